@@ -1,0 +1,83 @@
+"""Exceptions, and the source positions that their messages show.
+
+Every error a user can meet while tracing, checking or compiling says what is wrong, where (their
+file, their line, a caret), why, and how to write it instead.  Run-time errors are Python's own.
+"""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Loc:
+    """A place in the user's source: ``file``, 1-based ``line``, 0-based ``col`` and ``end_col``."""
+
+    file: str = "<unknown>"
+    line: int = 0
+    col: int = 0
+    end_col: int = 0
+    function: str = ""
+
+    def excerpt(self) -> str:
+        """The source line with a caret under the construct, or ``""`` when it cannot be read."""
+        text = linecache.getline(self.file, self.line).rstrip("\n")
+        if not text:
+            return ""
+        width = max(1, self.end_col - self.col)
+        indent = len(text) - len(text.lstrip())
+        carets = " " * max(0, self.col - indent) + "^" * min(width, len(text) - self.col or 1)
+        return f"    {text.strip()}\n    {carets}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+NOWHERE = Loc()
+
+
+class JitadError(Exception):
+    """The base of every error that jitad itself raises.
+
+    ``message`` says what and why, ``loc`` where, ``hint`` how to write it instead.
+    """
+
+    def __init__(self, message: str, loc: Loc | None = None, hint: str = "") -> None:
+        self.message, self.loc, self.hint = message, loc, hint
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        parts = [self.message]
+        if self.loc is not None and self.loc.line:
+            where = f"  File \"{self.loc.file}\", line {self.loc.line}"
+            parts.append(where + (f", in {self.loc.function}" if self.loc.function else ""))
+            if excerpt := self.loc.excerpt():
+                parts.append(excerpt)
+        if self.hint:
+            parts.append(f"  Instead: {self.hint}")
+        return "\n".join(parts)
+
+
+class UnsupportedError(JitadError):
+    """A construct of Python or NumPy that jitad does not compile."""
+
+
+class TypeInferenceError(JitadError):
+    """A value whose type cannot be found, or operands whose types do not go together."""
+
+
+class ShapeError(JitadError):
+    """Array ranks or sizes that do not go together."""
+
+
+class DifferentiationError(JitadError):
+    """Something that has no derivative, or whose derivative was asked for wrongly."""
+
+
+class CompileError(JitadError):
+    """An internal failure of a pass or of LLVM; always a bug worth reporting."""
+
+
+class DeviceError(JitadError):
+    """No GPU driver, no device, or a launch that failed."""

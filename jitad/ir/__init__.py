@@ -1,0 +1,1 @@
+"""The typed SSA intermediate representation; see ``types``, ``ops``, ``graph``, ``text``."""

@@ -1,0 +1,172 @@
+"""What an op's value is known to be without running it: constants and identities that hold exactly.
+
+Only identities true for every float are used (``x * 1`` but not ``x + 0``: −0 + 0 is 0; not ``x * 0``: NaN).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .graph import Value
+from .types import BOOL, I64, Array, Scalar, dtype_of
+
+_COMPARE = {
+    "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
+}
+_INT = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
+    "maximum": max, "minimum": min,
+    "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
+}
+_FLOAT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "neg": np.negative}
+
+Known = Value | tuple[Any, Scalar] | None
+
+
+def fold(name: str, vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    """A value, or ``(constant, type)``, or ``None`` when the op must be emitted."""
+    rule = _RULES.get(name)
+    if rule is not None and (known := rule(vs, attrs)) is not None:
+        return known
+    if name in _COMPARE or name in _INT or name in _FLOAT:
+        return _constants(name, vs)
+    return None
+
+
+def wrap(x: int, t: Scalar) -> int:
+    """``x`` reduced to the range of a signed integer type."""
+    half = 1 << (t.bits - 1)
+    return (x + half) % (2 * half) - half
+
+
+def _constants(name: str, vs: Sequence[Value]) -> Known:
+    if any(v.const is None for v in vs) or any(not isinstance(v.type, Scalar) for v in vs):
+        return None
+    t, xs = dtype_of(vs[0].type), [v.const for v in vs]
+    if name in _COMPARE:
+        return bool(_COMPARE[name](*xs)), BOOL
+    if t.is_int and name in _INT:
+        return wrap(_INT[name](*xs), t), t
+    if t.is_float and name in _FLOAT:
+        with np.errstate(all="ignore"):
+            return float(_FLOAT[name](*(t.np.type(x) for x in xs))), t
+    return None
+
+
+def _is(v: Value, number: float) -> bool:
+    c = v.const
+    return c is not None and c == number and not (c == 0 and math.copysign(1, c) < 0)
+
+
+def _keeps(v: Value, other: Value) -> bool:
+    """Whether broadcasting against scalar ``other`` leaves ``v``'s type."""
+    return isinstance(other.type, Scalar) or v.type == other.type
+
+
+def _mul(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, y = vs
+    return x if _is(y, 1) and _keeps(x, y) else y if _is(x, 1) and _keeps(y, x) else None
+
+
+def _add(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, y = vs
+    if not dtype_of(x.type).is_int:
+        return None
+    return x if _is(y, 0) and _keeps(x, y) else y if _is(x, 0) and _keeps(y, x) else None
+
+
+def _sub(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    return vs[0] if _is(vs[1], 0) and _keeps(*vs) else None
+
+
+def _div(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    return vs[0] if _is(vs[1], 1) and _keeps(*vs) else None
+
+
+def _select(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    c, x, y = vs
+    if x is y and _keeps(x, c):
+        return x
+    if c.const is None or x.type != y.type:
+        return None
+    return x if c.const else y
+
+
+def _and(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, y = vs
+    if x.type != BOOL or y.type != BOOL:
+        return None
+    if x.const is not None:
+        return y if x.const else x
+    return None if y.const is None else x if y.const else y
+
+
+def _or(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, y = vs
+    if x.type != BOOL or y.type != BOOL:
+        return None
+    if x.const is not None:
+        return x if x.const else y
+    return None if y.const is None else y if y.const else x
+
+
+def _not(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    return (not vs[0].const, BOOL) if vs[0].type == BOOL and vs[0].const is not None else None
+
+
+def _cast(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    v, t = vs[0], attrs["dtype"]
+    if dtype_of(v.type) == t:
+        return v
+    c = v.const
+    if c is None or (isinstance(c, float) and not t.is_float and not math.isfinite(c)):
+        return None
+    if t.is_float:
+        return float(t.np.type(c)), t
+    return (bool(c), t) if t.is_bool else (wrap(int(c), t), t)
+
+
+def _dim(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    """The literal size, or the value that made the array, so that equal sizes are equal values."""
+    a, axis = vs[0], attrs["axis"]
+    while True:
+        assert isinstance(a.type, Array)
+        if a.type.dims[axis] is not None:
+            return a.type.dims[axis], I64
+        op = a.op
+        if op is None:
+            return None
+        if op.name in ("fill", "broadcast_to", "reshape"):
+            return op.operands[1 + axis]
+        if op.name == "slice":
+            return op.operands[2 + 3 * axis]
+        if op.name in ("empty", "iota"):
+            return op.operands[axis]
+        if op.name in ("set", "add_at", "set_slice", "add_slice", "put", "add_put", "copy", "as_type",
+                       "cast", "stop", "cumsum", "cumprod"):
+            a = op.operands[0]
+        elif op.name == "transpose":
+            a, axis = op.operands[0], op.attrs["perm"][axis]
+        else:
+            return None
+
+
+def _same_type(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    return vs[0] if vs[0].type == attrs["type"] else None
+
+
+_RULES = {
+    "mul": _mul, "add": _add, "sub": _sub, "div": _div, "select": _select, "and": _and, "or": _or,
+    "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
+}
+
+
+def same(x: Value, y: Value) -> bool:
+    """Whether two values are known to be equal: one value, or equal constants."""
+    return x is y or (x.const is not None and x.const == y.const and x.type == y.type)
+

@@ -1,0 +1,259 @@
+"""The graph: modules of functions of blocks of operations.
+
+::
+
+    module    ::= exception* function*
+    function  ::= "func" "@" name "(" param* ")" "->" "(" type* ")" attrs? "{" block+ "}"
+    param     ::= "%" id ":" ["own"] type
+    block     ::= "^" id "(" (value ":" type)* ")" ":" op* terminator
+    op        ::= [value ("," value)* "="] opcode attrs? operands [":" type ("," type)*]
+    terminator::= "jump" edge | "branch" value "," edge "," edge
+                | "switch" value "," edge ("," edge)*          ; i64; the last edge is the default
+                | "call" "@" name "(" value* ")" "->" edge     ; results are the edge's first values
+                | "return" value* | "raise" attrs value*
+    edge      ::= "^" id "(" value* ")"
+
+A block is a continuation and its parameters are that continuation's; there are no phi nodes.
+``call`` names the continuation it returns to: its edge's block takes the callee's results as its
+first parameters and the edge's arguments as the rest.
+
+Arrays are values: ``set`` yields a new array.  ``set`` and its kin *consume* their first operand,
+which must not be used afterwards (``ops.OpDef.consumes``, checked by ``verify``), so machine code
+works in place.  A parameter marked ``own`` may be consumed by the callee; others are borrowed.
+``stack`` values are linear too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import NOWHERE, Loc
+from .types import Type
+
+
+class Value:
+    """The result of an operation or the parameter of a block; compared by identity."""
+
+    __slots__ = ("type", "owner", "index", "hint")
+
+    def __init__(self, type: Type, owner: Op | Block, index: int, hint: str = "") -> None:
+        self.type, self.owner, self.index, self.hint = type, owner, index, hint
+
+    @property
+    def op(self) -> Op | None:
+        """The operation that defines this value, or ``None`` for a block parameter."""
+        return self.owner if isinstance(self.owner, Op) else None
+
+    @property
+    def block(self) -> Block:
+        """The block in which this value is defined."""
+        block = self.owner if isinstance(self.owner, Block) else self.owner.block
+        assert block is not None
+        return block
+
+    @property
+    def const(self) -> Any:
+        """The Python value of a ``const``, otherwise ``None``."""
+        return self.owner.attrs["value"] if isinstance(self.owner, Op) and self.owner.name == "const" else None
+
+    def __repr__(self) -> str:
+        return f"%{self.hint or hex(id(self))[-5:]}:{self.type}"
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A jump to a block with arguments for its parameters."""
+
+    block: Block
+    args: list[Value] = field(default_factory=list)
+
+
+class Op:
+    """An operation or a terminator.  ``edges`` is empty unless it is a terminator with targets."""
+
+    __slots__ = ("name", "operands", "attrs", "results", "edges", "loc", "block")
+
+    def __init__(self, name: str, operands: Iterable[Value], result_types: Iterable[Type] = (),
+                 attrs: dict[str, Any] | None = None, edges: Iterable[Edge] = (), loc: Loc = NOWHERE) -> None:
+        self.name = name
+        self.operands = list(operands)
+        self.attrs: dict[str, Any] = attrs or {}
+        self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+        self.edges = list(edges)
+        self.loc = loc
+        self.block: Block | None = None
+
+    @property
+    def result(self) -> Value:
+        assert len(self.results) == 1, self.name
+        return self.results[0]
+
+    def used(self) -> Iterator[Value]:
+        """Every value read here: operands, then edge arguments."""
+        yield from self.operands
+        for edge in self.edges:
+            yield from edge.args
+
+    def replace_uses(self, mapping: dict[Value, Value]) -> None:
+        """Rewrite operands and edge arguments through ``mapping`` (values not in it stay)."""
+        self.operands = [mapping.get(v, v) for v in self.operands]
+        for edge in self.edges:
+            edge.args = [mapping.get(v, v) for v in edge.args]
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.attrs or ''} {self.operands}>"
+
+
+class Block:
+    """A continuation: parameters, operations, one terminator."""
+
+    __slots__ = ("name", "params", "ops", "term", "func")
+
+    def __init__(self, func: Function, name: str = "") -> None:
+        self.func = func
+        self.name = name
+        self.params: list[Value] = []
+        self.ops: list[Op] = []
+        self.term: Op | None = None
+
+    def add_param(self, type: Type, hint: str = "") -> Value:
+        value = Value(type, self, len(self.params), hint)
+        self.params.append(value)
+        return value
+
+    def remove_param(self, index: int) -> None:
+        """Drop one parameter; the caller drops the argument of every edge that comes here."""
+        del self.params[index]
+        for i, p in enumerate(self.params):
+            p.index = i
+
+    def successors(self) -> list[Block]:
+        return [e.block for e in self.term.edges] if self.term else []
+
+    def all_ops(self) -> Iterator[Op]:
+        """The operations, then the terminator."""
+        yield from self.ops
+        if self.term is not None:
+            yield self.term
+
+    def __repr__(self) -> str:
+        return f"^{self.name}"
+
+
+class Function:
+    """A function: the first block is the entry and its parameters are the function's.
+
+    ``own``: indices of array (and stack) parameters that the function may consume.
+    ``attrs``: free-form facts (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.
+    """
+
+    def __init__(self, name: str, param_types: Iterable[Type] = (), result_types: Iterable[Type] = (),
+                 param_names: Iterable[str] = ()) -> None:
+        self.name = name
+        self.blocks: list[Block] = []
+        self.result_types: list[Type] = list(result_types)
+        self.own: set[int] = set()
+        self.attrs: dict[str, Any] = {}
+        self.loc: Loc = NOWHERE
+        entry = self.new_block("entry")
+        names = list(param_names)
+        for i, t in enumerate(param_types):
+            entry.add_param(t, names[i] if i < len(names) else "")
+
+    @property
+    def entry(self) -> Block:
+        return self.blocks[0]
+
+    @property
+    def params(self) -> list[Value]:
+        return self.blocks[0].params
+
+    @property
+    def param_types(self) -> list[Type]:
+        return [p.type for p in self.params]
+
+    def new_block(self, name: str = "") -> Block:
+        block = Block(self, name)
+        self.blocks.append(block)
+        return block
+
+    def all_ops(self) -> Iterator[Op]:
+        for block in self.blocks:
+            yield from block.all_ops()
+
+    def predecessors(self) -> dict[Block, list[tuple[Block, Edge]]]:
+        """For each block the edges that come in, with the block each comes from."""
+        preds: dict[Block, list[tuple[Block, Edge]]] = {b: [] for b in self.blocks}
+        for b in self.blocks:
+            for e in b.term.edges if b.term else ():
+                preds[e.block].append((b, e))
+        return preds
+
+    def __repr__(self) -> str:
+        return f"@{self.name}"
+
+
+@dataclass(frozen=True)
+class ExcInfo:
+    """What a ``raise`` or a failed ``check`` throws.
+
+    ``kind`` names a builtin exception, or is ``""`` when ``cls`` is the user's own class.  ``message`` is a
+    ``str.format`` template over the operands of the op (at most four scalars); ``None``: no argument.
+    """
+
+    kind: str
+    message: str | None
+    loc: Loc = NOWHERE
+    cls: Any = None
+    args: tuple[Any, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A function that is to be made from another by differentiation.
+
+    ``kind`` is ``"vjp"``: (params…, result cotangents…) → (results…, param cotangents of ``wrt``…);
+    ``"jvp"``: (params…, tangents of ``wrt``…) → (results…, tangents of the float results…).
+    Only float results have cotangents and tangents; ``wrt`` lists float parameters by index.
+    """
+
+    base: str
+    kind: str
+    wrt: tuple[int, ...]
+
+
+class Module:
+    """Functions by name, exceptions by number, and the derivatives that are still to be made."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Function] = {}
+        self.exceptions: list[ExcInfo] = []
+        self.derived: dict[str, Derived] = {}
+
+    def add(self, func: Function) -> Function:
+        assert func.name not in self.functions, func.name
+        self.functions[func.name] = func
+        return func
+
+    def unique_name(self, stem: str) -> str:
+        name, n = stem, 1
+        while name in self.functions or name in self.derived:
+            name, n = f"{stem}.{n}", n + 1
+        return name
+
+    def exception(self, info: ExcInfo) -> int:
+        """The number of this exception, entering it when it is new (``loc`` makes it distinct)."""
+        self.exceptions.append(info)
+        return len(self.exceptions) - 1
+
+    def derive(self, base: str, kind: str, wrt: Iterable[int]) -> str:
+        """The name of a derivative of ``base``; the ``ad`` pass makes every function asked for."""
+        key = Derived(base, kind, tuple(wrt))
+        for name, known in self.derived.items():
+            if known == key:
+                return name
+        name = self.unique_name(".".join([base, kind, *map(str, key.wrt)]))
+        self.derived[name] = key
+        return name

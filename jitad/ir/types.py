@@ -1,0 +1,172 @@
+"""Types of IR values.
+
+::
+
+    type   ::= scalar | scalar "[" dim ("," dim)* "]" | "stack"
+    scalar ::= "f64" | "f32" | "i64" | "i32" | "bool"
+    dim    ::= "?" | integer            ; "?": known at run time only
+
+A dimension that is the literal 1 broadcasts; ``?`` never does.  Literal dimensions other than 1
+come from constants in the program (``np.zeros(3)``).  An array has rank 1 or more; what NumPy
+calls a 0-d array is a scalar here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Dim = int | None
+
+
+@dataclass(frozen=True)
+class Scalar:
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_float(self) -> bool:
+        return self.name[0] == "f"
+
+    @property
+    def is_int(self) -> bool:
+        return self.name[0] == "i"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.name == "bool"
+
+    @property
+    def bits(self) -> int:
+        """Bits of the value; a bool occupies 8 in memory."""
+        return 8 if self.is_bool else int(self.name[1:])
+
+    @property
+    def np(self) -> np.dtype:
+        return np.dtype(_NUMPY[self.name])
+
+
+_NUMPY = {"f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool"}
+
+F64, F32, I64, I32, BOOL = (Scalar(n) for n in _NUMPY)
+SCALARS: dict[str, Scalar] = {s.name: s for s in (F64, F32, I64, I32, BOOL)}
+
+
+@dataclass(frozen=True)
+class Array:
+    dtype: Scalar
+    dims: tuple[Dim, ...]
+
+    def __post_init__(self) -> None:
+        if not self.dims:
+            raise ValueError("an array type has rank 1 or more")
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    def __str__(self) -> str:
+        dims = ", ".join("?" if d is None else str(d) for d in self.dims)
+        return f"{self.dtype}[{dims}]"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What the forward sweep keeps for the backward sweep: a pure, linearly used LIFO store."""
+
+    def __str__(self) -> str:
+        return "stack"
+
+
+STACK = Stack()
+Type = Scalar | Array | Stack
+
+
+def dtype_of(t: Type) -> Scalar:
+    """The element type of an array, or the scalar type itself."""
+    if isinstance(t, Array):
+        return t.dtype
+    if isinstance(t, Scalar):
+        return t
+    raise TypeError(f"{t} has no element type")
+
+
+def dims_of(t: Type) -> tuple[Dim, ...]:
+    """The dimensions of an array type, ``()`` for a scalar."""
+    return t.dims if isinstance(t, Array) else ()
+
+
+def with_dtype(t: Type, dtype: Scalar) -> Type:
+    """The same shape with another element type."""
+    return Array(dtype, t.dims) if isinstance(t, Array) else dtype
+
+
+def make(dtype: Scalar, dims: tuple[Dim, ...]) -> Type:
+    """An array type, or the scalar type when ``dims`` is empty."""
+    return Array(dtype, dims) if dims else dtype
+
+
+def is_float(t: Type) -> bool:
+    """Whether values of this type carry derivatives: float scalars and arrays of them."""
+    return not isinstance(t, Stack) and dtype_of(t).is_float
+
+
+def carries_adjoint(t: Type) -> bool:
+    """Whether reverse mode gives values of this type an adjoint (floats and stacks)."""
+    return isinstance(t, Stack) or is_float(t)
+
+
+def broadcast_dims(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """NumPy broadcasting of two dimension lists; ``?`` against ``?`` is taken to be equal.
+
+    Raises ``ValueError`` when two literal sizes differ and neither is 1.
+    """
+    out: list[Dim] = []
+    for i in range(1, max(len(a), len(b)) + 1):
+        x: Dim = a[-i] if i <= len(a) else 1
+        y: Dim = b[-i] if i <= len(b) else 1
+        if x == 1 or y == 1:
+            out.append(y if x == 1 else x)
+        elif x is None or y is None:
+            out.append(y if x is None else x)
+        elif x == y:
+            out.append(x)
+        else:
+            raise ValueError(f"sizes {x} and {y} do not broadcast")
+    return tuple(reversed(out))
+
+
+def join(a: Type, b: Type) -> Type | None:
+    """The least type that holds both (sizes may be forgotten, nothing is converted), or ``None``."""
+    if a == b:
+        return a
+    if isinstance(a, Array) and isinstance(b, Array) and a.dtype == b.dtype and a.rank == b.rank:
+        if any((x == 1) != (y == 1) for x, y in zip(a.dims, b.dims)):
+            return None
+        return Array(a.dtype, tuple(x if x == y else None for x, y in zip(a.dims, b.dims)))
+    return None
+
+
+def from_numpy(dtype: np.dtype) -> Scalar | None:
+    """The scalar type of a NumPy dtype in native byte order, or ``None`` if it has no place here."""
+    for name, spelled in _NUMPY.items():
+        if dtype == np.dtype(spelled) and dtype.isnative:
+            return SCALARS[name]
+    return None
+
+
+def parse(text: str) -> Type:
+    """Read one type from its text form; raises ``ValueError``."""
+    text = text.strip()
+    if text == "stack":
+        return STACK
+    if text in SCALARS:
+        return SCALARS[text]
+    name, bracket, rest = text.partition("[")
+    if not bracket or not rest.endswith("]") or name not in SCALARS:
+        raise ValueError(f"not a type: {text!r}")
+    dims = tuple(None if d.strip() in ("?", ":") else int(d) for d in rest[:-1].split(","))
+    return Array(SCALARS[name], dims)
