@@ -92,6 +92,10 @@ class Builder:
         python = bool(value) if type.is_bool else int(value) if type.is_int else float(value)
         return self.emit_op("const", (), value=python, type=type).result
 
+    def undef(self, type: Type) -> Value:
+        """A value that stands on a path where it is never looked at."""
+        return self.emit_op("undef", (), type=type).result
+
     def dims(self, a: Value) -> list[Value]:
         """The sizes of an array as i64 values (constants where the type has them)."""
         assert isinstance(a.type, Array)

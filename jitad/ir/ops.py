@@ -289,6 +289,7 @@ _op("cast", _cast, "x.astype(dtype); float to int truncates", elementwise=True)
 _op("stop", _same, "x, with derivative zero", elementwise=True)
 
 _op("const", _const, "the scalar `value` of type `type`")
+_op("undef", _const, "a value of type `type` that nothing looks at")
 _op("fill", _fill, "np.full((n0, …), v): operands (v, n0, …)")
 _op("empty", _empty, "np.empty((n0, …), dtype)")
 _op("iota", _iota, "np.arange(n)")

@@ -1,0 +1,1 @@
+"""Differentiation: ``derivatives`` (the table), ``forward``, ``reverse``, ``frames``."""

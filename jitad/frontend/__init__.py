@@ -1,0 +1,1 @@
+"""From a Python function and argument types to IR, by tracing with virtualised control flow."""
