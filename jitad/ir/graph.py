@@ -20,7 +20,7 @@ first parameters and the edge's arguments as the rest.
 Arrays are values: ``set`` yields a new array.  ``set`` and its kin *consume* their first operand,
 which must not be used afterwards (``ops.OpDef.consumes``, checked by ``verify``), so machine code
 works in place.  A parameter marked ``own`` may be consumed by the callee; others are borrowed.
-``stack`` values are linear too.
+``stack`` values are immutable linked lists of frames (an array pushed counts as still in use).
 """
 
 from __future__ import annotations

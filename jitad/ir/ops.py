@@ -323,8 +323,8 @@ _op("cumprod", _same, "a.cumprod(axis)")
 _op("matmul", _matmul, "a @ b, with ta/tb the last two axes exchanged first")
 
 _op("stack_empty", lambda vs, attrs: [STACK], "a stack with nothing on it")
-_op("push", _push, "(stack, v, …) → stack", consumes=(0,))
-_op("pop", _pop, "stack → (stack, v, …), in the order pushed together", consumes=(0,))
+_op("push", _push, "(stack, v, …) → stack: a new frame on top; the old stack stays valid")
+_op("pop", _pop, "stack → (stack below, v, …), in the order pushed together; the stack stays valid")
 _op("check", _check, "raise exception number `exc` unless c: operands (c, up to 4 scalars for the message)", effect=True)
 
 

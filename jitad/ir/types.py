@@ -75,7 +75,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Stack:
-    """What the forward sweep keeps for the backward sweep: a pure, linearly used LIFO store."""
+    """What the forward sweep keeps for the backward sweep: an immutable linked list of frames."""
 
     def __str__(self) -> str:
         return "stack"
