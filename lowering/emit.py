@@ -1,0 +1,176 @@
+"""Writes LLVM IR as text, which is far quicker than building it through ``llvmlite.ir``.
+
+``Writer`` is one LLVM module: declarations, globals, attribute groups and metadata, each entered once, and
+functions.  ``Code`` is the body of one function: instructions go to the end of the current basic block.
+A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+_PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*")
+
+
+def global_name(name: str) -> str:
+    """``@name``, quoted where LLVM's syntax asks for it."""
+    return f"@{name}" if _PLAIN.fullmatch(name) else f'@"{name}"'
+
+
+class Writer:
+    """One LLVM module under construction."""
+
+    def __init__(self, triple: str = "", layout: str = "") -> None:
+        self.triple, self.layout = triple, layout
+        self._declared: dict[str, str] = {}
+        self._globals: dict[str, str] = {}
+        self._attributes: dict[str, int] = {}
+        self._metadata: list[str] = []
+        self._known: dict[str, str] = {}
+        self._functions: dict[str, str] = {}
+        self._used: list[str] = []
+
+    def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
+        """``@name`` of an external function, declared unless the module defines it by then."""
+        self._declared.setdefault(name, f"declare {result} {global_name(name)}({params}) {attributes}".rstrip())
+        return global_name(name)
+
+    def global_(self, name: str, text: str) -> str:
+        """``@name`` of a global variable whose definition is ``text`` (what follows ``@name =``)."""
+        self._globals.setdefault(name, text)
+        return global_name(name)
+
+    def attributes(self, text: str) -> str:
+        """``#n``, the group of these function attributes."""
+        return f"#{self._attributes.setdefault(text, len(self._attributes))}"
+
+    def node(self, text: str) -> str:
+        """``!n``, the metadata node ``!{text}``; equal texts are one node."""
+        if text not in self._known:
+            self._known[text] = self._add_node(f"!{{{text}}}")
+        return self._known[text]
+
+    def distinct(self, text: Callable[[str], str]) -> str:
+        """``!n``, a new metadata node; ``text`` receives the node's own name, since it often holds itself."""
+        name = f"!{len(self._metadata)}"
+        return self._add_node(f"distinct !{{{text(name)}}}")
+
+    def _add_node(self, text: str) -> str:
+        self._metadata.append(text)
+        return f"!{len(self._metadata) - 1}"
+
+    def keep(self, name: str) -> None:
+        """Keep the function ``name`` although only attributes mention it."""
+        if name not in self._used:
+            self._used.append(name)
+
+    def function(self, name: str, text: str) -> str:
+        """Add a function definition; ``name`` is without ``@``."""
+        self._functions[name] = text
+        return global_name(name)
+
+    def defines(self, name: str) -> bool:
+        return name in self._functions
+
+    def text(self) -> str:
+        """The module as LLVM assembly."""
+        head = [f'target triple = "{self.triple}"'] if self.triple else []
+        if self.layout:
+            head.append(f'target datalayout = "{self.layout}"')
+        head += [f"{global_name(n)} = {t}" for n, t in self._globals.items()]
+        if self._used:
+            names = ", ".join(f"ptr {global_name(n)}" for n in self._used)
+            head.append(f"@llvm.compiler.used = appending global [{len(self._used)} x ptr] [{names}], "
+                        'section "llvm.metadata"')
+        head += [text for name, text in self._declared.items() if name not in self._functions]
+        tail = [f"attributes #{i} = {{ {text} }}" for text, i in self._attributes.items()]
+        tail += [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
+        return "\n".join([*head, "", *self._functions.values(), *tail, ""])
+
+
+class Code:
+    """The body of one LLVM function: basic blocks in the order they are started."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._allocas: list[str] = []
+        self._blocks: dict[str, list[str]] = {"entry": []}
+        self._phis: dict[str, list[str]] = {"entry": []}
+        self._incoming: dict[str, tuple[str, list[tuple[str, str]]]] = {}
+        self.here = "entry"
+        self.ended = False
+
+    # --- instructions -----------------------------------------------------------------------------
+
+    def fresh(self, hint: str = "v") -> str:
+        """A new local name."""
+        self._count += 1
+        return f"%{hint}{self._count}"
+
+    def op(self, text: str, hint: str = "v") -> str:
+        """Append ``%new = text`` and yield the new name."""
+        name = self.fresh(hint)
+        self.do(f"{name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """Append an instruction without result."""
+        assert not self.ended, f"{self.here} has ended: {text}"
+        self._blocks[self.here].append(text)
+
+    def alloca(self, type: str, count: int = 1, align: int = 8) -> str:
+        """Memory in the stack frame, reserved once at entry, so that it can become registers."""
+        name = self.fresh("mem")
+        what = type if count == 1 else f"[{count} x {type}]"
+        self._allocas.append(f"{name} = alloca {what}, align {align}")
+        return name
+
+    def phi(self, type: str, block: str, hint: str = "p") -> str:
+        """A name at the head of ``block`` whose incoming values ``set_phi`` gives later."""
+        name = self.fresh(hint)
+        self._phis[block].append(name)
+        self._incoming[name] = (type, [])
+        return name
+
+    # --- blocks -----------------------------------------------------------------------------------
+
+    def label(self, hint: str = "b") -> str:
+        """The label of a block that is yet to be started."""
+        self._count += 1
+        name = f"{hint}{self._count}"
+        self._phis[name] = []
+        return name
+
+    def start(self, label: str) -> None:
+        """Go on in the block ``label``; the one before has ended."""
+        assert self.ended, f"{self.here} runs into {label}"
+        self._blocks[label] = []
+        self.here, self.ended = label, False
+
+    def end(self, text: str) -> None:
+        """Append the terminator of the current block."""
+        self.do(text)
+        self.ended = True
+
+    def jump(self, label: str, note: str = "") -> None:
+        self.end(f"br label %{label}{note}")
+
+    def branch(self, condition: str, then: str, other: str, note: str = "") -> None:
+        self.end(f"br i1 {condition}, label %{then}, label %{other}{note}")
+
+    def add_incoming(self, phi: str, value: str, block: str | None = None) -> None:
+        """``phi`` is ``value`` when entered from ``block``, by default the current one."""
+        self._incoming[phi][1].append((value, block or self.here))
+
+    def text(self) -> str:
+        """All blocks."""
+        return "\n".join(line for label in self._blocks for line in self._block_text(label))
+
+    def _block_text(self, label: str) -> Sequence[str]:
+        head = [f"{label}:"] + (["  " + line for line in self._allocas] if label == "entry" else [])
+        for name in self._phis[label]:
+            type, incoming = self._incoming[name]
+            pairs = ", ".join(f"[ {v}, %{b} ]" for v, b in incoming)
+            head.append(f"  {name} = phi {type} {pairs}")
+        return head + ["  " + line for line in self._blocks[label]]

@@ -1,0 +1,185 @@
+"""Lowers one IR function to one LLVM function.
+
+``FunctionLowering`` holds what is known while that happens: the code written so far and what each IR value has
+become (``values``).  Scalar ops are lines of ``ops.py``; ops with an array among operands or results are lowered by
+``arrays.lower(fn, op)``; ``control.py`` has terminators, ``memory.py`` allocation, ``stack.py`` push and pop.
+
+::
+
+    define internal { i32, results… } @"jitad.NAME"(ptr noalias %ctx, parts of the parameters…)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..ir.graph import Block, Function, Op, Value
+from ..ir.types import Array, Scalar
+from . import arrays, context, control, memory, ops, stack, types
+from .emit import Code, global_name
+from .types import Buffer, Lowered
+
+if TYPE_CHECKING:
+    from .module import ModuleLowering
+
+Body = Callable[[str, list[str]], Sequence[str]]
+
+
+def symbol(name: str) -> str:
+    """The LLVM name (without ``@``) of the function made from IR function ``name``."""
+    return f"jitad.{name}"
+
+
+class FunctionLowering:
+    """What one function has become so far."""
+
+    def __init__(self, module: ModuleLowering, func: Function) -> None:
+        self.module, self.func = module, func
+        self.writer, self.options, self.target = module.writer, module.options, module.target
+        self.code = Code()
+        self.values: dict[Value, Lowered] = {}
+        self.labels: dict[Block, str] = {}
+        self.plan: Any = None                        # what arrays.plan decided
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def scalar(self, v: Value) -> str:
+        """The LLVM name of a scalar (or stack) value."""
+        name = self.values[v]
+        assert isinstance(name, str), v
+        return name
+
+    def array(self, v: Value) -> Buffer:
+        """Where an array value is in memory."""
+        buffer = self.values[v]
+        assert isinstance(buffer, Buffer), v
+        return buffer
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def alloc(self, type: Array, sizes: Sequence[str]) -> Buffer:
+        """A new, uninitialised array; ``sizes`` of literal dimensions are taken from the type."""
+        return memory.alloc(self, type, sizes)
+
+    def address(self, t: Scalar, ptr: str, index: str) -> str:
+        """Pointer to element ``index`` (counted in elements) behind ``ptr``."""
+        if index == "0":
+            return ptr
+        return self.code.op(f"getelementptr inbounds {types.memory(t)}, ptr {ptr}, i64 {index}", "at")
+
+    def load(self, t: Scalar, ptr: str, index: str = "0", note: str = "") -> str:
+        """Element ``index`` behind ``ptr``; ``note`` is metadata as text (``", !alias.scope !3"``)."""
+        at = self.address(t, ptr, index)
+        x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}{note}", "x")
+        return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
+
+    def store(self, t: Scalar, value: str, ptr: str, index: str = "0", note: str = "") -> None:
+        """Put ``value`` into element ``index`` behind ``ptr``."""
+        at = self.address(t, ptr, index)
+        if t.is_bool:
+            value = self.code.op(f"zext i1 {value} to i8", "byte")
+        self.code.do(f"store {types.memory(t)} {value}, ptr {at}, align {types.width(t)}{note}")
+
+    def field(self, name: str) -> str:
+        """Pointer to a field of the context."""
+        return self.code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset(name)}", "field")
+
+    # --- i64 arithmetic on sizes and indices, folded where literal ----------------------------------
+
+    def add(self, x: str, y: str) -> str:
+        if x == "0" or y == "0":
+            return y if x == "0" else x
+        return self._int("add", x, y, lambda a, b: a + b)
+
+    def sub(self, x: str, y: str) -> str:
+        return x if y == "0" else self._int("sub", x, y, lambda a, b: a - b)
+
+    def mul(self, x: str, y: str) -> str:
+        if x == "1" or y == "1":
+            return y if x == "1" else x
+        return "0" if "0" in (x, y) else self._int("mul", x, y, lambda a, b: a * b)
+
+    def product(self, sizes: Sequence[str]) -> str:
+        """The product of sizes, ``"1"`` of none."""
+        out = "1"
+        for s in sizes:
+            out = self.mul(out, s)
+        return out
+
+    def _int(self, name: str, x: str, y: str, known: Callable[[int, int], int]) -> str:
+        if x[0] != "%" and y[0] != "%":
+            return str(known(int(x), int(y)))
+        return self.code.op(f"{name} nsw i64 {x}, {y}", "n")
+
+    # --- control ----------------------------------------------------------------------------------
+
+    def loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l",
+             note: str = "") -> list[str]:
+        """``for i in range(n)``: emits the loop, guarded and rotated, and yields the final carried values.
+
+        ``carried`` is a list of (LLVM type, initial name); ``body(i, values)`` emits the body at ``code`` and yields
+        the next values.  ``note`` goes on the back edge (``", !llvm.loop !4"``).  The body may make blocks.
+        """
+        code, inits = self.code, [name for _, name in carried]
+        if n == "1":
+            return list(body("0", inits))
+        head, done, before = code.label(hint), code.label("done"), code.here
+        outs = [code.phi(t, done) for t, _ in carried]
+        if n[0] != "%" and int(n) > 0:
+            code.jump(head)
+        else:
+            code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), head, done)
+            for out, init in zip(outs, inits):
+                code.add_incoming(out, init, before)
+        i = code.phi("i64", head, "i")
+        phis = [code.phi(t, head) for t, _ in carried]
+        for phi, init in zip([i, *phis], ["0", *inits]):
+            code.add_incoming(phi, init, before)
+        code.start(head)
+        nexts = list(body(i, phis))
+        step = code.op(f"add nuw nsw i64 {i}, 1", "i")
+        for phi, value in zip([i, *phis], [step, *nexts]):
+            code.add_incoming(phi, value)
+        for out, value in zip(outs, nexts):
+            code.add_incoming(out, value)
+        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done, note)
+        code.start(done)
+        return outs
+
+    def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:
+        """Emit ``then`` under a condition; ``rare`` marks it as unlikely."""
+        yes, after = self.code.label("then"), self.code.label("after")
+        self.code.branch(condition, yes, after, control.unlikely(self) if rare else "")
+        self.code.start(yes)
+        then()
+        self.code.jump(after)
+        self.code.start(after)
+
+    # --- the whole function -----------------------------------------------------------------------
+
+    def lower(self) -> None:
+        """Write the function into the module."""
+        self.plan = arrays.plan(self.func)
+        params = control.enter(self)
+        for block in control.order(self.func):
+            control.begin_block(self, block)
+            for op in block.ops:
+                self.lower_op(op)
+            control.lower_terminator(self, block)
+        control.finish(self)
+        result = types.result_struct(self.func.result_types)
+        name = symbol(self.func.name)
+        head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"
+        self.writer.function(name, f"{head} {{\n{self.code.text()}\n}}\n")
+
+    def lower_op(self, op: Op) -> None:
+        """Emit one op that is not a terminator."""
+        if op.name in stack.OPS:
+            stack.lower(self, op)
+        elif op.name == "check":
+            control.check(self, op)
+        elif any(isinstance(v.type, Array) for v in (*op.operands, *op.results)):
+            arrays.lower(self, op)
+        else:
+            self.values[op.result] = ops.lower(self, op)

@@ -1,0 +1,80 @@
+"""Vector versions of libm's functions, so that loops over ``exp`` and its kin vectorise.
+
+glibc's libmvec has them for x86-64 under the names of the vector function ABI (``_ZGVeN8v_exp``: AVX-512, eight
+lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call when the scalar function carries
+a ``vector-function-abi-variant`` attribute and is declared free of memory effects: errno is not part of our meaning.
+
+Accuracy: libmvec promises at most 4 ulp where scalar libm keeps below 1, so an element computed in a vector may
+differ in its last bits from the same element computed alone (a loop's remainder, a scalar call).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+LIBRARY = "libmvec.so.1"
+
+# What libmvec may have, by the number of arguments.  Which are there (those after glibc 2.22 came with 2.35) is looked up.
+_UNARY = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+          "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt")
+_BINARY = ("pow", "atan2", "hypot")
+_ARITY = {name: 1 for name in _UNARY} | {name: 2 for name in _BINARY}
+
+# The ABI's letter and the bits of a vector, for each x86-64 level that a vector call may need.
+_LEVELS = (("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One vector version of a libm function."""
+
+    symbol: str
+    lanes: int
+    arity: int
+    element: str      # "double" or "float"
+
+    @property
+    def declaration(self) -> str:
+        vector = f"<{self.lanes} x {self.element}>"
+        return f"declare {vector} @{self.symbol}({', '.join([vector] * self.arity)}) memory(none) nounwind willreturn"
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """libmvec, or ``None`` where the C library has none (musl, macOS, old glibc)."""
+    try:
+        return ctypes.CDLL(LIBRARY)
+    except OSError:
+        return None
+
+
+@cache
+def variants(scalar: str, features: str) -> tuple[Variant, ...]:
+    """The vector versions of a libm function (``exp``, ``expf``) that a target with LLVM ``features`` can call."""
+    name, element, bits = (scalar[:-1], "float", 32) if scalar not in _ARITY else (scalar, "double", 64)
+    lib = library()
+    if lib is None or name not in _ARITY:
+        return ()
+    have, arity = features.split(","), _ARITY[name]
+    found = (Variant(f"_ZGV{letter}N{width // bits}{'v' * arity}_{scalar}", width // bits, arity, element)
+             for feature, letter, width in _LEVELS if f"+{feature}" in have)
+    return tuple(v for v in found if hasattr(lib, v.symbol))
+
+
+def attribute(scalar: str, features: str) -> str:
+    """The attribute for the declaration of a libm function, or ``""`` when nothing vectorises it."""
+    names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{scalar}({v.symbol})" for v in variants(scalar, features))
+    return f'"vector-function-abi-variant"="{names}"' if names else ""
+
+
+def declarations(scalars: Iterable[str], features: str) -> list[str]:
+    """Declarations of all vector versions of these functions, and the list that keeps them until the vectoriser runs."""
+    found = [v for s in sorted(set(scalars)) for v in variants(s, features)]
+    if not found:
+        return []
+    keep = ", ".join(f"ptr @{v.symbol}" for v in found)
+    return [v.declaration for v in found] + [
+        f'@llvm.compiler.used = appending global [{len(found)} x ptr] [{keep}], section "llvm.metadata"']
