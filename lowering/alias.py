@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from ..ir.graph import Function, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import Array
+from ..ir.types import Array, Scalar
 
 SCOPE_LIMIT = 96      # each scope's list names all others, so the metadata grows with the square
 
@@ -97,7 +97,7 @@ class Roots:
         elif op.name == "call":
             edge = op.edges[0]
             results = edge.block.params[:len(edge.block.params) - len(edge.args)]
-            if any(not isinstance(r.type, Array) and r.type not in _SCALARS for r in results) or any(map(is_array, results)):
+            if not all(isinstance(r.type, Scalar) for r in results):    # a stack may hold an argument
                 yield from (v for v in (*op.operands, *results) if is_array(v))
 
     def _share(self, v: Value) -> None:

@@ -11,9 +11,10 @@ differ in its last bits from the same element computed alone (a loop's remainder
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+
+from .emit import Writer
 
 LIBRARY = "libmvec.so.1"
 
@@ -35,11 +36,6 @@ class Variant:
     lanes: int
     arity: int
     element: str      # "double" or "float"
-
-    @property
-    def declaration(self) -> str:
-        vector = f"<{self.lanes} x {self.element}>"
-        return f"declare {vector} @{self.symbol}({', '.join([vector] * self.arity)}) memory(none) nounwind willreturn"
 
 
 @cache
@@ -64,17 +60,15 @@ def variants(scalar: str, features: str) -> tuple[Variant, ...]:
     return tuple(v for v in found if hasattr(lib, v.symbol))
 
 
-def attribute(scalar: str, features: str) -> str:
-    """The attribute for the declaration of a libm function, or ``""`` when nothing vectorises it."""
-    names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{scalar}({v.symbol})" for v in variants(scalar, features))
+def attribute(writer: Writer, scalar: str, features: str) -> str:
+    """What to add to the declaration of a libm function so that loops over it vectorise; ``""`` when nothing can.
+
+    The vector versions are declared and kept, since nothing but this attribute mentions them until the vectoriser runs.
+    """
+    found = variants(scalar, features)
+    for v in found:
+        vector = f"<{v.lanes} x {v.element}>"
+        writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
+        writer.keep(v.symbol)
+    names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{scalar}({v.symbol})" for v in found)
     return f'"vector-function-abi-variant"="{names}"' if names else ""
-
-
-def declarations(scalars: Iterable[str], features: str) -> list[str]:
-    """Declarations of all vector versions of these functions, and the list that keeps them until the vectoriser runs."""
-    found = [v for s in sorted(set(scalars)) for v in variants(s, features)]
-    if not found:
-        return []
-    keep = ", ".join(f"ptr @{v.symbol}" for v in found)
-    return [v.declaration for v in found] + [
-        f'@llvm.compiler.used = appending global [{len(found)} x ptr] [{keep}], section "llvm.metadata"']
