@@ -1,0 +1,56 @@
+# jitad: `make help` lists what there is.  Nothing is needed but make and Python 3.11 or newer:
+# each target makes .venv and installs what it uses into it, once.
+
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+# The first Python that is new enough; `make PYTHON=/path/to/python demo` picks another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+WORKERS ?= 2
+DATA ?= $(firstword $(wildcard ../shared/data))
+export PYTHONUNBUFFERED := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint docs bench clean
+
+help: ## this list
+	@echo "make TARGET, where TARGET is one of"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.examples ## train three differentiable programs on real data (under three minutes)
+	@$(PY) -m examples.demo $(if $(DATA),--data $(DATA))
+
+test: $(VENV)/.test ## all tests
+	@$(PY) -m pytest -n $(WORKERS) tests
+
+lint: $(VENV)/.test ## ruff, and mypy (strict for ir, ad and lowering)
+	@$(PY) -m ruff check .
+	@rm -rf out/typed && mkdir -p out/typed/jitad
+	@ln -s $(CURDIR)/jitad/* $(CURDIR)/lowering $(CURDIR)/kernels out/typed/jitad
+	@cd out/typed && ../../$(PY) -m mypy --config-file ../../pyproject.toml -p jitad
+
+docs: $(VENV)/.docs ## the site, in out/site
+	@$(PY) -m sphinx -q -W --keep-going -b html docs out/site && echo "out/site/index.html"
+
+bench: $(VENV)/.bench ## every benchmark against its peers, one thread (tables, and out/bench/*.json)
+	@$(PY) -m bench $(if $(DATA),--data $(DATA))
+
+clean: ## remove what was made here, .venv included
+	rm -rf $(VENV) out build *.egg-info
+
+# --- the environment: one stamp file for each set of extras ----------------------------------------
+
+$(VENV)/bin/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "jitad needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || true)." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@echo "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "\
+	$(PYTHON) cannot make a virtual environment (on Debian: apt install python3-venv)." >&2; exit 1; }
+	@$(PY) -m pip install -q --disable-pip-version-check --upgrade pip
+
+$(VENV)/.%: pyproject.toml | $(VENV)/bin/python
+	@echo "installing jitad[$*] into $(VENV)"
+	@$(PY) -m pip install -q --disable-pip-version-check -e '.[$*]'
+	@touch $@

@@ -1,0 +1,144 @@
+"""What the three programs share: updates, the training loop with its progress bar, the closing table and plot."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+Params = TypeVar("Params", bound=tuple[Any, ...])          # a NamedTuple of arrays
+
+
+def momentum(params: Params, gradient: Params, velocity: Params, rate: float, decay: float = 0.9) -> tuple[Params, Params]:
+    """Gradient descent with momentum: (new parameters, new velocity)."""
+    velocity = type(params)(*(decay * v - rate * g for v, g in zip(velocity, gradient)))
+    return type(params)(*(p + v for p, v in zip(params, velocity))), velocity
+
+
+def adagrad(params: Params, gradient: Params, memory: Params, rate: float, clip: float | None = None) -> None:
+    """One Adagrad update, in place; ``memory`` holds the sums of squares."""
+    for p, g, m in zip(params, gradient, memory):
+        if clip is not None:
+            g = np.clip(g, -clip, clip)
+        m += g * g
+        p -= rate * g / (np.sqrt(m) + 1e-8)
+
+
+@dataclass(frozen=True)
+class Python:
+    """One evaluation of the loss, without its gradient, in plain Python and NumPy."""
+
+    seconds: float
+    scale: float            # measured on a part of the work and multiplied by this
+
+
+@dataclass(frozen=True)
+class Run:
+    name: str
+    what: str
+    losses: list[float]
+    first_call: float       # seconds, compilation included
+    step: float             # median seconds of the later steps
+    total: float
+    python: Python
+
+    @property
+    def faster(self) -> float:
+        """How often a compiled step, gradient and update included, fits into one plain evaluation."""
+        return self.python.seconds / self.step
+
+
+def plain_python(evaluate: Callable[[], Any], scale: float = 1.0) -> Python:
+    """Time the same code uncompiled, once; ``scale`` is the whole work over the part that is run."""
+    start = time.perf_counter()
+    evaluate()
+    return Python((time.perf_counter() - start) * scale, scale)
+
+
+def train(name: str, what: str, steps: int, step: Callable[[int], float], python: Python) -> Run:
+    """Call ``step(i)``, which yields the loss, ``steps`` times under a progress bar."""
+    losses: list[float] = []
+    times: list[float] = []
+    columns = (TextColumn("{task.description:>9}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
+               TextColumn("loss {task.fields[loss]:.4f}"), TimeRemainingColumn(compact=True, elapsed_when_finished=True))
+    with Progress(*columns, console=Console(width=100), refresh_per_second=4) as progress:
+        task = progress.add_task(name, total=steps, loss=float("nan"))
+        for i in range(steps):
+            start = time.perf_counter()
+            losses.append(float(step(i)))
+            times.append(time.perf_counter() - start)
+            progress.update(task, advance=1, loss=float(np.mean(losses[-100:])))
+    later = times[1:] or times
+    return Run(name, what, losses, times[0], float(np.median(later)), sum(times), python)
+
+
+def smooth(losses: Sequence[float]) -> np.ndarray:
+    """A running mean over a fiftieth of the curve."""
+    width = max(1, len(losses) // 50)
+    return np.convolve(losses, np.ones(width) / width, mode="valid")
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.2f} ms" if seconds < 1 else f"{seconds:,.2f} s"
+
+
+def closing_table(runs: Sequence[Run]) -> Table:
+    table = Table(title="Trained with jitad: a step is value, gradient and update", title_justify="left")
+    for heading in ("program", "data", "loss", "first call", "one step", "all steps", "plain Python, value only", ""):
+        table.add_column(heading, justify="left" if heading in ("program", "data") else "right")
+    for r in runs:
+        curve = smooth(r.losses)
+        note = "*" if r.python.scale != 1 else ""
+        table.add_row(r.name, r.what, f"{curve[0]:.3f} → {curve[-1]:.3f}", milliseconds(r.first_call), milliseconds(r.step),
+                      milliseconds(r.total), milliseconds(r.python.seconds) + note, f"{r.faster:,.1f}×")
+    if any(r.python.scale != 1 for r in runs):
+        table.caption = "* measured on a part of the data and extrapolated to all of it"
+        table.caption_justify = "left"
+    return table
+
+
+def plot(runs: Sequence[Run], path: Path) -> None:
+    """The loss curves, one panel a program."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4 * len(runs), 3.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    for i, r in enumerate(runs):
+        axes = figure.add_subplot(1, len(runs), i + 1)
+        axes.plot(r.losses, alpha=0.25, linewidth=0.7)
+        curve = smooth(r.losses)
+        axes.plot(np.arange(len(curve)) + len(r.losses) - len(curve), curve, linewidth=1.4)
+        axes.set(title=f"{r.name}: {r.what}", xlabel="step", ylabel="loss")
+        axes.title.set_fontsize(8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def close(runs: Sequence[Run], path: Path) -> None:
+    """Print the table and save the plot."""
+    console = Console(width=150)
+    console.print(closing_table(runs))
+    plot(runs, path)
+    console.print(f"loss curves: {path}")
+
+
+def cli(*programs: Callable[..., Run], png: str | None = None) -> list[Run]:
+    """Run the programs with the options of the command line, then close."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, help="a folder with adbench/, text/ and sst/, used instead of bundled data")
+    parser.add_argument("--steps", type=int, help="training steps, instead of the default")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="where the plot goes")
+    args = parser.parse_args()
+    options = {} if args.steps is None else {"steps": args.steps}
+    runs = [program(data=args.data, **options) for program in programs]
+    close(runs, args.out / (png or f"{runs[0].name}.png"))
+    return runs
