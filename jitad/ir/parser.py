@@ -45,6 +45,18 @@ class Token:
     kind: str
     text: str
     pos: int
+    first: bool = False        # on its line
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens, first = [], True
+    for m in _TOKEN.finditer(text):
+        if m.lastgroup == "skip":
+            first = first or "\n" in m[0]
+        else:
+            tokens.append(Token(m.lastgroup or "", m[0], m.start(), first))
+            first = False
+    return [*tokens, Token("end", "end of text", len(text), True)]
 
 
 class Tokens:
@@ -52,8 +64,7 @@ class Tokens:
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
-        self.tokens = [Token(m.lastgroup or "", m[0], m.start()) for m in _TOKEN.finditer(text) if m.lastgroup != "skip"]
-        self.tokens.append(Token("end", "end of text", len(text)))
+        self.tokens = _tokens(text)
         self.at = 0
         self._lines = [0, *(m.end() for m in re.finditer("\n", text))]
 
@@ -360,9 +371,9 @@ class FunctionParser:
         return Op(name, operands, (), attrs, self._edges())
 
     def _operands(self) -> list[Value]:
-        """Values between commas; a comma before an edge is left out as well."""
+        """Values between commas, on one line; the comma before an edge is read as well."""
         t, values = self.t, []
-        while t.now.kind == "value":
+        while t.now.kind == "value" and not t.now.first:
             values.append(self._use())
             if t.now.text != "," or t.tokens[t.at + 1].kind == "block":
                 t.accept(",")
@@ -372,21 +383,12 @@ class FunctionParser:
 
     def _edges(self) -> list[Edge]:
         t, edges = self.t, []
-        while t.now.kind == "block" and not self._begins_block():
+        while t.now.kind == "block" and not t.now.first:
             block = self._label(t.next())
             edges.append(Edge(block, t.list(self._use, ")") if t.accept("(") else []))
             if not t.accept(","):
                 break
         return edges
-
-    def _begins_block(self) -> bool:
-        """Whether the label that comes next heads a block: it is followed by ``:``, maybe behind parameters."""
-        tokens, i = self.t.tokens, self.t.at + 1
-        if tokens[i].text == "(":
-            while tokens[i].text not in (")", "end of text"):
-                i += 1
-            i += 1
-        return tokens[i].text == ":"
 
     # --- names --------------------------------------------------------------------------------------
 

@@ -1,0 +1,292 @@
+"""The reference interpreter: what a module means, by definition.
+
+Slow and simple: one NumPy call an op (``meaning.py``), values in a dict a frame, calls on a stack of its own, so
+that recursion goes as deep as memory.  Arrays are values: an op that consumes an array works on a copy.  With
+``in_place`` it works on the array itself, as machine code does; after the uniqueness pass both give the same.
+
+``counts`` and ``elements`` say how often each op ran and how many elements it touched, ``kept`` how much lay on
+stacks at the same time: complexity tests read them.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import CompileError, JitadError
+from .graph import Edge, ExcInfo, Function, Module, Op, Value
+from .meaning import MEANING, conforms, work
+from .ops import OPS
+from .printer import FunctionPrinter
+from .types import STACK, Array, Stack, Type, dtype_of
+
+
+class BudgetExceeded(JitadError):
+    """More steps than ``run`` was given."""
+
+
+class Undefined:
+    """What ``undef`` yields.  Arithmetic on it yields it again; a branch or a check on it is a bug."""
+
+    def __repr__(self) -> str:
+        return "undefined"
+
+
+UNDEFINED = Undefined()
+
+
+@dataclass(frozen=True)
+class Frames:
+    """A stack value: the values pushed together, on top of what lies below (``None``: nothing)."""
+
+    below: Frames | None
+    values: tuple[Any, ...]
+
+
+EMPTY = Frames(None, ())
+
+
+@dataclass(slots=True)
+class Activation:
+    """A running function: its values, and where its results go when it returns."""
+
+    func: Function
+    values: dict[Value, Any]
+    then: Edge | None
+    borrowed: list[Any] = field(default_factory=list)
+
+
+def exception(info: ExcInfo, values: Sequence[Any] = ()) -> BaseException:
+    """The Python exception that a ``raise``, or a ``check`` that failed, throws with these operands."""
+    cls: Any = info.cls if info.cls is not None else getattr(builtins, info.kind)
+    if info.args is not None:
+        made = cls(*info.args)
+    elif info.message is None:
+        made = cls()
+    else:
+        made = cls(info.message.format(*(v.item() if isinstance(v, np.generic) else v for v in values)))
+    assert isinstance(made, BaseException)
+    return made
+
+
+class Interpreter:
+    """Runs functions of a module.
+
+    ``counts``: times each op ran; ``elements``: elements it touched; ``steps``: all ops run;
+    ``kept``, ``kept_frames``: the most elements, and pushes, that lay on stacks at one time.
+    """
+
+    def __init__(self, module: Module, in_place: bool = False, max_depth: int = 100_000) -> None:
+        self.module, self.in_place, self.max_depth = module, in_place, max_depth
+        self.reset()
+
+    def reset(self) -> None:
+        """Set the counters to zero."""
+        self.counts: Counter[str] = Counter()
+        self.elements: Counter[str] = Counter()
+        self.steps = self.kept = self.kept_frames = 0
+        self._live = self._live_frames = 0
+
+    def run(self, name: str, args: Sequence[Any], budget: int | None = None) -> list[Any]:
+        """The results of a function as NumPy scalars and arrays; ``budget`` bounds the ops run.
+
+        Raises what the program raises, ``RecursionError``, and ``BudgetExceeded``.
+        """
+        func = self._function(name)
+        if len(args) != len(func.params):
+            raise CompileError(f"@{name} takes {len(func.params)} arguments, not {len(args)}")
+        end = None if budget is None else self.steps + budget
+        with np.errstate(all="ignore"):
+            return self._loop(func, [_argument(a, p.type) for a, p in zip(args, func.params)], end)
+
+    # --- control ------------------------------------------------------------------------------------
+
+    def _loop(self, func: Function, args: list[Any], end: int | None) -> list[Any]:
+        calls = [self._enter(func, args, None)]
+        block = func.entry
+        while True:
+            frame = calls[-1]
+            values = frame.values
+            for op in block.ops:
+                self._execute(op, values)
+            term = block.term
+            if term is None:
+                raise CompileError(f"{block} of @{frame.func.name} has no terminator")
+            self.counts[term.name] += 1
+            self.steps += len(block.ops) + 1
+            if end is not None and self.steps > end:
+                raise BudgetExceeded(f"more than the {end} steps allowed")
+            operands = [values[v] for v in term.operands]
+            if term.name == "call":
+                if len(calls) >= self.max_depth:
+                    raise RecursionError("maximum recursion depth exceeded")
+                callee = self._function(term.attrs["callee"])
+                calls.append(self._enter(callee, operands, term.edges[0]))
+                block = callee.entry
+            elif term.name == "return":
+                results = self._leave(frame, operands)
+                calls.pop()
+                if not calls:
+                    return results
+                assert frame.then is not None
+                block = _follow(frame.then, calls[-1].values, results)
+            elif term.name == "raise":
+                raise exception(self.module.exceptions[term.attrs["exc"]], operands)
+            else:
+                block = _follow(_choose(term, operands, frame.func), values)
+
+    def _function(self, name: str) -> Function:
+        if name in self.module.functions:
+            return self.module.functions[name]
+        if name in self.module.derived:
+            raise CompileError(f"@{name} has not been differentiated yet")
+        raise CompileError(f"no function @{name}")
+
+    def _enter(self, func: Function, args: list[Any], then: Edge | None) -> Activation:
+        """Start a function.  Arrays that it owns are its caller's no more, those it borrows must not come back."""
+        borrowed = [a for i, a in enumerate(args) if i not in func.own and isinstance(a, np.ndarray)]
+        return Activation(func, dict(zip(func.params, args, strict=True)), then, borrowed if self.in_place else [])
+
+    def _leave(self, frame: Activation, results: list[Any]) -> list[Any]:
+        """Results are the caller's own: working in place, what is borrowed or returned twice is copied."""
+        if not self.in_place:
+            return results
+        taken, out = list(frame.borrowed), []
+        for r in results:
+            if isinstance(r, np.ndarray):
+                r = r.copy() if any(np.may_share_memory(r, t) for t in taken) else r
+                taken.append(r)
+            out.append(r)
+        return out
+
+    # --- operations ---------------------------------------------------------------------------------
+
+    def _execute(self, op: Op, values: dict[Value, Any]) -> None:
+        name = op.name
+        self.counts[name] += 1
+        operands = [values[v] for v in op.operands]
+        special = _SPECIAL.get(name)
+        if special is not None:
+            special(self, op, operands, values)
+            return
+        if any(x is UNDEFINED for x in operands):
+            values[op.results[0]] = _with_undefined(op, operands)
+            return
+        if not self.in_place:
+            for i in OPS[name].consumes:
+                operands[i] = operands[i].copy()
+        try:
+            result = MEANING[name](op.attrs, *operands)
+        except (CompileError, ValueError, IndexError) as e:
+            raise CompileError(f"{e}\n  in {_line(op)}") from e
+        t = op.results[0].type
+        if not conforms(result, t):
+            raise CompileError(f"{_line(op)}\n  yields {_describe(result)}, not {t}")
+        self.elements[name] += work(name, tuple(operands), result)
+        values[op.results[0]] = result
+
+    def _undef(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        values[op.result] = UNDEFINED
+
+    def _stack_empty(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        values[op.result] = EMPTY
+
+    def _push(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        below, *pushed = operands
+        if self.in_place:
+            pushed = [v.copy() if isinstance(v, np.ndarray) else v for v in pushed]
+        values[op.result] = Frames(below, tuple(pushed))
+        self.elements["push"] += _elements(pushed)
+        self._live += _elements(pushed)
+        self._live_frames += 1
+        self.kept, self.kept_frames = max(self.kept, self._live), max(self.kept_frames, self._live_frames)
+
+    def _pop(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        (stack,) = operands
+        if stack.below is None:
+            raise CompileError(f"nothing on the stack\n  in {_line(op)}")
+        types = [r.type for r in op.results[1:]]
+        if len(stack.values) != len(types) or not all(map(_fits, stack.values, types)):
+            raise CompileError(f"{_line(op)}\n  finds {', '.join(map(_describe, stack.values))}")
+        self.elements["pop"] += _elements(stack.values)
+        self._live -= _elements(stack.values)
+        self._live_frames -= 1
+        values.update(zip(op.results, (stack.below, *stack.values)))
+
+    def _check(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        condition, *rest = operands
+        if condition is UNDEFINED:
+            raise CompileError(f"looks at an undefined value: {_line(op)}")
+        if not condition:
+            raise exception(self.module.exceptions[op.attrs["exc"]], rest)
+
+
+_SPECIAL: dict[str, Callable[[Interpreter, Op, list[Any], dict[Value, Any]], None]] = {
+    "undef": Interpreter._undef, "stack_empty": Interpreter._stack_empty, "push": Interpreter._push,
+    "pop": Interpreter._pop, "check": Interpreter._check,
+}
+
+
+def _follow(edge: Edge, values: dict[Value, Any], results: Sequence[Any] = ()) -> Any:
+    """Give an edge's block its parameters, all at once; yields the block."""
+    args = [*results, *(values[v] for v in edge.args)]
+    values.update(zip(edge.block.params, args, strict=True))
+    return edge.block
+
+
+def _choose(term: Op, operands: list[Any], func: Function) -> Edge:
+    """The edge that a jump, branch or switch takes."""
+    if term.name == "jump":
+        return term.edges[0]
+    (selector,) = operands
+    if selector is UNDEFINED:
+        raise CompileError(f"looks at an undefined value: {_line(term)}")
+    if term.name == "branch":
+        return term.edges[0 if selector else 1]
+    return term.edges[int(selector) if 0 <= selector < len(term.edges) else -1]
+
+
+def _with_undefined(op: Op, operands: list[Any]) -> Any:
+    """An op on something undefined: an update leaves the array as it was, a choice may not look at it."""
+    if op.name == "select" and operands[0] is not UNDEFINED and np.ndim(operands[0]) == 0:
+        chosen = operands[1 if operands[0] else 2]
+        return chosen if isinstance(chosen, Undefined) or conforms(chosen, op.results[0].type) else UNDEFINED
+    if OPS[op.name].consumes:
+        return operands[0]
+    return UNDEFINED
+
+
+def _elements(values: Iterable[Any]) -> int:
+    return sum(int(np.size(v)) for v in values)
+
+
+def _argument(x: Any, t: Type) -> Any:
+    """An argument as a value of its type, copied: the program may own it."""
+    if isinstance(t, Stack):
+        return x
+    value = np.array(x, dtype_of(t).np)[()] if not isinstance(t, Array) else np.array(x, dtype_of(t).np, order="C")
+    if not conforms(value, t):
+        raise CompileError(f"the argument {_describe(value)} is no {t}")
+    return value
+
+
+def _fits(x: Any, t: Type) -> bool:
+    return x is UNDEFINED or (isinstance(x, Frames) if t == STACK else conforms(x, t))
+
+
+def _describe(x: Any) -> str:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f"{x.dtype}{list(x.shape) if x.shape else ''}"
+    return repr(x)
+
+
+def _line(op: Op) -> str:
+    where = f" ({op.loc})" if op.loc.line else ""
+    if op.block is None:
+        return op.name + where
+    return f"@{op.block.func.name}: {FunctionPrinter(op.block.func).op(op)}{where}"
