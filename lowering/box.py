@@ -1,0 +1,153 @@
+"""From machine values to Python objects: the last part of an entry point.
+
+Containers are made first and filled from the outside in, so that at any moment one object, ``root``, owns everything made
+so far: when an allocation fails, ``root`` is let go and that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..frontend.pytree import Structure
+from ..ir.types import Array, Scalar
+from . import capi, types
+from .capi import function, pointer
+from .emit import Code
+from .types import Buffer, Lowered
+
+Put = Callable[[str], None]
+
+
+def buildable(s: Structure) -> bool:
+    """Whether machine code can put a result together; other structures are built by Python from a flat tuple."""
+    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None))
+    return known and all(buildable(c) for c in s.children)
+
+
+class Boxer:
+    """Emits the making of results; ``fail`` is the label that an allocation failure leads to."""
+
+    def __init__(self, code: Code, fail: str, likely: str) -> None:
+        self.code, self.fail, self.likely = code, fail, likely
+        self.root = "null"
+        self.failures: list[tuple[str, str]] = []    # (block, the root there), for the phi at ``fail``
+
+    def result(self, s: Structure, values: Sequence[Lowered], scalar_types: Sequence[Any]) -> str:
+        """A new reference to the object with structure ``s`` and these leaves."""
+        made: list[str] = []
+        self.node(s, iter(zip(values, scalar_types)), made.append)
+        return made[0]
+
+    def flat(self, values: Sequence[Lowered], leaf_types: Sequence[Any]) -> str:
+        """A new tuple of all leaves."""
+        whole = self.container("PyTuple_New", len(values), lambda obj: None)
+        for i, (v, t) in enumerate(zip(values, leaf_types)):
+            self.store(self.leaf(v, t), whole, capi.TUPLE_ITEMS + 8 * i)
+        return whole
+
+    # --- structures -------------------------------------------------------------------------------
+
+    def node(self, s: Structure, leaves: Iterator[tuple[Lowered, Any]], put: Put) -> None:
+        """Make the object for ``s`` and hand it to ``put``, which gives it its owner, before it is filled."""
+        if s.is_leaf:
+            put(self.leaf(*next(leaves)))
+        elif s.type is type(None) or s.type is str:
+            put(self.shared(s.static))
+        elif s.type is dict:
+            self.dict(s, leaves, put)
+        else:
+            self.sequence(s, leaves, put)
+
+    def sequence(self, s: Structure, leaves: Iterator[tuple[Lowered, Any]], put: Put) -> None:
+        n = len(s.children)
+        whole = self.container("PyList_New" if s.type is list else "PyTuple_New", n, put)
+        base, offset = whole, capi.TUPLE_ITEMS
+        if s.type is list and n:
+            base, offset = self.code.op(f"load ptr, ptr {self.at(whole, capi.LIST_ITEMS)}, align 8"), 0
+        for i, child in enumerate(s.children):
+            self.node(child, leaves, lambda obj, i=i: self.store(obj, base, offset + 8 * i))  # type: ignore[misc]
+
+    def dict(self, s: Structure, leaves: Iterator[tuple[Lowered, Any]], put: Put) -> None:
+        whole = self.checked(f"call ptr {function('PyDict_New')}()")
+        self.own(whole, put)
+        for key, child in zip(s.static, s.children):
+            self.node(child, leaves, lambda obj, key=key: self.insert(whole, key, obj))  # type: ignore[misc]
+
+    def insert(self, whole: str, key: object, obj: str) -> None:
+        """Put ``obj`` into a dict, which takes a reference of its own."""
+        status = self.code.op(f"call i32 {function('PyDict_SetItem')}(ptr {whole}, ptr {pointer(key)}, ptr {obj})")
+        self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+        self.require(self.code.op(f"icmp eq i32 {status}, 0", "c"))
+
+    def container(self, maker: str, n: int, put: Put) -> str:
+        whole = self.checked(f"call ptr {function(maker)}(i64 {n})")
+        self.own(whole, put)
+        return whole
+
+    def own(self, whole: str, put: Put) -> None:
+        put(whole)
+        if self.root == "null":
+            self.root = whole
+
+    def store(self, obj: str, base: str, offset: int) -> None:
+        self.code.do(f"store ptr {obj}, ptr {self.at(base, offset)}, align 8")
+
+    def at(self, base: str, offset: int) -> str:
+        return self.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}", "at") if offset else base
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def leaf(self, value: Lowered, t: Any) -> str:
+        """A new object: Python's float, int, bool; NumPy's f32 and i32; a new array."""
+        if isinstance(value, Buffer):
+            return self.array(value)
+        assert isinstance(t, Scalar)
+        if t.is_bool:
+            return self.shared_from(self.code.op(f"select i1 {value}, ptr {pointer(True)}, ptr {pointer(False)}"))
+        if t.bits == 64:
+            maker = "PyFloat_FromDouble(double" if t.is_float else "PyLong_FromLongLong(i64"
+            name, _, kind = maker.partition("(")
+            return self.checked(f"call ptr {function(name)}({kind} {value})")
+        cell = self.code.alloca(types.memory(t))
+        self.code.do(f"store {types.memory(t)} {value}, ptr {cell}, align 4")
+        return self.checked(f"call ptr {function('PyArray_Scalar')}(ptr {cell}, ptr {pointer(capi.descr(t))}, ptr null)")
+
+    def array(self, b: Buffer) -> str:
+        """A new ndarray with a copy of the elements: what compiled code makes is in its arena, for the call only."""
+        code, rank = self.code, len(b.sizes)
+        dims = code.alloca("i64", rank)
+        for i, size in enumerate(b.sizes):
+            code.do(f"store i64 {size}, ptr {self.at(dims, 8 * i)}, align 8")
+        array = self.checked(f"call ptr {function('PyArray_New')}(ptr {pointer(capi.NDARRAY)}, i32 {rank}, ptr {dims}, "
+                             f"i32 {capi.type_number(b.dtype)}, ptr null, ptr null, i32 0, i32 0, ptr null)")
+        count = b.sizes[0]
+        for size in b.sizes[1:]:
+            count = code.op(f"mul i64 {count}, {size}")
+        data = code.op(f"load ptr, ptr {self.at(array, capi.ARRAY_DATA)}, align 8")
+        code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr align {types.width(b.dtype)} {data}, "
+                f"ptr align {types.width(b.dtype)} {b.ptr}, "
+                f"i64 {code.op(f'mul i64 {count}, {types.width(b.dtype)}')}, i1 false)")
+        return array
+
+    def shared(self, obj: object) -> str:
+        """A new reference to an object that exists."""
+        return self.shared_from(pointer(obj))
+
+    def shared_from(self, obj: str) -> str:
+        self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
+        return obj
+
+    # --- failure ----------------------------------------------------------------------------------
+
+    def checked(self, call: str) -> str:
+        """The object that a call yields; null (with an exception set) leads to ``fail``."""
+        obj = self.code.op(call, "obj")
+        self.require(self.code.op(f"icmp ne ptr {obj}, null", "c"))
+        return obj
+
+    def require(self, condition: str) -> None:
+        go_on = self.code.label("ok")
+        self.failures.append((self.code.here, self.root))
+        self.code.branch(condition, go_on, self.fail, self.likely)
+        self.code.start(go_on)

@@ -1,0 +1,195 @@
+"""From Python objects to machine values: the first half of an entry point.
+
+Each argument is tested (its type, and for arrays element type, rank, layout) and read straight from the object. What does
+not fit leads to ``miss``, with nothing done yet; an argument that is expensive to convert is no fit either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..frontend.pytree import Structure
+from ..ir.types import Array, Scalar, Type
+from . import capi, types
+from .capi import function, pointer
+from .emit import Code
+
+
+class LeafType(Protocol):
+    """What a leaf of the arguments is: ``weak`` scalars are Python's own, others NumPy's."""
+
+    @property
+    def type(self) -> Type: ...
+    @property
+    def weak(self) -> bool: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """One argument: where it comes from and what is in it.
+
+    ``index``: its place in the call, or ``None`` for ``value`` itself (a default, a captured array).
+    ``structure`` is ``None`` for a static argument: it must be the very object ``value``.
+    """
+
+    index: int | None
+    structure: Structure | None
+    leaves: tuple[LeafType, ...] = ()
+    value: Any = None
+
+
+def readable(s: Structure) -> bool:
+    """Whether machine code can take a structure apart (dataclasses and subclasses are for Python to flatten)."""
+    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s)
+    return known and all(readable(c) for c in s.children)
+
+
+def is_namedtuple(s: Structure) -> bool:
+    return isinstance(s.type, type) and issubclass(s.type, tuple) and s.type is not tuple and s.static is not None
+
+
+class Unboxer:
+    """Emits the tests and reads; ``borrowed`` collects objects that only a mutable container keeps alive."""
+
+    def __init__(self, code: Code, miss: str, likely: str) -> None:
+        self.code, self.miss, self.likely = code, miss, likely
+        self.borrowed: list[str] = []
+        self.sizes: list[str] = []               # of all arrays, in elements: how much work there is
+
+    # --- small steps ------------------------------------------------------------------------------
+
+    def require(self, condition: str) -> None:
+        """Go on if ``condition``, otherwise to ``miss``."""
+        go_on = self.code.label("ok")
+        self.code.branch(condition, go_on, self.miss, self.likely)
+        self.code.start(go_on)
+
+    def load(self, type: str, base: str, offset: int) -> str:
+        return self.code.op(f"load {type}, ptr {self.at(base, offset)}, align {4 if type == 'i32' else 8}")
+
+    def at(self, base: str, offset: int) -> str:
+        return self.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}", "at") if offset else base
+
+    def require_equal(self, type: str, x: str, y: str) -> None:
+        self.require(self.code.op(f"icmp eq {type} {x}, {y}", "c"))
+
+    def require_type(self, obj: str, cls: type) -> None:
+        self.require_equal("ptr", self.load("ptr", obj, capi.OB_TYPE), pointer(cls))
+
+    # --- structures -------------------------------------------------------------------------------
+
+    def argument(self, a: Argument, obj: str) -> list[str]:
+        """The parts (as ``types.parts_of``) of all leaves of an argument."""
+        if a.structure is None:
+            self.require_equal("ptr", obj, pointer(a.value))
+            return []
+        return self.tree(a.structure, obj, iter(a.leaves), a.index is None)
+
+    def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType], shared: bool) -> list[str]:
+        """``shared``: somebody else may drop ``obj`` while we run (it is held by a list or dict alone)."""
+        if s.is_leaf:
+            if shared:
+                self.borrowed.append(obj)
+            return self.leaf(next(leaves), obj)
+        children = self.children(s, obj)
+        shared = shared or s.type in (list, dict)
+        return [part for c, child in zip(s.children, children) for part in self.tree(c, child, leaves, shared)]
+
+    def children(self, s: Structure, obj: str) -> Sequence[str]:
+        n = len(s.children)
+        if s.type is type(None):
+            self.require_equal("ptr", obj, pointer(None))
+            return ()
+        assert s.type is not None
+        self.require_type(obj, s.type)
+        if s.type is str:
+            same = self.code.op(f"call i32 {function('PyUnicode_Compare')}(ptr {obj}, ptr {pointer(s.static)})")
+            self.require_equal("i32", same, "0")
+            return ()
+        if s.type is dict:
+            return self.dict_items(s, obj)
+        self.require_equal("i64", self.load("i64", obj, capi.VAR_SIZE), str(n))
+        items = self.load("ptr", obj, capi.LIST_ITEMS) if s.type is list else self.at(obj, capi.TUPLE_ITEMS)
+        return [self.load("ptr", items, 8 * i) for i in range(n)]
+
+    def dict_items(self, s: Structure, obj: str) -> Sequence[str]:
+        size = self.code.op(f"call i64 {function('PyDict_Size')}(ptr {obj})")
+        self.require_equal("i64", size, str(len(s.children)))
+        found = []
+        for key in s.static:
+            item = self.code.op(f"call ptr {function('PyDict_GetItem')}(ptr {obj}, ptr {pointer(key)})")
+            self.require(self.code.op(f"icmp ne ptr {item}, null", "c"))
+            found.append(item)
+        return found
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def leaf(self, leaf: LeafType, obj: str) -> list[str]:
+        if isinstance(leaf.type, Array):
+            return self.array(leaf.type, obj)
+        assert isinstance(leaf.type, Scalar)
+        self.require_type(obj, capi.scalar_type(leaf.type, leaf.weak))
+        if not leaf.weak:
+            return [self.numpy_scalar(leaf.type, obj)]
+        if leaf.type.is_float:
+            return [self.load("double", obj, capi.FLOAT_VALUE)]
+        if leaf.type.is_bool:
+            return [self.code.op(f"icmp eq ptr {obj}, {pointer(True)}", "b")]
+        return [self.integer(obj)]
+
+    def numpy_scalar(self, t: Scalar, obj: str) -> str:
+        at = self.at(obj, capi.NUMPY_SCALAR_VALUE)
+        x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}")
+        return self.code.op(f"icmp ne i8 {x}, 0", "b") if t.is_bool else x
+
+    def integer(self, obj: str) -> str:
+        """A Python integer of one digit is read at once, others through the C API; too large ones miss."""
+        code = self.code
+        tag = self.load("i64", obj, capi.LONG_TAG)
+        if capi.LONG_HAS_TAG:                    # below 16: one digit; the lowest two bits are 1 - sign
+            small = code.op(f"icmp ult i64 {tag}, 16", "c")
+            sign = code.op(f"sub i64 1, {code.op(f'and i64 {tag}, 3')}")
+        else:
+            small = code.op(f"icmp ult i64 {code.op(f'add i64 {tag}, 1')}, 3", "c")
+            sign = tag
+        short, long, done = code.label("short"), code.label("long"), code.label("int")
+        result = code.phi("i64", done, "int")
+        overflow = code.alloca("i32", align=4)
+        code.branch(small, short, long, self.likely)
+        code.start(short)
+        digit = code.op(f"load i32, ptr {self.at(obj, capi.LONG_DIGIT)}, align 4")
+        code.add_incoming(result, code.op(f"mul nsw i64 {code.op(f'zext i32 {digit} to i64')}, {sign}"))
+        code.jump(done)
+        code.start(long)
+        value = code.op(f"call i64 {function('PyLong_AsLongLongAndOverflow')}(ptr {obj}, ptr {overflow})")
+        self.require_equal("i32", code.op(f"load i32, ptr {overflow}, align 4"), "0")
+        code.add_incoming(result, value)
+        code.jump(done)
+        code.start(done)
+        return result
+
+    def array(self, t: Array, obj: str) -> list[str]:
+        """Data and sizes of a C-contiguous array of exactly this element type and rank.
+
+        A dimension that the type has as a literal must be that; one that it leaves open must not be 1,
+        since the program was compiled on the assumption that it does not broadcast.
+        """
+        self.require_type(obj, capi.NDARRAY)
+        self.require_equal("ptr", self.load("ptr", obj, capi.ARRAY_DESCR), pointer(capi.descr(t.dtype)))
+        self.require_equal("i32", self.load("i32", obj, capi.ARRAY_NDIM), str(t.rank))
+        flags = self.code.op(f"and i32 {self.load('i32', obj, capi.ARRAY_FLAGS)}, {capi.ARRAY_NEEDED_FLAGS}")
+        self.require_equal("i32", flags, str(capi.ARRAY_NEEDED_FLAGS))
+        dims = self.load("ptr", obj, capi.ARRAY_DIMS)
+        sizes = [self.load("i64", dims, 8 * i) for i in range(t.rank)]
+        for size, known in zip(sizes, t.dims):
+            self.require(self.code.op(f"icmp {'ne' if known is None else 'eq'} i64 {size}, {1 if known is None else known}", "c"))
+        self.sizes.append(self.product(sizes))
+        return [self.load("ptr", obj, capi.ARRAY_DATA), *sizes]
+
+    def product(self, sizes: Sequence[str]) -> str:
+        out = sizes[0]
+        for s in sizes[1:]:
+            out = self.code.op(f"mul i64 {out}, {s}")
+        return out
