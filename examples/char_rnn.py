@@ -1,4 +1,4 @@
-"""A character RNN and a character LSTM: hidden 50, sequences of 20, batches of 20, Adagrad 0.1, gradients clipped at ±5.
+"""A character RNN and a character LSTM: hidden 50, sequences and batches of 20, Adagrad 0.1, gradients clipped at ±5.
 
 A row of the state belongs to one sequence of the batch; the sequence is walked by a plain ``for`` loop.
 """
@@ -116,8 +116,9 @@ def _run(name: str, kind: type[Any], loss: Any, data: Path | None, steps: int) -
     memory = kind(*(np.zeros_like(p) for p in net))
 
     def step(i: int) -> float:
+        nonlocal net, memory
         value, gradient = loss.value_and_grad(net, chunk(text, i))
-        adagrad(net, gradient, memory, rate=0.1, clip=5.0)
+        net, memory = adagrad(net, gradient, memory, rate=0.1, clip=5.0)
         return value
 
     python = plain_python(lambda: loss.py_func(net, chunk(text, 0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,26 +11,37 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from jitad import jit
+
+Floats = NDArray[Any]
 Params = TypeVar("Params", bound=tuple[Any, ...])          # a NamedTuple of arrays
 
 
-def momentum(params: Params, gradient: Params, velocity: Params, rate: float, decay: float = 0.9) -> tuple[Params, Params]:
+def momentum(params: Params, gradient: Params, velocity: Params, rate: float,
+             decay: float = 0.9) -> tuple[Params, Params]:
     """Gradient descent with momentum: (new parameters, new velocity)."""
     velocity = type(params)(*(decay * v - rate * g for v, g in zip(velocity, gradient)))
     return type(params)(*(p + v for p, v in zip(params, velocity))), velocity
 
 
-def adagrad(params: Params, gradient: Params, memory: Params, rate: float, clip: float | None = None) -> None:
-    """One Adagrad update, in place; ``memory`` holds the sums of squares."""
-    for p, g, m in zip(params, gradient, memory):
-        if clip is not None:
-            g = np.clip(g, -clip, clip)
-        m += g * g
-        p -= rate * g / (np.sqrt(m) + 1e-8)
+@jit
+def adagrad_update(p: Floats, g: Floats, m: Floats, rate: float, clip: float) -> tuple[Floats, Floats]:
+    """One array's share of ``adagrad``: (new parameters, new sums of squares)."""
+    g = np.clip(g, -clip, clip)
+    m = m + g * g
+    return p - rate * g / (np.sqrt(m) + 1e-8), m
+
+
+def adagrad(params: Params, gradient: Params, memory: Params, rate: float,
+            clip: float = math.inf) -> tuple[Params, Params]:
+    """One Adagrad step: (new parameters, new memory); ``memory`` holds the sums of squares."""
+    pairs = [adagrad_update(p, g, m, rate, clip) for p, g, m in zip(params, gradient, memory)]
+    return type(params)(*(p for p, _ in pairs)), type(params)(*(m for _, m in pairs))
 
 
 @dataclass(frozen=True)
@@ -68,7 +80,7 @@ def train(name: str, what: str, steps: int, step: Callable[[int], float], python
     losses: list[float] = []
     times: list[float] = []
     columns = (TextColumn("{task.description:>9}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
-               TextColumn("loss {task.fields[loss]:.4f}"), TimeRemainingColumn(compact=True, elapsed_when_finished=True))
+               TextColumn("loss {task.fields[loss]:.4f}"), TimeRemainingColumn(elapsed_when_finished=True))
     with Progress(*columns, console=Console(width=100), refresh_per_second=4) as progress:
         task = progress.add_task(name, total=steps, loss=float("nan"))
         for i in range(steps):
@@ -86,7 +98,7 @@ def smooth(losses: Sequence[float]) -> np.ndarray:
     return np.convolve(losses, np.ones(width) / width, mode="valid")
 
 
-def milliseconds(seconds: float) -> str:
+def readable(seconds: float) -> str:
     return f"{seconds * 1e3:,.2f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
 
@@ -97,8 +109,8 @@ def closing_table(runs: Sequence[Run]) -> Table:
     for r in runs:
         curve = smooth(r.losses)
         note = "*" if r.python.scale != 1 else ""
-        table.add_row(r.name, r.what, f"{curve[0]:.3f} → {curve[-1]:.3f}", milliseconds(r.first_call), milliseconds(r.step),
-                      milliseconds(r.total), milliseconds(r.python.seconds) + note, f"{r.faster:,.1f}×")
+        table.add_row(r.name, r.what, f"{curve[0]:.3f} → {curve[-1]:.3f}", readable(r.first_call), readable(r.step),
+                      readable(r.total), readable(r.python.seconds) + note, f"{r.faster:,.1f}×")
     if any(r.python.scale != 1 for r in runs):
         table.caption = "* measured on a part of the data and extrapolated to all of it"
         table.caption_justify = "left"
@@ -134,7 +146,7 @@ def close(runs: Sequence[Run], path: Path) -> None:
 def cli(*programs: Callable[..., Run], png: str | None = None) -> list[Run]:
     """Run the programs with the options of the command line, then close."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, help="a folder with adbench/, text/ and sst/, used instead of bundled data")
+    parser.add_argument("--data", type=Path, help="a folder with adbench/, text/ and sst/, used instead")
     parser.add_argument("--steps", type=int, help="training steps, instead of the default")
     parser.add_argument("--out", type=Path, default=Path("out"), help="where the plot goes")
     args = parser.parse_args()

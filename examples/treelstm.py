@@ -144,8 +144,8 @@ def binary(node: ast.AST, label: int, vocabulary: dict[str, int]) -> Tree:
 def standard_library(most: int = 250) -> tuple[list[Tree], int]:
     """A tree for each function, labelled by its package; and the size of the vocabulary."""
     vocabulary: dict[str, int] = {}
-    trees = [binary(f, label, vocabulary) for label, package in enumerate(PACKAGES) for f in functions_of(package, most)]
-    return trees, len(vocabulary)
+    functions = [(f, label) for label, package in enumerate(PACKAGES) for f in functions_of(package, most)]
+    return [binary(f, label, vocabulary) for f, label in functions], len(vocabulary)
 
 
 def load_sst(path: Path) -> tuple[list[Tree], int]:
@@ -186,9 +186,10 @@ def run(data: Path | None = None, steps: int = 3000) -> Run:
     chosen = np.concatenate([order.permutation(len(trees)) for _ in range(1 + steps // len(trees))])
 
     def step(i: int) -> float:
+        nonlocal net, memory
         tree = trees[chosen[i]]
         value, gradient = loss.value_and_grad(net, *given, tree)
-        adagrad(net, gradient, memory, rate=0.05)
+        net, memory = adagrad(net, gradient, memory, rate=0.05)
         return value / np.sum(tree.labels >= 0)
 
     python = plain_python(lambda: [loss.py_func(net, *given, t) for t in trees[::len(trees) // 10][:10]], scale=0.1)
