@@ -56,7 +56,8 @@ class Unboxer:
     def __init__(self, code: Code, miss: str, likely: str) -> None:
         self.code, self.miss, self.likely = code, miss, likely
         self.borrowed: list[str] = []
-        self.sizes: list[str] = []               # of all arrays, in elements: how much work there is
+        self.sizes: list[str] = []               # of all arrays, in elements
+        self.counts: list[str] = []              # integers; with the sizes they tell how much work there may be
 
     # --- small steps ------------------------------------------------------------------------------
 
@@ -137,7 +138,8 @@ class Unboxer:
             return [self.load("double", obj, capi.FLOAT_VALUE)]
         if leaf.type.is_bool:
             return [self.code.op(f"icmp eq ptr {obj}, {pointer(True)}", "b")]
-        return [self.integer(obj)]
+        self.counts.append(self.integer(obj))
+        return self.counts[-1:]
 
     def numpy_scalar(self, t: Scalar, obj: str) -> str:
         at = self.at(obj, capi.NUMPY_SCALAR_VALUE)
