@@ -4,8 +4,8 @@ Slow and simple: one NumPy call an op (``meaning.py``), values in a dict a frame
 that recursion goes as deep as memory.  Arrays are values: an op that consumes an array works on a copy.  With
 ``in_place`` it works on the array itself, as machine code does; after the uniqueness pass both give the same.
 
-``counts`` and ``elements`` say how often each op ran and how many elements it touched, ``kept`` how much lay on
-stacks at the same time: complexity tests read them.
+``counts`` and ``elements`` say how often each op ran and how many elements it touched, ``kept`` how much lay on a
+stack: complexity tests read them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import builtins
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,13 +42,24 @@ UNDEFINED = Undefined()
 
 @dataclass(frozen=True)
 class Frames:
-    """A stack value: the values pushed together, on top of what lies below (``None``: nothing)."""
+    """A stack value: the values pushed together, on top of what lies below (``None``: nothing).
+
+    ``elements`` and ``depth`` count all that can be reached: frames below, and stacks on the stack.
+    """
 
     below: Frames | None
     values: tuple[Any, ...]
+    elements: int
+    depth: int
 
 
-EMPTY = Frames(None, ())
+EMPTY = Frames(None, (), 0, 0)
+
+
+def _pushed(below: Frames, values: list[Any]) -> Frames:
+    inner = [v for v in values if isinstance(v, Frames)]
+    return Frames(below, tuple(values), below.elements + _elements(values) + sum(s.elements for s in inner),
+                  below.depth + 1 + sum(s.depth for s in inner))
 
 
 @dataclass(slots=True)
@@ -58,7 +69,6 @@ class Activation:
     func: Function
     values: dict[Value, Any]
     then: Edge | None
-    borrowed: list[Any] = field(default_factory=list)
 
 
 def exception(info: ExcInfo, values: Sequence[Any] = ()) -> BaseException:
@@ -78,7 +88,7 @@ class Interpreter:
     """Runs functions of a module.
 
     ``counts``: times each op ran; ``elements``: elements it touched; ``steps``: all ops run;
-    ``kept``, ``kept_frames``: the most elements, and pushes, that lay on stacks at one time.
+    ``kept``, ``kept_frames``: the most elements, and frames, that one stack held.
     """
 
     def __init__(self, module: Module, in_place: bool = False, max_depth: int = 100_000) -> None:
@@ -90,7 +100,6 @@ class Interpreter:
         self.counts: Counter[str] = Counter()
         self.elements: Counter[str] = Counter()
         self.steps = self.kept = self.kept_frames = 0
-        self._live = self._live_frames = 0
 
     def run(self, name: str, args: Sequence[Any], budget: int | None = None) -> list[Any]:
         """The results of a function as NumPy scalars and arrays; ``budget`` bounds the ops run.
@@ -107,7 +116,7 @@ class Interpreter:
     # --- control ------------------------------------------------------------------------------------
 
     def _loop(self, func: Function, args: list[Any], end: int | None) -> list[Any]:
-        calls = [self._enter(func, args, None)]
+        calls = [Activation(func, dict(zip(func.params, args, strict=True)), None)]
         block = func.entry
         while True:
             frame = calls[-1]
@@ -126,15 +135,14 @@ class Interpreter:
                 if len(calls) >= self.max_depth:
                     raise RecursionError("maximum recursion depth exceeded")
                 callee = self._function(term.attrs["callee"])
-                calls.append(self._enter(callee, operands, term.edges[0]))
+                calls.append(Activation(callee, dict(zip(callee.params, operands, strict=True)), term.edges[0]))
                 block = callee.entry
             elif term.name == "return":
-                results = self._leave(frame, operands)
                 calls.pop()
                 if not calls:
-                    return results
+                    return operands
                 assert frame.then is not None
-                block = _follow(frame.then, calls[-1].values, results)
+                block = _follow(frame.then, calls[-1].values, operands)
             elif term.name == "raise":
                 raise exception(self.module.exceptions[term.attrs["exc"]], operands)
             else:
@@ -146,23 +154,6 @@ class Interpreter:
         if name in self.module.derived:
             raise CompileError(f"@{name} has not been differentiated yet")
         raise CompileError(f"no function @{name}")
-
-    def _enter(self, func: Function, args: list[Any], then: Edge | None) -> Activation:
-        """Start a function.  Arrays that it owns are its caller's no more, those it borrows must not come back."""
-        borrowed = [a for i, a in enumerate(args) if i not in func.own and isinstance(a, np.ndarray)]
-        return Activation(func, dict(zip(func.params, args, strict=True)), then, borrowed if self.in_place else [])
-
-    def _leave(self, frame: Activation, results: list[Any]) -> list[Any]:
-        """Results are the caller's own: working in place, what is borrowed or returned twice is copied."""
-        if not self.in_place:
-            return results
-        taken, out = list(frame.borrowed), []
-        for r in results:
-            if isinstance(r, np.ndarray):
-                r = r.copy() if any(np.may_share_memory(r, t) for t in taken) else r
-                taken.append(r)
-            out.append(r)
-        return out
 
     # --- operations ---------------------------------------------------------------------------------
 
@@ -197,14 +188,9 @@ class Interpreter:
         values[op.result] = EMPTY
 
     def _push(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
-        below, *pushed = operands
-        if self.in_place:
-            pushed = [v.copy() if isinstance(v, np.ndarray) else v for v in pushed]
-        values[op.result] = Frames(below, tuple(pushed))
-        self.elements["push"] += _elements(pushed)
-        self._live += _elements(pushed)
-        self._live_frames += 1
-        self.kept, self.kept_frames = max(self.kept, self._live), max(self.kept_frames, self._live_frames)
+        stack = values[op.result] = _pushed(operands[0], operands[1:])
+        self.elements["push"] += _elements(operands[1:])
+        self.kept, self.kept_frames = max(self.kept, stack.elements), max(self.kept_frames, stack.depth)
 
     def _pop(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
         (stack,) = operands
@@ -214,8 +200,6 @@ class Interpreter:
         if len(stack.values) != len(types) or not all(map(_fits, stack.values, types)):
             raise CompileError(f"{_line(op)}\n  finds {', '.join(map(_describe, stack.values))}")
         self.elements["pop"] += _elements(stack.values)
-        self._live -= _elements(stack.values)
-        self._live_frames -= 1
         values.update(zip(op.results, (stack.below, *stack.values)))
 
     def _check(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
@@ -262,7 +246,7 @@ def _with_undefined(op: Op, operands: list[Any]) -> Any:
 
 
 def _elements(values: Iterable[Any]) -> int:
-    return sum(int(np.size(v)) for v in values)
+    return sum(int(np.size(v)) for v in values if not isinstance(v, Frames))
 
 
 def _argument(x: Any, t: Type) -> Any:

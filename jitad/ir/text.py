@@ -1,6 +1,7 @@
 """Modules as text and back: ``print_module(parse_module(text)) == text`` for whatever was printed."""
 
-from .parser import ParseError, parse_module
+from .lexer import ParseError
+from .parser import parse_module
 from .printer import FunctionPrinter, print_function, print_module
 
 __all__ = ["FunctionPrinter", "ParseError", "parse_module", "print_function", "print_module"]

@@ -1,0 +1,38 @@
+"""The types of a function by name, whether it is there or still to be derived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .graph import Derived, Module
+from .types import Type, is_float
+
+
+@dataclass(frozen=True)
+class Signature:
+    params: tuple[Type, ...]
+    results: tuple[Type, ...]
+    own: frozenset[int] = frozenset()
+
+
+def signature(module: Module, name: str) -> Signature | None:
+    """The signature of ``@name``, or ``None`` when the module knows nothing of it."""
+    func = module.functions.get(name)
+    if func is not None:
+        return Signature(tuple(func.param_types), tuple(func.result_types), frozenset(func.own))
+    derived = module.derived.get(name)
+    if derived is None or derived.base == name:
+        return None
+    base = signature(module, derived.base)
+    return None if base is None else _derived(base, derived)
+
+
+def _derived(base: Signature, d: Derived) -> Signature | None:
+    """As ``graph.Derived`` describes it."""
+    if any(not 0 <= i < len(base.params) for i in d.wrt):
+        return None
+    wrt = tuple(base.params[i] for i in d.wrt)
+    floats = tuple(t for t in base.results if is_float(t))
+    if d.kind == "vjp":
+        return Signature(base.params + floats, base.results + wrt)
+    return Signature(base.params + wrt, base.results + floats)

@@ -1,0 +1,306 @@
+"""Checks that a module is well-formed; the one place that says what every pass may rely on.
+
+``verify`` reports all violations of these invariants together, each with its line of IR and a caret.
+
+Module
+  * A function stands under its own name, and no name is both made and still to be derived.
+  * A derivative to be made has a base that exists, a kind, and float parameters, rising, to differentiate by.
+Function
+  * It has blocks; each block, op and value stands in one place only and points back to it (owner, index, block, func).
+  * No edge enters the first block.  Edges lead to blocks of the same function.
+  * ``own`` names parameters that are arrays or stacks.
+Block
+  * It ends in one terminator; no terminator stands among its ops, and nothing but a terminator has edges.
+Values
+  * Every operand and edge argument is defined in the same function, and on every path before its use
+    (its definition dominates it).  In unreachable blocks it need only be defined somewhere.
+Types
+  * Every op is in the table, and its result types are what its rule gives, or that with sizes forgotten (``?``).
+  * A constant has a Python value of its type's kind, in its type's range.
+  * An edge has as many arguments as its block has parameters, of the same types; behind a call, its results come first.
+  * A call names a function of the module, or one to be derived, and has arguments of its parameters' types.
+  * ``branch`` takes a bool and two edges, ``switch`` an i64 and one edge or more, ``jump`` one edge, ``return`` values
+    of the function's result types, ``raise`` at most four scalars.
+  * ``check`` and ``raise`` carry the number of an exception of the module.
+Memory (``linear``): see ``linear.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import CompileError, Loc
+from .graph import Block, Edge, Function, Module, Op, Value
+from .linear import Memory
+from .ops import OPS, TERMINATORS, TypeRuleError, result_types
+from .order import Dominance
+from .printer import FunctionPrinter, print_function
+from .signature import signature
+from .types import BOOL, I64, Array, Scalar, Stack, Type, is_float
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One invariant that does not hold: ``where`` shows the line of IR and a caret."""
+
+    message: str
+    function: str
+    where: str
+    loc: Loc
+
+    def __str__(self) -> str:
+        at = f" ({self.loc})" if self.loc.line else ""
+        return f"@{self.function}: {self.message}{at}" + (f"\n{self.where}" if self.where else "")
+
+
+class VerifyError(CompileError):
+    """IR that breaks the invariants; ``violations`` lists them all."""
+
+    def __init__(self, violations: Sequence[Violation], text: str = "") -> None:
+        self.violations = list(violations)
+        count = f"{len(violations)} violation{'s' if len(violations) > 1 else ''} of the IR's invariants"
+        super().__init__("\n".join([f"{count}:", *map(str, violations), *([text] if text else [])]))
+
+
+def verify(module: Module, linear: bool = True) -> None:
+    """Raise ``VerifyError`` unless every invariant holds; ``linear``: those of memory too."""
+    violations = list(_module(module))
+    sound: list[_Function] = []
+    for func in module.functions.values():
+        checker = _Function(module, func)
+        if checker.run():
+            sound.append(checker)
+        violations += checker.violations
+    if linear and not violations:
+        memory = Memory(module)
+        for checker in sound:
+            for message, op, value in memory.faults(checker.func):
+                checker.fail(message, op, value)
+            violations += checker.violations
+    if violations:
+        broken = module.functions.get(violations[0].function)
+        raise VerifyError(violations, print_function(broken) if broken and broken.blocks else "")
+
+
+def _module(module: Module) -> Iterator[Violation]:
+    def violation(name: str, message: str) -> Violation:
+        return Violation(message, name, "", module.functions[name].loc if name in module.functions else Loc())
+
+    for name, func in module.functions.items():
+        if name != func.name:
+            yield violation(name, f"is a function that calls itself @{func.name}")
+        if name in module.derived:
+            yield violation(name, "is both made and still to be derived")
+    for name, derived in module.derived.items():
+        if derived.kind not in ("vjp", "jvp"):
+            yield violation(name, f"no kind of derivative: {derived.kind!r}")
+            continue
+        base = signature(module, derived.base)
+        if base is None:
+            yield violation(name, f"derived from @{derived.base}, which does not exist")
+        elif list(derived.wrt) != sorted(set(derived.wrt)) or not all(
+                0 <= i < len(base.params) and is_float(base.params[i]) for i in derived.wrt):
+            yield violation(name, f"{derived.wrt} are not float parameters of @{derived.base}, in order")
+
+
+class _Function:
+    """The checks of one function."""
+
+    def __init__(self, module: Module, func: Function) -> None:
+        self.module, self.func = module, func
+        self.violations: list[Violation] = []
+        self.defined: dict[Value, tuple[Block, int]] = {}      # value → where: -1 for parameters
+        self._printer: FunctionPrinter | None = None
+
+    def run(self) -> bool:
+        """Whether the function holds together; what is found is in ``violations``."""
+        if not self.func.blocks:
+            self.fail("has no blocks")
+            return False
+        self._blocks()
+        if self.violations:
+            return False
+        for block in self.func.blocks:
+            for op in block.ops:
+                self._op(op)
+            assert block.term is not None
+            self._terminator(block.term)
+        self._dominance()
+        return not self.violations
+
+    def fail(self, message: str, op: Op | None = None, value: Value | None = None) -> None:
+        """Note a violation, at an op and under one of its values."""
+        where, loc = "", self.func.loc
+        if op is not None:
+            self._printer = self._printer or FunctionPrinter(self.func)
+            line = self._printer.op(op)
+            name = self._printer.value(value) if value is not None else op.name
+            places = [m.start() for m in re.finditer(re.escape(name) + r"(?![\w.])", line)] or [0]
+            caret = " " * places[-1] + "^" * len(name)          # the last one: operands stand behind results
+            where, loc = f"    {line}\n    {caret}", op.loc if op.loc.line else loc
+        self.violations.append(Violation(message, self.func.name, where, loc))
+
+    # --- structure ------------------------------------------------------------------------------------
+
+    def _blocks(self) -> None:
+        func = self.func
+        for i in func.own:
+            if not 0 <= i < len(func.params) or isinstance(func.params[i].type, Scalar):
+                self.fail(f"owns parameter {i}, which is no array or stack")
+        blocks: set[Block] = set()
+        ops: set[Op] = set()
+        for block in func.blocks:
+            if block in blocks or block.func is not func:
+                self.fail(f"{block} stands in two places or belongs elsewhere")
+            blocks.add(block)
+            self._place(block, block, -1, block.params)
+            for i, op in enumerate(block.ops):
+                if op.name in TERMINATORS:
+                    self.fail("a terminator among the operations", op)
+                elif op.name not in OPS:
+                    self.fail(f"no such operation: {op.name}", op)
+                elif op.edges:
+                    self.fail("an operation with edges", op)
+                self._place_op(block, op, i, ops)
+            if block.term is None:
+                self.fail(f"{block.name or f'^b{func.blocks.index(block)}'} has no terminator")
+            elif block.term.name not in TERMINATORS or block.term.results:
+                self.fail("not a terminator", block.term)
+            else:
+                self._place_op(block, block.term, len(block.ops), ops)
+        for op in func.all_ops():
+            for edge in op.edges:
+                if edge.block not in blocks:
+                    self.fail("leads to a block of another function", op)
+                elif edge.block is func.entry:
+                    self.fail("leads to the entry block", op)
+
+    def _place_op(self, block: Block, op: Op, index: int, seen: set[Op]) -> None:
+        if op in seen or op.block is not block:
+            self.fail("stands in two places or belongs to another block", op)
+        seen.add(op)
+        self._place(block, op, index, op.results)
+
+    def _place(self, block: Block, owner: Op | Block, index: int, values: Sequence[Value]) -> None:
+        for i, v in enumerate(values):
+            if v in self.defined or v.owner is not owner or v.index != i:
+                self.fail(f"{v} stands in two places or belongs elsewhere", owner if isinstance(owner, Op) else None)
+            self.defined[v] = block, index
+
+    # --- types ----------------------------------------------------------------------------------------
+
+    def _op(self, op: Op) -> None:
+        if any(v not in self.defined for v in op.operands):
+            return                                              # reported by _dominance
+        try:
+            expected = result_types(op.name, op.operands, op.attrs)
+        except (TypeRuleError, TypeError, ValueError, AttributeError) as e:
+            self.fail(f"{op.name}: {e}", op)
+            return
+        types = [r.type for r in op.results]
+        if len(types) != len(expected) or not all(map(_forgets, expected, types)):
+            self.fail(f"has type {_list(types)}, its rule says {_list(expected)}", op)
+        if op.name == "const" and not _is_constant(op.attrs["value"], types[0]):
+            self.fail(f"{op.attrs['value']!r} is no {types[0]}", op)
+        if op.name == "check":
+            self._exception(op, op.operands[1:])
+
+    def _exception(self, op: Op, values: Sequence[Value]) -> None:
+        number = op.attrs.get("exc")
+        if not isinstance(number, int) or not 0 <= number < len(self.module.exceptions):
+            self.fail(f"no exception number {number}", op)
+        if len(values) > 4:
+            self.fail("more than four values for the message", op, values[4])
+        for v in values:
+            if not isinstance(v.type, Scalar):
+                self.fail(f"the message takes scalars, not {v.type}", op, v)
+
+    def _terminator(self, op: Op) -> None:
+        if op.name == "call":
+            self._call(op)
+            return
+        if op.name == "return":
+            self._types(op, op.operands, self.func.result_types, "the function returns")
+        elif op.name == "raise":
+            self._exception(op, op.operands)
+        else:
+            self._types(op, op.operands, _TAKES[op.name], "the terminator takes")
+        least, most = _EDGES[op.name]
+        if not least <= len(op.edges) <= most:
+            self.fail(f"has {len(op.edges)} edges", op)
+        for edge in op.edges:
+            self._edge(op, edge, [])
+
+    def _call(self, op: Op) -> None:
+        callee = signature(self.module, str(op.attrs.get("callee")))
+        if callee is None:
+            self.fail(f"no function @{op.attrs.get('callee')}", op)
+            return
+        self._types(op, op.operands, callee.params, "the callee takes")
+        if len(op.edges) != 1:
+            self.fail(f"has {len(op.edges)} edges", op)
+        for edge in op.edges:
+            self._edge(op, edge, callee.results)
+
+    def _edge(self, op: Op, edge: Edge, results: Sequence[Type]) -> None:
+        params = [p.type for p in edge.block.params]
+        if params[:len(results)] != list(results):
+            self.fail(f"the callee returns {_list(results)}, the block takes {_list(params)}", op)
+        else:
+            self._types(op, edge.args, params[len(results):], "the block takes")
+
+    def _types(self, op: Op, values: Sequence[Value], types: Sequence[Type], who: str) -> None:
+        if len(values) != len(types):
+            self.fail(f"{who} {len(types)} values ({_list(types)}), here are {len(values)}", op)
+            return
+        for v, t in zip(values, types):
+            if v.type != t:
+                self.fail(f"{who} {t}, here is {v.type}", op, v)
+
+    # --- definition before use ------------------------------------------------------------------------
+
+    def _dominance(self) -> None:
+        order = Dominance(self.func)
+        for block in self.func.blocks:
+            for i, op in enumerate(block.all_ops()):
+                for v in op.used():
+                    if v not in self.defined:
+                        self.fail("a value of another function, or of none", op, v)
+                        continue
+                    home, at = self.defined[v]
+                    before = at < i if home is block else order.dominates(home, block)
+                    if block in order.reachable and not before:
+                        self.fail(f"{self._name(v)} is not defined on every path to here", op, v)
+
+    def _name(self, v: Value) -> str:
+        self._printer = self._printer or FunctionPrinter(self.func)
+        return self._printer.value(v)
+
+
+_TAKES: dict[str, tuple[Type, ...]] = {"jump": (), "branch": (BOOL,), "switch": (I64,)}
+_EDGES = {"jump": (1, 1), "branch": (2, 2), "switch": (1, 1 << 30), "return": (0, 0), "raise": (0, 0)}
+
+
+def _forgets(known: Type, declared: Type) -> bool:
+    """Whether ``declared`` is ``known``, perhaps with sizes forgotten."""
+    if isinstance(known, Array) and isinstance(declared, Array):
+        return (known.dtype == declared.dtype and known.rank == declared.rank
+                and all(d is None or d == k for k, d in zip(known.dims, declared.dims)))
+    return known == declared
+
+
+def _is_constant(value: Any, t: Type) -> bool:
+    if not isinstance(t, Scalar):
+        return False
+    if t.is_bool:
+        return isinstance(value, bool)
+    if t.is_int:
+        return type(value) is int and -(1 << t.bits - 1) <= value < 1 << t.bits - 1
+    return isinstance(value, float)
+
+
+def _list(types: Sequence[Type | Stack]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
