@@ -1,0 +1,12 @@
+"""Shared by all tests: the verifier runs after every pass, and hypothesis takes no time limit from a busy machine."""
+
+import os
+
+os.environ.setdefault("JITAD_DEBUG", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from hypothesis import settings  # noqa: E402
+
+settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("jitad")

@@ -1,0 +1,59 @@
+"""Every Python snippet of the documentation runs, page by page in one namespace, and prints what the page says.
+
+A block ```` ```python ```` runs; after it, a block ```` ```text ```` is what it prints, where "…" stands for anything.
+Where a page shows an error, the block runs until it is raised, and its message is what is printed.  Blocks of other kinds
+(```` ```pycon ````, ```` ```c ````) are only shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import re
+import traceback
+from pathlib import Path
+
+import pytest
+
+import jitad
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(code: str, name: str, scope: dict[str, object]) -> str:
+    """What the snippet prints; an error's message where it raises one."""
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)        # so that its source is found
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(code, name, "exec"), scope)
+        except (jitad.JitadError, ArithmeticError, LookupError, ValueError, RecursionError) as e:
+            print("".join(traceback.format_exception_only(e)).removeprefix("jitad.errors."), end="")
+    return printed.getvalue()
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Equal up to space at the ends of lines and what "…" stands for."""
+    tidy = "\n".join(line.rstrip() for line in printed.strip().split("\n"))
+    wanted = "\n".join(line.rstrip() for line in expected.strip().split("\n"))
+    return re.fullmatch(".*?".join(map(re.escape, wanted.split("…"))), tidy, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_snippets(page: Path) -> None:
+    scope: dict[str, object] = {"__name__": f"docs_{page.stem}"}
+    printed = ""
+    text = page.read_text(encoding="utf-8")
+    for block in BLOCK.finditer(text):
+        kind, code = block.groups()
+        if kind == "python":
+            line = text[:block.start(2)].count("\n")
+            printed = run("\n" * line + code, f"<{page.name}>", scope)
+            follows = re.match(r"\s*^```text$", text[block.end():], re.MULTILINE)
+            assert follows or not printed, f"{page.name}:{line} prints what the page does not show:\n{printed}"
+        elif kind == "text" and printed:
+            assert matches(code, printed), f"the page says\n{code}\nand the program\n{printed}"
+            printed = ""
