@@ -1,1 +1,120 @@
-"""Differentiation: ``derivatives`` (the table), ``forward``, ``reverse``, ``frames``."""
+"""Differentiation: ``derivatives`` (the table), ``forward``, ``reverse``, ``frames``.
+
+``differentiate`` makes every function that ``Module.derived`` names, innermost derivatives first.  Kinds (``ir.graph.Derived``):
+
+* ``vjp``: (params…, result cotangents…) → (results…, cotangents of ``wrt``…), both sweeps in one function;
+* ``fwd``: (params…) → (results…, stack), and ``bwd``: (params that are not ``own``…, result cotangents…, one accumulator for each
+  array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled once for all callers;
+* ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
+"""
+
+from __future__ import annotations
+
+from ..errors import DifferentiationError
+from ..ir.builder import Builder
+from ..ir.graph import Derived, Function, Module
+from ..ir.types import STACK, Array, carries_adjoint
+from .forward import jvp
+from .frames import Frames
+from .reverse import ThereAndBack
+
+
+def differentiate(module: Module) -> None:
+    """Make every function in ``module.derived`` until none is missing."""
+    while todo := [n for n in module.derived if n not in module.functions]:
+        ready = [n for n in todo if module.derived[n].base in module.functions and not _waits(module, module.derived[n].base)]
+        if not ready:
+            raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another")
+        for name in ready:
+            if name not in module.functions:
+                _make(module, name, module.derived[name])
+
+
+def _waits(module: Module, base: str) -> bool:
+    """Whether something that ``base`` calls, however far down, has yet to be made."""
+    seen, todo = {base}, [base]
+    while todo:
+        for op in module.functions[todo.pop()].all_ops():
+            callee = op.attrs["callee"] if op.name == "call" else None
+            if callee is None or callee in seen:
+                continue
+            if callee not in module.functions:
+                return True
+            seen.add(callee)
+            todo.append(callee)
+    return False
+
+
+def _make(module: Module, name: str, what: Derived) -> None:
+    base = module.functions[what.base]
+    if what.kind == "jvp":
+        module.add(jvp(module, base, name, what.wrt))
+    elif what.kind == "vjp":
+        module.add(_vjp(module, base, name, what.wrt))
+    elif what.kind in ("fwd", "bwd"):
+        forward = module.derive(what.base, "fwd", what.wrt)
+        backward = module.derive(what.base, "bwd", what.wrt)
+        for func in _pair(module, base, forward, backward, what.wrt):
+            module.add(func)
+    else:
+        raise ValueError(what.kind)
+
+
+def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Function:
+    sweep = ThereAndBack(module, base, name, wrt, accumulate=False)
+    func = sweep.func
+    frames = Frames(sweep, split=False)
+    func.result_types = [*base.result_types, *(base.params[i].type for i in wrt)]
+    cotangents = [func.entry.add_param(s.type, "ct") for s in sweep.seeds]
+    if sweep.pivot is None:
+        func.blocks = [b for b in func.blocks if b is not sweep.first_bar]
+        return func
+    frames.place()
+    frames.stay_at_top()
+    b = Builder(sweep.last_bar)
+    b.ret([*sweep.results, *(sweep._as(g, func.params[i].type) for i, g in zip(wrt, _at(sweep, b)))])
+    frames.rewrite()
+    sweep.pivot.term = None
+    Builder(sweep.pivot).jump(sweep.first_bar, cotangents)
+    return func
+
+
+def _at(sweep: ThereAndBack, b: Builder) -> list:
+    sweep.b = b
+    return sweep.cotangents
+
+
+def _pair(module: Module, base: Function, forward: str, backward: str, wrt: tuple[int, ...]) -> tuple[Function, Function]:
+    """The two sweeps as two functions; what both need goes over on the stack."""
+    sweep = ThereAndBack(module, base, forward, wrt, accumulate=True)
+    first, frames = sweep.func, Frames(sweep, split=True)
+    primals = [p for p in first.params if p.index not in base.own]
+    second = Function(backward, [*(p.type for p in primals), *(s.type for s in sweep.seeds),
+                                 *(a.type for a in sweep.accumulators), STACK],
+                      [base.params[i].type for i in wrt], [p.hint for p in primals])
+    second.loc, second.attrs = base.loc, dict(base.attrs)
+    first_acc = len(primals) + len(sweep.seeds)
+    second.own = set(range(first_acc, first_acc + len(sweep.accumulators)))
+    first.result_types = [*base.result_types, STACK]
+    entry = Builder(second.entry)
+    if sweep.pivot is None:
+        entry.ret([entry.zeros_like(second.params[i]) if carries_adjoint(t) else entry.undef(t)
+                   for i, t in enumerate(second.result_types)])
+        first.blocks = [b for b in first.blocks if b is not sweep.first_bar]
+        return first, second
+    frames.homes |= dict(zip(primals, second.params))
+    frames.place()
+    tape = frames.keep_at_top(second.params[-1], entry)
+    b = Builder(sweep.last_bar)
+    sweep.b = b
+    b.ret([sweep._as(g, t) for g, t in zip(sweep.cotangents, second.result_types)])
+    frames.rewrite()
+    sweep.pivot.term = None
+    Builder(sweep.pivot).ret([*sweep.results, tape])
+    entry.jump(sweep.first_bar, second.params[len(primals):-1])
+    bars = frames.bars
+    first.blocks = [b for b in first.blocks if b not in set(bars)]
+    for block in bars:
+        block.func = second
+    second.blocks += bars
+    return first, second

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .graph import Derived, Module
-from .types import Type, is_float
+from .types import STACK, Array, Type, carries_adjoint, is_float
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,15 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
     if any(not 0 <= i < len(base.params) for i in d.wrt):
         return None
     wrt = tuple(base.params[i] for i in d.wrt)
-    floats = tuple(t for t in base.results if is_float(t))
+    seeds = tuple(t for t in base.results if carries_adjoint(t))
     if d.kind == "vjp":
-        return Signature(base.params + floats, base.results + wrt)
-    return Signature(base.params + wrt, base.results + floats)
+        return Signature(base.params + seeds, base.results + wrt)
+    if d.kind == "fwd":
+        return Signature(base.params, (*base.results, STACK), base.own)
+    if d.kind == "bwd":
+        primals = tuple(t for i, t in enumerate(base.params) if i not in base.own)
+        accumulators = tuple(t for t in wrt if isinstance(t, Array))
+        first = len(primals) + len(seeds)
+        return Signature((*primals, *seeds, *accumulators, STACK), wrt, frozenset(range(first, first + len(accumulators))))
+    tangents = tuple(t for t in base.results if is_float(t))
+    return Signature(base.params + tuple(t for t in wrt if is_float(t)), base.results + tangents)

@@ -3,7 +3,7 @@
 ``verify`` reports all violations of these invariants together, each with its line of IR and a caret.
 
 Module
-  * A function stands under its own name, and no name is both made and still to be derived.
+  * A function stands under its own name (a derivative that has been made stays in the list of derivatives).
   * A derivative to be made has a base that exists, a kind, and float parameters, rising, to differentiate by.
 Function
   * It has blocks; each block, op and value stands in one place only and points back to it (owner, index, block, func).
@@ -39,7 +39,7 @@ from .ops import OPS, TERMINATORS, TypeRuleError, result_types
 from .order import Dominance
 from .printer import FunctionPrinter, print_function
 from .signature import signature
-from .types import BOOL, I64, Array, Scalar, Stack, Type, is_float
+from .types import BOOL, I64, Array, Scalar, Stack, Type, carries_adjoint
 
 
 @dataclass(frozen=True)
@@ -92,17 +92,15 @@ def _module(module: Module) -> Iterator[Violation]:
     for name, func in module.functions.items():
         if name != func.name:
             yield violation(name, f"is a function that calls itself @{func.name}")
-        if name in module.derived:
-            yield violation(name, "is both made and still to be derived")
     for name, derived in module.derived.items():
-        if derived.kind not in ("vjp", "jvp"):
+        if derived.kind not in ("vjp", "jvp", "fwd", "bwd"):
             yield violation(name, f"no kind of derivative: {derived.kind!r}")
             continue
         base = signature(module, derived.base)
         if base is None:
             yield violation(name, f"derived from @{derived.base}, which does not exist")
         elif list(derived.wrt) != sorted(set(derived.wrt)) or not all(
-                0 <= i < len(base.params) and is_float(base.params[i]) for i in derived.wrt):
+                0 <= i < len(base.params) and carries_adjoint(base.params[i]) for i in derived.wrt):
             yield violation(name, f"{derived.wrt} are not float parameters of @{derived.base}, in order")
 
 

@@ -1,0 +1,92 @@
+"""Which values take part in a derivative: those that depend on what is differentiated and reach the result.
+
+*Varied*: a float (or stack) that depends on a seed.  *Useful*: one on which a float result depends.
+*Active*: both.  Stacks are always useful, so that what one sweep pushes as an adjoint another one pops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.graph import Block, Function, Op, Value
+from ..ir.types import Stack, carries_adjoint
+from .derivatives import PARTIALS, ZERO
+
+
+def differentiable_operands(op: Op) -> list[Value]:
+    """The operands through which a derivative passes."""
+    if op.name in ZERO:
+        return []
+    partials = PARTIALS.get(op.name)
+    if partials is not None:
+        return [v for v, d in zip(op.operands, partials) if d is not None and carries_adjoint(v.type)]
+    return [v for v in op.operands if carries_adjoint(v.type)]
+
+
+def _edges_into(func: Function) -> list[tuple[Value, Value]]:
+    """(argument, parameter) for every edge; the results of a call are not among them."""
+    pairs: list[tuple[Value, Value]] = []
+    for block in func.blocks:
+        for edge in block.term.edges if block.term else ():
+            skip = len(edge.block.params) - len(edge.args)
+            pairs += zip(edge.args, edge.block.params[skip:])
+    return pairs
+
+
+def call_results(block: Block) -> list[Value]:
+    """The parameters of the continuation that receive the results of the call that ends ``block``."""
+    assert block.term is not None and block.term.name == "call"
+    edge = block.term.edges[0]
+    return edge.block.params[: len(edge.block.params) - len(edge.args)]
+
+
+def _reach(seeds: Iterable[Value], flows: dict[Value, list[Value]]) -> set[Value]:
+    found = set(seeds)
+    todo = list(found)
+    while todo:
+        for v in flows.get(todo.pop(), ()):
+            if v not in found:
+                found.add(v)
+                todo.append(v)
+    return found
+
+
+def _flows(func: Function) -> dict[Value, list[Value]]:
+    """From each value that carries a derivative to those that it flows into."""
+    flows: dict[Value, list[Value]] = {}
+    def note(source: Value, target: Value) -> None:
+        if carries_adjoint(source.type) and carries_adjoint(target.type):
+            flows.setdefault(source, []).append(target)
+    for a, p in _edges_into(func):
+        note(a, p)
+    for block in func.blocks:
+        for op in block.ops:
+            for v in differentiable_operands(op):
+                for r in op.results:
+                    note(v, r)
+        if block.term is not None and block.term.name == "call":
+            for v in block.term.operands:
+                for r in call_results(block):
+                    note(v, r)
+    return flows
+
+
+def varied(func: Function, seeds: Iterable[Value]) -> set[Value]:
+    """What depends on ``seeds``; stacks that hold anything count as varied too."""
+    stacks = [r for op in func.all_ops() for r in op.results if isinstance(r.type, Stack)]
+    return _reach([*seeds, *(s for s in stacks if s.op is None or s.op.name != "stack_empty")], _flows(func))
+
+
+def active(func: Function, seeds: Iterable[Value]) -> set[Value]:
+    """What depends on ``seeds`` and reaches a result of the function."""
+    flows = _flows(func)
+    backward: dict[Value, list[Value]] = {}
+    for source, targets in flows.items():
+        for t in targets:
+            backward.setdefault(t, []).append(source)
+    results = [v for b in func.blocks if b.term is not None and b.term.name == "return"
+               for v in b.term.operands if carries_adjoint(v.type)]
+    stacks = {v for b in func.blocks for v in [*b.params, *(r for op in b.ops for r in op.results)]
+              if isinstance(v.type, Stack)}
+    useful = _reach([*results, *stacks], backward)
+    return (varied(func, seeds) & useful) | stacks

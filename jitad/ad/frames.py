@@ -1,0 +1,259 @@
+"""Gives every forward value that the backward sweep reads its cheapest home.
+
+The backward sweep of ``reverse.py`` reads across.  Here each value read is one of
+
+* *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level that
+  is still in a register when the backward sweep is in the same function (case 1);
+* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, and loads from arrays that nothing
+  overwrites;
+* *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a scalar and
+  the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then itself a value of the loop
+  around, and so on outwards.  At the function's top level, where the two sweeps are two functions, a last frame holds what both need.
+
+What a value is worth follows to-be-recorded analysis (Hascoët, Naumann, Pascual 2005): only what the backward sweep reads is considered at all.
+"""
+
+from __future__ import annotations
+
+from ..ir.builder import Builder
+from ..ir.clone import clone_op
+from ..ir.graph import Block, Op, Value
+from ..ir.ops import OPS
+from ..ir.types import STACK, Scalar, Type
+from ..passes.loops import Loop, counted
+from ..passes.ssa import Reaching
+from .reverse import LoopBack, ThereAndBack
+from .stable import Stability
+
+FREE, REDONE, KEPT = "free", "redone", "kept"
+
+# Cheaper to compute again than to store and load.
+CHEAP = frozenset(
+    "add sub mul neg abs sign copysign maximum minimum eq ne lt le gt ge and or xor not shl shr select cast stop "
+    "isnan isinf isfinite floor ceil trunc round dim get slice reshape transpose broadcast_to fill iota as_type".split())
+
+
+class Frames:
+    """Decides and places; afterwards ``homes`` maps values to what the backward sweep reads instead."""
+
+    def __init__(self, sweep: ThereAndBack, split: bool) -> None:
+        self.sweep, self.split = sweep, split
+        self.forest = sweep.forest
+        self.forward = set(sweep.forward)
+        self.bars = [b for b in sweep.func.blocks if b not in self.forward]
+        self.stable = Stability(sweep.func, sweep.module, sweep.live_in)
+        self.plan: dict[Value, str] = {}
+        self.homes: dict[Value, Value] = {}
+        self.lost: set[Value] = set()                         # found to be out of reach once
+        self._number()
+
+    def place(self) -> None:
+        """Find a home for all; ``rewrite`` then makes the backward sweep use them."""
+        for back in self.sweep.loops.values():
+            if back.index is not None:
+                self.plan[back.iv], self.homes[back.iv] = FREE, back.index
+        for v in sorted(self._read_across(), key=self._position):
+            self._decide(v)
+        for loop in self.forest.loops:                        # inner loops first
+            if loop in self.sweep.loops:
+                self._keep_in_loop(self.sweep.loops[loop])
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def _number(self) -> None:
+        self.order = {b: i for i, b in enumerate(self.sweep.forward)}
+        self.place_in_block = {op: i for b in self.sweep.forward for i, op in enumerate(b.ops)}
+
+    def _position(self, v: Value) -> tuple[int, int, int]:
+        op = v.op
+        return self.order[v.block], self.place_in_block.get(op, -1) if op is not None else -1, v.index
+
+    def _read_across(self) -> list[Value]:
+        found: dict[Value, None] = {}
+        for block in self.bars:
+            for op in block.all_ops():
+                found |= {v: None for v in op.used() if v.block in self.forward}
+        return list(found)
+
+    def level(self, v: Value) -> Loop | None:
+        """The loop in whose every iteration ``v`` is computed anew."""
+        return self.forest.loop_of(v.block)
+
+    def _decide(self, v: Value) -> None:
+        if v not in self.plan:
+            self.plan[v] = FREE if self._free(v) else REDONE if self._can_redo(v) else KEPT
+
+    def _free(self, v: Value) -> bool:
+        if self.plan.get(v) is not None:
+            return self.plan[v] == FREE
+        op = v.op
+        if op is None:
+            if v.owner is self.sweep.func.entry:
+                return not (self.split and v.index in self.sweep.func.own)
+        elif op.name in ("const", "undef", "stack_empty"):
+            return True
+        return not self.split and self.level(v) is None and self.forest.dom.dominates(v.block, self._pivot())
+
+    def _pivot(self) -> Block:
+        assert self.sweep.pivot is not None
+        return self.sweep.pivot
+
+    def _can_redo(self, v: Value) -> bool:
+        """Whether one cheap op on what is there gives ``v``; notes what must then be there."""
+        needed: dict[Value, None] = {}
+        if not self._redoable(v, self.level(v), needed):
+            return False
+        for u in reversed(needed):
+            self._decide(u)
+        return True
+
+    def _reachable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
+        """Whether ``v`` is there, or can be, for something of ``level``; each value is looked at once."""
+        if v in needed:
+            return True
+        needed[v] = None
+        if v in self.plan or self._free(v) or self._outside(self.level(v), level):
+            return True
+        if v not in self.lost and self._redoable(v, level, needed):
+            return True
+        self.lost.add(v)
+        return False
+
+    def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
+        op = v.op
+        if op is None or op.name not in CHEAP or (OPS[op.name].view and not self.stable(v)):
+            return False
+        return all(self._reachable(u, level, needed) for u in op.operands)
+
+    @staticmethod
+    def _outside(outer: Loop | None, inner: Loop | None) -> bool:
+        """Whether ``outer`` holds ``inner`` and is another loop: keeping there costs less often."""
+        while inner is not None:
+            inner = inner.parent
+            if inner is outer:
+                return True
+        return False
+
+    # --- keeping --------------------------------------------------------------------------------------
+
+    def _kept_at(self, level: Loop | None) -> list[Value]:
+        return [v for v, how in self.plan.items() if how == KEPT and self.level(v) is level]
+
+    def _keep_in_loop(self, back: LoopBack) -> None:
+        kept = self._kept_at(back.loop)
+        if not kept or back.top is None:
+            return
+        known = counted(back.loop)
+        indexed = [v for v in kept if known is not None and isinstance(v.type, Scalar)]
+        framed = [v for v in kept if v not in indexed]
+        ends = {v: self._at_end(v, back.loop) for v in kept}
+        at_top: list[Op] = []
+        if known is not None:
+            for v in indexed:
+                at_top.append(self._indexed_frame(back, v, ends[v], known.trip, known.iv))
+        if framed:
+            at_top.append(self._stack_frame(back, framed, [ends[v] for v in framed]))
+        for op in at_top:
+            op.block = back.top
+        first = back.top.ops.index(back.index.op) + 1 if back.index is not None and back.index.op in back.top.ops else 0
+        back.top.ops[first:first] = at_top
+
+    def _at_end(self, v: Value, loop: Loop | None) -> Value:
+        """``v`` at the end of its iteration (or of the forward sweep), undefined on paths that do not compute it."""
+        end = loop.latch if loop is not None else self._pivot()
+        start = loop.head if loop is not None else self.sweep.func.entry
+        assert end is not None
+        if self.forest.dom.dominates(v.block, end):
+            return v
+        bypass = {inner.head: inner.preheader for inner in self.forest.loops
+                  if inner.preheader is not None and v.block not in inner.blocks and inner.head is not start}
+        preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in self.sweep.func.predecessors().items()}
+        return Reaching(preds, {v.block: v}, [start], bypass).at_end(end)
+
+    def _carry(self, back: LoopBack, type: Type, start: Value, hint: str) -> tuple[Value, Value]:
+        """A value carried by the forward loop: (its parameter in the head, its final value after the exit)."""
+        loop = back.loop
+        assert loop.exit is not None
+        param = loop.head.add_param(type, hint)
+        loop.entry_edge().args.append(start)
+        final = loop.exit.add_param(type, hint)
+        return param, final
+
+    def _indexed_frame(self, back: LoopBack, v: Value, end: Value, trip: Value, iv: Value) -> Op:
+        """Case 3: one array indexed by the iteration."""
+        loop = back.loop
+        assert loop.preheader is not None and loop.latch is not None and back.index is not None
+        assert isinstance(v.type, Scalar)
+        room = Builder(loop.preheader).empty(trip, dtype=v.type)
+        param, final = self._carry(back, room.type, room, "frames")
+        stored = Builder(loop.latch).set(param, end, iv)
+        loop.back_edge().args.append(stored)
+        loop.exit_edge().args.append(stored)
+        self._decide(final)
+        load = Op("get", [final, back.index], [v.type])
+        self.homes[v] = load.result
+        return load
+
+    def _stack_frame(self, back: LoopBack, kept: list[Value], ends: list[Value]) -> Op:
+        """Case 4: one frame an iteration on a stack that the loop carries; the backward loop carries it back."""
+        loop = back.loop
+        assert loop.preheader is not None and loop.latch is not None and back.top is not None
+        assert back.entry is not None and back.back is not None
+        param, final = self._carry(back, STACK, Builder(loop.preheader).stack_empty(), "stack")
+        pushed = Builder(loop.latch).push(param, *ends)
+        loop.back_edge().args.append(pushed)
+        loop.exit_edge().args.append(pushed)
+        self._decide(final)
+        top = back.top.add_param(STACK, "stack")
+        pop = Op("pop", [top], [STACK, *(v.type for v in kept)], {"types": tuple(v.type for v in kept)})
+        back.entry[1].args.append(final)
+        back.back[1].args.append(pop.results[0])
+        self.homes |= dict(zip(kept, pop.results[1:]))
+        return pop
+
+    def keep_at_top(self, tape: Value, backward: Builder) -> Value:
+        """Where the sweeps are two functions: push one last frame in the first, pop it with ``backward`` from ``tape``.
+
+        Returns the stack that the forward function returns.
+        """
+        kept = self._kept_at(None)
+        ends = [self._at_end(v, None) for v in kept]
+        b = Builder(self._pivot())
+        if not kept:
+            return b.stack_empty()
+        self.homes |= dict(zip(kept, backward.pop(tape, [v.type for v in kept])[1]))
+        return b.push(b.stack_empty(), *ends)
+
+    def stay_at_top(self) -> None:
+        """Case 1: both sweeps in one function; what does not dominate the pivot is carried there through the joins."""
+        for v in self._kept_at(None):
+            self.homes[v] = self._at_end(v, None)
+
+    # --- rewriting ------------------------------------------------------------------------------------
+
+    def rewrite(self) -> None:
+        """Make every op of the backward sweep read the homes."""
+        for block in self.bars:
+            ops, block.ops = block.ops, []
+            b, seen = Builder(block), dict[Value, Value]()
+            for op in [*ops, *([block.term] if block.term else [])]:
+                b.loc = op.loc
+                op.replace_uses({v: self._home(v, b, seen) for v in dict.fromkeys(op.used()) if v.block in self.forward})
+                if op is not block.term:
+                    block.ops.append(op)
+
+    def _home(self, v: Value, b: Builder, seen: dict[Value, Value]) -> Value:
+        if v in self.homes:
+            return self.homes[v]
+        if v in seen:
+            return seen[v]
+        op = v.op
+        if op is None or not (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty")):
+            return v
+        operands = {u: self._home(u, b, seen) for u in op.operands}
+        copy = clone_op(op, dict(operands))
+        copy.block = b.block
+        b.block.ops.append(copy)
+        seen[v] = copy.results[0]
+        return seen[v]
+
