@@ -1,0 +1,208 @@
+"""Single elements of arrays: of a stored one by a load, of a lazy one by computing it (``fusion`` says which is which).
+
+A *place* says which element: one index for each axis or, where all arrays involved have the same sizes
+(``flat``), one position in C order, so that a nest of loops becomes one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op, Value
+from ..ir.ops import OPS
+from ..ir.types import Array
+from . import ops
+from .alias import SCOPE_LIMIT, is_array
+from .types import Buffer
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+
+@dataclass(frozen=True)
+class Place:
+    """One element: ``at`` its indices, or ``flat`` its position in C order with ``at`` empty."""
+
+    at: tuple[str, ...]
+    flat: str | None = None
+
+
+# --- sizes, positions, metadata ---------------------------------------------------------------------------
+
+def sizes(fn: FunctionLowering, v: Value) -> tuple[str, ...]:
+    """The sizes of an array, stored or lazy; ``()`` of a scalar."""
+    if not isinstance(v.type, Array):
+        return ()
+    value = fn.values.get(v)
+    found = value.sizes if isinstance(value, Buffer) else fn.plan.sizes[v]
+    return tuple(s if d is None else str(d) for s, d in zip(found, v.type.dims))
+
+
+def position(fn: FunctionLowering, sizes: Sequence[str], at: Sequence[str]) -> str:
+    """Where the element (or, with fewer indices than axes, the subarray) ``at`` begins, counted in elements."""
+    linear = "0"
+    for axis, size in enumerate(sizes):
+        i = at[axis] if axis < len(at) else "0"
+        linear = fn.add(fn.mul(linear, size), i if size != "1" else "0")
+    return linear
+
+
+def note(fn: FunctionLowering, v: Value) -> str:
+    """The alias metadata for a load from or a store to the buffer of ``v``."""
+    plan = fn.plan
+    if not plan.notes:
+        plan.notes = _scopes(fn)
+    found: str = plan.notes.get(plan.roots.find(v), "")
+    return found
+
+
+def _scopes(fn: FunctionLowering) -> dict[Value, str]:
+    """One scope for each root; those beyond the limit may alias anything."""
+    writer = fn.writer
+    roots = list(fn.plan.roots.members())[:SCOPE_LIMIT]
+    domain = writer.distinct(lambda me: me)
+    scopes = [writer.distinct(lambda me: f"{me}, {domain}") for _ in roots]
+    notes = {}
+    for i, root in enumerate(roots):
+        others = ", ".join(s for j, s in enumerate(scopes) if j != i)
+        notes[root] = f", !alias.scope {writer.node(scopes[i])}" + (f", !noalias {writer.node(others)}" if others else "")
+    return notes
+
+
+# --- loops --------------------------------------------------------------------------------------------------
+
+NestBody = Callable[[Place, list[str]], Sequence[str]]
+
+
+def nest(fn: FunctionLowering, sizes: Sequence[str], body: NestBody, carried: Sequence[tuple[str, str]] = (),
+         flat: bool = False, note: str = "") -> list[str]:
+    """A loop for each size, the last innermost; or a single one over all elements when ``flat``.
+
+    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionLowering.loop``.
+    """
+    if flat:
+        return fn.loop(fn.product(sizes), lambda i, c: body(Place((), i), c), carried, note=note)
+
+    def level(axis: int, at: tuple[str, ...], values: list[str]) -> Sequence[str]:
+        if axis == len(sizes):
+            return body(Place(at), values)
+        types = [t for t, _ in carried]
+        return fn.loop(sizes[axis], lambda i, c: level(axis + 1, (*at, i), c), list(zip(types, values)),
+                       note=note if axis == len(sizes) - 1 else "")
+
+    return list(level(0, (), [name for _, name in carried]))
+
+
+def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:
+    """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
+    if not isinstance(v.type, Array):
+        return True
+    if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
+        return False
+    if v not in fn.plan.lazy:
+        return True
+    op = v.op
+    assert op is not None
+    if op.name == "fill" or (op.name == "iota"):
+        return True
+    if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
+        return all(can_be_flat(fn, o, like) for o in op.operands)
+    return op.name == "broadcast_to" and not is_array(op.operands[0])
+
+
+# --- elements -------------------------------------------------------------------------------------------------
+
+class Elements:
+    """Computes elements in one loop body; what was computed there once is not computed again."""
+
+    def __init__(self, fn: FunctionLowering) -> None:
+        self.fn = fn
+        self._known: dict[tuple[Value, Place], str] = {}
+
+    def get(self, v: Value, place: Place) -> str:
+        """The element of ``v`` there (broadcast to the rank of ``place``); a scalar is itself."""
+        if not isinstance(v.type, Array):
+            return self.fn.scalar(v)
+        place = _narrow(v.type, place)
+        key = (v, place)
+        if key not in self._known:
+            self._known[key] = self._compute(v, place)
+        return self._known[key]
+
+    def _compute(self, v: Value, place: Place) -> str:
+        if v not in self.fn.plan.lazy:
+            return self._load(v, place)
+        op = v.op
+        assert op is not None
+        rule = _ELEMENT.get(op.name)
+        if rule is not None:
+            return rule(self, op, place)
+        return ops.scalar(self.fn, op, [self.get(o, place) for o in op.operands])
+
+    def _load(self, v: Value, place: Place) -> str:
+        buffer = self.fn.array(v)
+        index = place.flat if place.flat is not None else position(self.fn, sizes(self.fn, v), place.at)
+        return self.fn.load(buffer.dtype, buffer.ptr, index, note(self.fn, v))
+
+
+def _narrow(t: Array, place: Place) -> Place:
+    """The place in an operand of type ``t`` that broadcasting takes for a place in the result."""
+    if place.flat is not None:
+        return place
+    at = place.at[len(place.at) - t.rank:]
+    return Place(tuple("0" if d == 1 else i for i, d in zip(at, t.dims)))
+
+
+def _fill(e: Elements, op: Op, place: Place) -> str:
+    return e.fn.scalar(op.operands[0])
+
+
+def _iota(e: Elements, op: Op, place: Place) -> str:
+    return place.flat if place.flat is not None else place.at[0]
+
+
+def _same_place(e: Elements, op: Op, place: Place) -> str:
+    return e.get(op.operands[0], place)
+
+
+def _slice(e: Elements, op: Op, place: Place) -> str:
+    fn, at = e.fn, []
+    for axis, i in enumerate(place.at):
+        start, step = fn.scalar(op.operands[1 + 3 * axis]), fn.scalar(op.operands[3 + 3 * axis])
+        at.append(fn.add(start, fn.mul(i, step)))
+    return e.get(op.operands[0], Place(tuple(at)))
+
+
+def _transpose(e: Elements, op: Op, place: Place) -> str:
+    at = [""] * len(place.at)
+    for i, p in zip(place.at, op.attrs["perm"]):
+        at[p] = i
+    return e.get(op.operands[0], Place(tuple(at)))
+
+
+def _reshape(e: Elements, op: Op, place: Place) -> str:
+    """Only reshapes that add or drop axes of literal size 1 are lazy."""
+    source, target = op.operands[0].type, op.result.type
+    assert isinstance(source, Array) and isinstance(target, Array)
+    wide = iter([i for i, d in zip(place.at, target.dims) if d != 1])
+    return e.get(op.operands[0], Place(tuple("0" if d == 1 else next(wide) for d in source.dims)))
+
+
+def _get(e: Elements, op: Op, place: Place) -> str:
+    first = tuple(e.fn.scalar(i) for i in op.operands[1:])
+    return e.get(op.operands[0], Place(first + place.at))
+
+
+def _take(e: Elements, op: Op, place: Place) -> str:
+    index = op.operands[1]
+    assert isinstance(index.type, Array)
+    row = e.get(index, Place(place.at[:index.type.rank]))
+    return e.get(op.operands[0], Place((row, *place.at[index.type.rank:])))
+
+
+_ELEMENT: dict[str, Callable[[Elements, Op, Place], str]] = {
+    "fill": _fill, "iota": _iota, "slice": _slice, "transpose": _transpose, "reshape": _reshape, "get": _get,
+    "take": _take, "as_type": _same_place, "broadcast_to": _same_place, "copy": _same_place, "stop": _same_place,
+}

@@ -1,0 +1,151 @@
+"""Reductions, fused with what computes their operand.
+
+The trailing reduced axes run innermost with their partial result in registers; partial results of the other reduced
+axes are combined in the result's memory, so that for ``a.sum(0)`` the inner loop still runs along rows.
+
+Float sums and products may be reassociated: they use several vector accumulators, which is about as accurate as
+NumPy's pairwise summation and more so than a plain loop, but not bit for bit either of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op, Value
+from ..ir.types import I64, Array, Scalar, dtype_of
+from . import ops, types
+from .elements import Elements, Place, can_be_flat, nest, note, position, sizes
+from .types import Buffer, literal
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+_COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or",
+            "cumsum": "add", "cumprod": "mul"}
+
+
+def identity(name: str, t: Scalar) -> str:
+    """What the reduction ``name`` starts from."""
+    if name in ("sum", "cumsum", "prod", "cumprod"):
+        return literal(0 if name in ("sum", "cumsum") else 1, t)
+    if t.is_bool:
+        return literal(name in ("all", "min"), t)
+    if t.is_float:
+        return literal(float("-inf") if name == "max" else float("inf"), t)
+    edge = 1 << (t.bits - 1)
+    return literal(-edge if name == "max" else edge - 1, t)
+
+
+def combine(fn: FunctionLowering, name: str, t: Scalar, x: str, y: str) -> str:
+    """One step of the reduction ``name``."""
+    op = _COMBINE[name]
+    flags = ops.flags(fn.options, {"acc": True}) if op in ("add", "mul") else ""
+    return ops.TABLE[op](fn, t, [x, y], flags)
+
+
+def interleaved(fn: FunctionLowering) -> str:
+    """Loop metadata for a reduction: four vector accumulators hide the latency of one."""
+    count = fn.writer.node('!"llvm.loop.interleave.count", i32 4')
+    return f", !llvm.loop {fn.writer.distinct(lambda me: f'{me}, {count}')}"
+
+
+def fold(fn: FunctionLowering, op: Op) -> None:
+    """sum, prod, max, min, all, any."""
+    source, axes = op.operands[0], set(op.attrs["axes"])
+    assert isinstance(source.type, Array)
+    rank = source.type.rank
+    tail = rank
+    while tail and tail - 1 in axes:
+        tail -= 1
+    if len(axes) == rank:
+        flat = can_be_flat(fn, source, source.type)
+        fn.values[op.result] = _partial(fn, op, sizes(fn, source), (), flat)
+        return
+    _fold_into_memory(fn, op, tail, revisited=any(a < tail for a in axes))
+
+
+def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[str, ...], flat: bool = False) -> str:
+    """The reduction over the innermost axes at fixed outer indices, in a register."""
+    source, t = op.operands[0], dtype_of(op.operands[0].type)
+
+    def body(place: Place, acc: list[str]) -> list[str]:
+        if not flat:
+            place = Place(outer + place.at)
+        return [combine(fn, op.name, t, acc[0], Elements(fn).get(source, place))]
+
+    start = [(types.register(t), identity(op.name, t))]
+    return nest(fn, inner, body, start, flat, interleaved(fn))[0]
+
+
+def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) -> None:
+    source, result, axes = op.operands[0], op.result, set(op.attrs["axes"])
+    assert isinstance(result.type, Array)
+    t, extent = result.type.dtype, sizes(fn, source)
+    buffer = fn.alloc(result.type, fn.plan.sizes[result])
+    fn.values[result] = buffer
+    mark = note(fn, result)
+    if revisited:
+        start = identity(op.name, t)
+        fn.loop(fn.product(buffer.sizes), lambda i, _: _put(fn, buffer, start, i, mark))
+
+    def body(place: Place, _: list[str]) -> list[str]:
+        if tail < len(extent):
+            value = _partial(fn, op, extent[tail:], place.at)
+        else:
+            value = Elements(fn).get(source, place)
+        index = position(fn, buffer.sizes, [i for axis, i in enumerate(place.at) if axis not in axes])
+        if revisited:
+            value = combine(fn, op.name, t, fn.load(t, buffer.ptr, index, mark), value)
+        return _put(fn, buffer, value, index, mark)
+
+    nest(fn, extent[:tail], body)
+
+
+def _put(fn: FunctionLowering, buffer: Buffer, value: str, index: str, mark: str) -> list[str]:
+    fn.store(buffer.dtype, value, buffer.ptr, index, mark)
+    return []
+
+
+def arg(fn: FunctionLowering, op: Op) -> None:
+    """argmax, argmin: the first of the best; the first NaN if there is one."""
+    source, result, axis = op.operands[0], op.result, op.attrs["axis"]
+    extent = sizes(fn, source)
+    if not isinstance(result.type, Array):
+        fn.values[result] = _best(fn, op, extent[axis], (), ())
+        return
+    buffer = fn.alloc(result.type, fn.plan.sizes[result])
+    fn.values[result] = buffer
+    mark = note(fn, result)
+
+    def body(place: Place, _: list[str]) -> list[str]:
+        best = _best(fn, op, extent[axis], place.at[:axis], place.at[axis:])
+        return _put(fn, buffer, best, position(fn, buffer.sizes, place.at), mark)
+
+    nest(fn, buffer.sizes, body)
+
+
+def _best(fn: FunctionLowering, op: Op, n: str, before: tuple[str, ...], after: tuple[str, ...]) -> str:
+    source: Value = op.operands[0]
+    t = dtype_of(source.type)
+    of = types.register(t)
+
+    def element(i: str) -> str:
+        return Elements(fn).get(source, Place((*before, i, *after)))
+
+    def body(i: str, carried: list[str]) -> list[str]:
+        best, where = carried
+        x = element(i)
+        better = _better(fn, op.name == "argmax", t, x, best)
+        return [ops.select(fn, t, better, x, best), ops.select(fn, I64, better, i, where)]
+
+    return fn.loop(n, body, [(of, element("0")), ("i64", "0")])[1]
+
+
+def _better(fn: FunctionLowering, most: bool, t: Scalar, x: str, best: str) -> str:
+    of = types.register(t)
+    if not t.is_float:
+        sign = "u" if t.is_bool else "s"
+        return fn.code.op(f"icmp {sign}{'gt' if most else 'lt'} {of} {x}, {best}", "c")
+    beyond = fn.code.op(f"fcmp {'ugt' if most else 'ult'} {of} {x}, {best}", "c")     # true if either is NaN
+    return fn.code.op(f"and i1 {beyond}, {fn.code.op(f'fcmp ord {of} {best}, {best}', 'c')}", "c")
