@@ -31,6 +31,16 @@ class Loop:
     def __repr__(self) -> str:
         return f"<loop {self.head}>"
 
+    def region(self, raising: set[Block]) -> set[Block]:
+        """The loop's blocks and what hangs off them only to raise."""
+        region = set(self.blocks)
+        todo = [s for b in self.blocks for s in b.successors() if s in raising]
+        while todo:
+            block = todo.pop()
+            region.add(block)
+            todo += block.successors()
+        return region
+
     def back_edge(self) -> Edge:
         """The edge of the latch that goes to the head."""
         return self._latch_edge(self.head)
@@ -137,11 +147,14 @@ class LoopForest:
 
 
 def raising_blocks(dom: Dominators) -> set[Block]:
-    """Blocks whose every path ends in ``raise`` without a loop; leaving a loop for one is no exit of the loop."""
+    """Blocks with one predecessor from which every path raises, through blocks that are so too.
+
+    Each hangs off the block before it; leaving a loop for one is no exit of the loop."""
     found: set[Block] = set()
     for b in reversed(dom.order):
         assert b.term is not None
-        if b.term.name == "raise" or (b.term.edges and all(s in found for s in b.successors())):
+        ends = b.term.name == "raise" or (b.term.edges and all(s in found for s in b.successors()))
+        if ends and len(dom.preds[b]) == 1:
             found.add(b)
     return found
 

@@ -1,0 +1,120 @@
+"""Brings control flow into the one shape that differentiation and the optimiser expect.
+
+Afterwards (``check_cps`` states it as code):
+
+* every block is reachable, and a jump to a block that nothing else leads to has been merged with it;
+* there is no *critical* edge (from a block with several successors, or a call, to a block with several
+  predecessors) but for the back edges of loops;
+* each loop is **rotated**: one preheader that jumps to the head; one latch, the only source of a back edge and,
+  unless the loop never ends, the only block that leaves, by ``branch c, ^head(…), ^exit(…)`` in either order;
+  the exit block has no other predecessor;
+* each loop is **closed**: what it defines is read outside only as an argument of its exit edge.
+
+Blocks that only raise (``loops.raising_blocks``) count as inside: a loop is left for them from anywhere, since
+nothing comes back from there.  How one loop is brought into shape stands in ``passes/loop_shape.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .errors import CompileError
+from .ir.clone import clone_blocks
+from .ir.graph import Block, Function, Module
+from .passes.cfg import incoming, merge_chains, remove_unreachable, split_critical_edges
+from .passes.loop_shape import LoopShaper, Surroundings
+from .passes.loops import Loop, LoopForest, raising_blocks
+
+LARGEST_RAISE = 20
+"""A block that raises is copied for each edge to it up to this many ops."""
+
+
+def to_cps(module: Module) -> None:
+    for func in module.functions.values():
+        normalise(func)
+
+
+def normalise(func: Function) -> None:
+    """Bring one function into the normal form, inner loops first."""
+    remove_unreachable(func)
+    _copy_raises(func)
+    merge_chains(func)
+    split_critical_edges(func)                           # calls above all: they pass results
+    done: set[Block] = set()
+    while True:
+        forest = LoopForest(func)
+        if forest.irreducible:
+            raise CompileError(f"@{func.name}: a loop with two entries at {forest.irreducible[0]}")
+        ready = [loop for loop in forest.loops if loop.head not in done and all(c.head in done for c in loop.children)]
+        if not ready:
+            break
+        around = Surroundings(func, forest.dom)
+        done |= {LoopShaper(around, loop).run() for loop in ready}
+        remove_unreachable(func)
+    merge_chains(func)
+    if split_critical_edges(func):
+        remove_unreachable(func)                         # for the order of blocks
+
+
+def _copy_raises(func: Function) -> None:
+    """Give each edge to a block that ends in ``raise`` a copy of its own, so that no loop shares one."""
+    count = incoming(func)
+    for b in list(func.blocks):
+        assert b.term is not None
+        for edge in b.term.edges:
+            target = edge.block
+            assert target.term is not None
+            if target.term.name == "raise" and count[target] > 1 and len(target.ops) <= LARGEST_RAISE:
+                count[target] -= 1
+                edge.block = clone_blocks([target], func, {})[target]
+
+
+# --- the postconditions ---------------------------------------------------------------------------
+
+def check_cps(func: Function) -> None:
+    """Raise ``CompileError`` that lists what keeps a function from being in the normal form."""
+    problems = list(_problems(func))
+    if problems:
+        raise CompileError(f"@{func.name} is not in cps form:\n" + "\n".join(problems))
+
+
+def _problems(func: Function) -> Iterator[str]:
+    forest = LoopForest(func)
+    for b in func.blocks:
+        if b not in forest.dom.reachable:
+            yield f"{b} is unreachable"
+            return
+    backs = {(latch, loop.head) for loop in forest.loops for latch in loop.latches}
+    count = incoming(func)
+    for b in func.blocks:
+        assert b.term is not None
+        for s in b.successors():
+            if count[s] == 1 and b.term.name == "jump":
+                yield f"{b} jumps to {s}, to which nothing else leads"
+            fork = len(b.term.edges) > 1 or b.term.name == "call"
+            if count[s] > 1 and fork and (b, s) not in backs:
+                yield f"the edge {b} to {s} is critical"
+    raising = raising_blocks(forest.dom)
+    for head in forest.irreducible:
+        yield f"a loop with two entries at {head}"
+    for loop in forest.loops:
+        yield from _loop_problems(func, loop, raising, count)
+
+
+def _loop_problems(func: Function, loop: Loop, raising: set[Block], count: dict[Block, int]) -> Iterator[str]:
+    if loop.preheader is None:
+        yield f"{loop} has no preheader"
+    if loop.latch is None:
+        yield f"{loop} has the latches {loop.latches}"
+        return
+    leaving = [(b, s) for b in loop.blocks for s in b.successors() if s not in loop.blocks and s not in raising]
+    yield from (f"{loop} leaves from {b}, not from its latch" for b, _ in leaving if b is not loop.latch)
+    assert loop.latch.term is not None
+    if loop.latch.term.name != ("branch" if leaving else "jump"):
+        yield f"{loop} has a latch that ends in {loop.latch.term.name}"
+    yield from (f"the exit block {s} of {loop} has other predecessors" for _, s in leaving if count[s] != 1)
+    inside = loop.region(raising)
+    for b in func.blocks:
+        if b not in inside:
+            for op in b.all_ops():
+                yield from (f"{loop} defines {v}, read in {b}" for v in op.used() if v.block in inside)
