@@ -6,7 +6,7 @@ os.environ.setdefault("JITAD_DEBUG", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from hypothesis import settings  # noqa: E402
+from hypothesis import settings
 
 settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("jitad")

@@ -1,8 +1,8 @@
 """Every Python snippet of the documentation runs, page by page in one namespace, and prints what the page says.
 
 A block ```` ```python ```` runs; after it, a block ```` ```text ```` is what it prints, where "…" stands for anything.
-Where a page shows an error, the block runs until it is raised, and its message is what is printed.  Blocks of other kinds
-(```` ```pycon ````, ```` ```c ````) are only shown.
+Where a page shows an error, the block runs until it is raised, and its message is what is printed.  Blocks of
+other kinds (```` ```py ````, ```` ```sh ````) are only shown.
 """
 
 from __future__ import annotations
