@@ -76,8 +76,10 @@ class _EntryWriter:
             self.writer.declare(*text)
         parts = self.arguments()
         ctx = self.take_context()
+        self.prepare(ctx)
         results = self.run(ctx, parts)
         made = self.results(results)
+        self.trim(ctx)
         self.give_back(ctx)
         self.code.end(f"ret ptr {made}")
         self.failure(ctx, results[0])
@@ -137,6 +139,34 @@ class _EntryWriter:
         code.jump(done)
         code.start(done)
         return ctx
+
+    def prepare(self, ctx: str) -> None:
+        """Tell the context how to ask for signals, and where this thread's stack ends."""
+        code = self.code
+        if self.entry.effort != "short":
+            self.writer.function("jitad.poll", _POLL.format(
+                ensure=function("PyGILState_Ensure"), check=function("PyErr_CheckSignals"), release=function("PyGILState_Release")))
+            code.do(f"store ptr @jitad.poll, ptr {self.field(ctx, 'poll')}, align 8")
+        if self.entry.recursive:
+            known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
+            here = code.op(f"call i64 {function('pthread_self')}()")
+            self.rarely(code.op(f"icmp ne i64 {known}, {here}", "c"), lambda: self.call_python(context.bind_thread, ctx))
+
+    def rarely(self, condition: str, then: Callable[[], None]) -> None:
+        code = self.code
+        rare, after = code.label("rare"), code.label("after")
+        code.branch(code.op(f"xor i1 {condition}, true"), after, rare, self.likely)
+        code.start(rare)
+        then()
+        code.jump(after)
+        code.start(after)
+
+    def call_python(self, callee: Callable[[int], None], ctx: str) -> None:
+        """Call a Python function, which does not fail, with the address of the context."""
+        number = self.code.op(f"call ptr {function('PyLong_FromVoidPtr')}(ptr {ctx})")
+        none = self.code.op(f"call ptr {function('PyObject_CallOneArg')}(ptr {pointer(callee)}, ptr {number})")
+        self.code.do(f"call void {function('Py_DecRef')}(ptr {number})")
+        self.code.do(f"call void {function('Py_DecRef')}(ptr {none})")
 
     def field(self, ctx: str, name: str) -> str:
         return self.code.op(f"getelementptr inbounds i8, ptr {ctx}, i64 {context.offset(name)}", "field")
@@ -209,6 +239,16 @@ class _EntryWriter:
         code.do(f"call void {function('Py_DecRef')}(ptr {whole})")
         return made
 
+    def trim(self, ctx: str) -> None:
+        """After a call that took much memory, let the system have it back."""
+        code = self.code
+        if self.entry.effort == "short":
+            return
+        base, top, high = (code.op(f"load i64, ptr {self.field(ctx, f'arena_{x}')}, align 8") for x in ("base", "top", "high"))
+        most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
+        used = code.op(f"sub i64 {most}, {base}")
+        self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"), lambda: self.call_python(context.trim, ctx))
+
     def give_back(self, ctx: str) -> None:
         """Empty the arena and put the context back at the head of the free list."""
         code = self.code
@@ -278,5 +318,13 @@ POOL = _Pool()
 _DECLARATIONS = (
     ("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1"),
     ("llvm.sadd.sat.i64", "i64", "i64, i64"),
+    ("llvm.umax.i64", "i64", "i64, i64"),
 )
+_POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
+  %state = call i32 {ensure}()
+  %status = call i32 {check}()
+  call void {release}(i32 %state)
+  ret i32 %status
+}}
+"""
 

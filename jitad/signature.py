@@ -1,0 +1,177 @@
+"""What the arguments of a call are: their structure, and of each leaf its IR type or its static value.
+
+A *signature* is what code is compiled for.  Finding it also brings each leaf into the form that machine code reads: native
+byte order, C order, one of the five element types, numbers of Python or NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .errors import TypeInferenceError
+from .frontend.pytree import Structure, flatten, unflatten
+from .frontend.tracer import Leaf
+from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
+
+_PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
+_NUMPY = {np.float64: Leaf(F64, False), np.float32: Leaf(F32, False), np.int64: Leaf(I64, False),
+          np.int32: Leaf(I32, False), np.bool_: Leaf(BOOL, False)}
+_WIDENED = {"i": np.int64, "u": np.int64}                  # integers that are neither i64 nor i32
+_INT_RANGE = range(-(1 << 63), 1 << 63)
+
+
+class Spec:
+    """Stands for a value of this type where none is at hand: ``jitad.spec("f64[:, :]")``."""
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Leaf) -> None:
+        self.leaf = leaf
+
+    def __repr__(self) -> str:
+        return f"spec({str(self.leaf.type)!r})"
+
+
+def spec(text: str) -> Spec:
+    """A stand-in for an argument: ``f64``, ``i64``, ``f32[:]``, ``f64[:, 3]``; scalars are Python's."""
+    t = parse(text)
+    return Spec(Leaf(t, isinstance(t, Scalar) and t in (F64, I64, BOOL)))
+
+
+class Static:
+    """A leaf that is a compile-time constant; equal values of one class are one signature."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The structure of ``(args, kwargs)`` and what each leaf is."""
+
+    structure: Structure
+    leaves: tuple[Leaf | Static, ...]
+
+    def specs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments as the tracer takes them."""
+        plain = [leaf.value if isinstance(leaf, Static) else leaf for leaf in self.leaves]
+        args, kwargs = unflatten(self.structure, plain)
+        return args, kwargs
+
+    def __str__(self) -> str:
+        args, kwargs = unflatten(self.structure, [_Shown(leaf) for leaf in self.leaves])
+        return ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+
+
+class _Shown:
+    def __init__(self, leaf: Leaf | Static) -> None:
+        self.leaf = leaf
+
+    def __repr__(self) -> str:
+        if isinstance(self.leaf, Static):
+            return repr(self.leaf)
+        kind = self.leaf.type
+        return str(kind) if self.leaf.weak or isinstance(kind, Array) else f"np.{kind.np}"  # type: ignore[union-attr]
+
+
+# --- leaves ---------------------------------------------------------------------------------------
+
+def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[int | str],
+              static_shapes: bool) -> tuple[Signature, list[Any]]:
+    """The signature of a call and its leaves, converted.  ``static``: positions and names of static arguments."""
+    if static:
+        args = tuple(_make_static(a) if i in static else a for i, a in enumerate(args))
+        kwargs = {k: _make_static(v) if k in static else v for k, v in kwargs.items()}
+    values, structure = flatten((args, kwargs))
+    leaves = [classify(v, static_shapes) for v in values]
+    return Signature(structure, tuple(leaf for leaf, _ in leaves)), [value for _, value in leaves]
+
+
+def _make_static(value: Any) -> Static:
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeInferenceError(f"a static argument must be hashable, not a {type(value).__name__}",
+                                 hint="pass a tuple instead of a list, a frozen dataclass instead of a dict") from None
+    return Static(value)
+
+
+def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
+    """What a leaf is, and the leaf in the form that machine code reads."""
+    cls = type(x)
+    if cls in _PYTHON:
+        if cls is int and x not in _INT_RANGE:
+            raise OverflowError(f"integers are 64 bits wide in compiled code: {_short(x)} does not fit")
+        return _PYTHON[cls], x
+    if cls in _NUMPY:
+        return _NUMPY[cls], x
+    if isinstance(x, Static):
+        return x, x.value
+    if isinstance(x, Spec):
+        return x.leaf, x
+    if isinstance(x, np.ndarray):
+        return _classify_array(x, static_shapes)
+    if isinstance(x, np.generic):
+        return classify(_known_dtype(np.asarray(x))[()])
+    if isinstance(x, (bool, int, float)):
+        return classify(next(base for base in (bool, int, float) if isinstance(x, base))(x))
+    if callable(x):
+        return _make_static(x), x
+    raise TypeInferenceError(
+        f"an argument of type {cls.__module__}.{cls.__qualname__} has no place in compiled code",
+        hint="pass numbers, NumPy arrays, and tuples, lists, dicts, NamedTuples or dataclasses of those; "
+             "name a compile-time constant in jit(static=(…,))")
+
+
+def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static, Any]:
+    if type(x) is not np.ndarray and isinstance(x, (np.ma.MaskedArray, np.matrix)):
+        raise TypeInferenceError(f"a {type(x).__name__} means something else than the array it is made of",
+                                 hint="pass np.asarray(x)")
+    x = _known_dtype(x)
+    if x.ndim == 0:
+        return classify(x[()])
+    if not (x.flags.c_contiguous and x.flags.aligned and type(x) is np.ndarray):
+        x = np.array(x, order="C", subok=False)
+    return Leaf(array_type(x, static_shapes), False), x
+
+
+def _known_dtype(x: np.ndarray) -> np.ndarray:
+    """``x`` with one of the five element types, and that type's own dtype object."""
+    known = from_numpy(x.dtype)
+    if known is not None:
+        singleton = known.np
+        return x if x.dtype is singleton else np.asarray(x).view(singleton)
+    if not x.dtype.isnative:
+        return _known_dtype(x.astype(x.dtype.newbyteorder("=")))
+    wide = _WIDENED.get(x.dtype.kind)
+    if wide is None or x.dtype == np.uint64:
+        raise TypeInferenceError(f"arrays of dtype {x.dtype} have no place in compiled code",
+                                 hint="convert to float64, float32, int64, int32 or bool first")
+    return x.astype(wide)
+
+
+def array_type(x: np.ndarray, static_shapes: bool = False) -> Array:
+    """The IR type of an array: sizes are open, except that 1 broadcasts."""
+    dtype = from_numpy(x.dtype)
+    assert dtype is not None
+    return Array(dtype, tuple(n if static_shapes or n == 1 else None for n in x.shape))
+
+
+def _short(x: int) -> str:
+    return str(x) if abs(x) < 10**30 else f"one of {x.bit_length()} bits"
+
+
