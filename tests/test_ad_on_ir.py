@@ -1,0 +1,272 @@
+"""Derivatives of functions written as IR text: reverse, forward and reverse over reverse against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from jitad.ad import differentiate
+from jitad.ir.interp import Interpreter
+from jitad.ir.text import parse_module
+from jitad.ir.types import is_float
+from jitad.ir.verify import verify
+
+PROGRAMS: dict[str, tuple[str, list]] = {}
+
+
+def program(name: str, *args):
+    def note(text: str) -> None:
+        PROGRAMS[name] = (text, list(args))
+    return note
+
+
+program("branch", 0.7, 1.3)("""
+func @f(%x: f64, %y: f64) -> (f64) {
+^entry:
+  %c = lt %x, %y : bool
+  branch %c, ^a, ^b
+^a:
+  %u = mul %x, %y : f64
+  jump ^join(%u)
+^b:
+  %v = sin %x : f64
+  jump ^join(%v)
+^join(%r: f64):
+  %s = mul %r, %x : f64
+  %t = exp %s : f64
+  return %t
+}
+""")
+
+program("two_returns", 2.0, 1.3)("""
+func @f(%x: f64, %y: f64) -> (f64) {
+^entry:
+  %c = lt %x, %y : bool
+  branch %c, ^a, ^b
+^a:
+  %u = mul %x, %y : f64
+  return %u
+^b:
+  %v = div %x, %y : f64
+  return %v
+}
+""")
+
+program("while", 10.0)("""
+func @f(%x: f64) -> (f64) {
+^entry:
+  %one = const 1.0 : f64
+  %two = const 2.0 : f64
+  %c = gt %x, %one : bool
+  branch %c, ^pre, ^skip
+^skip:
+  jump ^out(%x)
+^pre:
+  jump ^head(%x)
+^head(%t: f64):
+  %h = div %t, %two : f64
+  %h2 = mul %h, %t : f64
+  %h3 = sqrt %h2 : f64
+  %c2 = gt %h3, %one : bool
+  branch %c2, ^head(%h3), ^exit(%h3)
+^exit(%e: f64):
+  jump ^out(%e)
+^out(%r: f64):
+  %s = mul %r, %x : f64
+  return %s
+}
+""")
+
+program("array_loop", np.array([0.3, 0.8, -0.4]), 1.1)("""
+func @f(%a: f64[?], %w: f64) -> (f64) {
+^entry:
+  %z = const 0 : i64
+  %one = const 1 : i64
+  %n = dim {axis = 0} %a : i64
+  %f0 = const 0.0 : f64
+  %y0 = fill %f0, %n : f64[?]
+  %c = lt %z, %n : bool
+  branch %c, ^pre, ^skip
+^skip:
+  jump ^out(%y0)
+^pre:
+  jump ^head(%z, %w, %y0)
+^head(%i: i64, %s: f64, %y: f64[?]):
+  %x = get %a, %i : f64
+  %p = mul %x, %s : f64
+  %q = sin %p : f64
+  %y2 = set %y, %q, %i : f64[?]
+  %pos = gt %q, %f0 : bool
+  branch %pos, ^plus, ^minus
+^plus:
+  %s1 = mul %q, %s : f64
+  jump ^latch(%s1)
+^minus:
+  %s2 = sub %s, %q : f64
+  jump ^latch(%s2)
+^latch(%s3: f64):
+  %i2 = add %i, %one : i64
+  %c2 = lt %i2, %n : bool
+  branch %c2, ^head(%i2, %s3, %y2), ^exit(%y2)
+^exit(%e: f64[?]):
+  jump ^out(%e)
+^out(%r: f64[?]):
+  %sq = mul %r, %r : f64[?]
+  %t = sum {axes = (0,)} %sq : f64
+  return %t
+}
+""")
+
+program("in_place", np.array([1.5, 0.8, 2.0]))("""
+func @f(%a: f64[?]) -> (f64) {
+^entry:
+  %z = const 0 : i64
+  %one = const 1 : i64
+  %n = dim {axis = 0} %a : i64
+  %y0 = copy %a : f64[?]
+  %m = sub %n, %one : i64
+  jump ^pre
+^pre:
+  jump ^head(%z, %y0)
+^head(%i: i64, %y: f64[?]):
+  %i2 = add %i, %one : i64
+  %x = get %y, %i : f64
+  %x2 = get %y, %i2 : f64
+  %p = mul %x, %x2 : f64
+  %y2 = set %y, %p, %i2 : f64[?]
+  %x3 = get %y2, %i2 : f64
+  %q = sin %x3 : f64
+  %y3 = set %y2, %q, %i : f64[?]
+  %c2 = lt %i2, %m : bool
+  branch %c2, ^head(%i2, %y3), ^exit(%y3)
+^exit(%e: f64[?]):
+  %sq = mul %e, %e : f64[?]
+  %t = sum {axes = (0,)} %sq : f64
+  return %t
+}
+""")
+
+program("nested", 0.4, np.array([0.3, 0.8, -0.4]), 3)("""
+func @f(%w: f64, %a: f64[?], %m: i64) -> (f64) {
+^entry:
+  %z = const 0 : i64
+  %one = const 1 : i64
+  %f0 = const 0.0 : f64
+  %n = dim {axis = 0} %a : i64
+  jump ^pre
+^pre:
+  jump ^head(%z, %f0)
+^head(%i: i64, %acc: f64):
+  %x = get %a, %i : f64
+  jump ^pre2
+^pre2:
+  jump ^inner(%z, %x)
+^inner(%j: i64, %s: f64):
+  %p = mul %s, %w : f64
+  %q = sin %p : f64
+  %s2 = add %q, %x : f64
+  %j2 = add %j, %one : i64
+  %c2 = lt %j2, %m : bool
+  branch %c2, ^inner(%j2, %s2), ^exit2(%s2)
+^exit2(%s3: f64):
+  %e = exp %s3 : f64
+  %acc2 = add %acc, %e : f64
+  %i2 = add %i, %one : i64
+  %c = lt %i2, %n : bool
+  branch %c, ^head(%i2, %acc2), ^exit(%acc2)
+^exit(%r: f64):
+  return %r
+}
+""")
+
+program("recursion", 1.2, np.array([0.3, 0.8, -0.4]), 3)("""
+func @f(%w: f64, %a: f64[?], %m: i64) -> (f64) {
+^entry:
+  %z = const 0 : i64
+  %c = le %m, %z : bool
+  branch %c, ^base, ^more
+^base:
+  return %w
+^more:
+  %one = const 1 : i64
+  %m1 = sub %m, %one : i64
+  %x = get %a, %m1 : f64
+  %wx = mul %w, %x : f64
+  %v = cos %wx : f64
+  call @f(%v, %a, %m1) -> ^k
+^k(%l: f64):
+  call @f(%wx, %a, %m1) -> ^k2
+^k2(%r: f64):
+  %p = mul %l, %r : f64
+  %q = mul %p, %x : f64
+  return %q
+}
+""")
+
+program("linear_algebra", np.array([[0.3, 0.8], [-0.4, 0.2], [1.0, 0.5]]), np.array([0.5, -0.7]))("""
+func @f(%a: f64[?, ?], %v: f64[?]) -> (f64) {
+^entry:
+  %u = matmul %a, %v : f64[?]
+  %w = matmul {ta = True} %a, %u : f64[?]
+  %g = matmul {tb = True} %a, %a : f64[?, ?]
+  %h = matmul %g, %a : f64[?, ?]
+  %t = tanh %h : f64[?, ?]
+  %m = max {axes = (0,)} %t : f64[?]
+  %d = mul %m, %w : f64[?]
+  %s = sum {axes = (0,)} %d : f64
+  %k = matmul %u, %g : f64[?]
+  %k2 = matmul %k, %u : f64
+  %r = add %s, %k2 : f64
+  return %r
+}
+""")
+
+
+def _flat(values) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
+
+
+def _moved(args, wrt, directions, eps):
+    return [a + eps * directions[wrt.index(i)] if i in wrt else a for i, a in enumerate(args)]
+
+
+def _close(a, b):
+    np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-7)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_derivatives(name: str) -> None:
+    text, args = PROGRAMS[name]
+    module = parse_module(text)
+    verify(module)
+    wrt = [i for i, t in enumerate(module.functions["f"].param_types) if is_float(t)]
+    vjp = module.derive("f", "vjp", wrt)
+    jvp = module.derive("f", "jvp", wrt)
+    both = module.derive(vjp, "jvp", wrt)
+    second = module.derive(vjp, "vjp", wrt)
+    differentiate(module)
+    verify(module, linear=False)
+    run = Interpreter(module).run
+    rng = np.random.default_rng(1)
+    directions = [rng.normal(size=np.shape(args[i])) for i in wrt]
+    eps = 1e-6
+
+    def value(at):
+        return float(run("f", at)[0])
+
+    numeric = (value(_moved(args, wrt, directions, eps)) - value(_moved(args, wrt, directions, -eps))) / (2 * eps)
+    value_, *gradient = run(vjp, [*args, 1.0])
+    _close(value_, value(args))
+    _close(_flat(gradient) @ _flat(directions), numeric)
+    _, tangent = run(jvp, [*args, *directions])
+    _close(tangent, numeric)
+
+    def slope(at):
+        return _flat(run(vjp, [*at, 1.0])[1:])
+
+    numeric2 = (slope(_moved(args, wrt, directions, eps)) - slope(_moved(args, wrt, directions, -eps))) / (2 * eps)
+    outs = run(both, [*args, 1.0, *directions])
+    _close(_flat(outs[len(outs) - len(wrt):]), numeric2)
+    cts = [0.0, *directions]
+    outs = run(second, [*args, 1.0, *cts])
+    _close(_flat(outs[len(outs) - len(wrt):]), numeric2)
