@@ -16,7 +16,7 @@ from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Value
 from .lexer import Token, Tokens
 from .ops import OPS, TERMINATORS, TypeRuleError, result_types
 from .printer import IMPLIED, Opaque
-from .types import BOOL, F64, I64, SCALARS, STACK, Dim, Scalar, Type, make
+from .types import BOOL, F32, F64, I64, SCALARS, STACK, Dim, Scalar, Type, make
 
 _WORDS = {"True": True, "False": False, "None": None, "inf": float("inf"), "nan": float("nan")}
 _NUMBERED = re.compile(r"\.\d+\Z")
@@ -259,7 +259,7 @@ class FunctionParser:
         if name in IMPLIED and types:
             key, rule = IMPLIED[name]
             attrs.setdefault(key, rule(types))
-        if name == "const" and isinstance(types[0], Scalar) and types[0].is_float and type(attrs["value"]) is int:
+        if name == "const" and types[:1] in ([F64], [F32]) and type(attrs["value"]) is int:
             attrs["value"] = float(attrs["value"])
 
     def _terminator(self, name: str) -> Op:

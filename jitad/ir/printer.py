@@ -23,10 +23,15 @@ IMPLIED: dict[str, tuple[str, Callable[[Sequence[Type]], Any]]] = {
     "const": ("type", lambda types: types[0]),
     "undef": ("type", lambda types: types[0]),
     "as_type": ("type", lambda types: types[0]),
-    "cast": ("dtype", lambda types: dtype_of(types[0])),
-    "empty": ("dtype", lambda types: dtype_of(types[0])),
+    "cast": ("dtype", lambda types: _dtype(types[0])),
+    "empty": ("dtype", lambda types: _dtype(types[0])),
     "pop": ("types", lambda types: tuple(types[1:])),
 }
+
+
+def _dtype(t: Type) -> Scalar | None:
+    return None if isinstance(t, Stack) else dtype_of(t)
+
 
 _PLAIN_NAME = re.compile(r"[\w.$<>]+\Z")
 _NOT_IN_HINT = re.compile(r"\W")
