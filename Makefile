@@ -43,7 +43,7 @@ clean: ## remove what was made here, .venv included
 
 $(VENV)/bin/python:
 	@if [ -z "$(PYTHON)" ]; then \
-		echo "jitad needs Python 3.11 or newer; found: $$(python3 --version 2>&1 || true)." >&2; \
+		echo "jitad needs Python 3.11 or newer, and there is none on the path (python3: $$(python3 --version 2>&1))." >&2; \
 		echo "Install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; fi
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "\
@@ -52,5 +52,5 @@ $(VENV)/bin/python:
 
 $(VENV)/.%: pyproject.toml | $(VENV)/bin/python
 	@echo "installing jitad[$*] into $(VENV)"
-	@$(PY) -m pip install -q --disable-pip-version-check -e '.[$*]'
+	@PYTHONWARNINGS=ignore $(PY) -m pip install -q --disable-pip-version-check -e '.[$*]'
 	@touch $@
