@@ -1,20 +1,116 @@
 """The context that compiled code runs in: its memory, its limits, and what a failure leaves behind.
 
-Compiled code keeps no state of its own.  The caller passes a pointer to a ``Context``, one a thread and a level of
-nested calls, so compiled code is reentrant and thread-safe.  ``FIELDS`` is the layout that both sides share.
+Compiled code keeps no state of its own.  The caller passes a pointer to a context, one a thread and a level of nested calls, so
+compiled code is reentrant and thread-safe.  ``FIELDS`` is the layout that both sides share; every field has eight bytes.
+
+* ``arena_…``: the memory of arrays and frames.  Allocation moves ``arena_top`` up; ``arena_high`` is the highest top seen when memory
+  was given back.  The region is reserved address space: pages become real when touched, and ``trim`` gives many back.
+* ``stack_limit``: the lowest address that the machine stack of ``thread`` may reach.
+* ``poll``: null or an ``i32 (ptr ctx)``, called every million or so back edges; not 0 stops the program.
+* ``operand…``: the operands of the exception's message, as bits (ints and bools extended, f32 as f64).
+* ``next``: for whoever keeps a free list.
 """
 
 from __future__ import annotations
 
-FIELDS = ("arena_top", "arena_end", "arena_base", "tape_top", "tape_end", "tape_base", "stack_limit", "poll",
-          "operand0", "operand1", "operand2", "operand3")
+import ctypes
+import mmap
+import os
+import threading
+
+FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
+          "operand0", "operand1", "operand2", "operand3", "next")
 SIZE = 8 * len(FIELDS)
-
-
-def offset(field: str) -> int:
-    """Byte offset of a field; every field has eight bytes."""
-    return 8 * FIELDS.index(field)
-
 
 # What compiled functions return besides 0 and (number of the exception) + 1.
 RECURSION, MEMORY, INTERRUPT = -1, -2, -3
+
+POLL_PERIOD = 1 << 20
+KEEP = 64 << 20            # bytes of an arena that stay with the process between calls
+_LARGEST = 64 << 30
+_SMALLEST = 16 << 20
+_GUARD = 128 << 10         # of the machine stack, left to libm, BLAS and signal handlers
+
+
+def offset(field: str) -> int:
+    """Byte offset of a field."""
+    return 8 * FIELDS.index(field)
+
+
+class Context(ctypes.Structure):
+    """The struct, for Python's side."""
+
+    _fields_ = [(name, ctypes.c_int64 if name.startswith("operand") else ctypes.c_size_t) for name in FIELDS]
+
+
+_all: list[tuple[Context, mmap.mmap]] = []         # contexts live as long as the process: machine code has their addresses
+_lock = threading.Lock()
+
+
+def new() -> int:
+    """The address of a new context for the current thread; ``MemoryError`` when there is no address space left."""
+    region = _reserve()
+    context = Context()
+    base = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    context.arena_base = context.arena_top = context.arena_high = base
+    context.arena_end = base + len(region) - 128               # an allocation may align its start after its test
+    context.polls = POLL_PERIOD
+    with _lock:
+        _all.append((context, region))
+    address = ctypes.addressof(context)
+    bind_thread(address)
+    return address
+
+
+def _reserve() -> mmap.mmap:
+    """As much address space as there is memory, or as one gets."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    size = min(_LARGEST, _physical_memory())
+    while True:
+        try:
+            return mmap.mmap(-1, size, flags=flags)
+        except (OSError, ValueError, OverflowError):
+            if size <= _SMALLEST:
+                raise MemoryError("no address space for the arena of compiled code") from None
+            size //= 2
+
+
+def _physical_memory() -> int:
+    """Bytes of memory: beyond this the system would end the process rather than refuse."""
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(_SMALLEST, pages // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+def bind_thread(address: int) -> None:
+    """Set ``stack_limit`` and ``thread`` for the calling thread."""
+    context = Context.from_address(address)
+    libc = ctypes.CDLL(None)
+    libc.pthread_self.restype = ctypes.c_size_t
+    context.thread = libc.pthread_self()
+    context.stack_limit = _stack_bottom(libc, context.thread) + _GUARD
+
+
+def _stack_bottom(libc: ctypes.CDLL, thread: int) -> int:
+    """The lowest usable address of a thread's stack.
+
+    The main thread's stack grows up to the resource limit, which ``pthread_getattr_np`` accounts for.
+    """
+    attributes = ctypes.create_string_buffer(64)               # pthread_attr_t
+    base, size = ctypes.c_size_t(), ctypes.c_size_t()
+    if libc.pthread_getattr_np(ctypes.c_size_t(thread), attributes):
+        raise OSError("pthread_getattr_np failed")
+    libc.pthread_attr_getstack(attributes, ctypes.byref(base), ctypes.byref(size))
+    libc.pthread_attr_destroy(attributes)
+    return max(base.value, base.value + size.value - (256 << 20))   # an unlimited stack is not really
+
+
+def trim(address: int) -> None:
+    """Empty the arena and give its pages beyond ``KEEP`` back to the system."""
+    context = Context.from_address(address)
+    high = max(context.arena_high, context.arena_top)
+    if high > context.arena_base + KEEP:
+        libc = ctypes.CDLL(None)
+        start = context.arena_base + KEEP
+        libc.madvise(ctypes.c_size_t(start), ctypes.c_size_t(-(-(high - start) // mmap.PAGESIZE) * mmap.PAGESIZE),
+                     mmap.MADV_DONTNEED)
+    context.arena_top = context.arena_high = context.arena_base

@@ -95,6 +95,7 @@ class Code:
     def __init__(self) -> None:
         self._count = 0
         self._allocas: list[str] = []
+        self._first: list[str] = []
         self._blocks: dict[str, list[str]] = {"entry": []}
         self._phis: dict[str, list[str]] = {"entry": []}
         self._incoming: dict[str, tuple[str, list[tuple[str, str]]]] = {}
@@ -125,6 +126,10 @@ class Code:
         what = type if count == 1 else f"[{count} x {type}]"
         self._allocas.append(f"{name} = alloca {what}, align {align}")
         return name
+
+    def at_entry(self, text: str) -> None:
+        """Put an instruction without result (that needs allocas only) at the very start of the function."""
+        self._first.append(text)
 
     def phi(self, type: str, block: str, hint: str = "p") -> str:
         """A name at the head of ``block`` whose incoming values ``set_phi`` gives later."""
@@ -168,7 +173,7 @@ class Code:
         return "\n".join(line for label in self._blocks for line in self._block_text(label))
 
     def _block_text(self, label: str) -> Sequence[str]:
-        head = [f"{label}:"] + (["  " + line for line in self._allocas] if label == "entry" else [])
+        head = [f"{label}:"] + (["  " + line for line in self._allocas + self._first] if label == "entry" else [])
         for name in self._phis[label]:
             type, incoming = self._incoming[name]
             pairs = ", ".join(f"[ {v}, %{b} ]" for v, b in incoming)

@@ -12,11 +12,12 @@ become (``values``).  Scalar ops are lines of ``ops.py``; ops with an array amon
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Function, Op, Value
+from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
-from . import arrays, context, control, memory, ops, stack, types
+from ..passes.loops import LoopForest
+from . import arrays, context, control, memory, ops, places, stack, types
 from .emit import Code, global_name
 from .types import Buffer, Lowered
 
@@ -39,8 +40,10 @@ class FunctionLowering:
         self.writer, self.options, self.target = module.writer, module.options, module.target
         self.code = Code()
         self.values: dict[Value, Lowered] = {}
-        self.labels: dict[Block, str] = {}
-        self.plan: Any = None                        # what arrays.plan decided
+        self.plan = arrays.plan(func)                # which arrays are stored at all
+        self.forest = LoopForest(func)
+        self.flow = control.Flow(self)
+        self.places = places.Places(func, self.plan, self.forest)
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -58,9 +61,12 @@ class FunctionLowering:
 
     # --- memory -----------------------------------------------------------------------------------
 
-    def alloc(self, type: Array, sizes: Sequence[str]) -> Buffer:
-        """A new, uninitialised array; ``sizes`` of literal dimensions are taken from the type."""
-        return memory.alloc(self, type, sizes)
+    def alloc(self, type: Array, sizes: Sequence[str], value: Value | None = None) -> Buffer:
+        """A new, uninitialised array for ``value``, or (``None``) one that is not needed beyond the current op.
+
+        ``sizes`` of literal dimensions are taken from the type.
+        """
+        return memory.alloc(self, type, sizes, value)
 
     def address(self, t: Scalar, ptr: str, index: str) -> str:
         """Pointer to element ``index`` (counted in elements) behind ``ptr``."""
@@ -150,7 +156,7 @@ class FunctionLowering:
     def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:
         """Emit ``then`` under a condition; ``rare`` marks it as unlikely."""
         yes, after = self.code.label("then"), self.code.label("after")
-        self.code.branch(condition, yes, after, control.unlikely(self) if rare else "")
+        self.code.branch(condition, yes, after, control.unlikely(self.writer) if rare else "")
         self.code.start(yes)
         then()
         self.code.jump(after)
@@ -160,14 +166,13 @@ class FunctionLowering:
 
     def lower(self) -> None:
         """Write the function into the module."""
-        self.plan = arrays.plan(self.func)
-        params = control.enter(self)
-        for block in control.order(self.func):
-            control.begin_block(self, block)
+        params = self.flow.enter()
+        for block in self.forest.dom.order:
+            self.flow.begin(block)
             for op in block.ops:
                 self.lower_op(op)
-            control.lower_terminator(self, block)
-        control.finish(self)
+            self.flow.terminate(block)
+        self.flow.finish()
         result = types.result_struct(self.func.result_types)
         name = symbol(self.func.name)
         head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"
@@ -178,8 +183,8 @@ class FunctionLowering:
         if op.name in stack.OPS:
             stack.lower(self, op)
         elif op.name == "check":
-            control.check(self, op)
+            self.flow.check(op)
         elif any(isinstance(v.type, Array) for v in (*op.operands, *op.results)):
             arrays.lower(self, op)
         else:
-            self.values[op.result] = ops.lower(self, op)
+            self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands])

@@ -1,0 +1,153 @@
+"""Memory of arrays and frames: bump allocation in the context's arena, given back at the end of an iteration and on return.
+
+Giving back.  A loop notes the arena's top when it is entered (its *mark*).  At the end of an iteration all above the mark is
+garbage but for the arrays that are carried on.  ``runtime.recycle`` moves these out of the way (into one of two
+spaces that it uses in turn, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.  On return
+``runtime.keep`` moves the results down to the function's own mark.  Where a stack of frames lives on, nothing is given back,
+since frames hold pointers to arrays: in loops that carry a stack and push, and in functions that return one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Block, Op, Value
+from ..ir.types import Array, Stack
+from ..passes.loops import Loop
+from . import context, runtime, types
+from .places import is_small
+from .types import Buffer
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+ALIGN = 64
+
+
+def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
+    """A new array, in the stack frame where ``places`` allows it."""
+    sizes = tuple(s if d is None else str(d) for s, d in zip(sizes, type.dims))
+    local = is_small(type) if value is None else fn.places.is_local(value)
+    if local:
+        count = int(fn.product(sizes))
+        return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
+    return Buffer(reserve(fn, _bytes(fn, type, sizes), ALIGN), sizes, type)
+
+
+def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
+    """The size in bytes, or −1 where it does not fit: then no arena has room."""
+    known, unknown = types.width(type.dtype), [s for s in sizes if s[0] == "%"]
+    for s in sizes:
+        known *= int(s) if s[0] != "%" else 1
+    if not unknown:
+        return str(known)
+    code, total, over = fn.code, unknown[0], ""
+    for s in [*unknown[1:], str(known)]:
+        callee = fn.writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
+        pair = code.op(f"call {{ i64, i1 }} {callee}(i64 {total}, i64 {s})")
+        total, flag = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), code.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        over = code.op(f"or i1 {over}, {flag}") if over else flag
+    return code.op(f"select i1 {over}, i64 -1, i64 {total}")
+
+
+def reserve(fn: FunctionLowering, size: str, align: int) -> str:
+    """A pointer to ``size`` new bytes; ``MemoryError`` when the arena has no room for them."""
+    code, field = fn.code, fn.field("arena_top")
+    top = code.op(f"load ptr, ptr {field}, align 8", "top")
+    end = code.op(f"load ptr, ptr {fn.field('arena_end')}, align 8", "end")
+    at, limit = code.op(f"ptrtoint ptr {top} to i64"), code.op(f"ptrtoint ptr {end} to i64")
+    room = fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+    free = code.op(f"call i64 {room}(i64 {limit}, i64 {at})", "free")
+    fn.flow.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), context.MEMORY)
+    if align > 8:                                    # the arena ends early enough for this step
+        step = code.op(f"and i64 {code.op(f'sub i64 0, {at}')}, {align - 1}")
+        top = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {step}", "a")
+    rounded = str((int(size) + 7) & -8) if size[0] != "%" else code.op(f"and i64 {code.op(f'add i64 {size}, 7')}, -8")
+    after = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {rounded}")
+    code.do(f"store ptr {after}, ptr {field}, align 8")
+    fn.flow.allocates()
+    return top
+
+
+# --- giving back -------------------------------------------------------------------------------------------
+
+class Recycler:
+    """Gives back what the iterations of one loop allocate."""
+
+    def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
+        self.fn, self.loop = fn, loop
+        self.state = fn.code.alloca("i64", runtime.LOOP_WORDS)
+        self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in fn.places.steady]
+
+    def enter(self) -> None:
+        """On the way into the loop: note the mark; there are no spaces yet."""
+        code = self.fn.code
+        top = code.op(f"load i64, ptr {self.fn.field('arena_top')}, align 8", "mark")
+        code.do(f"store i64 {top}, ptr {self.state}, align 8")
+        at = code.op(f"getelementptr inbounds i8, ptr {self.state}, i64 8")
+        code.do(f"call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {8 * runtime.LOOP_WORDS - 8}, i1 false)")
+        self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+
+    def next(self, block: Block, passed: list[types.Lowered]) -> None:
+        """On the way into the next iteration, with ``passed`` for the head's parameters; changes ``passed``."""
+        if not self.fn.flow.allocating & self.loop.blocks:
+            return
+        at = [p.index for p in self.params]
+        buffers = [passed[i] for i in at]
+        moved = _call_if_used(self.fn, self.state, "recycle", buffers)
+        for i, buffer in zip(at, moved):
+            passed[i] = buffer
+
+
+def recycles(fn: FunctionLowering, loop: Loop) -> bool:
+    """Whether the iterations of ``loop`` make arrays, and leave no frames behind."""
+    makes = any(isinstance(v.type, Array) for b in loop.blocks for v in _made(b))
+    carries = any(isinstance(p.type, Stack) for p in loop.head.params)
+    pushes = any(isinstance(v.type, Stack) for b in loop.blocks for v in _made(b))
+    return makes and not (carries and pushes)
+
+
+def _made(block: Block) -> list[Value]:
+    """The results of the ops of a block, and of the call that ends it; what ``pop`` yields was made elsewhere."""
+    made = [v for op in block.ops if op.name != "pop" for v in op.results]
+    if block.term is not None and block.term.name == "call":
+        edge = block.term.edges[0]
+        made += edge.block.params[:len(edge.block.params) - len(edge.args)]
+    return made
+
+
+def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
+    """On return: move array results down to the function's mark and give back the rest."""
+    if not fn.flow.allocating or any(isinstance(v.type, Stack) for v in op.operands):
+        return values
+    at = [i for i, v in enumerate(values) if isinstance(v, Buffer)]
+    for i, buffer in zip(at, _call_if_used(fn, mark, "keep", [values[i] for i in at])):
+        values[i] = buffer
+    return values
+
+
+def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
+    """Call a routine of ``runtime`` on a table of arrays if the arena's top is above the mark in ``state``."""
+    code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
+    table = code.alloca("i64", 2 * len(buffers)) if buffers else "null"
+    mark = code.op(f"load i64, ptr {state}, align 8")
+    top = code.op(f"load i64, ptr {fn.field('arena_top')}, align 8", "top")
+    call, done, before = code.label("move"), code.label("moved"), code.here
+    out = [code.phi("ptr", done) for _ in buffers]
+    code.branch(code.op(f"icmp ne i64 {top}, {mark}", "c"), call, done)
+    code.start(call)
+    for i, b in enumerate(buffers):
+        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
+        code.do(f"store ptr {b.ptr}, ptr {at}, align 8")
+        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i + 8}")
+        code.do(f"store i64 {fn.mul(fn.product(b.sizes), str(types.width(b.dtype)))}, ptr {at}, align 8")
+    callee = getattr(runtime, routine)(fn.writer)
+    code.do(f"call void {callee}(ptr %ctx, ptr {state}, i64 {len(buffers)}, ptr {table})")
+    for i, (b, phi) in enumerate(zip(buffers, out)):
+        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
+        code.add_incoming(phi, code.op(f"load ptr, ptr {at}, align 8"))
+        code.add_incoming(phi, b.ptr, before)
+    code.jump(done)
+    code.start(done)
+    return [Buffer(phi, b.sizes, b.type) for b, phi in zip(buffers, out)]

@@ -1,0 +1,53 @@
+"""Lowers a module: the functions that the roots reach, into one LLVM module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.graph import Function, Module
+from .emit import Writer
+from .function import FunctionLowering
+from .ops import Options
+from .target import Target
+
+_INLINE = {"always": " alwaysinline", "never": " noinline"}
+
+
+class ModuleLowering:
+    """What is common to the functions of one module."""
+
+    def __init__(self, module: Module, roots: Sequence[str], target: Target, options: Options) -> None:
+        self.module, self.roots, self.target, self.options = module, list(roots), target, options
+        self.writer = Writer(target.triple, target.layout)
+        self.functions: dict[str, Function] = {}
+        self.callees: dict[str, set[str]] = {}
+        self._reach()
+        self.recursive = {name for name in self.functions if name in self._below(name)}
+
+    def _reach(self) -> None:
+        todo = list(self.roots)
+        while todo:
+            name = todo.pop()
+            if name not in self.functions:
+                func = self.functions[name] = self.module.functions[name]
+                self.callees[name] = {op.attrs["callee"] for op in func.all_ops() if op.name == "call"}
+                todo += sorted(self.callees[name])
+
+    def _below(self, name: str) -> set[str]:
+        """The functions that a call of ``name`` may call in turn."""
+        seen: set[str] = set()
+        todo = list(self.callees[name])
+        while todo:
+            callee = todo.pop()
+            if callee not in seen:
+                seen.add(callee)
+                todo += self.callees[callee]
+        return seen
+
+    def function_attributes(self, func: Function) -> str:
+        return "nounwind" + _INLINE.get(func.attrs.get("inline", ""), "")
+
+    def lower(self) -> None:
+        """Write every function."""
+        for func in self.functions.values():
+            FunctionLowering(self, func).lower()

@@ -1,0 +1,122 @@
+"""Where arrays live: which loop parameters stay in one place, and which arrays may live in the stack frame.
+
+*Steady*: an array parameter of a loop's head is steady when each iteration passes on the memory it received, because the
+loop only updates the array in place.  It needs no phi: its pointer is that of the entry edge's argument.
+
+*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  It must not leave the
+function, and must be dead when its op runs again, so it must not be carried around a loop that holds the op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ..ir.graph import Block, Edge, Function, Value
+from ..ir.ops import OPS
+from ..ir.types import Array
+from ..passes.loops import Loop, LoopForest
+from .fusion import Plan
+
+LOCAL_LIMIT = 64      # elements
+
+
+class Places:
+    """Both questions for one function."""
+
+    def __init__(self, func: Function, plan: Plan, forest: LoopForest) -> None:
+        self.func, self.plan, self.forest = func, plan, forest
+        self.heads = {loop.head: loop for loop in forest.loops}
+        self.preds = func.predecessors()
+        self.steady: set[Value] = set()
+        self._find_steady()
+        self._leaving = {plan.roots.find(v) for v in self._leave()}
+        self._carried: dict[Value, set[Loop]] = {}
+        for head, loop in self.heads.items():
+            for p in head.params:
+                if isinstance(p.type, Array) and p not in self.steady:
+                    self._carried.setdefault(plan.roots.find(p), set()).add(loop)
+
+    # --- steady parameters --------------------------------------------------------------------------
+
+    def _find_steady(self) -> None:
+        """Assume that all are, and drop those that some iteration contradicts, until none is."""
+        for head, loop in self.heads.items():
+            if len(self._entries(loop)) == 1:
+                self.steady |= {p for p in head.params if isinstance(p.type, Array)}
+        changed = bool(self.steady)
+        while changed:
+            source = self._sources()
+            wrong = {p for p in self.steady for arg in self._passed_on(p) if source.get(arg) is not source.get(p)}
+            self.steady -= wrong
+            changed = bool(wrong)
+
+    def _entries(self, loop: Loop) -> list[Edge]:
+        return [e for b, e in self.preds[loop.head] if b not in loop.blocks]
+
+    def _passed_on(self, p: Value) -> Iterator[Value]:
+        loop = self.heads[p.block]
+        for b, e in self.preds[p.block]:
+            if b in loop.blocks:
+                yield argument(e, p)
+
+    def _sources(self) -> dict[Value, Value]:
+        """For each array the value whose memory it is, as far as that is one value."""
+        source: dict[Value, Value] = {}
+        for block in self.forest.dom.order:
+            for p in block.params:
+                source[p] = self._source_of_param(block, p, source)
+            for op in block.ops:
+                for v in op.results:
+                    under = self._worked_on(v)
+                    source[v] = source.get(under, under) if under is not None else v
+        return source
+
+    def _source_of_param(self, block: Block, p: Value, source: dict[Value, Value]) -> Value:
+        edges = [e for _, e in self.preds[block]]
+        if block in self.heads:
+            edges = self._entries(self.heads[block]) if p in self.steady else []
+        found = {source.get(a, a) if (a := argument(e, p)) is not None else p for e in edges}
+        return found.pop() if len(found) == 1 else p
+
+    def _worked_on(self, v: Value) -> Value | None:
+        """The operand whose memory the op gives its result as it is."""
+        op = v.op
+        if op is None or not isinstance(v.type, Array):
+            return None
+        if v in self.plan.reuse:
+            return self.plan.reuse[v]
+        consumes = OPS[op.name].consumes
+        if consumes or op.name == "as_type":
+            return op.operands[0]
+        return None
+
+    # --- local arrays ---------------------------------------------------------------------------------
+
+    def _leave(self) -> Iterator[Value]:
+        """Arrays that are seen from outside of the function."""
+        roots = self.plan.roots
+        for op in self.func.all_ops():
+            for v in (*op.operands, *op.results):
+                if isinstance(v.type, Array) and (op.name == "return" or roots.is_shared(v)):
+                    yield v
+
+    def is_local(self, v: Value) -> bool:
+        """Whether the op that makes ``v`` may put it into the stack frame."""
+        if not is_small(v.type):
+            return False
+        root = self.plan.roots.find(v)
+        if root in self._leaving:
+            return False
+        return not any(v.block in loop.blocks for loop in self._carried.get(root, ()))
+
+
+def is_small(t: object) -> bool:
+    """Whether an array type has literal sizes and few elements."""
+    return isinstance(t, Array) and None not in t.dims and prod(d or 0 for d in t.dims) <= LOCAL_LIMIT
+
+
+def argument(edge: Edge, p: Value) -> Value | None:
+    """What an edge passes for a parameter of its block; ``None`` for the result of a call."""
+    i = p.index - (len(edge.block.params) - len(edge.args))
+    return edge.args[i] if i >= 0 else None

@@ -1,0 +1,79 @@
+"""Frames of the ``stack`` type: what a forward sweep leaves for the backward sweep.
+
+A stack is a pointer to its top frame, null when it is empty.  A frame is a record in the arena that begins with the
+pointer to the frame below; the parts of the values pushed follow, eight bytes each.  Frames never change, and an array in a
+frame is a pointer: it stays where it is for as long as the frame does (``memory.py``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..ir.graph import Op
+from ..ir.types import Array, Scalar, Type
+from . import memory, types
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+OPS = ("stack_empty", "push", "pop")
+
+
+def lower(fn: FunctionLowering, op: Op) -> None:
+    """``stack_empty``, ``push`` or ``pop``."""
+    if op.name == "stack_empty":
+        fn.values[op.result] = "null"
+    elif op.name == "push":
+        _push(fn, op)
+    else:
+        _pop(fn, op)
+
+
+def _fields(ts: list[Type]) -> list[str]:
+    """The LLVM types of the parts of a frame's values; literal sizes are not kept."""
+    out: list[str] = []
+    for t in ts:
+        out += ["ptr"] + ["i64"] * t.dims.count(None) if isinstance(t, Array) else types.parts_of(t)
+    return out
+
+
+def _push(fn: FunctionLowering, op: Op) -> None:
+    code, below = fn.code, fn.scalar(op.operands[0])
+    parts: list[str] = []
+    for v in op.operands[1:]:
+        lowered = fn.values[v]
+        if isinstance(lowered, types.Buffer):
+            assert isinstance(v.type, Array)
+            parts += [lowered.ptr, *(s for s, d in zip(lowered.sizes, v.type.dims) if d is None)]
+        else:
+            parts.append(lowered)
+    frame = memory.reserve(fn, str(8 + 8 * len(parts)), align=8)
+    code.do(f"store ptr {below}, ptr {frame}, align 8")
+    for i, (t, x) in enumerate(zip(_fields([v.type for v in op.operands[1:]]), parts)):
+        at = code.op(f"getelementptr inbounds i8, ptr {frame}, i64 {8 + 8 * i}", "at")
+        if t == "i1":
+            t, x = "i8", code.op(f"zext i1 {x} to i8")
+        code.do(f"store {t} {x}, ptr {at}, align 8")
+    fn.values[op.result] = frame
+
+
+def _pop(fn: FunctionLowering, op: Op) -> None:
+    code, frame = fn.code, fn.scalar(op.operands[0])
+    fn.values[op.results[0]] = code.op(f"load ptr, ptr {frame}, align 8", "below")
+    offset = 8
+    for v in op.results[1:]:
+        parts: list[str] = []
+        for t in _fields([v.type]):
+            at = code.op(f"getelementptr inbounds i8, ptr {frame}, i64 {offset}", "at")
+            offset += 8
+            x = code.op(f"load {'i8' if t == 'i1' else t}, ptr {at}, align 8")
+            parts.append(code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x)
+        fn.values[v] = _value(v.type, parts)
+
+
+def _value(t: Type, parts: list[str]) -> types.Lowered:
+    if isinstance(t, Array):
+        sizes = iter(parts[1:])
+        return types.Buffer(parts[0], tuple(next(sizes) if d is None else str(d) for d in t.dims), t)
+    assert isinstance(t, Scalar) or len(parts) == 1
+    return parts[0]

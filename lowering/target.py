@@ -1,0 +1,32 @@
+"""What the lowering asks of a target: where mathematical functions come from, and what the processor has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..ir.types import Scalar
+from . import types, vecmath
+from .emit import Writer
+
+_PURE = "memory(none) nounwind willreturn nocallback nosync"
+
+
+@dataclass(frozen=True)
+class Target:
+    """``features``: LLVM's list (``"+avx2,-avx512f"``)."""
+
+    triple: str
+    layout: str
+    cpu: str = ""
+    features: str = ""
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.triple.startswith("nvptx")
+
+    def math(self, writer: Writer, name: str, t: Scalar, arity: int) -> str:
+        """``@name`` of a function of libm, or of libdevice on a GPU, declared as free of effects."""
+        full = ("__nv_" if self.is_gpu else "") + name + ("f" if t.name == "f32" else "")
+        vector = "" if self.is_gpu else vecmath.attribute(writer, full, self.features)
+        of = types.register(t)
+        return writer.declare(full, of, ", ".join([of] * arity), writer.attributes(f"{_PURE} {vector}".rstrip()))
