@@ -12,6 +12,7 @@ Notation in the comments: a, b arrays; n, i, j, s, l, t i64 scalars (start, leng
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +27,7 @@ TypeRule = Callable[[Sequence[Any], dict[str, Any]], list[Type]]   # operands ar
 class OpDef:
     """``elementwise``: acts on each element alone.  ``effect``: must run, in order, even if unused.
     ``consumes``: indices of operands used up (worked on in place).  ``view``: may share its first
-    operand's memory.  ``doc``: the meaning, in NumPy."""
+    operand's memory.  ``arity``: the number of operands, unless it varies.  ``doc``: the meaning, in NumPy."""
 
     name: str
     rule: TypeRule
@@ -35,6 +36,7 @@ class OpDef:
     effect: bool = False
     consumes: tuple[int, ...] = ()
     view: bool = False
+    arity: int | None = None
 
 
 OPS: dict[str, OpDef] = {}
@@ -89,10 +91,16 @@ def _select(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 def _cast(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     _need(len(vs) == 1, "takes one operand")
+    dtype_of(vs[0].type)
     return [with_dtype(vs[0].type, attrs["dtype"])]
 
 
 def _const(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
+    _need(isinstance(attrs["type"], Scalar) and attrs["value"] is not None, "needs a value and a scalar type")
+    return [attrs["type"]]
+
+
+def _undef(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     return [attrs["type"]]
 
 
@@ -105,6 +113,16 @@ def _size(v: Any) -> Dim:
 def _array(v: Any) -> Array:
     _need(isinstance(v.type, Array), f"needs an array, not {v.type}")
     return v.type
+
+
+def _axis(a: Array, axis: int) -> int:
+    _need(0 <= axis < a.rank, f"axis {axis} of an array of rank {a.rank}")
+    return axis
+
+
+def _fit(xs: Sequence[Dim], ys: Sequence[Dim]) -> bool:
+    """Whether sizes can be equal at run time."""
+    return len(xs) == len(ys) and all(x is None or y is None or x == y for x, y in zip(xs, ys))
 
 
 def _scalars(vs: Sequence[Any], t: Scalar = I64) -> None:
@@ -125,7 +143,7 @@ def _iota(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 
 def _dim(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
-    _need(0 <= attrs["axis"] < _array(vs[0]).rank, "axis out of range")
+    _axis(_array(vs[0]), attrs["axis"])
     return [I64]
 
 
@@ -140,7 +158,8 @@ def _set(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     """(a, v, i…): v has the type of a[i…], up to literal sizes."""
     a, v = _array(vs[0]), vs[1].type
     _scalars(vs[2:])
-    _need(dtype_of(v) == a.dtype and len(dims_of(v)) == a.rank - len(vs[2:]), f"cannot store {v} in {a}")
+    _need(0 < len(vs) - 2 <= a.rank, f"{len(vs) - 2} indices into an array of rank {a.rank}")
+    _need(dtype_of(v) == a.dtype and _fit(dims_of(v), a.dims[len(vs) - 2:]), f"cannot store {v} in {a}")
     return [a]
 
 
@@ -161,12 +180,22 @@ def _set_slice(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 
 def _reshape(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
-    _need(len(vs) > 1, "needs sizes")
-    return [Array(_array(vs[0]).dtype, tuple(_size(v) for v in vs[1:]))]
+    a, sizes = _array(vs[0]), tuple(_size(v) for v in vs[1:])
+    _need(len(sizes) > 0, "needs sizes")
+    _need(None in a.dims + sizes or _product(a.dims) == _product(sizes), f"cannot reshape {a} to {sizes}")
+    return [Array(a.dtype, sizes)]
+
+
+def _product(dims: Sequence[Dim]) -> int:
+    return math.prod(d or 0 for d in dims)
 
 
 def _broadcast_to(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
-    return [make(dtype_of(vs[0].type), tuple(_size(v) for v in vs[1:]))]
+    have, sizes = dims_of(vs[0].type), tuple(_size(v) for v in vs[1:])
+    grown = sizes[len(sizes) - len(have):]
+    _need(len(have) <= len(sizes) and all(d == 1 or _fit([d], [n]) for d, n in zip(have, grown)),
+          f"cannot broadcast {vs[0].type} to {sizes}")
+    return [make(dtype_of(vs[0].type), sizes)]
 
 
 def _transpose(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
@@ -176,10 +205,13 @@ def _transpose(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 
 def _concat(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
-    first, axis = _array(vs[0]), attrs["axis"]
+    first = _array(vs[0])
+    axis = _axis(first, attrs["axis"])
+    rest = first.dims[:axis] + first.dims[axis + 1:]
     sizes = [_array(v).dims[axis] for v in vs]
     total = None if None in sizes else sum(s for s in sizes if s is not None)
-    _need(all(_array(v).rank == first.rank and v.type.dtype == first.dtype for v in vs), "mixed arrays")
+    _need(all(v.type.dtype == first.dtype and _fit(v.type.dims[:axis] + v.type.dims[axis + 1:], rest) for v in vs),
+          "mixed arrays")
     return [Array(first.dtype, first.dims[:axis] + (total,) + first.dims[axis + 1:])]
 
 
@@ -193,7 +225,7 @@ def _take(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 def _put(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     """(a, v, index array): v has the shape of a[index]."""
     a, v, i = _array(vs[0]), _array(vs[1]), _array(vs[2])
-    _need(i.dtype == I64 and v.dtype == a.dtype and v.rank == i.rank + a.rank - 1, f"cannot store {v} in {a}")
+    _need(i.dtype == I64 and v.dtype == a.dtype and _fit(v.dims, i.dims + a.dims[1:]), f"cannot store {v} in {a}")
     return [a]
 
 
@@ -213,16 +245,25 @@ def _reduce(result: Scalar | None = None, kinds: str = "fib") -> TypeRule:
 
 def _arg_reduce(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     a = _array(vs[0])
-    return [make(I64, tuple(d for i, d in enumerate(a.dims) if i != attrs["axis"]))]
+    axis = _axis(a, attrs["axis"])
+    return [make(I64, tuple(d for i, d in enumerate(a.dims) if i != axis))]
 
 
 def _same(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
+    dtype_of(vs[0].type)
     return [vs[0].type]
+
+
+def _scan(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
+    a = _array(vs[0])
+    _axis(a, attrs["axis"])
+    _need(not a.dtype.is_bool, "does not take bool")
+    return [a]
 
 
 def _as_type(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     t = attrs["type"]
-    _need(_array(vs[0]).dtype == t.dtype and vs[0].type.rank == t.rank, "only sizes may change")
+    _need(_array(vs[0]).dtype == t.dtype and _fit(vs[0].type.dims, t.dims), "only sizes may be learnt or forgotten")
     return [t]
 
 
@@ -231,6 +272,8 @@ def _matmul(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     a, b = _array(vs[0]), _array(vs[1])
     _need(a.dtype == b.dtype, "mixed dtypes")
     _need((a.rank, b.rank) in ((1, 1), (2, 1), (1, 2), (2, 2), (3, 3)), "bad ranks")
+    inner = (a.dims[-2 if attrs.get("ta") and a.rank > 1 else -1], b.dims[-1 if attrs.get("tb") or b.rank == 1 else -2])
+    _need(_fit(inner[:1], inner[1:]) and (a.rank < 3 or _fit(a.dims[:1], b.dims[:1])), f"cannot multiply {a} and {b}")
     rows = () if a.rank == 1 else (a.dims[-1 if attrs.get("ta") else -2],)
     cols = () if b.rank == 1 else (b.dims[-2 if attrs.get("tb") else -1],)
     batch = a.dims[:1] if a.rank == 3 else ()
@@ -285,15 +328,15 @@ _binary("ib", "and or xor")
 _binary("i", "shl shr")
 _unary("ib", "not")
 _op("select", _select, "np.where(c, x, y)", elementwise=True)
-_op("cast", _cast, "x.astype(dtype); float to int truncates", elementwise=True)
-_op("stop", _same, "x, with derivative zero", elementwise=True)
+_op("cast", _cast, "x.astype(dtype); float to int truncates", elementwise=True, arity=1)
+_op("stop", _same, "x, with derivative zero", elementwise=True, arity=1)
 
-_op("const", _const, "the scalar `value` of type `type`")
-_op("undef", _const, "a value of type `type` that nothing looks at")
+_op("const", _const, "the scalar `value` of type `type`", arity=0)
+_op("undef", _undef, "a value of type `type` that nothing looks at", arity=0)
 _op("fill", _fill, "np.full((n0, …), v): operands (v, n0, …)")
 _op("empty", _empty, "np.empty((n0, …), dtype)")
-_op("iota", _iota, "np.arange(n)")
-_op("dim", _dim, "a.shape[axis]")
+_op("iota", _iota, "np.arange(n)", arity=1)
+_op("dim", _dim, "a.shape[axis]", arity=1)
 _op("get", _get, "a[i, …] with 0 <= i < size; fewer indices than axes give a subarray", view=True)
 _op("set", _set, "a with a[i, …] = v: operands (a, v, i, …)", consumes=(0,))
 _op("add_at", _set, "a with a[i, …] += v: operands (a, v, i, …)", consumes=(0,))
@@ -302,35 +345,39 @@ _op("set_slice", _set_slice, "a with that slice = v: operands (a, v, s0, t0, …
 _op("add_slice", _set_slice, "a with that slice += v: operands (a, v, s0, t0, …)", consumes=(0,))
 _op("reshape", _reshape, "a.reshape(n0, …)", view=True)
 _op("broadcast_to", _broadcast_to, "np.broadcast_to(a, (n0, …)); a may be a scalar; a size that changes is a literal 1")
-_op("transpose", _transpose, "a.transpose(perm)", view=True)
+_op("transpose", _transpose, "a.transpose(perm)", view=True, arity=1)
 _op("concat", _concat, "np.concatenate((a, b, …), axis)")
-_op("take", _take, "a[index]")
-_op("put", _put, "a with a[index] = v, in order: operands (a, v, index)", consumes=(0,))
-_op("add_put", _put, "np.add.at(a, index, v): operands (a, v, index)", consumes=(0,))
-_op("nonzero", _nonzero, "np.nonzero(a)[0]")
-_op("copy", _same, "a.copy(): a value that may be consumed")
-_op("as_type", _as_type, "a with other literal sizes in its type", view=True)
-_op("sum", _reduce(kinds="fi"), "a.sum(axes)")
-_op("prod", _reduce(kinds="fi"), "a.prod(axes)")
-_op("max", _reduce(), "a.max(axes)")               # empty: checked before
-_op("min", _reduce(), "a.min(axes)")
-_op("all", _reduce(BOOL, "b"), "a.all(axes)")
-_op("any", _reduce(BOOL, "b"), "a.any(axes)")
-_op("argmax", _arg_reduce, "a.argmax(axis)")
-_op("argmin", _arg_reduce, "a.argmin(axis)")
-_op("cumsum", _same, "a.cumsum(axis)")
-_op("cumprod", _same, "a.cumprod(axis)")
-_op("matmul", _matmul, "a @ b, with ta/tb the last two axes exchanged first")
+_op("take", _take, "a[index]", arity=2)
+_op("put", _put, "a with a[index] = v, in order: operands (a, v, index)", consumes=(0,), arity=3)
+_op("add_put", _put, "np.add.at(a, index, v): operands (a, v, index)", consumes=(0,), arity=3)
+_op("nonzero", _nonzero, "np.nonzero(a)[0]", arity=1)
+_op("copy", _same, "a.copy(): a value that may be consumed", arity=1)
+_op("as_type", _as_type, "a with other literal sizes in its type", view=True, arity=1)
+_op("sum", _reduce(kinds="fi"), "a.sum(axes)", arity=1)
+_op("prod", _reduce(kinds="fi"), "a.prod(axes)", arity=1)
+_op("max", _reduce(), "a.max(axes)", arity=1)               # empty: checked before
+_op("min", _reduce(), "a.min(axes)", arity=1)
+_op("all", _reduce(BOOL, "b"), "a.all(axes)", arity=1)
+_op("any", _reduce(BOOL, "b"), "a.any(axes)", arity=1)
+_op("argmax", _arg_reduce, "a.argmax(axis)", arity=1)
+_op("argmin", _arg_reduce, "a.argmin(axis)", arity=1)
+_op("cumsum", _scan, "a.cumsum(axis)", arity=1)
+_op("cumprod", _scan, "a.cumprod(axis)", arity=1)
+_op("matmul", _matmul, "a @ b, with ta/tb the last two axes exchanged first", arity=2)
 
-_op("stack_empty", lambda vs, attrs: [STACK], "a stack with nothing on it")
+_op("stack_empty", lambda vs, attrs: [STACK], "a stack with nothing on it", arity=0)
 _op("push", _push, "(stack, v, …) → stack: a new frame on top; the old stack stays valid")
-_op("pop", _pop, "stack → (stack below, v, …), in the order pushed together; the stack stays valid")
-_op("check", _check, "raise exception number `exc` unless c: operands (c, up to 4 scalars for the message)", effect=True)
+_op("pop", _pop, "stack → (stack below, v, …), in the order pushed together; the stack stays valid", arity=1)
+_op("check", _check, "raise exception `exc` unless c: operands (c, up to 4 scalars for the message)", effect=True)
 
 
 def result_types(name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     """The result types of an op; raises ``TypeRuleError``."""
+    definition = OPS[name]
+    _need(definition.arity in (None, len(operands)), f"takes {definition.arity} operands")
     try:
-        return OPS[name].rule(operands, attrs)
+        return definition.rule(operands, attrs)
     except (IndexError, KeyError) as e:
-        raise TypeRuleError(f"{name}: missing operand or attribute {e}") from None
+        raise TypeRuleError(f"missing operand or attribute {e}") from None
+    except TypeError as e:
+        raise TypeRuleError(str(e)) from None
