@@ -38,6 +38,8 @@ class Entry:
     ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
     ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error`` makes
     the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
+    ``inline``: whether the compiled function may be inlined here; ``address``: of the compiled function, if it is in code made
+    earlier.  ``code`` is the address of the entry itself, once it has been compiled.
     """
 
     name: str
@@ -51,15 +53,18 @@ class Entry:
     error: Callable[..., BaseException]
     build: Callable[[tuple[Any, ...]], Any] | None = None
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
+    inline: bool = True
+    address: int = 0
+    code: int = 0
 
     def __post_init__(self) -> None:
         if self.build is None and not buildable(self.result):
             raise ValueError(f"machine code cannot build {self.result}")
 
 
-def write(writer: Writer, entry: Entry, attributes: str) -> str:
+def write(writer: Writer, entry: Entry) -> str:
     """Add the entry point to a module that has the compiled function; yields its symbol."""
-    return _EntryWriter(writer, entry).write(attributes)
+    return _EntryWriter(writer, entry).write()
 
 
 class _EntryWriter:
@@ -71,7 +76,7 @@ class _EntryWriter:
         self.unboxer = Unboxer(code, self.miss, self.likely)
         self.boxer = Boxer(code, self.unmade, self.likely)
 
-    def write(self, attributes: str) -> str:
+    def write(self) -> str:
         for text in _DECLARATIONS:
             self.writer.declare(*text)
         parts = self.arguments()
@@ -85,7 +90,7 @@ class _EntryWriter:
         self.failure(ctx, results[0])
         self.unmade_result(ctx)
         self.go_on()
-        head = f"define ptr {global_name(self.entry.name)}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) {attributes}"
+        head = f"define ptr {global_name(self.entry.name)}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) nounwind"
         self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
         return self.entry.name
 
@@ -178,9 +183,11 @@ class _EntryWriter:
         code, f = self.code, self.entry.function
         state = self.release_gil()
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
-        arguments = ", ".join(f"{k} {p}" for k, p in zip(kinds, parts, strict=True))
+        arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
         struct = types.result_struct(f.result_types)
-        whole = code.op(f"call {struct} {global_name(symbol(f.name))}(ptr {ctx}{', ' if parts else ''}{arguments})", "r")
+        callee = f"inttoptr (i64 {self.entry.address} to ptr)" if self.entry.address else global_name(symbol(f.name))
+        note = "" if self.entry.inline else " " + self.writer.attributes("noinline")
+        whole = code.op(f"call {struct} {callee}({', '.join([f'ptr {ctx}', *arguments])}){note}", "r")
         if state is not None:
             self.take_gil(state)
         count = 1 + sum(len(types.parts_of(t)) for t in f.result_types)

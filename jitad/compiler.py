@@ -1,0 +1,252 @@
+"""Compiles a Python function for one signature: trace, pipeline, machine code, entry points.
+
+``compile_function`` is the whole road from ``docs/architecture.md``; each stage can be printed on the way.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import pipeline
+from .errors import CompileError, UnsupportedError
+from .frontend import tracer
+from .frontend.pytree import LEAF, Structure, unflatten
+from .frontend.values import Options
+from .ir.graph import Function, Module
+from .ir.text import print_module
+from .lowering import callable as native_callable
+from .lowering import cpu, nvptx, pycall
+from .lowering.box import buildable
+from .lowering.emit import Writer, global_name
+from .lowering.effort import effort, recursive
+from .lowering.failure import Failures
+from .lowering.function import symbol
+from .lowering.module import ModuleLowering
+from .lowering.ops import Options as LoweringOptions
+from .lowering.unbox import Argument, readable
+from .signature import Signature, Static, classify
+
+IR_STAGES = ("ir", "cps", "adjoint", "optimized")
+STAGES = (*IR_STAGES, "llvm", "asm", "ptx")
+LATER_STAGES = {"mlir": "MLIR text is not written yet"}
+
+_BODY = "jitad.body"                   # a name for the compiled function that other code can refer to
+lock = threading.RLock()                # one compilation at a time; a trace may call another jitted function
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a call passes its arguments: how many by position, then which by name, in order."""
+
+    count: int
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Compiled:
+    """Machine code for one signature.
+
+    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls.  ``entries`` are the entry
+    points that take whole arguments as a user passes them; they go into the object that the user holds.
+    """
+
+    signature: Signature
+    function: Function
+    result: Structure
+    captured: Sequence[Any]
+    effort: str
+    recursive: bool
+    failures: Failures
+    native: cpu.Native | None = None
+    call: Any = None
+    entries: dict[Shape, pycall.Entry] = field(default_factory=dict)
+    natives: list[cpu.Native] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    # --- entry points -----------------------------------------------------------------------------
+
+    def flat_entry(self, name: str) -> pycall.Entry:
+        """An entry that takes the leaves that are no constants by position."""
+        dynamic = [leaf for leaf in self.signature.leaves if not isinstance(leaf, Static)]
+        arguments = [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(dynamic)]
+        return self._entry(name, arguments, Shape(len(dynamic)))
+
+    def entry(self, name: str, shape: Shape, names: Sequence[str]) -> pycall.Entry:
+        """An entry for calls of this shape; ``names``: of the parameters that can be passed by position."""
+        args, kwargs = self.signature.structure.children
+        leaves = iter(self.signature.leaves)
+        arguments = []
+        for where, structure in [*zip(range(len(args.children)), args.children), *zip(kwargs.static, kwargs.children)]:
+            if isinstance(where, int) and where < shape.count:
+                index = where
+            else:
+                index = shape.count + shape.keywords.index(where if isinstance(where, str) else names[where])
+            mine = tuple(next(leaves) for _ in range(structure.count))
+            arguments.append(Argument(index, structure, mine))
+        return self._entry(name, arguments, shape)
+
+    def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> pycall.Entry:
+        arguments += [Argument(None, LEAF, (classify(c)[0],), c) for c in self.captured]
+        build = None if buildable(self.result) else self._build
+        return pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
+                            self.result, self.effort, self.recursive, self.failures, build)
+
+    def _build(self, leaves: tuple[Any, ...]) -> Any:
+        return unflatten(self.result, leaves)
+
+    def enterable(self) -> bool:
+        """Whether machine code can take the arguments apart."""
+        return readable(self.signature.structure)
+
+    def is_flat(self, shape: Shape) -> bool:
+        """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""
+        dynamic = all(not isinstance(leaf, Static) for leaf in self.signature.leaves)
+        args, kwargs = self.signature.structure.children
+        return not shape.keywords and not kwargs.children and dynamic and all(a.is_leaf for a in args.children)
+
+    def add_shape(self, shape: Shape, names: Sequence[str]) -> pycall.Entry:
+        """One more entry point, in LLVM code of its own that calls the compiled function by its address."""
+        assert self.native is not None
+        entry = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
+        entry.address = self.native.address(_BODY)
+        writer = Writer(cpu.target().triple, cpu.target().layout)
+        pycall.write(writer, entry)
+        native = cpu.Native(writer.text(), self.native.options, [entry.name], {})
+        entry.code = native.address(entry.name)
+        self.natives.append(native)
+        self.entries[shape] = entry
+        return entry
+
+
+def lowering_options(options: Options) -> LoweringOptions:
+    return LoweringOptions(fastmath=options.fastmath)
+
+
+# --- the road -------------------------------------------------------------------------------------
+
+def traced(fun: Callable[..., Any], signature: Signature, options: Options) -> tracer.Traced:
+    """The IR of ``fun`` for these arguments."""
+    args, kwargs = signature.specs()
+    return tracer.trace(fun, args, kwargs, options=options)
+
+
+def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
+                     options: Options) -> Compiled:
+    """Machine code for ``fun`` at this signature, with an entry for calls of this shape."""
+    clock = _Clock()
+    program = traced(fun, signature, options)
+    clock("trace")
+    observe = _dumper(program.module)
+    pipeline.run(program.module, [program.root], observe)
+    clock("passes")
+    compiled = _prepare(program, signature)
+    _lower(compiled, program.module, program.root, shape, names, options)
+    clock("machine code")
+    compiled.seconds = clock.seconds
+    return compiled
+
+
+def _prepare(program: tracer.Traced, signature: Signature) -> Compiled:
+    module, root = program.module, program.root
+    return Compiled(signature, module.functions[root], program.out_structure, program.captured,
+                    effort(module, root), recursive(module, root), Failures(module))
+
+
+def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:
+    flat = compiled.flat_entry("jitad.entry")
+    entries = [flat]
+    if compiled.is_flat(shape):
+        compiled.entries[shape] = flat
+    elif compiled.enterable():
+        compiled.entries[shape] = whole = compiled.entry("jitad.entry.whole", shape, names)
+        entries.append(whole)
+        flat.inline = False
+
+    def extend(lowering: ModuleLowering) -> list[str]:
+        lowering.writer.global_(_BODY, f"alias i8, ptr {global_name(symbol(root))}")
+        return [*(pycall.write(lowering.writer, e) for e in entries), _BODY]
+
+    compiled.native = native = cpu.compile_module(module, [root], lowering_options(options), extend)
+    for e in entries:
+        e.code = native.address(e.name)
+    compiled.call = native_callable.make(_refused, compiled)
+    flat.next.value = native_callable.SLOW_VECTORCALL
+    native_callable.set_entry(compiled.call, flat.code)
+    for stage in ("llvm", "asm"):
+        if stage in _dumped():
+            _dump(stage, getattr(native, stage))
+
+
+def _refused(compiled: Compiled, *leaves: Any) -> Any:
+    """Where a flat entry goes with arguments that are not of its signature: ``classify`` and ``unbox`` disagree."""
+    raise CompileError(f"the entry point for ({compiled.signature}) does not take {[type(x).__name__ for x in leaves]}")
+
+
+# --- looking on -----------------------------------------------------------------------------------
+
+def stage_module(fun: Callable[..., Any], signature: Signature, options: Options, stage: str) -> Module:
+    """The IR as it is at this stage for this signature."""
+    if stage not in IR_STAGES:
+        raise ValueError(f"{stage!r} is no stage of the IR: these are {', '.join(IR_STAGES)}")
+    program = traced(fun, signature, options)
+    if stage != "ir":
+        pipeline.run(program.module, [program.root], stop=stage)
+    return program.module
+
+
+def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str) -> str:
+    """The text of one stage for this signature; compiles anew up to there."""
+    if stage in LATER_STAGES:
+        raise UnsupportedError(f"inspect({stage!r}): {LATER_STAGES[stage]}")
+    if stage not in STAGES:
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+    if stage in IR_STAGES:
+        return print_module(stage_module(fun, signature, options, stage))
+    program = traced(fun, signature, options)
+    pipeline.run(program.module, [program.root])
+    if stage == "ptx":
+        return nvptx.to_ptx(program.module, [program.root])
+    compiled = _prepare(program, signature)
+    args, kwargs = signature.structure.children
+    shape = Shape(len(args.children), tuple(kwargs.static))
+    _lower(compiled, program.module, program.root, shape, (), options)
+    assert compiled.native is not None
+    return compiled.native.llvm if stage == "llvm" else compiled.native.asm
+
+
+def _dumped() -> Sequence[str]:
+    return [name.strip() for name in os.environ.get("JITAD_DUMP", "").split(",") if name.strip()]
+
+
+def _dump(stage: str, text: str) -> None:
+    print(f"; ---- {stage}\n{text}", file=sys.stderr)
+
+
+def _dumper(module: Module) -> Callable[[str, Module], None] | None:
+    """Prints the stages that ``JITAD_DUMP`` names as they come."""
+    wanted = _dumped()
+    if "ir" in wanted:
+        _dump("ir", print_module(module))
+    if not set(wanted) & set(IR_STAGES):
+        return None
+    return lambda stage, m: _dump(stage, print_module(m)) if stage in wanted else None
+
+
+class _Clock:
+    """Seconds between calls, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def __call__(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name], self._last = now - self._last, now
+
+

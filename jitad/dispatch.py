@@ -1,0 +1,171 @@
+"""From a call to compiled code: the Python side of a jitted function.
+
+Calls go to machine code first; what that does not know comes here (``Dispatcher.__call__``).  Here the signature is found, the
+program compiled if it is new, the arguments converted, and the code called with them.  A new entry point is put in
+front of those the function has, so that the next call of its kind does not come here again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .frontend.values import Operators, Options, context, tracing
+from .lowering import callable as native_callable
+from .signature import Signature, Static, signature
+
+if TYPE_CHECKING:
+    from .compiler import Compiled, Shape
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
+
+
+class Dispatcher:
+    """What is compiled of one function.  ``target`` is the object that the user holds."""
+
+    def __init__(self, fun: Callable[..., Any], options: Options, static: tuple[str | int, ...] = (),
+                 described_by: Callable[..., Any] | None = None) -> None:
+        self.fun, self.options, self.static = fun, options, static
+        self.described_by = described_by or fun
+        self.table: dict[Signature, Compiled] = {}
+        self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
+        self.compilations = 0
+        self.seconds: Counter[str] = Counter()
+        self.last: Signature | None = None
+        self._shapes: Counter[tuple[Signature, Any]] = Counter()
+        self._facts: tuple[tuple[str, ...], frozenset[str | int]] | None = None
+        self.target = native_callable.make(Dispatcher.__call__, self)
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if tracing() and _has_stand_in((args, kwargs)):
+            return context().call(self.fun, *args, **kwargs)
+        if disabled():
+            return self.run_as_python(*args, **kwargs)
+        sig, leaves = self.signature(args, kwargs)
+        compiled = self.table.get(sig)
+        if compiled is None:
+            compiled = self.compile(sig, args, kwargs)
+        else:
+            self._seen(compiled, args, kwargs)
+        self.last = sig
+        return compiled.call(*[x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
+
+    def run_as_python(self, *args: Any, **kwargs: Any) -> Any:
+        """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
+        if inspect.isroutine(self.fun):
+            return self.fun(*args, **kwargs)
+        from .interpret import interpret             # heavy, and needed here alone
+        return interpret(self.fun, *args, **kwargs)
+
+    def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
+        """The signature of a call and its leaves in the form that machine code takes."""
+        _, static = self.facts()
+        return signature(*self._positional(args, kwargs), static, self.options.static_shapes)
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call with as many arguments by position as possible, the others in order of their names."""
+        if not kwargs:
+            return args, kwargs
+        names, rest, moved = self.facts()[0], dict(kwargs), list(args)
+        for name in names[len(args):]:
+            if name not in rest:
+                break
+            moved.append(rest.pop(name))
+        return tuple(moved), {k: rest[k] for k in sorted(rest)}
+
+    def facts(self) -> tuple[tuple[str, ...], frozenset[str | int]]:
+        """Names of the parameters that can be passed by position; positions and names of the static ones."""
+        if self._facts is None:
+            names = tuple(p.name for p in parameters(self.described_by) if p.kind in _POSITIONAL)
+            static = [s for s in self.static if isinstance(s, str)]
+            static += [names[s] for s in self.static if isinstance(s, int)]
+            positions = [names.index(s) for s in static if s in names]
+            self._facts = names, frozenset([*static, *positions])
+        return self._facts
+
+    # --- compiling --------------------------------------------------------------------------------
+
+    def compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+        """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
+        from . import compiler                       # the first compilation pays for importing it, not `import jitad`
+        with compiler.lock:
+            known = self.table.get(sig)
+            if known is not None:
+                return known
+            self._check_call(args, kwargs)
+            names, _ = self.facts()
+            shape = compiler.Shape(len(args), tuple(kwargs))
+            compiled = compiler.compile_function(self.fun, sig, shape, names, self.options)
+            self.compilations += 1
+            self.seconds.update(compiled.seconds)
+            self.table[sig] = compiled
+            if shape in compiled.entries:
+                self._install(compiled, shape)
+            return compiled
+
+    def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A call that the function does not take raises what it would raise in Python."""
+        try:
+            found = inspect.signature(self.described_by)
+        except (TypeError, ValueError):
+            return
+        try:
+            found.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{name_of(self.described_by)}() {e}") from None
+
+    def _seen(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Give a shape of call that comes often an entry point of its own."""
+        from . import compiler
+        shape = compiler.Shape(len(args), tuple(kwargs))
+        if shape in compiled.entries or not compiled.enterable():
+            return
+        self._shapes[compiled.signature, shape] += 1
+        if self._shapes[compiled.signature, shape] == SHAPE_AFTER:
+            with compiler.lock:
+                compiled.add_shape(shape, self.facts()[0])
+                self._install(compiled, shape)
+
+    def _install(self, compiled: Compiled, shape: Shape) -> None:
+        """Put an entry in front of those that calls go through."""
+        entry = compiled.entries[shape]
+        entry.next.value = native_callable.entry_of(self.target)
+        native_callable.set_entry(self.target, entry.code)
+
+    def forget(self) -> None:
+        """Drop all code; the next call compiles anew."""
+        native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
+        self.retired += self.table.values()
+        self.table.clear()
+        self._shapes.clear()
+
+
+def disabled() -> bool:
+    """Whether ``JITAD_DISABLE_JIT`` asks for Python as written."""
+    return os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")
+
+
+def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a callable, none where Python cannot tell."""
+    try:
+        return list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def name_of(fun: Any) -> str:
+    return getattr(fun, "__name__", type(fun).__name__)
+
+
+def _has_stand_in(x: Any) -> bool:
+    if isinstance(x, (tuple, list)):
+        return any(map(_has_stand_in, x))
+    if isinstance(x, dict):
+        return any(map(_has_stand_in, x.values()))
+    return isinstance(x, Operators)
