@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from jitad.ad import differentiate
+from jitad.ir.builder import Builder
+from jitad.ir.graph import Function
 from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.types import is_float
 from jitad.ir.verify import verify
+from jitad.passes.loops import LoopForest
 
 PROGRAMS: dict[str, tuple[str, list]] = {}
 
@@ -222,6 +225,73 @@ func @f(%a: f64[?, ?], %v: f64[?]) -> (f64) {
 """)
 
 
+program("mixture", np.array([[0.3, 0.8], [-0.4, 0.2], [1.0, 0.5]]), np.array([0.5, -0.7]), 0.3)("""
+func @f(%x: f64[?, ?], %w: f64[?], %b: f64) -> (f64) {
+^entry:
+  %z = const 0 : i64
+  %one = const 1 : i64
+  %f0 = const 0.0 : f64
+  %n = dim {axis = 0} %x : i64
+  %d = dim {axis = 1} %x : i64
+  %c = lt %z, %n : bool
+  branch %c, ^pre, ^skip
+^skip:
+  jump ^out(%f0)
+^pre:
+  jump ^head(%z, %f0)
+^head(%i: i64, %acc: f64):
+  %row = get %x, %i : f64[?]
+  %y0 = empty {dtype = f64} %d : f64[?]
+  %c1 = lt %z, %d : bool
+  branch %c1, ^pre1, ^skip1
+^skip1:
+  jump ^out1(%y0)
+^pre1:
+  jump ^inner(%z, %b, %y0)
+^inner(%j: i64, %s: f64, %y: f64[?]):
+  %v = get %row, %j : f64
+  %q = get %w, %j : f64
+  %vq = mul %v, %q : f64
+  %pos = gt %vq, %f0 : bool
+  branch %pos, ^plus, ^minus
+^plus:
+  %e = exp %vq : f64
+  %es = mul %e, %s : f64
+  jump ^next(%es)
+^minus:
+  %si = sin %vq : f64
+  %ss = add %si, %s : f64
+  jump ^next(%ss)
+^next(%t: f64):
+  %y1 = set %y, %t, %j : f64[?]
+  %j2 = add %j, %one : i64
+  %c2 = lt %j2, %d : bool
+  branch %c2, ^inner(%j2, %t, %y1), ^exit1(%y1)
+^exit1(%ye: f64[?]):
+  jump ^out1(%ye)
+^out1(%yr: f64[?]):
+  %sq = mul %yr, %yr : f64[?]
+  %sum = sum {axes = (0,)} %sq : f64
+  %big = gt %sum, %one2 : bool
+  branch %big, ^large, ^small
+^large:
+  %lg = log %sum : f64
+  jump ^latch(%lg)
+^small:
+  jump ^latch(%sum)
+^latch(%g: f64):
+  %acc2 = add %acc, %g : f64
+  %i2 = add %i, %one : i64
+  %c3 = lt %i2, %n : bool
+  branch %c3, ^head(%i2, %acc2), ^exit(%acc2)
+^exit(%r0: f64):
+  jump ^out(%r0)
+^out(%r: f64):
+  return %r
+}
+""".replace("%one2", "%f0"))
+
+
 def _flat(values) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
 
@@ -232,6 +302,47 @@ def _moved(args, wrt, directions, eps):
 
 def _close(a, b):
     np.testing.assert_allclose(a, b, rtol=2e-6, atol=2e-7)
+
+
+def _gradient_only(module, vjp: str, count: int) -> str:
+    """A function that calls ``vjp`` and reads only the cotangents: reductions are then run once, in the backward loop."""
+    func = Function("only", module.functions["f"].param_types, [module.functions["f"].param_types[i] for i in module.derived[vjp].wrt])
+    module.add(func)
+    b = Builder(func.entry)
+    types = [*module.functions["f"].result_types, *func.result_types]
+    b.ret(b.call_then(vjp, [*func.params, b.const(1.0)], types)[count:])
+    return "only"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradient_without_value(name: str) -> None:
+    text, args = PROGRAMS[name]
+    module = parse_module(text)
+    wrt = [i for i, t in enumerate(module.functions["f"].param_types) if is_float(t)]
+    vjp = module.derive("f", "vjp", wrt)
+    only = _gradient_only(module, vjp, 1)
+    differentiate(module)
+    verify(module, linear=False)
+    plain = parse_module(text)
+    reference = plain.derive("f", "vjp", wrt)
+    differentiate(plain)
+    _close(_flat(Interpreter(module).run(only, args)), _flat(Interpreter(plain).run(reference, [*args, 1.0])[1:]))
+
+
+def test_a_reduction_keeps_nothing_across_iterations() -> None:
+    """Case 2: the forward loop is gone, and no frame outlives its iteration."""
+    text, args = PROGRAMS["mixture"]
+    module = parse_module(text)
+    vjp = module.derive("f", "vjp", (0, 1))
+    only = _gradient_only(module, vjp, 1)
+    differentiate(module)
+    forest = LoopForest(module.functions[vjp])
+    assert len(forest.roots) == 1 and len(forest.roots[0].children) == 2
+    grown = np.tile(args[0], (50, 1))
+    few, many = Interpreter(module), Interpreter(module)
+    few.run(only, args)
+    many.run(only, [grown, *args[1:]])
+    assert many.kept <= 2 * few.kept
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

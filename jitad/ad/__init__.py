@@ -60,19 +60,29 @@ def _make(module: Module, name: str, what: Derived) -> None:
         raise ValueError(what.kind)
 
 
+def _results_read(module: Module, name: str) -> bool:
+    """Whether a caller looks at the primal results of a ``vjp`` (without callers: somebody outside may)."""
+    count = len(module.functions[module.derived[name].base].result_types)
+    results = {p for f in module.functions.values() for b in f.blocks if b.term is not None
+               and b.term.name == "call" and b.term.attrs["callee"] == name for p in b.term.edges[0].block.params[:count]}
+    return not results or any(v in results for f in module.functions.values() for op in f.all_ops() for v in op.used())
+
+
 def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Function:
+    """Both sweeps in one function.  Where no caller reads the primal results, they are not computed for their own sake."""
+    results = _results_read(module, name)
     sweep = ThereAndBack(module, base, name, wrt, accumulate=False)
     func = sweep.func
-    frames = Frames(sweep, split=False)
     func.result_types = [*base.result_types, *(base.params[i].type for i in wrt)]
     cotangents = [func.entry.add_param(s.type, "ct") for s in sweep.seeds]
     if sweep.pivot is None:
         func.blocks = [b for b in func.blocks if b is not sweep.first_bar]
         return func
+    frames = Frames(sweep, split=False, results=results)
     frames.place()
     frames.stay_at_top()
     b = Builder(sweep.last_bar)
-    b.ret([*sweep.results, *(sweep._as(g, func.params[i].type) for i, g in zip(wrt, _at(sweep, b)))])
+    b.ret([*(sweep.results if results else [b.undef(t) for t in base.result_types]), *(sweep._as(g, func.params[i].type) for i, g in zip(wrt, _at(sweep, b)))])
     frames.rewrite()
     sweep.pivot.term = None
     Builder(sweep.pivot).jump(sweep.first_bar, cotangents)

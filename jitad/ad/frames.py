@@ -4,6 +4,7 @@ The backward sweep of ``reverse.py`` reads across.  Here each value read is one 
 
 * *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level that
   is still in a register when the backward sweep is in the same function (case 1);
+* in the copy of an iteration, where the backward loop runs it again (case 2, ``rerun.py``);
 * *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, and loads from arrays that nothing
   overwrites;
 * *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a scalar and
@@ -22,6 +23,7 @@ from ..ir.ops import OPS
 from ..ir.types import STACK, Scalar, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
+from .rerun import Rerun, candidates, remove_forward
 from .reverse import LoopBack, ThereAndBack
 from .stable import Stability
 
@@ -36,33 +38,58 @@ CHEAP = frozenset(
 class Frames:
     """Decides and places; afterwards ``homes`` maps values to what the backward sweep reads instead."""
 
-    def __init__(self, sweep: ThereAndBack, split: bool) -> None:
+    def __init__(self, sweep: ThereAndBack, split: bool, results: bool = True) -> None:
         self.sweep, self.split = sweep, split
-        self.forest = sweep.forest
-        self.forward = set(sweep.forward)
-        self.bars = [b for b in sweep.func.blocks if b not in self.forward]
-        self.stable = Stability(sweep.func, sweep.module, sweep.live_in)
+        self.dom = sweep.forest.dom
         self.plan: dict[Value, str] = {}
         self.homes: dict[Value, Value] = {}
         self.lost: set[Value] = set()                         # found to be out of reach once
+        self.levels = dict(sweep.forest.innermost)            # block → innermost loop, or the copy of an iteration
+        self.loops = [sweep.loops[x] for x in sweep.forest.loops if x in sweep.loops]     # inner loops first
+        self.original: dict[Block, Block] = {}                # block of a copy → the block copied
+        self.reruns: list[Loop] = []
+        self.live_in = dict(sweep.live_in)
+        for back, taint in [] if split else candidates(sweep, results):
+            self._run_again(Rerun(sweep, back, taint))
+        self.forward = {*sweep.forward, *self.original}
+        self.bars = [b for b in sweep.func.blocks if b not in self.forward]
+        self.stable = Stability(sweep.func, sweep.module, self.live_in)
+        self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self._number()
+
+    def _run_again(self, rerun: Rerun) -> None:
+        """Case 2: the loop's copy takes its place among the forward blocks."""
+        inner = set(rerun.levels)
+        self.loops = [x for x in self.loops if x.loop not in inner] + rerun.loops
+        self.original |= rerun.original
+        self.reruns.append(rerun.level)
+        for new, old in rerun.original.items():
+            self.levels[new] = rerun.levels[self.levels[old]]
+            self.live_in[new] = {rerun.values.get(v, v): None for v in self.live_in[old]}
+        remove_forward(self.sweep, rerun.loop)
 
     def place(self) -> None:
         """Find a home for all; ``rewrite`` then makes the backward sweep use them."""
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
+        for back in self.loops:
+            if back.index is not None:
+                self.plan[back.iv], self.homes[back.iv] = FREE, back.index
         for v in sorted(self._read_across(), key=self._position):
             self._decide(v)
-        for loop in self.forest.loops:                        # inner loops first
-            if loop in self.sweep.loops:
-                self._keep_in_loop(self.sweep.loops[loop])
+        for back in self.loops:
+            self._keep_in_loop(back)
+        for level in self.reruns:
+            for v in self._kept_at(level):
+                self.homes[v] = self._at_end(v, level)
 
     # --- deciding -----------------------------------------------------------------------------------
 
     def _number(self) -> None:
-        self.order = {b: i for i, b in enumerate(self.sweep.forward)}
-        self.place_in_block = {op: i for b in self.sweep.forward for i, op in enumerate(b.ops)}
+        self.order = {b: i for i, b in enumerate(self.dom.order)}
+        self.order |= {new: self.order[old] for new, old in self.original.items()}
+        self.place_in_block = {op: i for b in self.forward for i, op in enumerate(b.ops)}
 
     def _position(self, v: Value) -> tuple[int, int, int]:
         op = v.op
@@ -77,7 +104,11 @@ class Frames:
 
     def level(self, v: Value) -> Loop | None:
         """The loop in whose every iteration ``v`` is computed anew."""
-        return self.forest.loop_of(v.block)
+        return self.levels.get(v.block)
+
+    def _dominates(self, a: Block, b: Block) -> bool:
+        """As among the blocks copied, where both are copies."""
+        return self.dom.dominates(self.original.get(a, a), self.original.get(b, b))
 
     def _decide(self, v: Value) -> None:
         if v not in self.plan:
@@ -92,7 +123,11 @@ class Frames:
                 return not (self.split and v.index in self.sweep.func.own)
         elif op.name in ("const", "undef", "stack_empty"):
             return True
-        return not self.split and self.level(v) is None and self.forest.dom.dominates(v.block, self._pivot())
+        level = self.level(v)
+        if level in self.reruns:
+            assert level is not None and level.latch is not None
+            return self._dominates(v.block, level.latch)
+        return not self.split and level is None and self._dominates(v.block, self._pivot())
 
     def _pivot(self) -> Block:
         assert self.sweep.pivot is not None
@@ -163,12 +198,11 @@ class Frames:
         end = loop.latch if loop is not None else self._pivot()
         start = loop.head if loop is not None else self.sweep.func.entry
         assert end is not None
-        if self.forest.dom.dominates(v.block, end):
+        if self._dominates(v.block, end):
             return v
-        bypass = {inner.head: inner.preheader for inner in self.forest.loops
+        bypass = {inner.head: inner.preheader for inner in set(self.levels.values())
                   if inner.preheader is not None and v.block not in inner.blocks and inner.head is not start}
-        preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in self.sweep.func.predecessors().items()}
-        return Reaching(preds, {v.block: v}, [start], bypass).at_end(end)
+        return Reaching(self.preds, {v.block: v}, [start], bypass).at_end(end)
 
     def _carry(self, back: LoopBack, type: Type, start: Value, hint: str) -> tuple[Value, Value]:
         """A value carried by the forward loop: (its parameter in the head, its final value after the exit)."""

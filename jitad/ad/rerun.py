@@ -1,0 +1,257 @@
+"""Case 2 of the frames: run an iteration again inside the backward loop, and keep nothing across iterations.
+
+A loop whose iterations only feed reductions is the commonest there is.  What its backward sweep reads does not depend on the values that
+the loop carries, so an iteration can be run again from its index alone.  It is done where the forward loop then is not needed at
+all: nothing reads what it computes but the backward sweep of the loop itself.  Then the two sweeps become one pass over the iterations.
+
+*Tainted*: a value of the loop that depends on something that the loop carries other than its index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from ..ir.builder import Builder
+from ..ir.clone import clone_op
+from ..ir.graph import Block, Edge, Op, Value
+from ..ir.ops import OPS
+from ..passes.loops import Loop, counted
+from .reverse import LoopBack, ThereAndBack
+
+
+def tainted(loop: Loop, iv: Value) -> set[Value] | None:
+    """The tainted values, or ``None`` when control flow, a check or a call depends on one."""
+    found = {p for p in loop.head.params if p is not iv}
+    grown = True
+    while grown:
+        grown = False
+        for block in loop.blocks:
+            for op in block.ops:
+                if any(v in found for v in op.operands):
+                    if OPS[op.name].effect:
+                        return None
+                    grown |= _mark(found, op.results)
+            for edge in block.term.edges if block.term else ():
+                if edge.block in loop.blocks and edge.block is not loop.head:
+                    skip = len(edge.block.params) - len(edge.args)
+                    grown |= _mark(found, [p for a, p in zip(edge.args, edge.block.params[skip:]) if a in found])
+    for block in loop.blocks:
+        if block.term is not None and any(v in found for v in block.term.operands):
+            return None
+    return found
+
+
+def _mark(found: set[Value], values: list[Value]) -> bool:
+    new = [v for v in values if v not in found]
+    found.update(new)
+    return bool(new)
+
+
+class Rerun:
+    """The copy of a loop's iteration at the start of the backward iteration.
+
+    ``values`` maps forward values to the copy's; ``level`` stands for the copy as a loop level (its ``head`` and
+    ``latch`` are the first and last block); ``original`` maps blocks of the copy to the loop's; ``loops`` are the
+    copies of the inner loops with what pairs them with their backward loops.
+    """
+
+    def __init__(self, sweep: ThereAndBack, back: LoopBack, taint: set[Value]) -> None:
+        self.sweep, self.back, self.loop = sweep, back, back.loop
+        assert back.top is not None and back.index is not None
+        self.values: dict[Value, Value] = {back.iv: back.index}
+        self.original: dict[Block, Block] = {}
+        self.copies: dict[Block, Block] = {}
+        self._copy_blocks(taint)
+        first, last = self.copies[self.loop.head], self.copies[self._latch()]
+        self.level = Loop(first, set(self.original), [last], parent=self.loop.parent, latch=last)
+        self.levels: dict[Loop, Loop] = {self.loop: self.level}
+        self.loops: list[LoopBack] = []
+        for inner in _inside(self.loop):
+            if inner in sweep.loops:
+                self.loops.append(self._inner(sweep.loops[inner]))
+            else:
+                self._inner_level(inner)
+        for old, new in self.levels.items():
+            if old is not self.loop and old.parent is not None:
+                new.parent = self.levels[old.parent]
+        self._join(first, last)
+        self._redirect()
+
+    def _latch(self) -> Block:
+        assert self.loop.latch is not None
+        return self.loop.latch
+
+    def _copy_blocks(self, taint: set[Value]) -> None:
+        func = self.sweep.func
+        order = [b for b in self.sweep.forward if b in self.loop.blocks]
+        for old in order:
+            new = self.copies[old] = func.new_block(f"{old.name}_again")
+            self.original[new] = old
+            if old is not self.loop.head:
+                for p in old.params:
+                    self.values[p] = new.add_param(p.type, p.hint)
+        b = Builder(self.copies[self.loop.head])
+        gone: dict[Value, Value] = {}
+        for v in taint:
+            if v not in self.values:                          # parameters of inner blocks stay, and are passed undef
+                gone[v] = b.undef(v.type)
+        for old in order:
+            new = self.copies[old]
+            for op in old.ops:
+                if not any(v in taint for v in op.operands):
+                    self._append(new, clone_op(op, self.values))
+            if old is not self._latch():
+                assert old.term is not None
+                new.term = clone_op(old.term, self.values | gone, self.copies)
+                new.term.block = new
+
+    @staticmethod
+    def _append(block: Block, op: Op) -> None:
+        op.block = block
+        block.ops.append(op)
+
+    def _inner_level(self, old: Loop) -> Loop:
+        at = self.copies
+        self.levels[old] = Loop(at[old.head], {at[b] for b in old.blocks}, [at[b] for b in old.latches], depth=old.depth,
+                                latch=at[old.latch] if old.latch else None,
+                                preheader=at[old.preheader] if old.preheader else None,
+                                exit=at[old.exit] if old.exit else None)
+        return self.levels[old]
+
+    def _inner(self, back: LoopBack) -> LoopBack:
+        """An inner loop's copy, paired with the backward loop of the original."""
+        new = self._inner_level(back.loop)
+        twin = LoopBack(new, self.values.get(back.iv, back.iv), self.values.get(back.trip, back.trip))
+        twin.top, twin.count, twin.index, twin.carried = back.top, back.count, back.index, back.carried
+        twin.entry, twin.back, twin.outside = back.entry, back.back, back.outside
+        return twin
+
+    def _join(self, first: Block, last: Block) -> None:
+        """``latch_bar``: count, then the copy, then what it did before."""
+        top, index = self.back.top, self.back.index
+        assert top is not None and index is not None and index.op is not None
+        rest = self.sweep.func.new_block(f"{top.name}_rest")
+        at = top.ops.index(index.op) + 1
+        rest.ops, top.ops = top.ops[at:], top.ops[:at]
+        rest.term, top.term = top.term, None
+        for op in rest.all_ops():
+            op.block = rest
+        self.sweep.home[rest] = self.sweep.home[top]
+        for pair in (self.back.entry, self.back.back):
+            assert pair is not None
+        if self.back.back is not None and self.back.back[0] is top:      # a loop of one block
+            self.back.back = (rest, self.back.back[1])
+        Builder(top).jump(first)
+        last.term = Op("jump", (), edges=[Edge(rest)])
+        last.term.block = last
+
+    def _redirect(self) -> None:
+        """The backward sweep of this loop reads the copy."""
+        mine = {b for b, f in self.sweep.home.items() if f in self.loop.blocks}
+        for block in mine:
+            for op in block.all_ops():
+                op.replace_uses(self.values)
+
+
+def _inside(loop: Loop) -> list[Loop]:
+    """The loops in ``loop``, inner ones before those that hold them."""
+    found: list[Loop] = []
+    for child in loop.children:
+        found += [*_inside(child), child]
+    return found
+
+
+def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
+    """The forward loop is not needed: go past it."""
+    assert loop.preheader is not None and loop.exit is not None
+    b = Builder(loop.preheader)
+    loop.preheader.term = None
+    args = [b.undef(a.type) for a in loop.exit_edge().args]
+    b.at(loop.preheader)
+    b.jump(loop.exit, args)
+    gone = set(loop.blocks)
+    sweep.func.blocks = [x for x in sweep.func.blocks if x not in gone]
+    sweep.forward = [x for x in sweep.forward if x not in gone]
+
+
+def candidates(sweep: ThereAndBack, results: bool) -> list[tuple[LoopBack, set[Value]]]:
+    """The outermost loops to run again, each with its tainted values."""
+    found: dict[Loop, tuple[LoopBack, set[Value]]] = {}
+    for loop in sweep.forest.roots:
+        back = sweep.loops.get(loop)
+        known = counted(loop)
+        if back is None or known is None or back.top is None or loop.exit is None:
+            continue
+        taint = tainted(loop, back.iv)
+        if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
+            found[loop] = (back, taint)
+    while found:
+        needed = needed_forward(sweep, results, found)
+        late = [loop for loop in found if any(v.block in loop.blocks for v in needed)]
+        if not late:
+            break
+        for loop in late:
+            del found[loop]
+    return list(found.values())
+
+
+def _read_by(sweep: ThereAndBack, loop: Loop) -> list[Value]:
+    """What the backward sweep of ``loop`` reads of it."""
+    return [v for block, home in sweep.home.items() if home in loop.blocks
+            for op in block.all_ops() for v in op.used() if v.block in loop.blocks]
+
+
+def needed_forward(sweep: ThereAndBack, results: bool, rerun: Container[Loop]) -> set[Value]:
+    """Forward values that are needed when the loops in ``rerun`` are run again in the backward sweep.
+
+    Seeds: the results when they are asked for; what the backward sweep reads, but for what a loop that is run again reads of
+    itself; what such a loop takes from outside; conditions, arguments of calls and checks outside loops.
+    """
+    forward = set(sweep.forward)
+    outermost = {b: loop for loop in sweep.forest.roots for b in loop.blocks}
+    todo: list[Value] = list(sweep.results) if results else []
+    for block, home in sweep.home.items():
+        own = outermost.get(home)
+        todo += [v for op in block.all_ops() for v in op.used()
+                 if v.block in forward and not (own in rerun and own is outermost.get(v.block))]
+    entered: set[Block] = set()
+    for block in sweep.forward:
+        loop = outermost.get(block)
+        if loop is None:
+            _enter(block, entered, todo)
+        elif loop in rerun:
+            todo += [v for op in block.all_ops() for v in op.used() if v.block not in loop.blocks]
+    found: set[Value] = set()
+    while todo:
+        v = todo.pop()
+        if v in found or v.block not in forward:
+            continue
+        found.add(v)
+        for inside in outermost[v.block].blocks if v.block in outermost else ():
+            _enter(inside, entered, todo)
+        todo += v.op.operands if v.op is not None else _arguments(sweep, v)
+    return found
+
+
+def _enter(block: Block, entered: set[Block], todo: list[Value]) -> None:
+    """Everything that must be there for ``block`` to do what it does to others."""
+    if block in entered:
+        return
+    entered.add(block)
+    for op in block.ops:
+        if OPS[op.name].effect:
+            todo += op.operands
+    if block.term is not None and block.term.name != "return":
+        todo += block.term.operands
+
+
+def _arguments(sweep: ThereAndBack, p: Value) -> list[Value]:
+    """What the edges into its block give a parameter."""
+    found: list[Value] = []
+    for pred, edge in sweep.preds.get(p.block, ()):
+        skip = len(p.block.params) - len(edge.args)
+        if p.index >= skip:
+            found.append(edge.args[p.index - skip])
+        elif pred.term is not None:
+            found += pred.term.operands
+    return found
