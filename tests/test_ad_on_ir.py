@@ -292,6 +292,23 @@ func @f(%x: f64[?, ?], %w: f64[?], %b: f64) -> (f64) {
 """.replace("%one2", "%f0"))
 
 
+program("products", np.array([[0.3, 0.0, 2.0], [-0.4, 0.2, 0.0]]))("""
+func @f(%a: f64[?, ?]) -> (f64) {
+^entry:
+  %p = prod {axes = (0, 1)} %a : f64
+  %q = prod {axes = (1,)} %a : f64[?]
+  %r = cumprod {axis = 1} %a : f64[?, ?]
+  %s = sum {axes = (1,)} %r : f64[?]
+  %t = mul %s, %q : f64[?]
+  %s2 = mul %s, %s : f64[?]
+  %u = add %t, %s2 : f64[?]
+  %v = sum {axes = (0,)} %u : f64
+  %w = add %v, %p : f64
+  return %w
+}
+""")
+
+
 def _flat(values) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
 

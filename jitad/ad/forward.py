@@ -16,6 +16,7 @@ from ..ir.types import Array, Stack, Type, carries_adjoint, is_float
 from ..passes.dominance import reverse_postorder
 from .activity import call_results, varied
 from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO
+from .expand import expand
 
 
 def jvp(module: Module, base: Function, name: str, wrt: Sequence[int]) -> Function:
@@ -32,6 +33,7 @@ class _Forward:
     def __init__(self, module: Module, base: Function, name: str, wrt: Sequence[int]) -> None:
         self.module = module
         self.func, _ = clone_function(base, name)
+        expand(self.func)
         self.b = Builder()
         seeds = [self.func.params[i] for i in wrt]
         self.varied = varied(self.func, seeds)
