@@ -1,0 +1,74 @@
+"""Puts small functions, and those called from one place, into their callers.
+
+Callees come before callers, so that what is inlined has been inlined into already.  A function that may call itself
+stays; so does one with ``inline = "never"``; ``"always"`` overrides sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ir.clone import clone_blocks
+from ..ir.graph import Block, Edge, Function, Module, Value
+from .callgraph import CallGraph
+from .cfg import merge_chains, remove_unreachable, set_term
+
+SMALL = 60
+"""Functions of at most this many ops are inlined everywhere."""
+LARGEST_CALLER = 4000
+"""A function is not made larger than this, but by what asks to be inlined."""
+
+
+def inline(module: Module, roots: Iterable[str] = ()) -> None:
+    """Inline throughout a module.  ``roots`` are called from outside, so one call site is not their only use."""
+    graph = CallGraph(module)
+    used = {*roots, *(d.base for d in module.derived.values())}
+    size = {name: _size(f) for name, f in module.functions.items()}
+    for name in graph.order:
+        func = module.functions[name]
+        changed = False
+        for block in list(func.blocks):
+            callee = _callee(block)
+            if callee is None or callee not in module.functions or callee in graph.recursive:
+                continue
+            once = graph.calls[callee] == 1 and callee not in used
+            if _wanted(module.functions[callee], size[callee], once, size[name]):
+                splice(block, module.functions[callee])
+                size[name] += size[callee]
+                changed = True
+        if changed:
+            remove_unreachable(func)
+            merge_chains(func)
+
+
+def _size(func: Function) -> int:
+    """Ops that cost something."""
+    return sum(1 for op in func.all_ops() if op.name not in ("const", "jump", "return"))
+
+
+def _callee(block: Block) -> str | None:
+    return block.term.attrs["callee"] if block.term is not None and block.term.name == "call" else None
+
+
+def _wanted(callee: Function, size: int, once: bool, caller_size: int) -> bool:
+    wish = callee.attrs.get("inline")
+    if wish in ("always", "never"):
+        return bool(wish == "always")
+    return (once or size <= SMALL) and size + caller_size <= LARGEST_CALLER
+
+
+def splice(block: Block, callee: Function) -> None:
+    """Replace the call at the end of ``block`` by a copy of the callee's blocks, which return by jumps."""
+    call = block.term
+    assert call is not None and call.name == "call"
+    edge, func = call.edges[0], block.func
+    values: dict[Value, Value] = {}
+    blocks = clone_blocks(callee.blocks, func, values)
+    copies = list(blocks.values())
+    for b in copies:
+        for op in b.all_ops():
+            op.replace_uses(values)                      # where a use stood before its definition
+        assert b.term is not None
+        if b.term.name == "return":
+            set_term(b, "jump", edges=[Edge(edge.block, [*b.term.operands, *edge.args])])
+    set_term(block, "jump", edges=[Edge(blocks[callee.entry], list(call.operands))])
