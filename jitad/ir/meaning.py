@@ -44,7 +44,7 @@ def digamma(x: float) -> float:
     """The derivative of ``lgamma``: reflection below zero, recurrence up to 10, then the asymptotic series."""
     if x == math.inf or math.isnan(x):
         return x
-    if x <= 0 and (x == math.floor(x)):
+    if x <= 0 and (x == -math.inf or x == math.floor(x)):
         return math.nan
     if x < 0:
         return digamma(1 - x) - math.pi / math.tan(math.pi * (x - math.floor(x)))
