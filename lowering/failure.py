@@ -28,6 +28,8 @@ class Failures:
             return RecursionError("maximum recursion depth exceeded in compiled code")
         if status == context.MEMORY:
             return MemoryError("out of memory in compiled code")
+        if status == context.INTERRUPT:
+            return KeyboardInterrupt()
         number = status - 1
         if not 0 <= number < len(self.exceptions):
             return CompileError(f"compiled code returned the status {status}, which means nothing")

@@ -38,7 +38,7 @@ class Compiled:
         self.native: Native = compile_module(module, [name], options, self._entry)
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.POINTER(Slots), ctypes.POINTER(Slots))(
             self.native.address("invoke"))
-        self._context = context.new()
+        self.context = context.new()
 
     def _entry(self, lowering: ModuleLowering) -> list[str]:
         lowering.writer.function("invoke", _entry_text(self.func))
@@ -53,13 +53,13 @@ class Compiled:
         count = sum(len(types.parts_of(t)) for t in self.func.result_types)
         out = (Slots * max(1, count))()
         try:
-            status = self._call(self._context, row, out)
+            status = self._call(self.context, row, out)
             if status:
-                state = context.Context.from_address(self._context)
+                state = context.Context.from_address(self.context)
                 raise self.failures(status, *(getattr(state, f"operand{i}") for i in range(4)))
             return _unpack(self.func.result_types, list(out))
         finally:
-            context.trim(self._context)
+            context.trim(self.context)
 
 
 def _pack(t: Type, arg: Any, held: list[np.ndarray]) -> list[int]:
