@@ -1,4 +1,4 @@
-"""Finds a BLAS for matrix products: the one in NumPy's own wheel, or the wheel ``scipy-openblas64`` when it is installed.
+"""Finds a BLAS for matrix products: the one in NumPy's own wheel, or the wheel ``scipy-openblas64`` if installed.
 
 Both are OpenBLAS with 64-bit integers under the names ``scipy_cblas_dgemm64_`` and so on.  Where there is none (another
 build of NumPy) matrix products stay loops.

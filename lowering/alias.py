@@ -1,9 +1,9 @@
 """Which arrays can share memory.
 
 A *root* is a set of values that may live in one buffer: what an array is updated into, its views, what it becomes
-across an edge.  Everything that comes out of a stack or a call is one root, ``shared``.  Values of different roots never overlap
-where one of them is written: arrays are values that are consumed linearly, so nothing reads a buffer through a
-second name after it was written through the first, and the arrays of the caller are never written at all.
+across an edge.  Everything that comes out of a stack or a call is one root, ``shared``.  Values of different roots
+never overlap where one of them is written: arrays are values that are consumed linearly, so nothing reads a buffer
+through a second name after it was written through the first, and the arrays of the caller are never written at all.
 
 So loads and stores carry an alias scope for each root (``scopes``).  It is what lets LLVM keep loads in registers
 across stores to other arrays and vectorise without run-time overlap tests.

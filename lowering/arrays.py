@@ -1,7 +1,7 @@
 """Lowers ops that have an array among their operands or results.
 
-``plan`` decides what is stored (``fusion``); ``lower`` emits one op: nothing for a lazy result, a loop nest for a stored
-one.  ``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
+``plan`` decides what is stored (``fusion``); ``lower`` emits one op: nothing for a lazy result, a loop nest for a
+stored one.  ``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
 """
 
 from __future__ import annotations

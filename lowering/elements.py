@@ -67,7 +67,9 @@ def _scopes(fn: FunctionLowering) -> dict[Value, str]:
     notes = {}
     for i, root in enumerate(roots):
         others = ", ".join(s for j, s in enumerate(scopes) if j != i)
-        notes[root] = f", !alias.scope {writer.node(scopes[i])}" + (f", !noalias {writer.node(others)}" if others else "")
+        notes[root] = f", !alias.scope {writer.node(scopes[i])}"
+        if others:
+            notes[root] += f", !noalias {writer.node(others)}"
     return notes
 
 

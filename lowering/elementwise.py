@@ -35,7 +35,7 @@ def destination(fn: FunctionLowering, result: Value) -> Buffer:
     target = fn.plan.reuse.get(result)
     if target is not None:
         return Buffer(fn.array(target).ptr, sizes(fn, result), t)
-    return fn.alloc(t, fn.plan.sizes[result])
+    return fn.alloc(t, fn.plan.sizes[result], result)
 
 
 def fill_buffer(fn: FunctionLowering, buffer: object, source: Value, owner: Value) -> None:
@@ -51,11 +51,3 @@ def fill_buffer(fn: FunctionLowering, buffer: object, source: Value, owner: Valu
         return []
 
     nest(fn, extent, body, flat=flat)
-
-
-def temporary(fn: FunctionLowering, v: Value) -> Buffer:
-    """A copy of ``v`` in memory of its own, which the caller may read while it overwrites what ``v`` was computed from."""
-    assert isinstance(v.type, Array)
-    buffer = fn.alloc(v.type, sizes(fn, v))
-    fill_buffer(fn, buffer, v, v)
-    return buffer

@@ -5,8 +5,8 @@
 when computing it at its sites would repeat work or would read a buffer after it was overwritten.
 
 Pure views (slice, transpose, …) of stored arrays may be lazy for any number of readers in any block, since the
-linearity of arrays keeps what they look at in place.  An *expression* (it computes, or reads without being a view) is lazy
-when all its readers come together in one site in its own block, before which nothing consumes what it reads.
+linearity of arrays keeps what they look at in place.  An *expression* (it computes, or reads without being a view) is
+lazy when all its readers come together in one site in its own block, before which nothing consumes what it reads.
 
 *Reuse*: a stored elementwise result takes over the buffer of an operand that nobody reads afterwards.
 *Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that adds.
@@ -101,7 +101,10 @@ def exchanges(op: Op | None) -> bool:
 
 
 class _Planner:
-    """``users``: readers of each array with the operand's position (−1: an edge).  ``at``: position of an op in its block."""
+    """``users``: readers of each array with the operand's position (−1: an edge).  ``at``: where an op is in its block.
+
+    For lazy values: ``sites`` where they are computed, ``many`` whether more than once an element there.
+    """
 
     def __init__(self, func: Function) -> None:
         self.func = func
@@ -109,7 +112,7 @@ class _Planner:
         self.roots = self.plan.roots
         self.sites: dict[Value, set[Op]] = {}
         self.cost: dict[Value, int] = {}
-        self.many: dict[Value, bool] = {}            # lazy values that are evaluated more than once an element
+        self.many: dict[Value, bool] = {}
         self.users: dict[Value, list[tuple[Op, int]]] = {}
         self.at: dict[Op, int] = {}
         self.consumed: dict[Block, list[tuple[int, Value]]] = {}
@@ -169,10 +172,11 @@ class _Planner:
             self.plan.lazy.add(v)
 
     def _is_view(self, op: Op) -> bool:
-        """Whether linearity alone keeps what ``op`` reads in place, whoever reads its result, and no work is repeated."""
+        """Whether linearity alone keeps what ``op`` reads in place, whoever reads its result."""
         if not any(is_array(v) for v in op.operands):
             return op.name in _PURE
-        return OPS[op.name].view
+        view: bool = OPS[op.name].view
+        return view
 
     def _accepts(self, user: Op, i: int) -> bool:
         """Whether ``user`` can read its operand ``i`` element by element."""

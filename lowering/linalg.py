@@ -15,7 +15,6 @@ from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar, dtype_of
 from ..kernels import blas
 from . import elementwise, ops, types
-from .elements import sizes
 from .emit import Code, global_name
 from .fusion import exchanges
 from .reduce import combine, interleaved
@@ -56,7 +55,7 @@ def matmul(fn: FunctionLowering, op: Op) -> None:
     if not isinstance(op.result.type, Array):
         fn.values[op.result] = _dot(fn, op)
         return
-    buffer = fn.alloc(op.result.type, fn.plan.sizes[op.result])
+    buffer = fn.alloc(op.result.type, fn.plan.sizes[op.result], op.result)
     fn.values[op.result] = buffer
     _into(fn, op, buffer, add=False)
 

@@ -82,7 +82,7 @@ def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) 
     source, result, axes = op.operands[0], op.result, set(op.attrs["axes"])
     assert isinstance(result.type, Array)
     t, extent = result.type.dtype, sizes(fn, source)
-    buffer = fn.alloc(result.type, fn.plan.sizes[result])
+    buffer = fn.alloc(result.type, fn.plan.sizes[result], result)
     fn.values[result] = buffer
     mark = note(fn, result)
     if revisited:
@@ -114,7 +114,7 @@ def arg(fn: FunctionLowering, op: Op) -> None:
     if not isinstance(result.type, Array):
         fn.values[result] = _best(fn, op, extent[axis], (), ())
         return
-    buffer = fn.alloc(result.type, fn.plan.sizes[result])
+    buffer = fn.alloc(result.type, fn.plan.sizes[result], result)
     fn.values[result] = buffer
     mark = note(fn, result)
 

@@ -19,7 +19,7 @@ def cumulative(fn: FunctionLowering, op: Op) -> None:
     source, result, axis = op.operands[0], op.result, op.attrs["axis"]
     assert isinstance(result.type, Array)
     t, extent = result.type.dtype, sizes(fn, source)
-    buffer = fn.alloc(result.type, fn.plan.sizes[result])
+    buffer = fn.alloc(result.type, fn.plan.sizes[result], result)
     fn.values[result] = buffer
     mark, start = note(fn, result), identity(op.name, t)
 
@@ -35,8 +35,8 @@ def cumulative(fn: FunctionLowering, op: Op) -> None:
     def along_other(place: Place, _: list[str]) -> list[str]:
         # At the first row ``before`` is whatever the result holds there: it is loaded but not looked at.
         at, row = place.at, place.at[axis]
-        first = fn.code.op(f"icmp eq i64 {row}, 0", "c")
-        back = fn.sub(row, fn.code.op(f"zext i1 {first} to i64"))
+        first, later = (fn.code.op(f"icmp {how} i64 {row}, 0", "c") for how in ("eq", "ne"))
+        back = fn.sub(row, fn.code.op(f"zext i1 {later} to i64"))
         index = position(fn, buffer.sizes, (*at[:axis], back, *at[axis + 1:]))
         before = fn.code.op(f"freeze {types.register(t)} {fn.load(t, buffer.ptr, index, mark)}")
         step(at, ops.select(fn, t, first, start, before))

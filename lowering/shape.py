@@ -1,6 +1,6 @@
 """Sizes, views and rearrangements.
 
-A view of a stored array that is contiguous in it (``a[i]``, ``a[i:j]``, any reshape) is a pointer into it and costs nothing.
+A view of a stored array that is contiguous in it (``a[i]``, ``a[i:j]``, any reshape) is a pointer into it.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def nonzero(fn: FunctionLowering, op: Op) -> None:
         return fn.code.op(f"zext i1 {Elements(fn).get(source, Place((i,)))} to i64")
 
     count = fn.loop(n, lambda i, c: [fn.add(c[0], found(i))], [("i64", "0")])[0]
-    buffer = fn.alloc(t, (count,))
+    buffer = fn.alloc(t, (count,), op.result)
     fn.values[op.result] = buffer
 
     def keep(i: str, carried: list[str]) -> list[str]:

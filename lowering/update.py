@@ -1,7 +1,7 @@
 """Updates in place.  The array updated is consumed, so its buffer becomes the result's.
 
-What is stored may be computed from the very array that is overwritten (``a[1:] = a[:-1]``): it goes through a
-temporary then, as it does in NumPy.
+What is stored never reads that buffer: a view of the array is refused by the verifier (``a[1:] = a[:-1]`` has a copy),
+and an expression of it is not lazy beyond the op that consumes it (``fusion``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar
-from . import elementwise, ops
+from . import ops
 from .alias import is_array
 from .elements import Elements, Place, can_be_flat, nest, note, position, sizes
 from .types import Buffer
@@ -54,25 +54,6 @@ def _updated(fn: FunctionLowering, op: Op) -> Buffer:
     return buffer
 
 
-class _Source:
-    """What is stored: an array or a scalar, out of the way of what it overwrites."""
-
-    def __init__(self, fn: FunctionLowering, v: Value, target: Value) -> None:
-        self.fn, self.v = fn, v
-        clash = is_array(v) and any(fn.plan.roots.same(leaf, target) for leaf in fn.plan.leaves(v))
-        self.copy = elementwise.temporary(fn, v) if clash else None
-
-    def get(self, place: Place) -> str:
-        if self.copy is None:
-            return Elements(self.fn).get(self.v, place)
-        index = place.flat if place.flat is not None else position(self.fn, self.copy.sizes, place.at)
-        return self.fn.load(self.copy.dtype, self.copy.ptr, index)
-
-    def can_be_flat(self) -> bool:
-        t = self.v.type
-        return not isinstance(t, Array) or self.copy is not None or can_be_flat(self.fn, self.v, t)
-
-
 def _write(fn: FunctionLowering, op: Op, buffer: Buffer, index: str, x: str, add: bool) -> None:
     """Store or add one element."""
     t, mark = buffer.dtype, note(fn, op.result)
@@ -85,41 +66,41 @@ def _sum(fn: FunctionLowering, op: Op, t: Scalar, x: str, y: str) -> str:
     return ops.TABLE["or" if t.is_bool else "add"](fn, t, [x, y], ops.flags(fn.options, op.attrs))
 
 
-def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, source: _Source, add: bool) -> None:
+def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Value, add: bool) -> None:
     """Store or add an array whose place in the buffer is one piece that begins at ``start``."""
     part = Buffer(fn.address(buffer.dtype, buffer.ptr, start), (), buffer.type)
-    extent = sizes(fn, source.v)
+    extent = sizes(fn, v)
+    assert isinstance(v.type, Array)
 
     def body(place: Place, _: list[str]) -> list[str]:
         index = place.flat if place.flat is not None else position(fn, extent, place.at)
-        _write(fn, op, part, index, source.get(place), add)
+        _write(fn, op, part, index, Elements(fn).get(v, place), add)
         return []
 
-    nest(fn, extent, body, flat=source.can_be_flat())
+    nest(fn, extent, body, flat=can_be_flat(fn, v, v.type))
 
 
 def _at_index(fn: FunctionLowering, op: Op, add: bool) -> None:
     buffer = _updated(fn, op)
-    source = _Source(fn, op.operands[1], op.operands[0])
     start = position(fn, buffer.sizes, [fn.scalar(i) for i in op.operands[2:]])
     if is_array(op.operands[1]):
-        _write_block(fn, op, buffer, start, source, add)
+        _write_block(fn, op, buffer, start, op.operands[1], add)
     else:
-        _write(fn, op, buffer, start, source.get(Place(())), add)
+        _write(fn, op, buffer, start, fn.scalar(op.operands[1]), add)
 
 
 def _in_slice(fn: FunctionLowering, op: Op, add: bool) -> None:
     a, v, starts, steps = op.operands[0], op.operands[1], op.operands[2::2], op.operands[3::2]
-    buffer, source = _updated(fn, op), _Source(fn, v, a)
+    buffer = _updated(fn, op)
     extent, first = sizes(fn, v), [fn.scalar(s) for s in starts]
     if _is_one_piece(fn, a, v, starts, steps):
-        _write_block(fn, op, buffer, position(fn, buffer.sizes, first), source, add)
+        _write_block(fn, op, buffer, position(fn, buffer.sizes, first), v, add)
         return
     stride = [fn.scalar(s) for s in steps]
 
     def body(place: Place, _: list[str]) -> list[str]:
         at = [fn.add(s, fn.mul(i, t)) for s, i, t in zip(first, place.at, stride)]
-        _write(fn, op, buffer, position(fn, buffer.sizes, at), source.get(place), add)
+        _write(fn, op, buffer, position(fn, buffer.sizes, at), Elements(fn).get(v, place), add)
         return []
 
     nest(fn, extent, body)
@@ -133,19 +114,21 @@ def _is_one_piece(fn: FunctionLowering, a: Value, v: Value, starts: Sequence[Val
         axis += 1
     if axis < len(extent) and steps[axis].const != 1:
         return False
-    return all(starts[k].const == 0 and steps[k].const == 1 and extent[k] == whole[k] for k in range(axis + 1, len(extent)))
+    return all(starts[k].const == 0 and steps[k].const == 1 and extent[k] == whole[k]
+               for k in range(axis + 1, len(extent)))
 
 
 def _at_indices(fn: FunctionLowering, op: Op, add: bool) -> None:
-    a, v, index = op.operands
+    _, v, index = op.operands
     assert isinstance(index.type, Array)
     rank = index.type.rank
     buffer = _updated(fn, op)
-    source, where = _Source(fn, v, a), _Source(fn, index, a)
 
     def body(place: Place, _: list[str]) -> list[str]:
-        row = where.get(Place(place.at[:rank]))
-        _write(fn, op, buffer, position(fn, buffer.sizes, (row, *place.at[rank:])), source.get(place), add)
+        elements = Elements(fn)
+        row = elements.get(index, Place(place.at[:rank]))
+        at = position(fn, buffer.sizes, (row, *place.at[rank:]))
+        _write(fn, op, buffer, at, elements.get(v, place), add)
         return []
 
     nest(fn, sizes(fn, v), body)

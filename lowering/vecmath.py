@@ -1,8 +1,9 @@
 """Vector versions of libm's functions, so that loops over ``exp`` and its kin vectorise.
 
 glibc's libmvec has them for x86-64 under the names of the vector function ABI (``_ZGVeN8v_exp``: AVX-512, eight
-lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call when the scalar function carries
-a ``vector-function-abi-variant`` attribute and is declared free of memory effects: errno is not part of our meaning.
+lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call when the scalar function
+carries a ``vector-function-abi-variant`` attribute and is declared free of memory effects (errno is not part of our
+meaning).
 
 Accuracy: libmvec promises at most 4 ulp where scalar libm keeps below 1, so an element computed in a vector may
 differ in its last bits from the same element computed alone (a loop's remainder, a scalar call).
@@ -17,8 +18,9 @@ from functools import cache
 from .emit import Writer
 
 LIBRARY = "libmvec.so.1"
+SYMBOLS = "_ZGV"       # how the names of its functions begin
 
-# What libmvec may have, by the number of arguments.  Which are there (those after glibc 2.22 came with 2.35) is looked up.
+# What libmvec may have, by the number of arguments.  Which are there is looked up: most came with glibc 2.35.
 _UNARY = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
           "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt")
 _BINARY = ("pow", "atan2", "hypot")
