@@ -1,0 +1,201 @@
+"""Nested Python structures as flat lists of leaves.
+
+A *structure* is what is left of a value when its leaves are taken out: tuples, lists, dicts (in
+insertion order, keys static), NamedTuples and dataclasses.  ``None`` and strings are part of the
+structure and no leaves.  Everything else is a leaf.
+
+Structures are hashable and compare by meaning, so that they can key compiled code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+
+class Structure:
+    """One node: its Python type, what is static in it (keys, field names, a string), its children."""
+
+    __slots__ = ("type", "static", "children", "count", "_hash")
+
+    def __init__(self, type: type | None, static: Any = None, children: tuple[Structure, ...] = (),
+                 count: int | None = None) -> None:
+        self.type, self.static, self.children = type, static, children
+        self.count = sum(c.count for c in children) if count is None else count
+        self._hash = hash((type, static, children))
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.type is None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (isinstance(other, Structure) and self._hash == other._hash and self.type is other.type
+                and self.static == other.static and self.children == other.children)
+
+    def __repr__(self) -> str:
+        if self.is_leaf:
+            return "*"
+        if not self.children:
+            return repr(self.static) if self.type in (str, NoneType) else f"{_name(self.type)}()"
+        keys = self.static if isinstance(self.static, tuple) else range(len(self.children))
+        if self.type in (tuple, list):
+            return f"{_name(self.type)}({', '.join(map(repr, self.children))})"
+        return f"{_name(self.type)}({', '.join(f'{k}={c!r}' for k, c in zip(keys, self.children))})"
+
+    def paths(self, prefix: str = "") -> Iterator[str]:
+        """For each leaf how it is reached, as Python would write it: ``[0]['w'].bias``."""
+        if self.is_leaf:
+            yield prefix
+            return
+        for i, child in enumerate(self.children):
+            yield from child.paths(prefix + self._step(i))
+
+    def _step(self, i: int) -> str:
+        if self.type in (tuple, list):
+            return f"[{i}]"
+        return f"[{self.static[i]!r}]" if isinstance(self.type, type) and issubclass(self.type, dict) else f".{self.static[i]}"
+
+
+NoneType = type(None)
+LEAF = Structure(None, count=1)
+NONE = Structure(NoneType)
+_FLAT: list[Structure] = [Structure(tuple, None, (LEAF,) * n) for n in range(16)]
+
+
+def _name(t: type | None) -> str:
+    return t.__name__ if t is not None else "*"
+
+
+# --- taking apart ---------------------------------------------------------------------------------
+
+def is_container(x: Any) -> bool:
+    """Whether ``x`` is structure and not a leaf."""
+    t = type(x)
+    return t in _TAKE or isinstance(x, (tuple, dict, list, str)) or (dataclasses.is_dataclass(t))
+
+
+def flatten(x: Any) -> tuple[list[Any], Structure]:
+    """The leaves in order, and the structure that ``unflatten`` puts them back into."""
+    leaves: list[Any] = []
+    return leaves, _flatten(x, leaves)
+
+
+def flatten_args(args: tuple[Any, ...]) -> tuple[Sequence[Any], Structure]:
+    """``flatten`` of an argument tuple; quick where every argument is itself a leaf."""
+    for x in args:
+        t = type(x)
+        if t not in _PLAIN and is_container(x):
+            return flatten(args)
+    n = len(args)
+    return args, _FLAT[n] if n < len(_FLAT) else Structure(tuple, None, (LEAF,) * n)
+
+
+def _flatten(x: Any, leaves: list[Any]) -> Structure:
+    t = type(x)
+    take = _TAKE.get(t)
+    if take is None:
+        if t not in _PLAIN and is_container(x):
+            return _flatten_other(x, leaves)
+        leaves.append(x)
+        return LEAF
+    return take(x, leaves)
+
+
+def _sequence(x: Any, leaves: list[Any]) -> Structure:
+    return Structure(type(x), None, tuple([_flatten(v, leaves) for v in x]))
+
+
+def _dict(x: Any, leaves: list[Any]) -> Structure:
+    return Structure(type(x), tuple(x), tuple([_flatten(v, leaves) for v in x.values()]))
+
+
+def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
+    """NamedTuples, dataclasses, and subclasses of the builtin containers."""
+    t = type(x)
+    if hasattr(t, "_fields") and isinstance(x, tuple):
+        return Structure(t, tuple(t._fields), tuple([_flatten(v, leaves) for v in x]))
+    if dataclasses.is_dataclass(t):
+        names = field_names(t)
+        return Structure(t, names, tuple([_flatten(getattr(x, n), leaves) for n in names]))
+    if isinstance(x, str):
+        return Structure(str, str(x))
+    return _dict(x, leaves) if isinstance(x, dict) else _sequence(x, leaves)
+
+
+def field_names(t: type) -> tuple[str, ...]:
+    """The fields of a dataclass, in order."""
+    return tuple(f.name for f in dataclasses.fields(t))
+
+
+_TAKE: dict[type, Callable[[Any, list[Any]], Structure]] = {
+    tuple: _sequence,
+    list: _sequence,
+    dict: _dict,
+    NoneType: lambda x, leaves: NONE,
+    str: lambda x, leaves: Structure(str, x),
+}
+_PLAIN = frozenset((float, int, bool))
+
+
+# --- putting together -----------------------------------------------------------------------------
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The value whose leaves these are."""
+    if len(leaves) != structure.count:
+        raise ValueError(f"{structure} has {structure.count} leaves, not {len(leaves)}")
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
+    t = s.type
+    if t is None:
+        return next(leaves)
+    if t is NoneType:
+        return None
+    if t is str:
+        return s.static
+    return build(t, s.static, [_unflatten(c, leaves) for c in s.children])
+
+
+def build(t: type, static: Any, children: list[Any]) -> Any:
+    """A container of type ``t`` from the values of its children."""
+    if t is tuple:
+        return tuple(children)
+    if t is list:
+        return children
+    if issubclass(t, dict):
+        return t(zip(static, children))
+    if issubclass(t, tuple) and static is not None:
+        return t._make(children)             # type: ignore[attr-defined]  # a NamedTuple
+    if static is None:
+        return t(children)
+    instance = object.__new__(t)             # not through __init__: it may check or convert its arguments
+    for name, value in zip(static, children):
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def children(x: Any) -> tuple[Any, list[Any]]:
+    """What is static in a container, and its direct children (one level)."""
+    t = type(x)
+    if isinstance(x, dict):
+        return tuple(x), list(x.values())
+    if isinstance(x, tuple) and hasattr(t, "_fields"):
+        return tuple(t._fields), list(x)
+    if dataclasses.is_dataclass(t):
+        names = field_names(t)
+        return names, [getattr(x, n) for n in names]
+    return None, list(x)
+
+
+def map_leaves(fun: Callable[..., Any], x: Any, *others: Any) -> Any:
+    """``fun`` of each leaf of ``x`` and of the leaves at the same places of ``others``."""
+    leaves, structure = flatten(x)
+    rest = [flatten(o)[0] for o in others]
+    return unflatten(structure, [fun(*vs) for vs in zip(leaves, *rest, strict=True)])

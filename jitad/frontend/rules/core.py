@@ -1,0 +1,321 @@
+"""What every rule needs: dtype promotion, casts, sizes, broadcasting.
+
+*Weak* values are Python's own scalars (int, float, bool); beside anything of NumPy's they take its
+dtype (NEP 50).  Two weak operands follow Python's rules and give a weak result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import ShapeError, TypeInferenceError, UnsupportedError
+from ...ir.fold import same
+from ...ir.graph import Op, Value
+from ...ir.ops import OPS
+from ...ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
+from ..values import Context, Sym
+
+Rule = Callable[..., Any]
+_SAME_SIZES = frozenset(("set", "add_at", "set_slice", "add_slice", "put", "add_put", "copy", "as_type",
+                         "cumsum", "cumprod"))
+
+
+def refuse(t: Context, message: str, hint: str = "") -> NoReturn:
+    """Refuse a construct at the user's line."""
+    raise UnsupportedError(message, t.loc, hint)
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
+    """The element type that a ``dtype=`` argument names; ``None`` for none given."""
+    if dtype is None:
+        return None
+    found = from_numpy(np.dtype(dtype))
+    if found is None:
+        refuse(t, f"the dtype {np.dtype(dtype)} is not supported", "float64, float32, int64, int32 or bool")
+    return found
+
+
+def promote(*xs: Sym) -> tuple[Scalar, bool]:
+    """The common dtype of the operands, and whether the result is weak (all of them are)."""
+    return _promote(tuple([(dtype_of(x.value.type), x.weak) for x in xs]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _promote(kinds: tuple[tuple[Scalar, bool], ...]) -> tuple[Scalar, bool]:
+    specimens = [dtype.np.type(0).item() if weak else dtype.np for dtype, weak in kinds]
+    common = from_numpy(np.result_type(*specimens))
+    assert common is not None
+    return common, all(weak for _, weak in kinds)
+
+
+def inexact(dtype: Scalar) -> Scalar:
+    """The float dtype in which a function like ``sqrt`` is computed."""
+    return dtype if dtype.is_float else F64
+
+
+def cast(t: Context, v: Value, dtype: Scalar) -> Value:
+    """``v`` with another element type, as ``astype`` converts."""
+    if dtype.is_bool and not dtype_of(v.type).is_bool:
+        return t.builder.ne(v, 0)
+    return t.builder.cast(v, dtype=dtype)
+
+
+def as_dtype(t: Context, x: Sym, dtype: Scalar) -> Value:
+    """An operand converted to the dtype of its operation; a Python int must fit an int32."""
+    if x.weak and dtype == I32 and x.value.type == I64:
+        _check_fits(t, x.value)
+    return cast(t, x.value, dtype)
+
+
+def _check_fits(t: Context, v: Value) -> None:
+    b = t.builder
+    message = "Python integer {} out of bounds for int32"
+    if v.const is not None:
+        if not -2**31 <= v.const < 2**31:
+            raise OverflowError(message.format(v.const))
+        return
+    t.check(b.and_(b.ge(v, -2**31), b.lt(v, 2**31)), "OverflowError", message, v)
+
+
+def strong(x: Sym) -> Sym:
+    """The same value as a NumPy scalar."""
+    return Sym(x.value, False) if x.weak else x
+
+
+def is_array(x: Any) -> bool:
+    return isinstance(x, Sym) and isinstance(x.value.type, Array)
+
+
+def rank(v: Value) -> int:
+    return len(dims_of(v.type))
+
+
+# --- numbers that describe shapes -----------------------------------------------------------------
+
+def static_int(x: Any) -> int | None:
+    """The value of an integer that is known while tracing."""
+    if isinstance(x, (int, np.integer)):
+        return int(x)
+    if isinstance(x, Sym) and dtype_of(x.value.type).is_int and isinstance(x.value.const, int):
+        return x.value.const
+    return None
+
+
+def int_value(t: Context, x: Any, what: str = "an index") -> Value:
+    """An integer, static or not, as an i64 value."""
+    if (known := static_int(x)) is not None:
+        return t.builder.const(known)
+    if isinstance(x, Sym) and isinstance(x.value.type, Scalar) and x.value.type.is_int:
+        return cast(t, x.value, I64)
+    if isinstance(x, Sym) and x.value.type == BOOL and x.weak:
+        return cast(t, x.value, I64)
+    kind = str(x.value.type) if isinstance(x, Sym) else type(x).__name__
+    raise TypeInferenceError(f"{what} must be an integer, not {kind}", t.loc)
+
+
+def must_be_static(t: Context, x: Any, what: str) -> Any:
+    """A Python value that has to be known while tracing."""
+    known = static_int(x) if isinstance(x, Sym) else x
+    if known is None and isinstance(x, Sym):
+        refuse(t, f"{what} must be known while tracing", "a constant, or a parameter named in static=")
+    return known
+
+
+def axis_arg(t: Context, axis: Any, n: int) -> int:
+    """An axis counted from the front; raises as NumPy does."""
+    axis = must_be_static(t, axis, "an axis")
+    if not -n <= axis < n:
+        raise np.exceptions.AxisError(axis, n)
+    return int(axis) % n
+
+
+def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:
+    """The axes, sorted, that an ``axis=`` argument means: ``None`` is all of them."""
+    if axis is None:
+        return tuple(range(n))
+    axes = [axis_arg(t, a, n) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if len(set(axes)) != len(axes):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(sorted(axes))
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+def size(t: Context, v: Value, axis: int) -> Value:
+    """``v.shape[axis]`` as one canonical value, so that equal sizes are the same value.
+
+    The size is traced back to the array it stems from and read where that array is born: there it
+    dominates every use, and it is read before the array can be consumed.
+    """
+    b = t.builder
+    while True:
+        dim = dims_of(v.type)[axis]
+        if dim is not None:
+            return b.const(dim)
+        origin = _origin(v, axis)
+        if isinstance(origin, Value):
+            return origin
+        if origin is None:
+            return _read_at_birth(v, axis)
+        v, axis = origin
+
+
+def _origin(v: Value, axis: int) -> Value | tuple[Value, int] | None:
+    """Where a size comes from: a value, an axis of an operand, or ``None`` when it is this array's own."""
+    op = v.op
+    if op is None:
+        return None
+    if op.name in ("fill", "broadcast_to", "reshape"):
+        return op.operands[1 + axis]
+    if op.name == "slice":
+        return op.operands[2 + 3 * axis]
+    if op.name in ("empty", "iota"):
+        return op.operands[axis]
+    if op.name in _SAME_SIZES:
+        return op.operands[0], axis
+    if op.name == "transpose":
+        return op.operands[0], op.attrs["perm"][axis]
+    if op.name == "get":
+        return op.operands[0], axis + len(op.operands) - 1
+    if op.name in ("sum", "prod", "max", "min", "all", "any"):
+        left = [i for i in range(rank(op.operands[0])) if i not in op.attrs["axes"]]
+        return op.operands[0], left[axis]
+    if op.name == "concat" and axis != op.attrs["axis"]:
+        return op.operands[0], axis
+    if op.name == "take":
+        n = rank(op.operands[1])
+        return (op.operands[1], axis) if axis < n else (op.operands[0], axis - n + 1)
+    return _elementwise_origin(op, axis) if OPS[op.name].elementwise else None
+
+
+def _elementwise_origin(op: Op, axis: int) -> tuple[Value, int] | None:
+    n = rank(op.result)
+    for operand in op.operands:
+        dims = dims_of(operand.type)
+        own = axis - (n - len(dims))
+        if own >= 0 and dims[own] is None:
+            return operand, own
+    return None
+
+
+def _read_at_birth(v: Value, axis: int) -> Value:
+    """The ``dim`` op right behind the definition of ``v``, made when it is not there yet."""
+    ops = v.block.ops
+    at = 0 if v.op is None else next(i for i in range(len(ops) - 1, -1, -1) if ops[i] is v.op) + 1
+    while at < len(ops) and ops[at].name == "dim":
+        if ops[at].operands[0] is v and ops[at].attrs["axis"] == axis:
+            return ops[at].result
+        at += 1
+    op = Op("dim", [v], [I64], {"axis": axis}, loc=v.op.loc if v.op else v.block.func.loc)
+    op.block = v.block
+    ops.insert(at, op)
+    return op.result
+
+
+def sizes(t: Context, v: Value) -> list[Value]:
+    """The shape of an array, or ``[]`` for a scalar."""
+    return [size(t, v, i) for i in range(rank(v))]
+
+
+def count(t: Context, v: Value, axes: Sequence[int] | None = None) -> Value:
+    """How many elements there are along some axes (all by default)."""
+    total = t.builder.const(1)
+    for axis in range(rank(v)) if axes is None else axes:
+        total = t.builder.mul(total, size(t, v, axis))
+    return total
+
+
+def equal_sizes(t: Context, x: Value, y: Value) -> Value | None:
+    """The test that two sizes agree, or ``None`` where that is known."""
+    return None if same(x, y) else t.builder.eq(x, y)
+
+
+# --- broadcasting ---------------------------------------------------------------------------------
+
+def broadcast(t: Context, *vs: Value) -> list[Value]:
+    """The sizes that the operands broadcast to; what is not known to agree is checked."""
+    try:
+        functools.reduce(broadcast_dims, [dims_of(v.type) for v in vs], ())
+    except ValueError:
+        shapes = " ".join(_shape_text(dims_of(v.type)) for v in vs if rank(v))
+        raise ShapeError(f"operands could not be broadcast together with shapes {shapes}", t.loc) from None
+    n = max(map(rank, vs), default=0)
+    out, tests = [], []
+    for axis in range(-n, 0):
+        picked, more = _agree(t, vs, axis)
+        out.append(picked)
+        tests += more
+    if tests:
+        _check_shapes(t, vs, tests)
+    return out
+
+
+def _agree(t: Context, vs: Sequence[Value], axis: int) -> tuple[Value, list[tuple[Value, Value, Value]]]:
+    """The size of one axis (from the back) of the result, and the tests (c, x, y) that c: x == y."""
+    have = [v for v in vs if rank(v) >= -axis and dims_of(v.type)[axis] != 1]
+    if not have:
+        return t.builder.const(1), []
+    have.sort(key=lambda v: dims_of(v.type)[axis] is None)      # a literal size, if any, comes first
+    first, *rest = [size(t, v, rank(v) + axis) for v in have]
+    tests = [(c, first, other) for other in rest if (c := equal_sizes(t, first, other)) is not None]
+    return first, tests
+
+
+def _check_shapes(t: Context, vs: Sequence[Value], tests: list[tuple[Value, Value, Value]]) -> None:
+    text = "operands could not be broadcast together with shapes "
+    shaped = [v for v in vs if rank(v)]
+    if sum(map(rank, shaped)) <= 4:
+        condition = functools.reduce(t.builder.and_, [c for c, _, _ in tests])
+        text += " ".join(_shape_text(("{}",) * rank(v)) for v in shaped)
+        t.check(condition, "ValueError", text, *[s for v in shaped for s in sizes(t, v)])
+        return
+    for condition, x, y in tests:
+        t.check(condition, "ValueError", text.replace("shapes ", "sizes {} and {}"), x, y)
+
+
+def _shape_text(dims: Sequence[Dim | str]) -> str:
+    inside = ", ".join("?" if d is None else str(d) for d in dims)
+    return f"({inside},)" if len(dims) == 1 else f"({inside})"
+
+
+def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
+    """``v`` with exactly these sizes; those that do not agree are an error."""
+    if not shape:
+        return v
+    have = sizes(t, v)
+    if len(have) == len(shape) and all(same(x, y) for x, y in zip(have, shape)):
+        return v
+    for x, y in zip(reversed(have), reversed(shape)):
+        if x.const == 1:
+            continue
+        if (condition := equal_sizes(t, x, y)) is not None:
+            t.check(condition, "ValueError", "could not broadcast an array with size {} to size {}", x, y)
+    return t.builder.broadcast_to(v, *shape)
+
+
+def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:
+    """The same elements with other sizes; nothing is checked."""
+    have = sizes(t, v)
+    if len(have) == len(shape) and all(same(x, y) for x, y in zip(have, shape)):
+        return v
+    return t.builder.reshape(v, *shape)
+
+
+def flat(t: Context, v: Value) -> Value:
+    """All elements on one axis."""
+    return v if rank(v) == 1 else reshape(t, v, [count(t, v)])
+
+
+def with_axis(t: Context, v: Value, axis: int) -> Value:
+    """``v`` with an axis of size 1 put in; a scalar becomes an array of one element."""
+    one = t.builder.const(1)
+    if not rank(v):
+        return t.builder.fill(v, one)
+    shape = sizes(t, v)
+    return t.builder.reshape(v, *shape[:axis], one, *shape[axis:])

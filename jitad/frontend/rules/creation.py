@@ -1,0 +1,262 @@
+"""Arrays made from nothing, from numbers, or in the shape of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...ir.graph import Value
+from ...ir.types import F64, I64, Scalar, dtype_of
+from ..values import Context, Sym
+from . import core
+from .core import Rule, dtype_arg, int_value, promote, refuse, size
+from .lifting import from_list, lift
+
+
+def shape_arg(t: Context, shape: Any) -> list[Value]:
+    """The sizes of a new array; a negative one raises."""
+    items = shape if isinstance(shape, (tuple, list)) else (shape,)
+    out = [int_value(t, n, "a size") for n in items]
+    for n in out:
+        if not nonnegative(n):
+            t.check(t.builder.ge(n, 0), "ValueError", "negative dimensions are not allowed")
+    return out
+
+
+def nonnegative(v: Value, depth: int = 4) -> bool:
+    """Whether an integer is known to be at least 0."""
+    if v.const is not None:
+        return bool(v.const >= 0)
+    op = v.op
+    if op is None or not depth:
+        return False
+    if op.name == "dim":
+        return True
+    if op.name in ("add", "mul", "minimum", "select"):
+        return all(nonnegative(o, depth - 1) for o in op.operands[op.name == "select":])
+    if op.name == "maximum":
+        return any(nonnegative(o, depth - 1) for o in op.operands)
+    if op.name in ("mod", "floordiv"):
+        divisor = op.operands[1].const
+        return divisor is not None and divisor > 0 and (op.name == "mod" or nonnegative(op.operands[0], depth - 1))
+    return False
+
+
+def _filled(t: Context, shape: Any, scalar: Value) -> Sym:
+    sizes = shape_arg(t, shape)
+    return Sym(t.builder.fill(scalar, *sizes) if sizes else scalar, False)
+
+
+def filled_with(number: int) -> Rule:
+    def rule(t: Context, shape: Any, dtype: Any = None, order: str = "C") -> Sym:
+        return _filled(t, shape, t.builder.const(number, dtype_arg(t, dtype) or F64))
+    return rule
+
+
+def empty(t: Context, shape: Any, dtype: Any = None, order: str = "C") -> Sym:
+    element = dtype_arg(t, dtype) or F64
+    sizes = shape_arg(t, shape)
+    return Sym(t.builder.empty(*sizes, dtype=element) if sizes else t.builder.const(0, element), False)
+
+
+def full(t: Context, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Sym:
+    x = lift(t, fill_value)
+    value = core.as_dtype(t, x, dtype_arg(t, dtype) or dtype_of(x.value.type))
+    if core.rank(value):
+        return Sym(core.broadcast_to(t, value, shape_arg(t, shape)), False)
+    return _filled(t, shape, value)
+
+
+def like(number: int | None) -> Rule:
+    """``zeros_like``, ``ones_like``, ``empty_like``."""
+    def rule(t: Context, prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+             shape: Any = None) -> Sym:
+        v = lift(t, prototype).value
+        element = dtype_arg(t, dtype) or dtype_of(v.type)
+        sizes = core.sizes(t, v) if shape is None else shape_arg(t, shape)
+        if number is None and sizes:
+            return Sym(t.builder.empty(*sizes, dtype=element), False)
+        scalar = t.builder.const(number or 0, element)
+        return Sym(t.builder.fill(scalar, *sizes) if sizes else scalar, False)
+    return rule
+
+
+def full_like(t: Context, prototype: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+              shape: Any = None) -> Sym:
+    v = lift(t, prototype).value
+    value = core.as_dtype(t, lift(t, fill_value), dtype_arg(t, dtype) or dtype_of(v.type))
+    sizes = core.sizes(t, v) if shape is None else shape_arg(t, shape)
+    if core.rank(value):
+        return Sym(core.broadcast_to(t, value, sizes), False)
+    return Sym(t.builder.fill(value, *sizes) if sizes else value, False)
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+def array(t: Context, obj: Any, dtype: Any = None, copy: Any = True, order: str = "K") -> Sym:
+    """A new array of the same elements."""
+    element = dtype_arg(t, dtype)
+    if isinstance(obj, (list, tuple)):
+        return from_list(t, obj, element)
+    x = lift(t, obj)
+    v = x.value if element is None else core.as_dtype(t, x, element)
+    return Sym(t.builder.copy(v) if core.rank(v) and v is x.value else v, False)
+
+
+def asarray(t: Context, a: Any, dtype: Any = None, order: str = "K") -> Sym:
+    """The array itself where dtype allows."""
+    element = dtype_arg(t, dtype)
+    if isinstance(a, (list, tuple)):
+        return from_list(t, a, element)
+    x = core.strong(lift(t, a))
+    return x if element is None else Sym(core.as_dtype(t, x, element), False)
+
+
+def copy(t: Context, a: Any, order: str = "K") -> Sym:
+    return array(t, a)
+
+
+def astype(t: Context, a: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+           copy: bool = True) -> Sym:
+    v = lift(t, a).value
+    element = dtype_arg(t, dtype)
+    assert element is not None
+    out = core.cast(t, v, element)
+    return Sym(t.builder.copy(v) if out is v and core.rank(v) else out, False)
+
+
+# --- ranges ---------------------------------------------------------------------------------------
+
+def arange(t: Context, start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Sym:
+    lo, hi = (lift(t, 0), lift(t, start)) if stop is None else (lift(t, start), lift(t, stop))
+    by = lift(t, 1 if step is None else step)
+    natural, _ = promote(lo, hi, by)
+    if natural.is_bool:
+        natural = I64
+    values = (_float_range if natural.is_float else _int_range)(t, *(core.as_dtype(t, x, natural) for x in (lo, hi, by)))
+    return Sym(core.cast(t, values, dtype_arg(t, dtype) or natural), False)
+
+
+def _int_range(t: Context, lo: Value, hi: Value, by: Value) -> Value:
+    e, dtype = t.builder, dtype_of(lo.type)
+    t.check(e.ne(by, 0), "ZeroDivisionError", "division by zero")
+    n = range_length(t, *(core.cast(t, v, I64) for v in (lo, hi, by)))
+    return e.add(e.mul(core.cast(t, e.iota(n), dtype), by), lo)
+
+
+def range_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
+    """``len(range(lo, hi, by))`` for a step that is not 0."""
+    e = t.builder
+    if by.const == 1:
+        steps = e.sub(hi, lo)
+    else:
+        steps = e.sub(0, e.floordiv(e.sub(lo, hi), by))
+    return steps if nonnegative(steps) else e.maximum(steps, 0)
+
+
+def _float_range(t: Context, lo: Value, hi: Value, by: Value) -> Value:
+    """NumPy's: the step is what the second element's rounding leaves of it."""
+    e, dtype = t.builder, dtype_of(lo.type)
+    steps = e.ceil(e.div(e.sub(hi, lo), by))
+    t.check(e.isfinite(steps), "ValueError", "arange: cannot compute length")
+    n = e.maximum(core.cast(t, steps, I64), 0)
+    step = e.sub(e.add(lo, by), lo)
+    return e.add(e.mul(core.cast(t, e.iota(n), dtype), step), lo)
+
+
+def linspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
+             dtype: Any = None, axis: int = 0) -> Any:
+    e = t.builder
+    lo, hi = (core.as_dtype(t, lift(t, x), F64) for x in (start, stop))
+    if core.rank(lo) or core.rank(hi):
+        refuse(t, "linspace between arrays", "start + np.linspace(0, 1, n)[:, None] * (stop - start)")
+    n = int_value(t, num, "a size")
+    if not nonnegative(n):
+        t.check(e.ge(n, 0), "ValueError", "Number of samples, {}, must be non-negative.", n)
+    intervals = e.maximum(e.sub(n, 1), 1) if endpoint else e.maximum(n, 1)
+    step = e.div(e.sub(hi, lo), e.cast(intervals, dtype=F64))
+    i = e.iota(n)
+    out = e.add(e.mul(e.cast(i, dtype=F64), step), lo)
+    if endpoint:
+        out = e.select(e.and_(e.eq(i, e.sub(n, 1)), e.gt(i, 0)), hi, out)
+    out = core.cast(t, out, dtype_arg(t, dtype) or F64)
+    return (Sym(out, False), Sym(step, False)) if retstep else Sym(out, False)
+
+
+def logspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0) -> Sym:
+    exponents = linspace(t, start, stop, num, endpoint)
+    b = core.as_dtype(t, lift(t, base), F64)
+    return Sym(t.builder.pow(b, exponents.value), False)
+
+
+# --- patterns -------------------------------------------------------------------------------------
+
+def eye(t: Context, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C") -> Sym:
+    element = dtype_arg(t, dtype) or F64
+    rows, = shape_arg(t, N)
+    cols = rows if M is None else shape_arg(t, M)[0]
+    e = t.builder
+    on = e.eq(row_plus(t, rows, int_value(t, k)), e.iota(cols))
+    return Sym(e.select(on, e.const(1, element), e.const(0, element)), False)
+
+
+def identity(t: Context, n: Any, dtype: Any = None) -> Sym:
+    return eye(t, n, dtype=dtype)
+
+
+def row_plus(t: Context, rows: Value, k: Value) -> Value:
+    """A column of the row numbers, each plus ``k``."""
+    return core.with_axis(t, t.builder.add(t.builder.iota(rows), k), 1)
+
+
+def triangle(t: Context, rows: Value, cols: Value, k: Any) -> Value:
+    """Where ``column <= row + k``."""
+    return t.builder.ge(row_plus(t, rows, int_value(t, k)), t.builder.iota(cols))
+
+
+def tri(t: Context, N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Sym:
+    rows, = shape_arg(t, N)
+    below = triangle(t, rows, rows if M is None else shape_arg(t, M)[0], k)
+    return Sym(core.cast(t, below, dtype_arg(t, dtype) or F64), False)
+
+
+def tril(t: Context, m: Any, k: Any = 0) -> Sym:
+    v = lift(t, m).value
+    below = triangle(t, size(t, v, -2 + core.rank(v)), size(t, v, -1 + core.rank(v)), k)
+    return Sym(t.builder.select(below, v, t.builder.const(0, dtype_of(v.type))), False)
+
+
+def triu(t: Context, m: Any, k: Any = 0) -> Sym:
+    v = lift(t, m).value
+    k1 = t.builder.sub(int_value(t, k), 1)
+    below = triangle(t, size(t, v, -2 + core.rank(v)), size(t, v, -1 + core.rank(v)), Sym(k1))
+    return Sym(t.builder.select(below, t.builder.const(0, dtype_of(v.type)), v), False)
+
+
+def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Sym]:
+    vs = [core.strong(lift(t, x)).value for x in xi]
+    n = len(vs)
+    place = list(range(n))
+    if indexing == "xy" and n > 1:
+        place[0], place[1] = 1, 0
+    counts = [core.count(t, v) for v in vs]
+    shape = [counts[place.index(axis)] for axis in range(n)]
+    out = []
+    for i, v in enumerate(vs):
+        ones = [t.builder.const(1)] * n
+        ones[place[i]] = counts[i]
+        grid = core.reshape(t, v if core.rank(v) else t.builder.fill(v, t.builder.const(1)), ones)
+        out.append(Sym(grid if sparse else core.broadcast_to(t, grid, shape), False))
+    return out
+
+
+def constructor(scalar: Scalar) -> Rule:
+    """``np.float64(x)`` and its like."""
+    def rule(t: Context, x: Any = 0) -> Sym:
+        v = lift(t, x).value
+        return Sym(core.cast(t, v, scalar), False)
+    return rule
+
+
+CONSTRUCTORS = {np.float64: "f64", np.float32: "f32", np.int64: "i64", np.int32: "i32", np.bool_: "bool"}

@@ -1,0 +1,114 @@
+"""A context that is not the tracer: rules of ``numpy_api`` evaluated by themselves.
+
+``evaluate(fun, *args)`` calls ``fun(call, *args)`` on stand-ins, where ``call(f, …)`` stands for ``f(…)``, and runs
+the IR that comes out with the interpreter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitad.errors import Loc
+from jitad.frontend import numpy_api
+from jitad.frontend.values import Options, Sym, activate
+from jitad.ir.builder import Builder
+from jitad.ir.graph import ExcInfo, Function, Module, Value
+from jitad.ir.interp import Interpreter
+from jitad.ir.types import BOOL, F64, I64, Array, from_numpy
+from jitad.ir.verify import verify
+
+LOC = Loc("program.py", 1)
+
+
+class Raised(Exception):
+    """What the rules raised while tracing, as the tracer would record it."""
+
+
+class Rules:
+    """A ``Context`` that builds one straight function."""
+
+    loc = LOC
+
+    def __init__(self, types: list[Any], boundscheck: bool = True) -> None:
+        self.module = Module()
+        self.function = self.module.add(Function("f", types))
+        self.builder = Builder(self.function.entry, LOC)
+        self.options = Options(boundscheck=boundscheck)
+
+    def check(self, cond: Any, kind: str, message: str, *values: Any) -> None:
+        cond = cond.value if isinstance(cond, Sym) else cond
+        if isinstance(cond, bool):
+            cond = self.builder.const(cond)
+        self.builder.check(cond, self.module.exception(ExcInfo(kind, message, LOC)), *values)
+
+    def raise_(self, kind: str, message: str, *values: Any) -> Any:
+        raise Raised(kind, message)
+
+    def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
+        rule = numpy_api.find(self, fun)
+        return rule(self, *args, **kwargs) if rule is not None else fun(*args, **kwargs)
+
+    def binary(self, op: str, x: Any, y: Any) -> Any:
+        return numpy_api.binary(self, op, x, y)
+
+    def compare(self, op: str, x: Any, y: Any) -> Any:
+        return numpy_api.compare(self, op, x, y)
+
+    def unary(self, op: str, x: Any) -> Any:
+        return numpy_api.unary(self, op, x)
+
+    def getitem(self, x: Any, index: Any) -> Any:
+        return numpy_api.getitem(self, x, index)
+
+    def getattr(self, x: Any, name: str) -> Any:
+        if name in numpy_api.ATTRIBUTES:
+            return numpy_api.ATTRIBUTES[name](self, x)
+        return lambda *args, **kwargs: numpy_api.METHODS[name](self, x, *args, **kwargs)
+
+
+def type_of(x: Any) -> Any:
+    """The IR type of an argument: sizes are dynamic, but 1."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        dtype = from_numpy(x.dtype)
+        assert dtype is not None
+        return Array(dtype, tuple(1 if n == 1 else None for n in x.shape))
+    if isinstance(x, np.generic):
+        return from_numpy(x.dtype)
+    return BOOL if isinstance(x, bool) else I64 if isinstance(x, int) else F64
+
+
+def trace(fun: Any, args: tuple[Any, ...], boundscheck: bool = True) -> tuple[Rules, list[Any], Any]:
+    """The context, the results as stand-ins, and what ``fun`` gave."""
+    t = Rules([type_of(x) for x in args], boundscheck)
+    syms = [Sym(p, not isinstance(x, (np.ndarray, np.generic))) for p, x in zip(t.function.params, args, strict=True)]
+    with activate(t):
+        out = fun(t.call, *syms)
+        results = [numpy_api.lift(t, x) for x in (out if isinstance(out, (tuple, list)) else [out])]
+    t.function.result_types = [x.value.type for x in results]
+    t.builder.ret([x.value for x in results])
+    verify(t.module, linear=False)
+    return t, results, out
+
+
+def evaluate(fun: Any, *args: Any, boundscheck: bool = True) -> Any:
+    """What ``fun`` gives; Python scalars where the result is weak."""
+    t, results, out = trace(fun, args, boundscheck)
+    values = [v.item() if s.weak else v for v, s in zip(Interpreter(t.module).run("f", list(args)), results, strict=True)]
+    return type(out)(values) if type(out) in (tuple, list) else values[0]
+
+
+def ops_of(fun: Any, *args: Any) -> list[str]:
+    """The names of the ops recorded."""
+    t, _, _ = trace(fun, args)
+    return [op.name for op in t.function.entry.ops]
+
+
+def plain(fun: Any, *args: Any) -> Any:
+    """The same in NumPy."""
+    with np.errstate(all="ignore"):
+        return fun(lambda f, *xs, **kw: f(*xs, **kw), *args)
+
+
+__all__ = ["Raised", "Rules", "Value", "evaluate", "ops_of", "plain", "trace"]
