@@ -30,7 +30,10 @@ def invoke(module: Module, name: str, args: Sequence[Any], options: Options | No
 
 
 class Compiled:
-    """One function, compiled, to be called with NumPy arguments; a call yields the list of its results."""
+    """One function, compiled, to be called with NumPy arguments; a call yields the list of its results.
+
+    ``peak``: the bytes of the arena that the last call used, as far as its giving back memory shows.
+    """
 
     def __init__(self, module: Module, name: str, options: Options | None = None) -> None:
         self.func = module.functions[name]
@@ -39,6 +42,7 @@ class Compiled:
         self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t, ctypes.POINTER(Slots), ctypes.POINTER(Slots))(
             self.native.address("invoke"))
         self.context = context.new()
+        self.peak = 0
 
     def _entry(self, lowering: ModuleLowering) -> list[str]:
         lowering.writer.function("invoke", _entry_text(self.func))
@@ -59,6 +63,8 @@ class Compiled:
                 raise self.failures(status, *(getattr(state, f"operand{i}") for i in range(4)))
             return _unpack(self.func.result_types, list(out))
         finally:
+            state = context.Context.from_address(self.context)
+            self.peak = max(state.arena_high, state.arena_top) - state.arena_base
             context.trim(self.context)
 
 

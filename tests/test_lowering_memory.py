@@ -1,0 +1,205 @@
+"""Memory of compiled code: what a loop or a function allocates is given back, and nothing that is still in use."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from jitad.ir.builder import Builder
+from jitad.ir.graph import Function, Module, Value
+from jitad.ir.interp import Interpreter
+from jitad.ir.types import BOOL, F64, I64, Array, Type
+from jitad.ir.verify import verify
+from jitad.lowering.invoke import Compiled
+
+VEC = Array(F64, (None,))
+KIB = 1024
+
+
+def loop(b: Builder, n: Value, inits: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
+    """A rotated loop over ``range(n)``, n at least 1; ``body(i, *carried)`` yields the next values, which are the results too."""
+    func = b.func
+    head, done = func.new_block(), func.new_block()
+    i = head.add_param(I64)
+    carried = [head.add_param(v.type) for v in inits]
+    outs = [done.add_param(v.type) for v in inits]
+    b.jump(head, [b.const(0), *inits])
+    b.at(head)
+    nexts = list(body(i, *carried))
+    following = b.add(i, 1)
+    b.branch(b.lt(following, n), head, [following, *nexts], done, nexts)
+    b.at(done)
+    return outs
+
+
+def function(params: list[Type], results: list[Type], write: Callable[[Builder, Function], None]) -> Module:
+    module = Module()
+    func = module.add(Function("f", params, results))
+    write(Builder(func.entry), func)
+    verify(module)
+    return module
+
+
+def agree(module: Module, *args: object) -> Compiled:
+    """Check compiled code against the interpreter; yields the compiled function."""
+    want = Interpreter(module).run("f", list(args))
+    compiled = Compiled(module, "f")
+    for x, y in zip(compiled(*args), want):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+    return compiled
+
+
+ARGS = (1000, np.linspace(0.0, 1.0, 1000), np.linspace(2.0, 3.0, 1000))
+
+
+def test_carried_arrays_that_are_exchanged() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+        b.ret(loop(b, n, [x, y], lambda i, p, q: [q, b.add(b.mul(p, 0.5), q)]))
+    assert agree(function([I64, VEC, VEC], [VEC, VEC], write), *ARGS).peak < 200 * KIB
+
+
+def test_three_generations_of_one_array() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+        b.ret(loop(b, n, [x, y, y, y], lambda i, p, q, r, s: [b.sin(b.add(p, s)), p, q, r]))
+    assert agree(function([I64, VEC, VEC], [VEC] * 4, write), *ARGS).peak < 400 * KIB
+
+
+def test_an_array_that_grows() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+        one = b.emit_op("fill", [b.const(1.5), b.const(1)]).result
+        start = b.as_type(one, type=VEC)
+        b.ret(loop(b, n, [start], lambda i, p: [b.concat(p, b.as_type(one, type=VEC), axis=0)]))
+    assert agree(function([I64, VEC, VEC], [VEC], write), *ARGS).peak < 200 * KIB
+
+
+def test_one_that_is_carried_only_sometimes() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+
+        def body(i: Value, p: Value, q: Value) -> list[Value]:
+            then, other, join = (f.new_block() for _ in range(3))
+            out = join.add_param(VEC)
+            b.branch(b.eq(b.mod(i, 3), 0), then, [], other, [])
+            b.at(then)
+            b.jump(join, [b.exp(b.neg(b.add(p, q)))])
+            b.at(other)
+            b.jump(join, [q])
+            b.at(join)
+            return [out, p]
+        b.ret(loop(b, n, [x, y], body))
+    assert agree(function([I64, VEC, VEC], [VEC, VEC], write), *ARGS).peak < 400 * KIB
+
+
+def test_nested_loops() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+
+        def outer(i: Value, p: Value, q: Value) -> list[Value]:
+            r, s = loop(b, b.const(5), [q, p], lambda j, u, v: [v, b.cos(b.add(u, v))])
+            return [b.add(r, s), r]
+        b.ret(loop(b, b.floordiv(n, 10), [x, y], outer))
+    assert agree(function([I64, VEC, VEC], [VEC, VEC], write), *ARGS).peak < 400 * KIB
+
+
+def test_an_array_updated_in_place_stays() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+        start = b.copy(x)
+        b.ret(loop(b, n, [start], lambda i, p: [b.add_at(p, b.sum(b.mul(b.get(y, i), y), axes=(0,)), i)]))
+    assert agree(function([I64, VEC, VEC], [VEC], write), *ARGS).peak < 30 * KIB
+
+
+def test_results_of_calls_move_down() -> None:
+    """The callee makes its second result first, and a temporary between them."""
+    module = Module()
+    g = module.add(Function("g", [VEC, VEC], [VEC, VEC]))
+    b = Builder(g.entry)
+    x, y = g.params
+    second = b.add(b.get(b.cumsum(y, axis=0), b.const(3)), x)
+    middle = b.cumsum(b.mul(second, second), axis=0)
+    first = b.cumsum(b.div(middle, 1e9), axis=0)
+    b.ret([first, second])
+    f = module.add(Function("f", [I64, VEC, VEC], [VEC, VEC]))
+    b.at(f.entry)
+    n, x, y = f.params
+
+    def body(i: Value, p: Value, q: Value) -> list[Value]:
+        r, s = b.call_then("g", [p, q], [VEC, VEC])
+        return [b.div(s, 1e6), b.div(r, 1e6)]
+    b.ret(loop(b, n, [x, y], body))
+    verify(module)
+    assert agree(module, *ARGS).peak < 200 * KIB
+
+
+def test_one_array_returned_twice() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+        z = b.cumsum(b.add(x, y), axis=0)
+        b.ret([z, b.copy(z), b.get(z, b.const(4)), x])
+    agree(function([I64, VEC, VEC], [VEC, VEC, F64, VEC], write), *ARGS)
+
+
+def test_frames_keep_what_they_hold() -> None:
+    """There: a fresh array pushed in every iteration.  Back: popped, in reverse."""
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+
+        def there(i: Value, s: Value, p: Value) -> list[Value]:
+            q = b.sin(b.add(p, 0.25))
+            return [b.emit_op("push", [s, q, i, b.lt(i, 3)]).result, b.mul(q, 2.0)]
+
+        def back(i: Value, s: Value, total: Value) -> list[Value]:
+            below, (q, j, small) = b.pop(s, [VEC, I64, BOOL])
+            weight = b.select(small, b.cast(j, dtype=F64), 1.0)
+            return [below, b.add(b.mul(total, 0.5), b.mul(q, weight))]
+        stack, last = loop(b, n, [b.emit_op("stack_empty", []).result, x], there)
+        _, total = loop(b, n, [stack, last], back)
+        b.ret([total])
+
+    compiled = agree(function([I64, VEC, VEC], [VEC], write), 100, *ARGS[1:])
+    assert compiled.peak < 3000 * KIB
+
+
+def test_a_stack_that_dies_in_the_iteration_is_given_back() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+
+        def body(i: Value, p: Value) -> list[Value]:
+            q = b.sin(p)
+            stack = b.emit_op("push", [b.emit_op("stack_empty", []).result, q]).result
+            _, (r,) = b.pop(stack, [VEC])
+            return [b.add(r, y)]
+        b.ret(loop(b, n, [x], body))
+    assert agree(function([I64, VEC, VEC], [VEC], write), *ARGS).peak < 200 * KIB
+
+
+def test_too_large_is_a_memory_error() -> None:
+    def write(b: Builder, f: Function) -> None:
+        a = b.cumsum(b.emit_op("fill", [b.const(1.0), f.params[0], f.params[0]]).result, axis=0)
+        b.ret([b.get(a, b.const(0), b.const(0))])
+    compiled = Compiled(function([I64], [F64], write), "f")
+    assert compiled(10) == [1.0]
+    for n in (1 << 20, 1 << 31, 1 << 32, 1 << 40, (1 << 61) + 1, (1 << 63) - 1):
+        with pytest.raises(MemoryError):
+            compiled(n)
+    assert compiled(10) == [1.0]
+
+
+def test_small_arrays_become_registers() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x = f.params
+
+        def body(i: Value, p: Value, v: Value) -> list[Value]:
+            force = b.mul(b.sub(p, b.get(x, b.const(0))), -0.01)
+            w = b.add(v, force)
+            return [b.add(p, w), w]
+        zero = b.emit_op("fill", [b.const(0.0), b.const(3)]).result
+        one = b.emit_op("fill", [b.const(1.0), b.const(3)]).result
+        p, v = loop(b, n, [zero, one], body)
+        b.ret([b.sum(b.mul(p, v), axes=(0,))])
+    compiled = agree(function([I64, Array(F64, (None, 3))], [F64], write), 100, np.ones((2, 3)))
+    assert compiled.peak == 0
+    assert "alloca" not in compiled.native.llvm
