@@ -1,0 +1,140 @@
+"""What array code becomes: vector calls, one loop for a fused chain, no copies, no run-time overlap tests."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from jitad.ir.types import I64
+from jitad.lowering import vecmath
+from jitad.lowering.arrays import plan
+from jitad.lowering.invoke import Compiled
+
+from .lowering_arrays import Build, module_of, sample
+
+X, Y, M = sample((50,)), sample((50,), seed=1), sample((6, 7))
+
+
+def compiled(build: Build, *args) -> Compiled:
+    return Compiled(module_of(build, args), "f")
+
+
+def stored(build: Build, *args) -> list[str]:
+    """The ops whose array results are stored, in order."""
+    func = module_of(build, args).functions["f"]
+    lazy = plan(func).lazy
+    return [op.name for op in func.all_ops() for v in op.results if v not in lazy and getattr(v.type, "dims", ())]
+
+
+def vector_calls(c: Compiled) -> set[str]:
+    return set(re.findall(r"_ZGV[bde]N\d+v+_\w+", c.native.asm))
+
+
+needs_mvec = pytest.mark.skipif(vecmath.library() is None, reason="this C library has no libmvec")
+
+
+@needs_mvec
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_chain_of_transcendentals_vectorises(dtype):
+    x = sample((50,), dtype)
+    c = compiled(lambda b, x: [b.log(b.add(b.exp(b.sin(x)), b.tanh(x)))], x)
+    names = {n.split("_")[-1] for n in vector_calls(c)}
+    suffix = "f" if dtype == "float32" else ""
+    assert {f + suffix for f in ("exp", "sin", "tanh", "log")} <= names
+    assert re.search("[yz]mm", c.native.asm)
+
+
+@needs_mvec
+def test_a_fused_reduction_vectorises():
+    c = compiled(lambda b, x, y: [b.sum(b.exp(b.mul(x, y)), axes=(0,))], X, Y)
+    assert any(n.endswith("_exp") for n in vector_calls(c))
+
+
+def test_chains_are_one_loop():
+    def build(b, x, y):
+        z = b.add(b.mul(x, y), b.exp(x))
+        return [b.sub(z, b.mul(z, z))]
+    assert stored(build, X, Y) == ["sub"]
+
+
+def test_a_value_with_two_sites_is_stored_once():
+    def build(b, x):
+        z = b.exp(x)
+        return [b.sum(z, axes=(0,)), b.mul(z, 2.0)]
+    assert stored(build, X) == ["exp", "mul"]
+
+
+def test_a_cheap_value_is_computed_twice_instead():
+    def build(b, x):
+        z = b.neg(x)
+        return [b.sum(z, axes=(0,)), b.prod(z, axes=(0,))]
+    assert stored(build, X) == []
+
+
+def test_reductions_need_no_temporary():
+    def build(b, x, y):
+        return [b.sum(b.mul(x, y), axes=(0,)), b.max(b.abs(b.sub(x, y)), axes=(0,))]
+    assert stored(build, X, Y) == []
+
+
+def test_costly_rows_are_not_recomputed_along_columns():
+    def build(b, m, v):
+        return [b.mul(m, b.exp(v))]
+    assert stored(build, M, sample((7,))) == ["exp", "mul"]
+
+
+def test_a_column_is_computed_within_its_row():
+    def build(b, m):
+        n = b.dims(m)[0]
+        top = b.max(m, axes=(1,))
+        return [b.exp(b.sub(m, b.reshape(b.add(top, 1.0), n, 1)))]
+    assert stored(build, M) == ["max", "exp"]
+
+
+def test_views_of_stored_arrays_are_not_copied():
+    def build(b, m, i):
+        n, k = b.dims(m)
+        row = b.get(m, i)
+        columns = b.slice(m, 0, n, 1, 1, 2, 1)
+        return [b.sum(row, axes=(0,)), b.sum(b.transpose(m, perm=(1, 0)), axes=(0, 1)), b.sum(columns, axes=(0, 1))]
+    assert stored(build, M, 2) == []
+
+
+def test_dead_operands_give_their_buffer():
+    def build(b, x, y):
+        a = b.set(b.copy(x), 1.0, 0)
+        return [b.add(b.mul(a, y), 1.0)]
+    func = module_of(build, [X, Y]).functions["f"]
+    assert len(plan(func).reuse) == 1
+
+
+def test_live_and_borrowed_operands_do_not():
+    def build(b, x, y):
+        a = b.set(b.copy(x), 1.0, 0)
+        return [b.add(a, y), a]
+    assert not plan(module_of(build, [X, Y]).functions["f"]).reuse
+    assert not plan(module_of(lambda b, x, y: [b.add(x, y)], [X, Y]).functions["f"]).reuse
+
+
+def test_accumulators_carried_by_a_loop_are_updated_in_place():
+    def build(b, x, n):
+        func, start = b.func, b.fill(0.0, *b.dims(x))
+        head, body, done = (func.new_block(name) for name in ("head", "body", "done"))
+        i, total = head.add_param(I64), head.add_param(start.type)
+        b.jump(head, [b.const(0), start])
+        b.at(head)
+        b.branch(b.lt(i, n), body, [], done, [])
+        b.at(body)
+        b.jump(head, [b.add(i, 1), b.add(total, b.mul(x, b.cast(i, dtype=x.type.dtype)))])
+        b.at(done)
+        return [total]
+    module = module_of(build, [X, 3])
+    assert len(plan(module.functions["f"]).reuse) == 1
+    np.testing.assert_allclose(Compiled(module, "f")(X, 4)[0], 6 * X)
+
+
+def test_different_arrays_are_known_not_to_overlap():
+    c = compiled(lambda b, x, y: [b.add(b.mul(x, y), 1.0)], X, Y)
+    assert "memcheck" not in c.native.llvm and "!alias.scope" in c.native.llvm
