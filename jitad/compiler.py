@@ -59,6 +59,7 @@ class Compiled:
     signature: Signature
     function: Function
     result: Structure
+    fixed: dict[int, Any]
     captured: Sequence[Any]
     effort: str
     recursive: bool
@@ -95,7 +96,7 @@ class Compiled:
         arguments += [Argument(None, LEAF, (classify(c)[0],), c) for c in self.captured]
         build = None if buildable(self.result) else self._build
         return pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
-                            self.result, self.effort, self.recursive, self.failures, build)
+                            self.result, self.effort, self.recursive, self.failures, build, self.fixed)
 
     def _build(self, leaves: tuple[Any, ...]) -> Any:
         return unflatten(self.result, leaves)
@@ -154,8 +155,13 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
 
 def _prepare(program: tracer.Traced, signature: Signature) -> Compiled:
     module, root = program.module, program.root
-    return Compiled(signature, module.functions[root], program.out_structure, program.captured,
+    return Compiled(signature, module.functions[root], program.out_structure, _fixed(program), program.consts,
                     effort(module, root), recursive(module, root), Failures(module))
+
+
+def _fixed(program: tracer.Traced) -> dict[int, Any]:
+    """The leaves of the result that are Python objects known beforehand."""
+    return {i: value for i, value in enumerate(program.out_static) if value is not tracer.UNBOUND}
 
 
 def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:

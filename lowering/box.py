@@ -7,16 +7,35 @@ so far: when an allocation fails, ``root`` is let go and that is all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..frontend.pytree import Structure
-from ..ir.types import Array, Scalar
+from ..ir.types import Scalar, Type
 from . import capi, types
 from .capi import function, pointer
 from .emit import Code
 from .types import Buffer, Lowered
 
 Put = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """A leaf that the program computes."""
+
+    value: Lowered
+    type: Type
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """A leaf that is the same object in every call, such as a function."""
+
+    value: Any
+
+
+Leaf = Computed | Fixed
 
 
 def buildable(s: Structure) -> bool:
@@ -33,25 +52,25 @@ class Boxer:
         self.root = "null"
         self.failures: list[tuple[str, str]] = []    # (block, the root there), for the phi at ``fail``
 
-    def result(self, s: Structure, values: Sequence[Lowered], scalar_types: Sequence[Any]) -> str:
+    def result(self, s: Structure, leaves: Sequence[Leaf]) -> str:
         """A new reference to the object with structure ``s`` and these leaves."""
         made: list[str] = []
-        self.node(s, iter(zip(values, scalar_types)), made.append)
+        self.node(s, iter(leaves), made.append)
         return made[0]
 
-    def flat(self, values: Sequence[Lowered], leaf_types: Sequence[Any]) -> str:
+    def flat(self, leaves: Sequence[Leaf]) -> str:
         """A new tuple of all leaves."""
-        whole = self.container("PyTuple_New", len(values), lambda obj: None)
-        for i, (v, t) in enumerate(zip(values, leaf_types)):
-            self.store(self.leaf(v, t), whole, capi.TUPLE_ITEMS + 8 * i)
+        whole = self.container("PyTuple_New", len(leaves), lambda obj: None)
+        for i, leaf in enumerate(leaves):
+            self.store(self.leaf(leaf), whole, capi.TUPLE_ITEMS + 8 * i)
         return whole
 
     # --- structures -------------------------------------------------------------------------------
 
-    def node(self, s: Structure, leaves: Iterator[tuple[Lowered, Any]], put: Put) -> None:
+    def node(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
         """Make the object for ``s`` and hand it to ``put``, which gives it its owner, before it is filled."""
         if s.is_leaf:
-            put(self.leaf(*next(leaves)))
+            put(self.leaf(next(leaves)))
         elif s.type is type(None) or s.type is str:
             put(self.shared(s.static))
         elif s.type is dict:
@@ -59,7 +78,7 @@ class Boxer:
         else:
             self.sequence(s, leaves, put)
 
-    def sequence(self, s: Structure, leaves: Iterator[tuple[Lowered, Any]], put: Put) -> None:
+    def sequence(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
         n = len(s.children)
         whole = self.container("PyList_New" if s.type is list else "PyTuple_New", n, put)
         base, offset = whole, capi.TUPLE_ITEMS
@@ -68,7 +87,7 @@ class Boxer:
         for i, child in enumerate(s.children):
             self.node(child, leaves, lambda obj, i=i: self.store(obj, base, offset + 8 * i))  # type: ignore[misc]
 
-    def dict(self, s: Structure, leaves: Iterator[tuple[Lowered, Any]], put: Put) -> None:
+    def dict(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
         whole = self.checked(f"call ptr {function('PyDict_New')}()")
         self.own(whole, put)
         for key, child in zip(s.static, s.children):
@@ -98,8 +117,11 @@ class Boxer:
 
     # --- leaves -----------------------------------------------------------------------------------
 
-    def leaf(self, value: Lowered, t: Any) -> str:
-        """A new object: Python's float, int, bool; NumPy's f32 and i32; a new array."""
+    def leaf(self, leaf: Leaf) -> str:
+        """A new object: Python's float, int, bool; NumPy's f32 and i32; a new array; or one that is always the same."""
+        if isinstance(leaf, Fixed):
+            return self.shared(leaf.value)
+        value, t = leaf.value, leaf.type
         if isinstance(value, Buffer):
             return self.array(value)
         assert isinstance(t, Scalar)

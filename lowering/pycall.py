@@ -22,7 +22,7 @@ from typing import Any
 from ..frontend.pytree import Structure
 from ..ir.graph import Function
 from . import capi, context, types
-from .box import Boxer, buildable
+from .box import Boxer, Computed, Fixed, Leaf, buildable
 from .capi import function, pointer
 from .emit import Code, Writer, global_name
 from .function import symbol
@@ -38,6 +38,7 @@ class Entry:
     ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
     ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error`` makes
     the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
+    ``fixed``: leaves of the result that are no results of ``function``, by number.
     ``inline``: whether the compiled function may be inlined here; ``address``: of the compiled function, if it is in code made
     earlier.  ``code`` is the address of the entry itself, once it has been compiled.
     """
@@ -52,6 +53,7 @@ class Entry:
     recursive: bool
     error: Callable[..., BaseException]
     build: Callable[[tuple[Any, ...]], Any] | None = None
+    fixed: dict[int, Any] = field(default_factory=dict)
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     inline: bool = True
     address: int = 0
@@ -234,17 +236,27 @@ class _EntryWriter:
         go_on = code.label("done")
         code.branch(code.op(f"icmp eq i32 {parts[0]}, 0", "c"), go_on, self.failed, self.likely)
         code.start(go_on)
-        values, rest = [], list(parts[1:])
-        for t in entry.function.result_types:
-            n = len(types.parts_of(t))
-            values.append(types.assemble(t, rest[:n]))
-            del rest[:n]
+        leaves = self.leaves(list(parts[1:]))
         if entry.build is None:
-            return self.boxer.result(entry.result, values, entry.function.result_types)
-        whole = self.boxer.flat(values, entry.function.result_types)
+            return self.boxer.result(entry.result, leaves)
+        whole = self.boxer.flat(leaves)
         made = self.boxer.checked(f"call ptr {function('PyObject_CallOneArg')}(ptr {pointer(entry.build)}, ptr {whole})")
         code.do(f"call void {function('Py_DecRef')}(ptr {whole})")
         return made
+
+    def leaves(self, parts: list[str]) -> list[Leaf]:
+        """The leaves of the result, those that are always the same among them."""
+        computed = iter(self.entry.function.result_types)
+        found: list[Leaf] = []
+        for i in range(self.entry.result.count):
+            if i in self.entry.fixed:
+                found.append(Fixed(self.entry.fixed[i]))
+                continue
+            t = next(computed)
+            n = len(types.parts_of(t))
+            found.append(Computed(types.assemble(t, parts[:n]), t))
+            del parts[:n]
+        return found
 
     def trim(self, ctx: str) -> None:
         """After a call that took much memory, let the system have it back."""
