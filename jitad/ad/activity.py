@@ -71,10 +71,15 @@ def _flows(func: Function) -> dict[Value, list[Value]]:
     return flows
 
 
+def holds_nothing(v: Value) -> bool:
+    """A stack without frames, or one that nothing looks at."""
+    return v.op is not None and v.op.name in ("undef", "stack_empty")
+
+
 def varied(func: Function, seeds: Iterable[Value]) -> set[Value]:
     """What depends on ``seeds``; stacks that hold anything count as varied too."""
     stacks = [r for op in func.all_ops() for r in op.results if isinstance(r.type, Stack)]
-    return _reach([*seeds, *(s for s in stacks if s.op is None or s.op.name != "stack_empty")], _flows(func))
+    return _reach([*seeds, *(s for s in stacks if not holds_nothing(s))], _flows(func))
 
 
 def active(func: Function, seeds: Iterable[Value]) -> set[Value]:
@@ -87,6 +92,6 @@ def active(func: Function, seeds: Iterable[Value]) -> set[Value]:
     results = [v for b in func.blocks if b.term is not None and b.term.name == "return"
                for v in b.term.operands if carries_adjoint(v.type)]
     stacks = {v for b in func.blocks for v in [*b.params, *(r for op in b.ops for r in op.results)]
-              if isinstance(v.type, Stack)}
+              if isinstance(v.type, Stack) and not holds_nothing(v)}
     useful = _reach([*results, *stacks], backward)
     return (varied(func, seeds) & useful) | stacks

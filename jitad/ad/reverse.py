@@ -324,14 +324,18 @@ class ThereAndBack:
             self._go_back(block)
 
     def _arguments(self, block: Block) -> None:
-        """Adjoints of the successors' parameters, passed under the parameters' names, go to this block's arguments."""
+        """Adjoints of the successors' parameters, passed under the parameters' names, go to this block's arguments.
+
+        A latch has had its own already: there the head's parameters can be arguments themselves.
+        """
+        loop = self.forest.loop_of(block)
+        if loop is not None and loop.latch is block and loop in self._lively:
+            return
         for edge in block.term.edges if block.term else ():
             skip = len(edge.block.params) - len(edge.args)
             for a, p in zip(edge.args, edge.block.params[skip:]):
                 if p in self.env:
-                    p_bar = self.env.pop(p)
-                    if a in self.active:
-                        self.add(a, p_bar)
+                    self.add(a, self.env.pop(p))
 
     def _go_back(self, block: Block) -> None:
         """End ``B_bar``: on to the predecessors of ``B``."""
@@ -343,6 +347,9 @@ class ThereAndBack:
             self._next_iteration(self.loops[loop], env)
             return
         to = self._reversed_preds(block)
+        latch = self.preds[block][0][0]
+        if to is not None and to[0] is not latch and len(self.preds[block]) == 1:
+            env = self._renamed(latch, env, block)           # past a loop: what left it came from before it
         if to is not None and len(self.preds[block]) > 1:    # passed over: nothing of the parameters is active
             env = {v: g for v, g in env.items() if v.owner is not block}
         if to is not None:
@@ -372,7 +379,8 @@ class ThereAndBack:
         edge = Edge(bar)
         source = self.b.block
         if back is not None:                                 # from the exit of a loop into its last iteration
-            env = self._renamed(pred, env)
+            assert back.loop.exit is not None
+            env = self._renamed(pred, env, back.loop.exit)
             back.top = bar
             back.count = bar.add_param(I64, "count")
             edge.args.append(self.b.const(0))
@@ -386,17 +394,14 @@ class ThereAndBack:
             self.home[bar] = block
         return self.bar[block]
 
-    def _renamed(self, pred: Block, env: Env, to: Block | None = None) -> Env:
+    def _renamed(self, pred: Block, env: Env, to: Block) -> Env:
         """Adjoints of parameters given to the arguments that the latch passed: one sum here instead of one an iteration."""
         assert pred.term is not None
         before, self.env = self.env, dict(env)
-        for edge in pred.term.edges:
-            skip = len(edge.block.params) - len(edge.args)
-            gone = [(a, self.env.pop(p)) for a, p in zip(edge.args, edge.block.params[skip:]) if p in self.env]
-            if to is None or edge.block is to:
-                for a, p_bar in gone:
-                    if a in self.active:
-                        self.add(a, p_bar)
+        edge = next(e for e in pred.term.edges if e.block is to)
+        gone = [(a, self.env.pop(p)) for a, p in zip(edge.args, to.params) if p in self.env]
+        for a, p_bar in gone:
+            self.add(a, p_bar)
         renamed, self.env = self.env, before
         return renamed
 
