@@ -1,10 +1,12 @@
 """The context that compiled code runs in: its memory, its limits, and what a failure leaves behind.
 
-Compiled code keeps no state of its own.  The caller passes a pointer to a context, one a thread and a level of nested calls, so
-compiled code is reentrant and thread-safe.  ``FIELDS`` is the layout that both sides share; every field has eight bytes.
+Compiled code keeps no state of its own.  The caller passes a pointer to a context, one a thread and a level of
+nested calls, so compiled code is reentrant and thread-safe.  ``FIELDS`` is the layout that both sides share; every
+field has eight bytes.
 
-* ``arena_…``: the memory of arrays and frames.  Allocation moves ``arena_top`` up; ``arena_high`` is the highest top seen when memory
-  was given back.  The region is reserved address space: pages become real when touched, and ``trim`` gives many back.
+* ``arena_…``: the memory of arrays and frames.  Allocation moves ``arena_top`` up; ``arena_high`` is the highest
+  top seen when memory was given back.  The region is reserved address space: pages become real when touched, and
+  ``trim`` gives many back.
 * ``stack_limit``: the lowest address that the machine stack of ``thread`` may reach.
 * ``poll``: null or an ``i32 (ptr ctx)``, called every million or so back edges; not 0 stops the program.
 * ``operand…``: the operands of the exception's message, as bits (ints and bools extended, f32 as f64).
@@ -43,7 +45,7 @@ class Context(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64 if name.startswith("operand") else ctypes.c_size_t) for name in FIELDS]
 
 
-_all: list[tuple[Context, mmap.mmap]] = []         # contexts live as long as the process: machine code has their addresses
+_all: list[tuple[Context, mmap.mmap]] = []         # for as long as the process: machine code has the addresses
 _lock = threading.Lock()
 
 

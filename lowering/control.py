@@ -1,7 +1,8 @@
 """Control flow of one function: blocks, their parameters, terminators, checks and the way out on failure.
 
-A block parameter is a phi for each of its parts, or no phi at all where every edge brings the same name.  Edges back to a
-loop's head poll for interrupts and give back memory.  Everything that fails goes to one block that returns the status.
+A block parameter is a phi for each of its parts, or no phi at all where every edge brings the same name.  Edges
+back to a loop's head poll for interrupts and give back memory.  Everything that fails goes to one block that
+returns the status.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a module to native code of this machine, through LLVM's ORC JIT.
 
-The pipeline is LLVM's for ``-O1`` with loop vectorisation and without SLP and interleaving: loop-invariant code motion and
-the like are done in our own IR, so this is as fast as ``-O3`` for a quarter of its time.
+The pipeline is LLVM's for ``-O1`` with loop vectorisation and without SLP and interleaving: loop-invariant code
+motion and the like are done in our own IR, so this is as fast as ``-O3`` for a quarter of its time.
 """
 
 from __future__ import annotations

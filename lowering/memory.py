@@ -1,10 +1,11 @@
-"""Memory of arrays and frames: bump allocation in the context's arena, given back at the end of an iteration and on return.
+"""Memory of arrays and frames: allocated in the context's arena, given back after an iteration and on return.
 
-Giving back.  A loop notes the arena's top when it is entered (its *mark*).  At the end of an iteration all above the mark is
-garbage but for the arrays that are carried on.  ``runtime.recycle`` moves these out of the way (into one of two
-spaces that it uses in turn, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.  On return
-``runtime.keep`` moves the results down to the function's own mark.  Where a stack of frames lives on, nothing is given back,
-since frames hold pointers to arrays: in loops that carry a stack and push, and in functions that return one.
+Giving back.  A loop notes the arena's top when it is entered (its *mark*).  At the end of an iteration all above
+the mark is garbage but for the arrays that are carried on.  ``runtime.recycle`` moves these out of the way (into
+one of two spaces that it uses in turn, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.
+On return ``runtime.keep`` moves the results down to the function's own mark.  Where a stack of frames lives on,
+nothing is given back, since frames hold pointers to arrays: in loops that carry a stack and push, and in functions
+that return one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The lowering table: one line an elementwise op, for every target.
 
-A rule gets the emitter (a ``FunctionLowering``), the operands' dtype, their LLVM names and the float flags, and yields the
-result's name.  ``scalar`` applies the table; array lowering calls it for each element of a fused loop.  The meaning is
-NumPy's: see the tests, which compare every op with ``ir/meaning.py`` on the edge cases.
+A rule gets the emitter (a ``FunctionLowering``), the operands' dtype, their LLVM names and the float flags, and
+yields the result's name.  ``scalar`` applies the table; array lowering calls it for each element of a fused loop.
+The meaning is NumPy's: see the tests, which compare every op with ``ir/meaning.py`` on the edge cases.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Where arrays live: which loop parameters stay in one place, and which arrays may live in the stack frame.
 
-*Steady*: an array parameter of a loop's head is steady when each iteration passes on the memory it received, because the
-loop only updates the array in place.  It needs no phi: its pointer is that of the entry edge's argument.
+*Steady*: an array parameter of a loop's head is steady when each iteration passes on the memory it received,
+  because the loop only updates the array in place.  It needs no phi: its pointer is that of the entry edge's
+  argument.
 
-*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  It must not leave the
-function, and must be dead when its op runs again, so it must not be carried around a loop that holds the op.
+*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  It must
+  not leave the function, and must be dead when its op runs again, so it must not be carried around a loop that
+  holds the op.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Routines in LLVM that compiled code calls to give back memory; ``memory.py`` has the reasons.
 
-Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A *fresh*
-array is one that was allocated above the mark.  Addresses are integers here.
+Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they
+move.  A *fresh* array is one that was allocated above the mark.  Addresses are integers here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from . import context
 from .emit import Writer
 
-# What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of them (0 or 1) holds what is carried now.
+# What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of them (0 or 1) holds what is carried
+# now.
 LOOP_WORDS = 4
 
 _FIELDS = """  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
@@ -127,8 +128,8 @@ done:
 }}
 """
 
-# Fresh results are taken in the order of their addresses and moved down one behind the other.  If two overlap (one is a view of
-# the other) nothing is done, and the memory goes back with the caller's.
+# Fresh results are taken in the order of their addresses and moved down one behind the other.  If two overlap (one is
+# a view of the other) nothing is done, and the memory goes back with the caller's.
 _KEEP = """define internal void @jitad.keep(ptr %ctx, ptr %state, i64 %n, ptr %table) noinline nounwind {{
 entry:
 {fields}

@@ -1,4 +1,4 @@
-"""Control flow in compiled code: edges, calls, recursion, failures, interrupts; random programs against the interpreter."""
+"""Control flow in compiled code: edges, calls, recursion, failures, interrupts; random programs."""
 
 import ctypes
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def module_with(name: str, params: list, results: list, write: Callable[[Builder
 
 
 def add_loop(b: Builder, func: Function, n: object, start: object) -> tuple[object, object, object, object]:
-    """A rotated loop over ``range(n)``, n at least 1, carrying one f64: (head, index, carried value, exit's parameter)."""
+    """A rotated loop over ``range(n)`` that carries one f64: (head, index, carried value, exit's parameter)."""
     head, done = func.new_block("head"), func.new_block("done")
     i, x, out = head.add_param(I64), head.add_param(F64), done.add_param(F64)
     b.jump(head, [b.const(0), start])

@@ -17,7 +17,7 @@ KIB = 1024
 
 
 def loop(b: Builder, n: Value, inits: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
-    """A rotated loop over ``range(n)``, n at least 1; ``body(i, *carried)`` yields the next values, which are the results too."""
+    """A rotated loop over ``range(n)``, n at least 1; ``body(i, *carried)`` yields the next values."""
     func = b.func
     head, done = func.new_block(), func.new_block()
     i = head.add_param(I64)

@@ -14,8 +14,8 @@ from jitad.ir.types import BOOL, F32, F64, I32, I64, SCALARS, Scalar
 from jitad.lowering import ops
 from jitad.lowering.invoke import Compiled
 
-FLOATS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 100.0, 1e-20, 1e20, -1e20, 2.0 ** 31, math.inf,
-          -math.inf, math.nan]
+FLOATS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 100.0, 1e-20, 1e20, -1e20, 2.0 ** 31,
+          math.inf, -math.inf, math.nan]
 INTS = [0, 1, -1, 2, -2, 3, 5, -7, 31, 32, 63, 64, 100, "min", "max"]
 SPECIAL = ("cast", "select", "const")
 
@@ -63,7 +63,7 @@ def test_the_table_is_complete() -> None:
 
 def close(name: str, got: np.generic, want: np.generic) -> bool:
     if name == "pow" and np.isposinf(got) and np.isnan(want):
-        return True                                  # (-inf) ** 0.5 is inf in C and in Python; NumPy takes a square root
+        return True                                  # (-inf) ** 0.5 is inf in C and Python; NumPy takes a root
     if name in ("lgamma", "digamma", "erf", "erfc"):
         return bool(np.isclose(got, want, rtol=1e-5 if got.dtype == np.float32 else 1e-10, atol=1e-6, equal_nan=True))
     if got.dtype.kind == "f" and name not in EXACT:
@@ -71,8 +71,8 @@ def close(name: str, got: np.generic, want: np.generic) -> bool:
     return bool(got == want) or (got.dtype.kind == "f" and bool(np.isnan(got) and np.isnan(want)))
 
 
-EXACT = ("add", "sub", "mul", "div", "floordiv", "mod", "neg", "abs", "sign", "maximum", "minimum", "copysign", "floor", "ceil",
-         "trunc", "round", "sqrt", "stop")
+EXACT = ("add", "sub", "mul", "div", "floordiv", "mod", "neg", "abs", "sign", "maximum", "minimum", "copysign", "floor",
+         "ceil", "trunc", "round", "sqrt", "stop")
 
 
 @pytest.mark.parametrize("t", SCALARS.values(), ids=str)
