@@ -1,0 +1,82 @@
+"""jitad: gradients of ordinary Python programs at the speed of hand-written C.
+
+The pipeline, file by file::
+
+    api.py            jit, and the object it returns
+    dispatch.py       a call: signature, compile if new, run;  signature.py  what the arguments are
+    compiler.py       the whole road for one signature:
+      frontend/         a Python function is traced on stand-ins          Python  → "ir"
+      cps.py            control flow into one shape                       "ir"    → "cps"
+      ad/               derivatives, forward and reverse                  "cps"   → "adjoint"
+      passes/           the optimiser; pipeline.py is the list of passes          → "optimized"
+      lowering/         LLVM IR, machine code, the CPython entry point            → "llvm", "asm", "ptx"
+    ir/               types, ops, graph, text form, verifier, reference interpreter
+    reference.py      interpret: evaluation by the reference interpreter
+    testing.py        check_grads
+    errors.py         exceptions that show the user's line
+
+``docs/architecture.md`` has the reasons.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .api import (
+        grad,
+        hessian,
+        hvp,
+        jacfwd,
+        jacrev,
+        jit,
+        jvp,
+        linearize,
+        value_and_grad,
+        vjp,
+    )
+    from .errors import (
+        CompileError,
+        DeviceError,
+        DifferentiationError,
+        JitadError,
+        ShapeError,
+        TypeInferenceError,
+        UnsupportedError,
+    )
+    from .frontend.tracer import unroll
+    from .frontend.transforms import stop_gradient
+    from .reference import interpret
+    from .signature import spec
+    from .testing import check_grads
+
+__version__ = "0.1.0"
+
+# Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
+_HOME = {
+    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize", "value_and_grad", "vjp"), "api"),
+    **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
+                     "TypeInferenceError", "UnsupportedError"), "errors"),
+    "unroll": "frontend.tracer", "stop_gradient": "frontend.transforms", "interpret": "reference", "spec": "signature",
+    "check_grads": "testing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'jitad' has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f".{home}", __name__), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
+
+
+__all__ = [
+    "CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError", "TypeInferenceError",
+    "UnsupportedError", "check_grads", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp",
+    "linearize", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
+]

@@ -155,11 +155,11 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
 
 def _prepare(program: tracer.Traced, signature: Signature) -> Compiled:
     module, root = program.module, program.root
-    return Compiled(signature, module.functions[root], program.out_structure, _fixed(program), program.consts,
+    return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program.consts,
                     effort(module, root), recursive(module, root), Failures(module))
 
 
-def _fixed(program: tracer.Traced) -> dict[int, Any]:
+def fixed_leaves(program: tracer.Traced) -> dict[int, Any]:
     """The leaves of the result that are Python objects known beforehand."""
     return {i: value for i, value in enumerate(program.out_static) if value is not tracer.UNBOUND}
 

@@ -60,7 +60,7 @@ class Dispatcher:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
         if inspect.isroutine(self.fun):
             return self.fun(*args, **kwargs)
-        from .interpret import interpret             # heavy, and needed here alone
+        from .reference import interpret             # heavy, and needed here alone
         return interpret(self.fun, *args, **kwargs)
 
     def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:

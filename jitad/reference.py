@@ -1,0 +1,40 @@
+"""Evaluates a traced program with the reference interpreter: slow, simple, and the meaning by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import pipeline
+from .compiler import fixed_leaves, traced
+from .frontend.pytree import unflatten
+from .frontend.values import Options
+from .ir.interp import Interpreter
+from .ir.types import F32, I32, Scalar, Type
+from .signature import Static, signature
+
+
+def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """What ``fun`` yields for these arguments, by the reference interpreter; ``fun`` may be jitted or a derivative."""
+    fun = getattr(fun, "py_func", fun)
+    sig, leaves = signature(args, kwargs, frozenset(), False)
+    program = traced(fun, sig, Options())
+    pipeline.run(program.module, [program.root], stop="adjoint")
+    given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
+    results = Interpreter(program.module).run(program.root, [*given, *program.consts])
+    types = program.module.functions[program.root].result_types
+    computed = iter([boxed(x, t) for x, t in zip(results, types)])
+    fixed = fixed_leaves(program)
+    count = program.out_structure.count
+    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+
+
+def boxed(x: Any, t: Type) -> Any:
+    """A result as compiled code would return it: Python's scalars, but NumPy's for f32 and i32."""
+    if not isinstance(t, Scalar):
+        return x
+    if t in (F32, I32):
+        return t.np.type(x)
+    return x.item() if isinstance(x, np.generic) else x
