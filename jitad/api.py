@@ -91,10 +91,15 @@ def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
     from . import compiler                           # as in dispatch: not before something is compiled
-    return compiler.stage_text(self.py_func, _signature_for(self, args, kwargs), _dispatcher(self).options, stage)
+    return compiler.stage_text(self.py_func, signature_for(self, args, kwargs), _dispatcher(self).options, stage)
 
 
-def _signature_for(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
+def options_of(self: Any) -> Options:
+    """What the jitted function was told."""
+    return _dispatcher(self).options
+
+
+def signature_for(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
     """The signature of these arguments, or without any the last call's."""
     dispatcher = _dispatcher(self)
     if args or kwargs or not dispatcher.facts()[0]:
@@ -128,7 +133,7 @@ def _visualize(self: Any, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
     from .visualize import graph
     from . import compiler
-    return graph(compiler.stage_module(self.py_func, _signature_for(self, args, kwargs), _dispatcher(self).options, stage))
+    return graph(compiler.stage_module(self.py_func, signature_for(self, args, kwargs), _dispatcher(self).options, stage))
 
 
 def _missing(self: Any, name: str) -> Any:

@@ -1,0 +1,106 @@
+"""``python -m jitad``: look inside a jitted function, run it, verify what is made of it.
+
+::
+
+    python -m jitad inspect pkg.mod:f --signature "f64[:], f64" --stage cps
+    python -m jitad run pkg.mod:f 1.0 "[1.0, 2.0]"
+    python -m jitad verify pkg.mod:f --signature "f64[:], f64"
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import api, compiler, pipeline
+from .errors import JitadError
+from .ir.verify import verify
+from .signature import Spec, spec
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it went well."""
+    options = _parser().parse_args(argv)
+    sys.path.insert(0, os.getcwd())
+    try:
+        fun = _load(options.function)
+        if options.grad is not None:
+            fun = api.grad(fun, _argnum(options.grad))
+        options.run(fun, options)
+    except JitadError as e:
+        print(f"{type(e).__name__}: {e}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m jitad", description="Look inside a jitted function.")
+    commands = parser.add_subparsers(required=True)
+    for name, run, what in (("inspect", _inspect, "print a stage of the compilation"),
+                            ("run", _run, "call the function with Python literals"),
+                            ("verify", _verify, "compile, and verify the IR after every pass")):
+        command = commands.add_parser(name, help=what)
+        command.set_defaults(run=run)
+        command.add_argument("function", help="module:name")
+        command.add_argument("--grad", help="the derivative with respect to this argument (a name or a position)")
+        if name == "run":
+            command.add_argument("arguments", nargs="*", help="Python literals; lists of numbers become arrays")
+        else:
+            command.add_argument("--signature", default="", help='argument types: "f64[:], i64"')
+        if name == "inspect":
+            command.add_argument("--stage", default="ir", choices=compiler.STAGES)
+    return parser
+
+
+def _load(place: str) -> Any:
+    module, colon, name = place.partition(":")
+    if not colon:
+        raise JitadError(f"{place!r} names no function", hint="write module:name")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found if getattr(type(found), "is_jitad", False) else api.jit(found)
+
+
+def _argnum(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdigit() else text
+
+
+def specs(text: str) -> list[Spec]:
+    """The types in a signature, which are separated by commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text + ","):
+        depth += (c == "[") - (c == "]")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [spec(p) for p in parts if p]
+
+
+def _inspect(fun: Any, options: argparse.Namespace) -> None:
+    print(fun.inspect(options.stage, *specs(options.signature)))
+
+
+def _run(fun: Any, options: argparse.Namespace) -> None:
+    values = [ast.literal_eval(text) for text in options.arguments]
+    print(fun(*[np.array(v) if isinstance(v, list) else v for v in values]))
+
+
+def _verify(fun: Any, options: argparse.Namespace) -> None:
+    """Every pass is followed by the verifier, and the result is lowered."""
+    signature = api.signature_for(fun, tuple(specs(options.signature)), {})
+    program = compiler.traced(fun.py_func, signature, api.options_of(fun))
+    verify(program.module, linear=False)
+    pipeline.run(program.module, [program.root], lambda stage, module: verify(module, linear=stage == "optimized"))
+    print(f"{options.function}: {len(program.module.functions)} functions, well formed at every stage")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
