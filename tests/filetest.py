@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,12 +114,13 @@ def _check_runs(test: FileTest, module: Module) -> None:
     for name, args, relation, wanted in test.runs:
         for runner in _runners(module):
             values = list(eval(f"({args},)" if args else "()", dict(_CONSTANTS)))
-            _check_run(f"{test.path.name}: @{name}({args})", lambda: runner(module, name, values), relation, wanted)
+            what = f"{test.path.name}: @{name}({args})"
+            _check_run(what, partial(runner, module, name, values), relation, wanted)
 
 
 def _runners(module: Module) -> Iterator[Runner]:
     yield lambda m, name, args: Interpreter(m).run(name, args)
-    if not module.derived and _in_place(module):
+    if module.derived.keys() <= module.functions.keys() and _in_place(module):
         yield lambda m, name, args: Interpreter(m, in_place=True).run(name, args)
         yield invoke
 

@@ -42,7 +42,10 @@ def arguments(seed: int, arrays: bool = True) -> list[Any]:
     return scalars + ([rng.normal(size=n), rng.normal(size=n), rng.normal(size=(n, 3))] if arrays else [])
 
 
-def outcome(module: Module, args: Sequence[Any], name: str = "main", in_place: bool = False) -> list[Any] | tuple[str, str]:
+Outcome = list[Any] | tuple[str, str]
+
+
+def outcome(module: Module, args: Sequence[Any], name: str = "main", in_place: bool = False) -> Outcome:
     """The results, or the name and message of the exception raised."""
     try:
         return Interpreter(module, in_place).run(name, args, budget=200_000)

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-import filetest
+
 import pytest
+
+from . import filetest
 
 HERE = Path(__file__).parent / "filetests"
 FILES = sorted(HERE.rglob("*.ir"))

@@ -2,7 +2,6 @@
 
 import time
 
-import irgen
 import pytest
 
 from jitad.errors import Loc
@@ -11,6 +10,8 @@ from jitad.ir.builder import Builder
 from jitad.ir.graph import Derived, ExcInfo, Function, Module, Op
 from jitad.ir.ops import OPS, TERMINATORS
 from jitad.ir.text import ParseError, parse_module, print_function, print_module
+
+from . import irgen
 
 
 def round_trip(module: Module) -> str:

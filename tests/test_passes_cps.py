@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from irgen import arguments, generate, outcome, same
+from .irgen import arguments, generate, outcome, same
 
 from jitad.cps import check_cps, normalise, to_cps
 from jitad.errors import CompileError

@@ -263,6 +263,7 @@ def _scan(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 def _as_type(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     t = attrs["type"]
+    _need(isinstance(t, Array), f"needs an array type, not {t}")
     _need(_array(vs[0]).dtype == t.dtype and _fit(vs[0].type.dims, t.dims), "only sizes may be learnt or forgotten")
     return [t]
 

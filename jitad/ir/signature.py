@@ -41,6 +41,7 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
         primals = tuple(t for i, t in enumerate(base.params) if i not in base.own)
         accumulators = tuple(t for t in wrt if isinstance(t, Array))
         first = len(primals) + len(seeds)
-        return Signature((*primals, *seeds, *accumulators, STACK), wrt, frozenset(range(first, first + len(accumulators))))
+        own = frozenset(range(first, first + len(accumulators)))
+        return Signature((*primals, *seeds, *accumulators, STACK), wrt, own)
     tangents = tuple(t for t in base.results if is_float(t))
     return Signature(base.params + tuple(t for t in wrt if is_float(t)), base.results + tangents)

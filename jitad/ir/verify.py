@@ -68,6 +68,8 @@ class VerifyError(CompileError):
 def verify(module: Module, linear: bool = True) -> None:
     """Raise ``VerifyError`` unless every invariant holds; ``linear``: those of memory too."""
     violations = list(_module(module))
+    if violations:
+        raise VerifyError(violations)
     sound: list[_Function] = []
     for func in module.functions.values():
         checker = _Function(module, func)
@@ -82,7 +84,7 @@ def verify(module: Module, linear: bool = True) -> None:
             violations += checker.violations
     if violations:
         broken = module.functions.get(violations[0].function)
-        raise VerifyError(violations, print_function(broken) if broken and broken.blocks else "")
+        raise VerifyError(violations, print_function(broken) if broken else "")
 
 
 def _module(module: Module) -> Iterator[Violation]:
@@ -92,7 +94,12 @@ def _module(module: Module) -> Iterator[Violation]:
     for name, func in module.functions.items():
         if name != func.name:
             yield violation(name, f"is a function that calls itself @{func.name}")
+        if not func.blocks:
+            yield violation(name, "has no blocks")
+            return
     for name, derived in module.derived.items():
+        if name in module.functions:
+            continue
         if derived.kind not in ("vjp", "jvp", "fwd", "bwd"):
             yield violation(name, f"no kind of derivative: {derived.kind!r}")
             continue
@@ -115,9 +122,6 @@ class _Function:
 
     def run(self) -> bool:
         """Whether the function holds together; what is found is in ``violations``."""
-        if not self.func.blocks:
-            self.fail("has no blocks")
-            return False
         self._blocks()
         if self.violations:
             return False
@@ -201,7 +205,7 @@ class _Function:
         types = [r.type for r in op.results]
         if len(types) != len(expected) or not all(map(_forgets, expected, types)):
             self.fail(f"has type {_list(types)}, its rule says {_list(expected)}", op)
-        if op.name == "const" and not _is_constant(op.attrs["value"], types[0]):
+        elif op.name == "const" and not _is_constant(op.attrs["value"], types[0]):
             self.fail(f"{op.attrs['value']!r} is no {types[0]}", op)
         if op.name == "check":
             self._exception(op, op.operands[1:])
