@@ -1,0 +1,86 @@
+"""The passes in their order, stage by stage; what is between "ir" and machine code is this list.
+
+``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each pass.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from .ad import differentiate
+from .cps import to_cps
+from .ir.graph import Module
+from .ir.verify import verify
+from .passes.accumulate import accumulate
+from .passes.cse import cse
+from .passes.dce import dce
+from .passes.inline import inline
+from .passes.licm import licm
+from .passes.simplify import simplify
+from .passes.uniqueness import uniqueness
+
+Pass = Callable[[Module, Sequence[str]], None]
+
+
+def _plain(run_pass: Callable[[Module], None]) -> Pass:
+    return lambda module, roots: run_pass(module)
+
+
+_SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
+
+# (stage, name, pass): a stage is finished by the last pass of its name.
+PIPELINE: list[tuple[str, str, Pass]] = [
+    ("cps", "simplify", _SIMPLIFY),
+    ("cps", "inline", inline),
+    ("cps", "simplify", _SIMPLIFY),
+    ("cps", "dce", _DCE),
+    ("cps", "cps", _plain(to_cps)),
+    ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "cse", _CSE),
+    ("adjoint", "accumulate", _plain(accumulate)),
+    ("adjoint", "licm", _LICM),
+    ("adjoint", "dce", _DCE),
+    ("adjoint", "differentiate", _plain(differentiate)),
+    ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "dce", _DCE),
+    ("optimized", "inline", inline),
+    ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "cse", _CSE),
+    ("optimized", "licm", _LICM),
+    ("optimized", "dce", _DCE),
+    ("optimized", "uniqueness", _plain(uniqueness)),
+]
+
+STAGES = ("ir", "cps", "adjoint", "optimized")
+
+PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
+    "simplify": simplify, "inline": inline, "dce": dce, "cse": cse, "licm": licm, "cps": to_cps, "accumulate": accumulate,
+    "differentiate": differentiate, "adjoint": differentiate, "uniqueness": uniqueness,
+}
+
+
+def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], None] | None = None,
+        stop: str | None = None) -> dict[str, float]:
+    """Take ``module`` to stage ``stop`` (default: the last); yields the seconds that each pass took.
+
+    ``roots`` are the functions, or derivatives to be made, that are called from outside; what they do not reach is
+    dropped.  ``observe(stage, module)`` is called when a stage is complete.
+    """
+    names, debug = list(roots), os.environ.get("JITAD_DEBUG") == "1"
+    seconds: dict[str, float] = {}
+    if debug:
+        verify(module, linear=False)
+    for stage in STAGES:
+        for _, name, run_pass in (entry for entry in PIPELINE if entry[0] == stage):
+            start = time.perf_counter()
+            run_pass(module, names)
+            seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
+            if debug:
+                verify(module, linear=name == "uniqueness")
+        if observe is not None:
+            observe(stage, module)
+        if stage == stop:
+            break
+    return seconds
