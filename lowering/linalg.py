@@ -23,7 +23,8 @@ from .types import Buffer, literal
 if TYPE_CHECKING:
     from .function import FunctionLowering
 
-BLAS_FROM = 16_384          # multiplications from which a call of BLAS pays
+BLAS_FROM = 8_192           # multiplications from which a call of BLAS pays
+UNROLL = 4                  # rows of b that are added to a row of c in one pass over it
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112
 
 
@@ -194,22 +195,39 @@ def _element(fn: FunctionLowering, p: Product, i: str, j: str) -> list[str]:
 
 
 def _row(fn: FunctionLowering, p: Product, i: str) -> list[str]:
-    """One row as a sum of multiples of the rows of ``b``."""
+    """One row as a sum of multiples of the rows of ``b``, ``UNROLL`` of them at a time while it is in registers."""
     row = fn.mul(i, p.n)
     if not p.add:
         fn.loop(p.n, lambda j, _: _put(fn, p, fn.add(row, j), literal(0, p.t)))
+    groups, rest = _divide(fn, p.k)
+    fn.loop(groups, lambda g, _: _add_rows(fn, p, i, row, fn.mul(g, str(UNROLL)), UNROLL))
+    done = fn.mul(groups, str(UNROLL))
+    fn.loop(rest, lambda k, _: _add_rows(fn, p, i, row, fn.add(done, k), 1))
+    return []
 
-    def add_multiple(k: str, _: list[str]) -> list[str]:
-        x, of = fn.load(p.t, p.a, _a_index(fn, p, i, k)), fn.mul(k, p.n)
 
-        def body(j: str, _: list[str]) -> list[str]:
-            at = fn.add(row, j)
-            term = _times(fn, p.t, x, fn.load(p.t, p.b, fn.add(of, j)))
-            return _put(fn, p, at, combine(fn, "sum", p.t, fn.load(p.t, p.c, at), term))
+def _divide(fn: FunctionLowering, k: str) -> tuple[str, str]:
+    """(whole groups in ``k``, what is left over)."""
+    if k[0] != "%":
+        return str(int(k) // UNROLL), str(int(k) % UNROLL)
+    return fn.code.op(f"udiv i64 {k}, {UNROLL}", "n"), fn.code.op(f"urem i64 {k}, {UNROLL}", "n")
 
-        return fn.loop(p.n, body)
 
-    return fn.loop(p.k, add_multiple)
+def _add_rows(fn: FunctionLowering, p: Product, i: str, row: str, first: str, count: int) -> list[str]:
+    """Add the multiples of ``count`` rows of ``b``, from row ``first`` on."""
+    ks = [fn.add(first, str(u)) for u in range(count)]
+    factors = [fn.load(p.t, p.a, _a_index(fn, p, i, k)) for k in ks]
+    starts = [fn.mul(k, p.n) for k in ks]
+
+    def body(j: str, _: list[str]) -> list[str]:
+        at = fn.add(row, j)
+        total = fn.load(p.t, p.c, at)
+        for x, start in zip(factors, starts):
+            total = combine(fn, "sum", p.t, total, _times(fn, p.t, x, fn.load(p.t, p.b, fn.add(start, j))))
+        return _put(fn, p, at, total)
+
+    fn.loop(p.n, body)
+    return []
 
 
 def _put(fn: FunctionLowering, p: Product, at: str, value: str) -> list[str]:

@@ -126,26 +126,27 @@ def arg(fn: FunctionLowering, op: Op) -> None:
 
 
 def _best(fn: FunctionLowering, op: Op, n: str, before: tuple[str, ...], after: tuple[str, ...]) -> str:
+    """Two passes that vectorise, one for the best and one for its least index, instead of one that cannot."""
     source: Value = op.operands[0]
-    t = dtype_of(source.type)
-    of = types.register(t)
+    t, name = dtype_of(source.type), op.name[3:]
 
     def element(i: str) -> str:
         return Elements(fn).get(source, Place((*before, i, *after)))
 
-    def body(i: str, carried: list[str]) -> list[str]:
-        best, where = carried
-        x = element(i)
-        better = _better(fn, op.name == "argmax", t, x, best)
-        return [ops.select(fn, t, better, x, best), ops.select(fn, I64, better, i, where)]
+    start = [(types.register(t), identity(name, t))]
+    best = fn.loop(n, lambda i, c: [combine(fn, name, t, c[0], element(i))], start, note=interleaved(fn))[0]
 
-    return fn.loop(n, body, [(of, element("0")), ("i64", "0")])[1]
+    def first(i: str, carried: list[str]) -> list[str]:
+        here = ops.select(fn, I64, _equal(fn, t, element(i), best), i, n)
+        return [combine(fn, "min", I64, carried[0], here)]
+
+    return fn.loop(n, first, [("i64", n)], note=interleaved(fn))[0]
 
 
-def _better(fn: FunctionLowering, most: bool, t: Scalar, x: str, best: str) -> str:
-    of = types.register(t)
+def _equal(fn: FunctionLowering, t: Scalar, x: str, best: str) -> str:
+    """Whether ``x`` is the best; NaN is, if any element is NaN."""
     if not t.is_float:
-        sign = "u" if t.is_bool else "s"
-        return fn.code.op(f"icmp {sign}{'gt' if most else 'lt'} {of} {x}, {best}", "c")
-    beyond = fn.code.op(f"fcmp {'ugt' if most else 'ult'} {of} {x}, {best}", "c")     # true if either is NaN
-    return fn.code.op(f"and i1 {beyond}, {fn.code.op(f'fcmp ord {of} {best}, {best}', 'c')}", "c")
+        return ops.TABLE["eq"](fn, t, [x, best], "")
+    of = types.register(t)
+    both = fn.code.op(f"and i1 {ops.TABLE['isnan'](fn, t, [x], '')}, {ops.TABLE['isnan'](fn, t, [best], '')}", "c")
+    return fn.code.op(f"or i1 {fn.code.op(f'fcmp oeq {of} {x}, {best}', 'c')}, {both}", "c")
