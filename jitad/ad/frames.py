@@ -200,8 +200,8 @@ class Frames:
         assert end is not None
         if self._dominates(v.block, end):
             return v
-        bypass = {inner.head: inner.preheader for inner in set(self.levels.values())
-                  if inner.preheader is not None and v.block not in inner.blocks and inner.head is not start}
+        bypass = {inner.exit: inner.preheader for inner in set(self.levels.values())
+                  if inner.preheader is not None and inner.exit is not None and v.block not in inner.blocks}
         return Reaching(self.preds, {v.block: v}, [start], bypass).at_end(end)
 
     def _carry(self, back: LoopBack, type: Type, start: Value, hint: str) -> tuple[Value, Value]:

@@ -16,7 +16,7 @@ class Reaching:
     """One quantity with its definitions, at the end of blocks.
 
     ``starts``: blocks at whose start it is undefined (the entry, a loop's head).
-    ``bypass``: loop heads through whose loop the quantity only passes, each with its preheader.
+    ``bypass``: exits of loops that the quantity only passes by, each with the loop's preheader.
     """
 
     def __init__(self, preds: Preds, defs: dict[Block, Value], starts: Iterable[Block],
