@@ -83,10 +83,14 @@ def find(t: Context, fun: Any) -> Rule | None:
         rule = TABLE.get(fun) or _scipy().get(fun)
     except TypeError:                        # unhashable: nothing of ours
         return None
-    if rule is None and (isinstance(fun, np.ufunc) or (getattr(fun, "__module__", None) or "").split(".")[0] == "numpy"):
+    if rule is None and (isinstance(fun, np.ufunc) or _package(fun) == "numpy"):
         name = getattr(fun, "__name__", str(fun))
         raise UnsupportedError(f"the NumPy function {name} is not supported", t.loc, HINTS.get(name, ""))
     return rule
+
+
+def _package(fun: Any) -> str:
+    return str(getattr(fun, "__module__", None) or "").split(".")[0]
 
 
 HINTS = {
@@ -117,15 +121,19 @@ _UFUNCS: dict[Any, Rule] = {
     **{getattr(np, name): uf.of_numpy(operators.COMPARE[how]) for name, how in {
         "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
         "greater_equal": "ge"}.items()},
-    np.negative: uf.of_numpy(operators.negative), np.positive: uf.of_numpy(operators.positive), np.absolute: uf.of_numpy(operators.absolute),
+    np.negative: uf.of_numpy(operators.negative), np.positive: uf.of_numpy(operators.positive),
+    np.absolute: uf.of_numpy(operators.absolute),
     np.fabs: uf.float_unary("abs"), np.invert: uf.of_numpy(operators.invert), np.divmod: uf.of_numpy(operators.divmod_),
     np.maximum: uf.of_numpy(uf.extremum("maximum")), np.minimum: uf.of_numpy(uf.extremum("minimum")),
-    np.fmax: uf.extremum_but_nan("maximum"), np.fmin: uf.extremum_but_nan("minimum"), np.square: uf.square, np.reciprocal: uf.reciprocal, np.sign: uf.sign,
+    np.fmax: uf.extremum_but_nan("maximum"), np.fmin: uf.extremum_but_nan("minimum"),
+    np.square: uf.square, np.reciprocal: uf.reciprocal, np.sign: uf.sign,
     np.fmod: uf.of_numpy(uf.fmod), np.arctan2: uf.float_binary("atan2"), np.hypot: uf.float_binary("hypot"),
     np.copysign: uf.float_binary("copysign"), np.logaddexp: uf.logaddexp, np.logaddexp2: uf.logaddexp2,
     np.isnan: uf.classify("isnan", False), np.isinf: uf.classify("isinf", False),
-    np.isfinite: uf.classify("isfinite", True), np.logical_and: operators.logical("and"), np.logical_or: operators.logical("or"),
-    np.logical_xor: operators.logical("xor"), np.logical_not: operators.logical_not, np.deg2rad: uf.scaled(math.pi / 180),
+    np.isfinite: uf.classify("isfinite", True),
+    np.logical_and: operators.logical("and"), np.logical_or: operators.logical("or"),
+    np.logical_xor: operators.logical("xor"), np.logical_not: operators.logical_not,
+    np.deg2rad: uf.scaled(math.pi / 180),
     np.rad2deg: uf.scaled(180 / math.pi), np.radians: uf.scaled(math.pi / 180), np.degrees: uf.scaled(180 / math.pi),
     np.heaviside: uf.heaviside, np.float_power: uf.float_power, np.conjugate: uf.of_numpy(operators.positive),
     np.matmul: linear.matmul,
@@ -261,7 +269,8 @@ def _scipy() -> dict[Any, Rule]:
     if not _SCIPY:
         _SCIPY.update({getattr(special, name): rule for name, rule in {
             "erf": uf.float_unary("erf"), "erfc": uf.float_unary("erfc"), "gammaln": uf.float_unary("lgamma"),
-            "loggamma": uf.float_unary("lgamma"), "digamma": uf.float_unary("digamma"), "psi": uf.float_unary("digamma"),
+            "loggamma": uf.float_unary("lgamma"), "digamma": uf.float_unary("digamma"),
+            "psi": uf.float_unary("digamma"),
             "expit": uf.expit, "logsumexp": red.logsumexp, "softmax": red.softmax, "log_softmax": red.log_softmax,
             "xlogy": uf.xlogy}.items()})
     return _SCIPY

@@ -59,7 +59,7 @@ class Structure:
     def _step(self, i: int) -> str:
         if self.type in (tuple, list):
             return f"[{i}]"
-        return f"[{self.static[i]!r}]" if isinstance(self.type, type) and issubclass(self.type, dict) else f".{self.static[i]}"
+        return f"[{self.static[i]!r}]" if issubclass(self.type or object, dict) else f".{self.static[i]}"
 
 
 NoneType = type(None)

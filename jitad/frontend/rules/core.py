@@ -241,7 +241,7 @@ def equal_sizes(t: Context, x: Value, y: Value) -> Value | None:
 def broadcast(t: Context, *vs: Value) -> list[Value]:
     """The sizes that the operands broadcast to; what is not known to agree is checked."""
     try:
-        functools.reduce(broadcast_dims, [dims_of(v.type) for v in vs], ())
+        functools.reduce(broadcast_dims, [dims_of(v.type) for v in vs])
     except ValueError:
         shapes = " ".join(_shape_text(dims_of(v.type)) for v in vs if rank(v))
         raise ShapeError(f"operands could not be broadcast together with shapes {shapes}", t.loc) from None

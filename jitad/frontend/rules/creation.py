@@ -134,7 +134,8 @@ def arange(t: Context, start: Any, stop: Any = None, step: Any = None, dtype: An
     natural, _ = promote(lo, hi, by)
     if natural.is_bool:
         natural = I64
-    values = (_float_range if natural.is_float else _int_range)(t, *(core.as_dtype(t, x, natural) for x in (lo, hi, by)))
+    bounds = [core.as_dtype(t, x, natural) for x in (lo, hi, by)]
+    values = _float_range(t, *bounds) if natural.is_float else _int_range(t, *bounds)
     return Sym(core.cast(t, values, dtype_arg(t, dtype) or natural), False)
 
 
@@ -234,7 +235,7 @@ def triu(t: Context, m: Any, k: Any = 0) -> Sym:
     return Sym(t.builder.select(below, t.builder.const(0, dtype_of(v.type)), v), False)
 
 
-def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> list[Sym]:
+def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> tuple[Sym, ...]:
     vs = [core.strong(lift(t, x)).value for x in xi]
     n = len(vs)
     place = list(range(n))
@@ -248,7 +249,7 @@ def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, c
         ones[place[i]] = counts[i]
         grid = core.reshape(t, v if core.rank(v) else t.builder.fill(v, t.builder.const(1)), ones)
         out.append(Sym(grid if sparse else core.broadcast_to(t, grid, shape), False))
-    return out
+    return tuple(out)
 
 
 def constructor(scalar: Scalar) -> Rule:

@@ -179,7 +179,7 @@ class _Advanced:
     def _result_shape(self) -> list[Value]:
         """The sizes of the result, with the arrays' sizes where they show."""
         one, out, put = self.t.builder.const(1), [], False
-        for at, axis in enumerate(self.window.shown):
+        for axis in self.window.shown:
             if axis is not None and axis in self.arrays:
                 if self.adjacent and not put:
                     out += self.shape

@@ -71,7 +71,7 @@ def from_list(t: Context, xs: Sequence[Any], dtype: Scalar | None = None) -> Sym
     if not xs:
         return Sym(t.builder.empty(t.builder.const(0), dtype=dtype or core.F64), False)
     items = [from_list(t, x) if isinstance(x, (list, tuple)) else lift(t, x) for x in xs]
-    common = dtype or core.promote(*items)[0]
+    common = dtype or core.promote(*map(core.strong, items))[0]
     return Sym(stack(t, [core.as_dtype(t, x, common) for x in items], 0), False)
 
 

@@ -153,7 +153,8 @@ def kron(t: Context, x: Any, y: Any) -> Sym:
     one, shape_a, shape_b = t.builder.const(1), sizes(t, a), sizes(t, b)
     wide = core.reshape(t, a, [n for s in shape_a for n in (s, one)])
     narrow = core.reshape(t, b, [n for s in shape_b for n in (one, s)])
-    return Sym(core.reshape(t, t.builder.mul(wide, narrow), [t.builder.mul(m, n) for m, n in zip(shape_a, shape_b)]), False)
+    shape = [t.builder.mul(m, n) for m, n in zip(shape_a, shape_b)]
+    return Sym(core.reshape(t, t.builder.mul(wide, narrow), shape), False)
 
 
 def tensordot(t: Context, x: Any, y: Any, axes: Any = 2) -> Sym:
@@ -265,7 +266,10 @@ def _contract(t: Context, x: Labelled, y: Labelled, out: list[Any]) -> Value:
     if not inside:
         return _elementwise_product(t, (a, la), (b, lb), out)
     where = {s: size(t, a, la.index(s)) for s in la} | {s: size(t, b, lb.index(s)) for s in lb}
-    many = lambda labels: functools.reduce(t.builder.mul, [where[s] for s in labels], t.builder.const(1))
+
+    def many(labels: list[Any]) -> Value:
+        return functools.reduce(t.builder.mul, [where[s] for s in labels], t.builder.const(1))
+
     left = core.reshape(t, _arrange(t, (a, la), batch + rows + inside), _grouped(many, batch, rows, inside))
     right = core.reshape(t, _arrange(t, (b, lb), batch + inside + cols), _grouped(many, batch, inside, cols))
     product = t.builder.matmul(left, right) if batch else _product(t, left, right)
@@ -283,7 +287,8 @@ def _grouped(many: Any, batch: list[Any], first: list[Any], second: list[Any]) -
     return [many(g) for g in (first, second) if g]
 
 
-def _without_ones(t: Context, a: Value, la: list[Any], b: Value, lb: list[Any]) -> tuple[Value, list[Any], Value, list[Any]]:
+def _without_ones(t: Context, a: Value, la: list[Any], b: Value,
+                  lb: list[Any]) -> tuple[Value, list[Any], Value, list[Any]]:
     """Axes of size 1 that broadcast against another size are dropped on their side."""
     for s in [s for s in la if s in lb]:
         da, db = dims_of(a.type)[la.index(s)], dims_of(b.type)[lb.index(s)]

@@ -52,7 +52,8 @@ def _whole(t: Context, v: Value) -> Value:
     """A float without fraction as an i64; NaN and what does not fit raise as in Python."""
     e = t.builder
     t.check(e.not_(e.isnan(v)), "ValueError", "cannot convert float NaN to integer")
-    t.check(e.and_(e.ge(v, -_LIMIT), e.lt(v, _LIMIT)), "OverflowError", "cannot convert float {} to a 64-bit integer", v)
+    fits = e.and_(e.ge(v, -_LIMIT), e.lt(v, _LIMIT))
+    t.check(fits, "OverflowError", "cannot convert float {} to a 64-bit integer", v)
     return core.cast(t, v, I64)
 
 

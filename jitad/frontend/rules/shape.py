@@ -102,9 +102,8 @@ def swapaxes(t: Context, a: Any, axis1: Any, axis2: Any) -> Sym:
 
 def moveaxis(t: Context, a: Any, source: Any, destination: Any) -> Sym:
     v = _value(t, a)
-    listed = lambda x: list(x) if isinstance(x, (tuple, list)) else [x]
-    sources = [axis_arg(t, x, rank(v)) for x in listed(source)]
-    targets = [axis_arg(t, x, rank(v)) for x in listed(destination)]
+    sources, targets = ([axis_arg(t, i, rank(v)) for i in (x if isinstance(x, (tuple, list)) else [x])]
+                        for x in (source, destination))
     if len(sources) != len(targets):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
     perm = [i for i in range(rank(v)) if i not in sources]
@@ -164,7 +163,7 @@ def broadcast_arrays(t: Context, *arrays: Any) -> tuple[Sym, ...]:
 def _common(t: Context, arrays: Any, dtype: Any = None) -> list[Value]:
     if isinstance(arrays, Sym):
         refuse(t, "joining the rows of one array", "reshape, or a list of arrays")
-    xs = [lift(t, a) for a in arrays]
+    xs = [core.strong(lift(t, a)) for a in arrays]
     if not xs:
         raise ValueError("need at least one array to concatenate")
     common = core.dtype_arg(t, dtype) or core.promote(*xs)[0]
