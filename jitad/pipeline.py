@@ -1,6 +1,7 @@
 """The passes in their order, stage by stage; what is between "ir" and machine code is this list.
 
-``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each pass.
+``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each
+pass.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "cse", _CSE),
     ("optimized", "licm", _LICM),
     ("optimized", "dce", _DCE),
-    ("optimized", "uniqueness", _plain(uniqueness)),
+    ("optimized", "uniqueness", uniqueness),
 ]
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
-    "simplify": simplify, "inline": inline, "dce": dce, "cse": cse, "licm": licm, "cps": to_cps, "accumulate": accumulate,
-    "differentiate": differentiate, "adjoint": differentiate, "uniqueness": uniqueness,
+    "simplify": simplify, "inline": inline, "dce": dce, "cse": cse, "licm": licm, "cps": to_cps,
+    "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate, "uniqueness": uniqueness,
 }
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import Array
-from .cfg import passed, resolve, substitute
+from .cfg import resolve, substitute
 from .dominance import Dominators
 from .loops import LoopForest
+from .sharing import consumed_values
 
 COMMUTATIVE = frozenset("add mul maximum minimum eq ne and or xor hypot".split())
 KEPT = frozenset("push pop".split())
@@ -29,7 +29,7 @@ def cse(module: Module) -> None:
 def number_values(func: Function) -> None:
     dom = Dominators(func)
     forest = LoopForest(func, dom)
-    consumed = consumed_values(func)
+    consumed = consumed_values(func, lambda call: range(len(call.operands)))
     mapping: dict[Value, Value] = {}
     known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating those behind it
     for block in dom.preorder():
@@ -80,30 +80,3 @@ def _key(op: Op, consumed: set[Value]) -> Hashable | None:
 def _frozen(attrs: dict[str, Any]) -> Hashable:
     return tuple((k, type(v), repr(v) if isinstance(v, (float, list, dict)) else v) for k, v in sorted(attrs.items()))
 
-
-def consumed_values(func: Function) -> set[Value]:
-    """Arrays that may be worked on in place later: directly, through a view, as a parameter it is passed for, or as an
-    argument of a call."""
-    todo: list[Value] = []
-    sources: dict[Value, list[Value]] = {}
-    for b in func.blocks:
-        for op in b.ops:
-            todo += (op.operands[i] for i in OPS[op.name].consumes)
-        assert b.term is not None
-        if b.term.name == "call":
-            todo += (v for v in b.term.operands if isinstance(v.type, Array))
-        for edge in b.term.edges:
-            for param, arg in passed(edge):
-                if isinstance(param.type, Array):
-                    sources.setdefault(param, []).append(arg)
-    found: set[Value] = set()
-    while todo:
-        v = todo.pop()
-        if v in found:
-            continue
-        found.add(v)
-        if v.op is None:
-            todo += sources.get(v, ())
-        elif OPS[v.op.name].view:
-            todo.append(v.op.operands[0])
-    return found

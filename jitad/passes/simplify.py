@@ -1,0 +1,176 @@
+"""Makes a function say the same in fewer words, without moving or duplicating work.
+
+Until nothing changes: ops that are known without running them (``ir.fold``, ``identities``); branches and switches that
+are decided or go to one place; parameters that always get the same value; blocks that only pass on.  Then sizes are
+named once (``sizes``) and conditions that control flow implies are decided (``facts``).
+"""
+
+from __future__ import annotations
+
+from ..ir.fold import fold
+from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.ops import TypeRuleError, result_types
+from ..ir.types import Scalar
+from .cfg import Mapping, merge_chains, remove_unreachable, resolve, set_term, substitute
+from .dominance import Dominators
+from .identities import rewrite
+from .loops import LoopForest
+from .params import drop_redundant_params
+
+ROUNDS = 8
+"""More rounds than this are never useful in practice; each alone leaves valid IR."""
+
+
+def simplify(module: Module) -> None:
+    for func in module.functions.values():
+        simplify_function(func)
+
+
+def simplify_function(func: Function) -> None:
+    for _ in range(ROUNDS):
+        changed = _fold_ops(func)
+        if _fold_terminators(func):
+            changed = True
+            remove_unreachable(func)
+        forest = LoopForest(func, Dominators(func))
+        changed |= _thread_empty_blocks(func, forest)
+        changed |= drop_redundant_params(func, forest)
+        changed |= merge_chains(func)
+        if not changed:
+            return
+
+
+# --- ops ------------------------------------------------------------------------------------------
+
+def _fold_ops(func: Function) -> bool:
+    mapping: Mapping = {}
+    changed = False
+    for b in func.blocks:
+        kept = []
+        for op in b.ops:
+            if mapping:
+                op.operands = [resolve(mapping, v) for v in op.operands]
+            if op.name == "check" and op.operands[0].const is True:
+                changed = True
+                continue
+            known = _known(op) if len(op.results) == 1 and op.name not in ("const", "undef") else None
+            if known is not None and known is not op.result:
+                mapping[op.result] = known
+                changed = True
+                continue
+            kept.append(op)
+        b.ops = kept
+        if mapping and b.term is not None:
+            b.term.operands = [resolve(mapping, v) for v in b.term.operands]
+    substitute(func, mapping)
+    return changed
+
+
+def _known(op: Op) -> Value | None:
+    """Simplify one op in place; yields the value that stands for its result, if that is another."""
+    while True:
+        found = fold(op.name, op.operands, op.attrs)
+        if isinstance(found, Value):
+            return found if found.type == op.result.type else None
+        if found is not None:
+            value, type = found
+            if type == op.result.type:
+                op.name, op.operands, op.attrs = "const", [], {"value": value, "type": type}
+            return None
+        better = rewrite(op)
+        if isinstance(better, Value):
+            return better if better.type == op.result.type else None
+        if better is None or not _fits(op, *better):
+            return None
+        op.name, op.operands, op.attrs = better
+        if op.name == "const":
+            return None
+
+
+def _fits(op: Op, name: str, operands: list[Value], attrs: dict[str, object]) -> bool:
+    try:
+        return result_types(name, operands, attrs) == [op.result.type]
+    except TypeRuleError:
+        return False
+
+
+# --- terminators ----------------------------------------------------------------------------------
+
+def _fold_terminators(func: Function) -> bool:
+    changed = False
+    for b in func.blocks:
+        term = b.term
+        assert term is not None
+        if term.name == "branch":
+            changed |= _fold_branch(b, term)
+        elif term.name == "switch":
+            changed |= _fold_switch(b, term)
+    return changed
+
+
+def _fold_branch(b: Block, term: Op) -> bool:
+    condition, (then, other) = term.operands[0], term.edges
+    if condition.const is not None:
+        set_term(b, "jump", edges=[then if condition.const else other])
+        return True
+    if condition.op is not None and condition.op.name == "not":
+        term.operands, term.edges = [condition.op.operands[0]], [other, then]
+        return True
+    if then.block is other.block:
+        pairs = list(zip(then.args, other.args))
+        if all(x is y or isinstance(x.type, Scalar) for x, y in pairs):
+            set_term(b, "jump", edges=[Edge(then.block, [_choice(b, condition, x, y) for x, y in pairs])])
+            return True
+    return False
+
+
+def _choice(b: Block, condition: Value, x: Value, y: Value) -> Value:
+    if x is y:
+        return x
+    op = Op("select", [condition, x, y], [x.type])
+    op.block = b
+    b.ops.append(op)
+    return op.result
+
+
+def _fold_switch(b: Block, term: Op) -> bool:
+    first, number = term.edges[0], term.operands[0].const
+    if number is not None:
+        chosen = term.edges[number] if 0 <= number < len(term.edges) else term.edges[-1]
+        set_term(b, "jump", edges=[chosen])
+        return True
+    if all(e.block is first.block and e.args == first.args for e in term.edges):
+        set_term(b, "jump", edges=[first])
+        return True
+    return False
+
+
+# --- blocks that only pass on ---------------------------------------------------------------------
+
+def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
+    """Let jumps go past a block that only jumps on; preheaders, latches and landings of forks stay."""
+    used_elsewhere = _params_used_elsewhere(func)
+    heads = {loop.head for loop in forest.loops}
+    target: dict[Block, Edge] = {}
+    for b in func.blocks[1:]:
+        term = b.term
+        assert term is not None
+        if not b.ops and term.name == "jump" and b not in used_elsewhere and b not in heads:
+            if term.edges[0].block not in heads:
+                target[b] = term.edges[0]
+    changed = False
+    for b in func.blocks:
+        assert b.term is not None
+        while b.term.name == "jump" and (past := target.get(b.term.edges[0].block)) is not None:
+            edge = b.term.edges[0]
+            mapping = dict(zip(edge.block.params, edge.args))
+            b.term.edges = [Edge(past.block, [mapping.get(a, a) for a in past.args])]
+            changed = True
+    return remove_unreachable(func) if changed else False
+
+
+def _params_used_elsewhere(func: Function) -> set[Block]:
+    """Blocks with a parameter that another block reads."""
+    return {v.owner for b in func.blocks for op in b.all_ops() for v in op.used()
+            if isinstance(v.owner, Block) and v.owner is not b}
+
