@@ -1,0 +1,73 @@
+"""Helpers: an entry point for a function given as IR, without a front end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitad.frontend.pytree import LEAF, Structure
+from jitad.ir.builder import Builder
+from jitad.ir.graph import Function, Module
+from jitad.ir.types import Array, Type, parse
+from jitad.lowering import callable as native_callable
+from jitad.lowering import cpu, pycall
+from jitad.lowering.effort import effort, recursive
+from jitad.lowering.failure import Failures
+from jitad.lowering.unbox import Argument
+
+_kept: list[Any] = []
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What an entry asks of an argument's leaf."""
+
+    type: Type
+    weak: bool
+
+
+def function(params: str, results: str, name: str = "f", module: Module | None = None) -> tuple[Module, Function, Builder]:
+    """A module with an empty function; types are separated by blanks."""
+    module = module or Module()
+    func = module.add(Function(name, map(parse, params.split()), map(parse, results.split())))
+    return module, func, Builder(func.entry)
+
+
+def leaf(t: Type, weak: bool = True) -> Leaf:
+    return Leaf(t, weak and not isinstance(t, Array))
+
+
+def missed(self: object, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """Where a call goes that the entry does not take."""
+    return "missed", args, kwargs
+
+
+def enter(module: Module, arguments: Sequence[Argument] | None = None, result: Structure = LEAF, count: int | None = None,
+          keywords: tuple[str, ...] = (), effort_is: str | None = None, build: Callable[..., Any] | None = None,
+          fixed: dict[int, Any] | None = None, root: str = "f") -> Any:
+    """A callable object for one function of a module."""
+    func = module.functions[root]
+    if arguments is None:
+        arguments = [Argument(i, LEAF, (leaf(t),)) for i, t in enumerate(func.param_types)]
+    entry = pycall.Entry("entry", func, arguments, len(arguments) if count is None else count, keywords, result,
+                         effort_is or effort(module, root), recursive(module, root), Failures(module), build, fixed or {})
+    native = cpu.compile_module(module, [root], None, lambda lowering: [pycall.write(lowering.writer, entry)])
+    made = native_callable.make(missed, None)
+    entry.next.value = native_callable.SLOW_VECTORCALL
+    native_callable.set_entry(made, native.address("entry"))
+    _kept.append((native, entry))
+    return made
+
+
+def same(x: Any, y: Any) -> bool:
+    """Equal values, equal types, equal dtypes."""
+    if isinstance(x, (tuple, list)):
+        return type(x) is type(y) and len(x) == len(y) and all(map(same, x, y))
+    if isinstance(x, dict):
+        return type(x) is type(y) and x.keys() == y.keys() and all(same(x[k], y[k]) for k in x)
+    if isinstance(x, np.ndarray):
+        return isinstance(y, np.ndarray) and x.dtype == y.dtype and np.array_equal(x, y)
+    return type(x) is type(y) and x == y

@@ -1,0 +1,245 @@
+"""Calls from several threads, nested calls, interrupts, deep recursion; memory and the speed of a call."""
+
+from __future__ import annotations
+
+import gc
+import math
+import signal
+import sys
+import threading
+import time
+import timeit
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad.frontend.pytree import LEAF, flatten
+from jitad.ir.graph import Module
+from jitad.ir.types import F64, I64, Array
+from jitad.lowering import callable as native_callable
+from jitad.lowering.unbox import Argument
+
+from .entries import enter, function, leaf
+
+
+def counted_loop() -> Module:
+    """``s = sin(s) + 1``, n times."""
+    module, func, b = function("i64", "f64")
+    head, before, after = func.new_block("head"), func.new_block("before"), func.new_block("after")
+    it, s, out = head.add_param(I64), head.add_param(F64), after.add_param(F64)
+    b.branch(b.lt(0, func.params[0]), before, [], after, [b.const(0.0)])
+    b.at(before)
+    b.jump(head, [b.const(0), b.const(0.0)])
+    b.at(head)
+    following, total = b.add(it, 1), b.add(b.sin(s), 1.0)
+    b.branch(b.lt(following, func.params[0]), head, [following, total], after, [total])
+    b.at(after)
+    b.ret([out])
+    return module
+
+
+def endless_loop() -> Module:
+    """``while x > 0: x = x + 1``."""
+    module, func, b = function("f64", "f64")
+    head, after = func.new_block("head"), func.new_block("after")
+    x = head.add_param(F64)
+    b.jump(head, func.params)
+    b.at(head)
+    following = b.add(x, 1.0)
+    b.branch(b.gt(following, 0.0), head, [following], after, [])
+    b.at(after)
+    b.ret([x])
+    return module
+
+
+def depth() -> Module:
+    """``r(n) = 0 if n <= 0 else r(n - 1) + 1``."""
+    module, func, b = function("i64", "i64")
+    stop, go, back = func.new_block("stop"), func.new_block("go"), func.new_block("back")
+    below = back.add_param(I64)
+    b.branch(b.le(func.params[0], 0), stop, [], go, [])
+    b.at(stop)
+    b.ret([b.const(0)])
+    b.at(go)
+    b.call("f", [b.sub(func.params[0], 1)], back)
+    b.at(back)
+    b.ret([b.add(below, 1)])
+    return module
+
+
+def in_thread(fun: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(fun()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_deep_recursion_raises_in_every_thread() -> None:
+    f = enter(depth())
+
+    def both() -> int:
+        with pytest.raises(RecursionError):
+            f(10**9)
+        return int(f(1000))
+    assert both() == in_thread(both) == both() == 1000
+
+
+def test_threads_run_side_by_side() -> None:
+    """While one thread is in a long body, another gets on."""
+    f = enter(counted_loop())
+    ticks = 0
+    worker = threading.Thread(target=f, args=(30_000_000,))
+    worker.start()
+    while worker.is_alive():
+        ticks += 1
+        time.sleep(0.001)
+    assert ticks > 10
+
+
+def test_many_threads_get_their_own_memory() -> None:
+    module, func, b = function("f64[?] f64", "f64[?]")
+    b.ret([b.mul(b.mul(func.params[0], func.params[1]), func.params[1])])
+    f = enter(module)
+    wrong: list[float] = []
+
+    def work(k: float) -> None:
+        a = np.arange(5000.0)
+        for _ in range(50):
+            if not np.array_equal(f(a, k), a * k * k):
+                wrong.append(k)
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_list_emptied_by_another_thread_does_no_harm() -> None:
+    module, func, b = function("f64[?] f64", "f64")
+    b.ret([b.sum(b.sin(b.mul(func.params[0], func.params[1])), axes=(0,))])
+    structure = flatten([1.0])[1]
+    f = enter(module, [Argument(0, structure, (leaf(Array(F64, (None,))),)), Argument(1, LEAF, (leaf(F64),))])
+    for _ in range(5):
+        box = [np.ones(300_000)]
+        worker = threading.Thread(target=lambda box=box: f(box, 0.5))
+        worker.start()
+        while worker.is_alive():
+            box.clear()
+
+
+class Alarm(Exception):
+    pass
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_signals_interrupt_a_loop_without_end() -> None:
+    def handler(number: int, frame: Any) -> None:
+        raise Alarm
+    f = enter(endless_loop())
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(2):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Alarm):
+                f(1.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert f(-5.0) == -5.0
+
+
+def test_a_handler_may_call_compiled_code() -> None:
+    loop, short = enter(endless_loop()), enter(depth())
+    seen: list[int] = []
+
+    def handler(number: int, frame: Any) -> None:
+        seen.append(short(100))
+        raise Alarm
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Alarm):
+            loop(1.0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert seen == [100]
+
+
+def test_memory_error_when_the_arena_is_full() -> None:
+    module, func, b = function("i64", "f64")
+    b.ret([b.sum(b.cumsum(b.fill(b.const(1.0), func.params[0]), axis=0), axes=(0,))])
+    f = enter(module)
+    assert f(3) == 6.0
+    with pytest.raises(MemoryError):
+        f(2**45)
+    assert f(3) == 6.0
+
+
+# --- the object -----------------------------------------------------------------------------------
+
+def test_the_object_is_collected_with_its_cycle() -> None:
+    class Owner:
+        pass
+    owner = Owner()
+    made = native_callable.make(lambda self, *args: args, owner)
+    owner.made, made.attribute = made, owner                                     # type: ignore[attr-defined]
+    gone = weakref.ref(made), weakref.ref(owner)
+    assert made(1, 2) == (1, 2) and vars(made) == {"attribute": owner}
+    del made, owner
+    gc.collect()
+    assert gone[0]() is None and gone[1]() is None
+
+
+def test_an_empty_object_refuses_calls() -> None:
+    with pytest.raises(TypeError):
+        native_callable.Jit()()
+    with pytest.raises(TypeError):
+        type("Sub", (native_callable.Jit,), {})
+
+
+def test_nothing_leaks() -> None:
+    module, func, b = function("f64[?] f64", "f64[?] f64")
+    b.ret([b.mul(func.params[0], func.params[1]), func.params[1]])
+    f = enter(module, result=flatten((1, 2))[1])
+    a = np.arange(50.0)
+    for _ in range(100):
+        f(a, 2.0)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(2000):
+        f(a, 2.0)
+    assert sys.getallocatedblocks() - before < 50
+
+
+# --- speed ----------------------------------------------------------------------------------------
+
+def nanoseconds(statement: str, scope: dict[str, Any], number: int = 100_000) -> float:
+    return min(timeit.repeat(statement, globals=scope, number=number, repeat=7)) / number * 1e9
+
+
+def test_a_scalar_call_costs_no_more_than_two_of_math_sin() -> None:
+    module, func, b = function("f64", "f64")
+    b.ret([b.mul(func.params[0], func.params[0])])
+    scope = {"f": enter(module), "sin": math.sin, "x": 0.5}
+    for _ in range(3):                           # a busy machine gets a second chance
+        if nanoseconds("f(x)", scope) <= 2 * nanoseconds("sin(x)", scope):
+            return
+    pytest.fail("calls are slow")
+
+
+def test_arrays_are_as_quick() -> None:
+    module, func, b = function("f64[?] f64[?] f64[?]", "f64")
+    x, y, z = func.params
+    b.ret([b.sum(b.add(b.mul(x, y), z), axes=(0,))])
+    scope = {"f": enter(module), "sin": math.sin, "v": 0.5, "x": np.arange(8.0)}
+    for _ in range(3):
+        if nanoseconds("f(x, x, x)", scope) <= 4 * nanoseconds("sin(v)", scope):
+            return
+    pytest.fail("calls are slow")
+
