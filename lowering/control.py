@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Block, Edge, Op, Value
+from ..ir.ops import OPS
 from ..ir.types import Array, Scalar
 from ..passes.loops import Loop, counted
 from . import context, memory, ops, types
@@ -178,8 +179,18 @@ class Flow:
         """What an iteration counts: nothing in an innermost counted loop of scalars, which may vectorise."""
         if not self.fn.options.poll or self.fn.target.is_gpu:
             return 0
-        heavy = bool(loop.children) or any(_is_heavy(op) for b in loop.blocks for op in b.all_ops())
+        heavy = bool(loop.children) or any(self._loops(op) for b in loop.blocks for op in b.all_ops())
         return _HEAVY if heavy else 0 if counted(loop) else 1
+
+    def _loops(self, op: Op) -> bool:
+        """Whether an op may take long: a call, or one that walks over arrays."""
+        if op.name not in OPS or op.name in ("push", "pop"):
+            return op.name == "call"
+        if op.name in ("set", "add_at"):
+            return isinstance(op.operands[1].type, Array)
+        if OPS[op.name].view or op.name == "dim" or any(v in self.fn.plan.lazy for v in op.results):
+            return False
+        return any(isinstance(v.type, Array) for v in (*op.operands, *op.results))
 
     def _poll(self, counter: str, weight: int) -> None:
         """Every so often, ask the context's ``poll`` whether to stop."""
@@ -313,10 +324,6 @@ class Flow:
         for i, (t, x) in enumerate(parts, 1):
             out = code.op(f"insertvalue {struct} {out}, {t} {x}, {i}", "r")
         code.end(f"ret {struct} {out}")
-
-
-def _is_heavy(op: Op) -> bool:
-    return op.name == "call" or any(isinstance(v.type, Array) for v in op.results)
 
 
 def _plain(name: str) -> str:
