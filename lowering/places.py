@@ -49,14 +49,15 @@ class Places:
         changed = bool(self.steady)
         while changed:
             source = self._sources()
-            wrong = {p for p in self.steady for arg in self._passed_on(p) if source.get(arg) is not source.get(p)}
+            wrong = {p for p in self.steady for arg in self._passed_on(p)
+                     if arg is None or source.get(arg) is not source.get(p)}
             self.steady -= wrong
             changed = bool(wrong)
 
     def _entries(self, loop: Loop) -> list[Edge]:
         return [e for b, e in self.preds[loop.head] if b not in loop.blocks]
 
-    def _passed_on(self, p: Value) -> Iterator[Value]:
+    def _passed_on(self, p: Value) -> Iterator[Value | None]:
         loop = self.heads[p.block]
         for b, e in self.preds[p.block]:
             if b in loop.blocks:
