@@ -95,7 +95,8 @@ def trace(fun: Any, args: tuple[Any, ...], boundscheck: bool = True) -> tuple[Ru
 def evaluate(fun: Any, *args: Any, boundscheck: bool = True) -> Any:
     """What ``fun`` gives; Python scalars where the result is weak."""
     t, results, out = trace(fun, args, boundscheck)
-    values = [v.item() if s.weak else v for v, s in zip(Interpreter(t.module).run("f", list(args)), results, strict=True)]
+    values = [v.item() if s.weak else v for v,
+              s in zip(Interpreter(t.module).run("f", list(args)), results, strict=True)]
     return type(out)(values) if type(out) in (tuple, list) else values[0]
 
 

@@ -22,6 +22,7 @@ from ..values import Context, Sym
 Rule = Callable[..., Any]
 _SAME_SIZES = frozenset(("set", "add_at", "set_slice", "add_slice", "put", "add_put", "copy", "as_type",
                          "cumsum", "cumprod"))
+_ARITHMETIC = frozenset(("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select", "lt"))
 
 
 def refuse(t: Context, message: str, hint: str = "") -> NoReturn:
@@ -233,7 +234,17 @@ def count(t: Context, v: Value, axes: Sequence[int] | None = None) -> Value:
 
 def equal_sizes(t: Context, x: Value, y: Value) -> Value | None:
     """The test that two sizes agree, or ``None`` where that is known."""
-    return None if same(x, y) else t.builder.eq(x, y)
+    return None if alike(x, y) else t.builder.eq(x, y)
+
+
+def alike(x: Value, y: Value, depth: int = 6) -> bool:
+    """Whether two sizes are computed in the same way from the same values."""
+    if same(x, y):
+        return True
+    p, q = x.op, y.op
+    if p is None or q is None or not depth or p.name != q.name or p.name not in _ARITHMETIC:
+        return False
+    return all(alike(u, v, depth - 1) for u, v in zip(p.operands, q.operands))
 
 
 # --- broadcasting ---------------------------------------------------------------------------------
@@ -289,7 +300,7 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
     if not shape:
         return v
     have = sizes(t, v)
-    if len(have) == len(shape) and all(same(x, y) for x, y in zip(have, shape)):
+    if len(have) == len(shape) and all(alike(x, y) for x, y in zip(have, shape)):
         return v
     for x, y in zip(reversed(have), reversed(shape)):
         if x.const == 1:
@@ -302,7 +313,7 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
 def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:
     """The same elements with other sizes; nothing is checked."""
     have = sizes(t, v)
-    if len(have) == len(shape) and all(same(x, y) for x, y in zip(have, shape)):
+    if len(have) == len(shape) and all(alike(x, y) for x, y in zip(have, shape)):
         return v
     return t.builder.reshape(v, *shape)
 
