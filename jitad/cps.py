@@ -39,7 +39,7 @@ def normalise(func: Function) -> None:
     remove_unreachable(func)
     _copy_raises(func)
     merge_chains(func)
-    split_critical_edges(func)                           # calls above all: they pass results
+    split_critical_edges(func, calls_only=True)
     done: set[Block] = set()
     while True:
         forest = LoopForest(func)

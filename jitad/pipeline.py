@@ -20,6 +20,7 @@ from .passes.dce import dce
 from .passes.inline import inline
 from .passes.licm import licm
 from .passes.simplify import simplify
+from .passes.thread import thread
 from .passes.uniqueness import uniqueness
 
 Pass = Callable[[Module, Sequence[str]], None]
@@ -37,6 +38,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "inline", inline),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "dce", _DCE),
+    ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
@@ -57,7 +59,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
-    "simplify": simplify, "inline": inline, "dce": dce, "cse": cse, "licm": licm, "cps": to_cps,
+    "simplify": simplify, "inline": inline, "dce": dce, "cse": cse, "licm": licm, "thread": thread, "cps": to_cps,
     "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate, "uniqueness": uniqueness,
 }
 

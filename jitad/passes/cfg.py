@@ -118,7 +118,7 @@ def merge_chains(func: Function) -> bool:
     return bool(gone)
 
 
-def split_critical_edges(func: Function) -> bool:
+def split_critical_edges(func: Function, calls_only: bool = False) -> bool:
     """Give each edge from a fork to a join, and from a call to a join, a block of its own, back edges of rotated
     loops excepted (the target comes no later in reverse postorder than the fork); whether there were any."""
     count = incoming(func)
@@ -126,7 +126,7 @@ def split_critical_edges(func: Function) -> bool:
     split = False
     for b in list(func.blocks):
         assert b.term is not None
-        if len(b.term.edges) < 2 and b.term.name != "call":
+        if b.term.name != "call" and (calls_only or len(b.term.edges) < 2):
             continue
         for edge in b.term.edges:
             back = number[edge.block] <= number[b] and b.term.name == "branch"
@@ -134,3 +134,22 @@ def split_critical_edges(func: Function) -> bool:
                 landing(edge, func)
                 split = True
     return split
+
+
+def passes_on(block: Block) -> bool:
+    """Whether a block only jumps on (whether others read its parameters is for ``shared_params`` to say)."""
+    return not block.ops and block.term is not None and block.term.name == "jump"
+
+
+def shared_params(func: Function) -> set[Block]:
+    """Blocks with a parameter that another block reads."""
+    return {v.owner for b in func.blocks for op in b.all_ops() for v in op.used()
+            if isinstance(v.owner, Block) and v.owner is not b}
+
+
+def go_past(edge: Edge) -> None:
+    """Lead an edge past a block that only passes on."""
+    assert edge.block.term is not None
+    mapping = dict(passed(edge))
+    onward = edge.block.term.edges[0]
+    edge.block, edge.args = onward.block, [mapping.get(a, a) for a in onward.args]

@@ -11,7 +11,8 @@ from ..ir.fold import fold
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import TypeRuleError, result_types
 from ..ir.types import Scalar
-from .cfg import Mapping, merge_chains, remove_unreachable, resolve, set_term, substitute
+from .cfg import (Mapping, go_past, merge_chains, passes_on, remove_unreachable, resolve, set_term, shared_params,
+                  substitute)
 from .dominance import Dominators
 from .identities import rewrite
 from .loops import LoopForest
@@ -148,29 +149,40 @@ def _fold_switch(b: Block, term: Op) -> bool:
 # --- blocks that only pass on ---------------------------------------------------------------------
 
 def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
-    """Let jumps go past a block that only jumps on; preheaders, latches and landings of forks stay."""
-    used_elsewhere = _params_used_elsewhere(func)
+    """Let jumps go past a block that only jumps on, and forks whose sides do nothing and meet again.
+
+    Other forks keep the blocks on their edges; preheaders, latches and the exits of loops stay."""
+    shared = shared_params(func)
     heads = {loop.head for loop in forest.loops}
-    target: dict[Block, Edge] = {}
-    for b in func.blocks[1:]:
-        term = b.term
-        assert term is not None
-        if not b.ops and term.name == "jump" and b not in used_elsewhere and b not in heads:
-            if term.edges[0].block not in heads:
-                target[b] = term.edges[0]
+    empty = {b for b in func.blocks[1:] if passes_on(b) and b not in shared and b not in heads
+             and b.term is not None and b.term.edges[0].block not in heads}
     changed = False
     for b in func.blocks:
         assert b.term is not None
-        while b.term.name == "jump" and (past := target.get(b.term.edges[0].block)) is not None:
-            edge = b.term.edges[0]
-            mapping = dict(zip(edge.block.params, edge.args))
-            b.term.edges = [Edge(past.block, [mapping.get(a, a) for a in past.args])]
-            changed = True
+        if b.term.name == "jump":
+            while (edge := b.term.edges[0]).block in empty and edge.block is not b:
+                go_past(edge)
+                changed = True
+        elif b.term.name in ("branch", "switch"):
+            changed |= _meet_again(b.term, empty, forest)
     return remove_unreachable(func) if changed else False
 
 
-def _params_used_elsewhere(func: Function) -> set[Block]:
-    """Blocks with a parameter that another block reads."""
-    return {v.owner for b in func.blocks for op in b.all_ops() for v in op.used()
-            if isinstance(v.owner, Block) and v.owner is not b}
-
+def _meet_again(term: Op, empty: set[Block], forest: LoopForest) -> bool:
+    """Lead all edges of a fork past empty blocks if that makes a jump of it."""
+    assert term.block is not None
+    loop = forest.loop_of(term.block)
+    ends = []
+    for e in term.edges:
+        end = Edge(e.block, list(e.args))
+        while end.block in empty and (loop is None or end.block in loop.blocks):
+            go_past(end)
+        ends.append(end)
+    first = ends[0]
+    pairs = [(x, y) for e in ends[1:] for x, y in zip(first.args, e.args)]
+    together = all(e.block is first.block for e in ends) and all(
+        x is y or (isinstance(x.type, Scalar) and term.name == "branch") for x, y in pairs)
+    if not together or all(e.block is old.block for e, old in zip(ends, term.edges)):
+        return False
+    term.edges = ends
+    return True
