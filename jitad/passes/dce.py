@@ -89,7 +89,7 @@ def _drop_idle_loops(func: Function) -> bool:
     ends = {loop for loop in forest.loops if counted(loop)}
     gone: set[Block] = set()
     for loop in reversed(forest.loops):                  # outer ones first: they take the inner ones along
-        if loop.head not in gone and _ends(loop, ends) and not _matters(loop):
+        if loop.head not in gone and _ends(loop, ends) and not _matters(loop, func):
             assert loop.preheader is not None and loop.preheader.term is not None
             edge = loop.exit_edge()
             loop.preheader.term.edges = [Edge(edge.block, edge.args)]
@@ -110,9 +110,12 @@ def _ends(loop: Loop, ends: set[Loop]) -> bool:
     return True
 
 
-def _matters(loop: Loop) -> bool:
-    """Whether the loop has an effect, leaves from elsewhere, or gives on what it computes."""
+def _matters(loop: Loop, func: Function) -> bool:
+    """Whether the loop has an effect, leaves from elsewhere, or gives on what it computes (closed or not)."""
     if loop.exit is None or any(a.block in loop.blocks for a in loop.exit_edge().args):
+        return True
+    outside = (b for b in func.blocks if b not in loop.blocks)
+    if any(v.block in loop.blocks for b in outside for op in b.all_ops() for v in op.used()):
         return True
     for b in loop.blocks:
         assert b.term is not None
