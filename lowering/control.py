@@ -11,18 +11,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Block, Edge, Op, Value
-from ..ir.ops import OPS
 from ..ir.types import Array, Scalar
-from ..passes.loops import Loop, counted
+from ..passes.loops import Loop
 from . import context, memory, ops, types
 from .emit import Writer, global_name
 from .types import Lowered
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
-
-# What one iteration counts towards the next poll if it holds loops, calls or array ops of its own.
-_HEAVY = 1 << 10
 
 
 def unlikely(writer: Writer) -> str:
@@ -42,7 +38,6 @@ class Flow:
         self._phis: dict[Block, list[list[str | None]]] = {}
         self._failure = ""
         self._status = ""
-        self._polls = ""
         self._mark = ""
         self._recyclers: dict[Block, memory.Recycler] = {}
 
@@ -78,8 +73,8 @@ class Flow:
         here = code.op(f"ptrtoint ptr {code.alloca('i8', 1, 1)} to i64", "sp")
         limit = code.op(f"load i64, ptr {fn.field('stack_limit')}, align 8", "limit")
         self.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), context.RECURSION)
-        if fn.options.poll and not fn.target.is_gpu:
-            self._poll(fn.field("polls"), 1)
+        if fn.polling.active:
+            fn.polling.poll(1, fn.field("polls"))
 
     def finish(self) -> None:
         """The block that everything that failed goes to."""
@@ -108,7 +103,7 @@ class Flow:
             own: list[str | None] = []
             for k, t in enumerate(types.parts_of(p.type)):
                 names = [column[k] for column in columns]
-                if len(set(names)) == 1 and (complete or self._is_fixed(p, k)):
+                if len(set(names)) == 1 and (complete or self.is_fixed(p, k)):
                     parts.append(names[0])
                     own.append(None)
                     continue
@@ -121,7 +116,7 @@ class Flow:
             self.fn.values[p] = types.assemble(p.type, parts)
         self._phis[block] = phis
 
-    def _is_fixed(self, p: Value, part: int) -> bool:
+    def is_fixed(self, p: Value, part: int) -> bool:
         """Whether a part of a loop head's parameter is what it was on entry: a steady array, or a literal size."""
         if p in self.fn.places.steady:
             return True
@@ -144,9 +139,12 @@ class Flow:
         args = [*results, *(self.fn.values[v] for v in edge.args)]
         loop = self.fn.places.heads.get(edge.block)
         if loop is not None and self.block in loop.blocks:
-            self._next_iteration(loop, args)
+            if weight := self.fn.polling.weight(loop):
+                self.fn.polling.poll(weight)
+            if loop.head in self._recyclers:
+                self._recyclers[loop.head].next(args)
         elif loop is not None:
-            self._enter_loop(loop)
+            args = self._enter_loop(loop, args)
         self._arrive(edge.block, args)
         self.code.jump(self._label(edge.block))
 
@@ -155,61 +153,15 @@ class Flow:
         loop = self.fn.places.heads.get(edge.block)
         if loop is None:
             return True
-        if self.block not in loop.blocks:
-            return not memory.recycles(self.fn, loop)
-        recycler = self._recyclers.get(edge.block)
-        return not (recycler and self.allocating & loop.blocks) and not self._poll_weight(loop)
+        recycled = loop.head in self._recyclers and bool(self.allocating & loop.blocks)
+        return self.block in loop.blocks and not recycled and not self.fn.polling.weight(loop)
 
-    def _enter_loop(self, loop: Loop) -> None:
+    def _enter_loop(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
         if memory.recycles(self.fn, loop):
             if loop.head not in self._recyclers:
                 self._recyclers[loop.head] = memory.Recycler(self.fn, loop)
             self._recyclers[loop.head].enter()
-
-    def _next_iteration(self, loop: Loop, args: list[Lowered]) -> None:
-        if weight := self._poll_weight(loop):
-            if not self._polls:
-                self._polls = self.code.alloca("i64", 1, 8)
-                self.code.at_entry(f"store i64 {context.POLL_PERIOD}, ptr {self._polls}, align 8")
-            self._poll(self._polls, weight)
-        if loop.head in self._recyclers:
-            self._recyclers[loop.head].next(self.block, args)
-
-    def _poll_weight(self, loop: Loop) -> int:
-        """What an iteration counts: nothing in an innermost counted loop of scalars, which may vectorise."""
-        if not self.fn.options.poll or self.fn.target.is_gpu:
-            return 0
-        heavy = bool(loop.children) or any(self._loops(op) for b in loop.blocks for op in b.all_ops())
-        return _HEAVY if heavy else 0 if counted(loop) else 1
-
-    def _loops(self, op: Op) -> bool:
-        """Whether an op may take long: a call, or one that walks over arrays."""
-        if op.name not in OPS or op.name in ("push", "pop"):
-            return op.name == "call"
-        if op.name in ("set", "add_at"):
-            return isinstance(op.operands[1].type, Array)
-        if OPS[op.name].view or op.name == "dim" or any(v in self.fn.plan.lazy for v in op.results):
-            return False
-        return any(isinstance(v.type, Array) for v in (*op.operands, *op.results))
-
-    def _poll(self, counter: str, weight: int) -> None:
-        """Every so often, ask the context's ``poll`` whether to stop."""
-        code, fn = self.code, self.fn
-        left = code.op(f"load i64, ptr {counter}, align 8")
-        left = code.op(f"sub nsw i64 {left}, {weight}")
-        code.do(f"store i64 {left}, ptr {counter}, align 8")
-
-        def poll() -> None:
-            code.do(f"store i64 {context.POLL_PERIOD}, ptr {counter}, align 8")
-            handler = code.op(f"load ptr, ptr {fn.field('poll')}, align 8", "poll")
-            fn.if_(code.op(f"icmp ne ptr {handler}, null", "c"), lambda: ask(handler))
-
-        def ask(handler: str) -> None:
-            effects = fn.writer.attributes("memory(argmem: readwrite, inaccessiblemem: readwrite) nounwind cold")
-            stop = code.op(f"call i32 {handler}(ptr %ctx) {effects}", "stop")
-            self.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
-
-        fn.if_(code.op(f"icmp slt i64 {left}, 0", "c"), poll, rare=True)
+        return self.fn.polling.enter(loop, args)
 
     def allocates(self) -> None:
         """Note that the current block takes memory from the arena."""
@@ -269,6 +221,12 @@ class Flow:
 
     def _choose(self, op: Op) -> None:
         """Branch or switch; an edge that needs code, or whose target comes twice, gets a block of its own."""
+        loop = self.fn.places.heads.get(op.edges[0].block)
+        if loop is not None and loop in self.fn.polling.strips and self.block in loop.blocks:
+            args = [self.fn.values[v] for v in op.edges[0].args]
+            self._arrive(loop.head, args)
+            self.fn.polling.end_strip(loop, self._label(loop.head), args, lambda: self._go(op.edges[1]))
+            return
         code = self.code
         selector = self.fn.scalar(op.operands[0])
         targets = [e.block for e in op.edges]

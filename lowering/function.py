@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import LoopForest
-from . import arrays, context, control, memory, ops, places, stack, types
+from . import arrays, context, control, memory, ops, places, polling, stack, types
 from .emit import Code, global_name
 from .types import Buffer, Lowered
 
@@ -40,9 +40,10 @@ class FunctionLowering:
         self.writer, self.options, self.target = module.writer, module.options, module.target
         self.code = Code()
         self.values: dict[Value, Lowered] = {}
-        self.plan = arrays.plan(func)                # which arrays are stored at all
+        self.plan = arrays.plan(func, module.sharing)    # which arrays are stored at all
         self.forest = LoopForest(func)
         self.flow = control.Flow(self)
+        self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
 
     # --- values -----------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ class Recycler:
         code.do(f"call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {8 * runtime.LOOP_WORDS - 8}, i1 false)")
         self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
 
-    def next(self, block: Block, passed: list[types.Lowered]) -> None:
+    def next(self, passed: list[types.Lowered]) -> None:
         """On the way into the next iteration, with ``passed`` for the head's parameters; changes ``passed``."""
         if not self.fn.flow.allocating & self.loop.blocks:
             return

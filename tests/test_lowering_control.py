@@ -156,3 +156,28 @@ def test_random_scalar_programs(seed: int) -> None:
     except (ValueError, IndexError, ZeroDivisionError) as e:
         got = type(e).__name__, str(e)
     assert irgen.same(want, got, 1e-9)
+
+
+def test_a_counted_loop_polls_between_strips() -> None:
+    def write(b: Builder, f: Function) -> None:
+        n, x = f.params
+        head, i, s, out = add_loop(b, f, n, x)
+        following, y = b.add(i, 1), b.add(s, b.cast(i, dtype=F64))
+        b.branch(b.lt(following, n), head, [following, y], f.blocks[-1], [y])
+        b.at(f.blocks[-1])
+        b.ret([out])
+    f = Compiled(module_with("f", [I64, F64], [F64], write), "f")
+    asked = []
+
+    @ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_size_t)
+    def handler(_: int) -> int:
+        asked.append(1)
+        return int(len(asked) > 4)
+
+    context.Context.from_address(f.context).poll = ctypes.cast(handler, ctypes.c_void_p).value
+    for n in (1, 2, 1000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000):
+        asked.clear()
+        assert f(n, 0.5) == [n * (n - 1) / 2 + 0.5]
+        assert len(asked) == (n - 1) >> 20
+    with pytest.raises(KeyboardInterrupt):
+        f(10 ** 12, 0.0)
