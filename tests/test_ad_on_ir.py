@@ -362,6 +362,19 @@ def test_a_reduction_keeps_nothing_across_iterations() -> None:
     assert many.kept <= 2 * few.kept
 
 
+def test_value_and_gradient_of_a_reduction_in_one_pass() -> None:
+    """The forward loop is merged into the backward loop even where the value is asked for."""
+    text, args = PROGRAMS["mixture"]
+    module = parse_module(text)
+    vjp = module.derive("f", "vjp", (0, 1, 2))
+    differentiate(module)
+    assert len(LoopForest(module.functions[vjp]).roots) == 1
+    assert Interpreter(module).run(vjp, [*args, 1.0])[0] == pytest.approx(Interpreter(module).run("f", args)[0], rel=1e-14)
+    empty = [args[0][:0], *args[1:]]
+    value, *gradient = Interpreter(module).run(vjp, [*empty, 1.0])
+    assert value == 0.0 and not _flat(gradient).any()
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives(name: str) -> None:
     text, args = PROGRAMS[name]

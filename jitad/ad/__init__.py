@@ -17,6 +17,7 @@ from ..ir.types import STACK, Array, carries_adjoint
 from .forward import jvp
 from .frames import Frames
 from .reverse import ThereAndBack
+from .tail import results_at_end
 
 
 def differentiate(module: Module) -> None:
@@ -79,19 +80,15 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
         func.blocks = [b for b in func.blocks if b is not sweep.first_bar]
         return func
     frames = Frames(sweep, split=False, results=results)
+    b = sweep.b = Builder(sweep.last_bar)
+    values = results_at_end(sweep, frames.left, b) if results else [b.undef(t) for t in base.result_types]
+    b.ret([*values, *(sweep._as(g, func.params[i].type) for i, g in zip(wrt, sweep.cotangents))])
     frames.place()
     frames.stay_at_top()
-    b = Builder(sweep.last_bar)
-    b.ret([*(sweep.results if results else [b.undef(t) for t in base.result_types]), *(sweep._as(g, func.params[i].type) for i, g in zip(wrt, _at(sweep, b)))])
     frames.rewrite()
     sweep.pivot.term = None
     Builder(sweep.pivot).jump(sweep.first_bar, cotangents)
     return func
-
-
-def _at(sweep: ThereAndBack, b: Builder) -> list:
-    sweep.b = b
-    return sweep.cotangents
 
 
 def _pair(module: Module, base: Function, forward: str, backward: str, wrt: tuple[int, ...]) -> tuple[Function, Function]:

@@ -49,16 +49,19 @@ class Frames:
         self.original: dict[Block, Block] = {}                # block of a copy → the block copied
         self.reruns: list[Loop] = []
         self.live_in = dict(sweep.live_in)
-        for back, taint in [] if split else candidates(sweep, results):
-            self._run_again(Rerun(sweep, back, taint))
+        self.left: dict[Loop, dict[Value, Value]] = {}        # of merged loops: what they leave behind
+        for plan in [] if split else candidates(sweep, results):
+            self._run_again(Rerun(sweep, plan), plan.merged)
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.stable = Stability(sweep.func, sweep.module, self.live_in)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self._number()
 
-    def _run_again(self, rerun: Rerun) -> None:
+    def _run_again(self, rerun: Rerun, merged: bool) -> None:
         """Case 2: the loop's copy takes its place among the forward blocks."""
+        if merged:
+            self.left[rerun.loop] = rerun.left
         inner = set(rerun.levels)
         self.loops = [x for x in self.loops if x.loop not in inner] + rerun.loops
         self.original |= rerun.original

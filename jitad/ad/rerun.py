@@ -4,18 +4,23 @@ A loop whose iterations only feed reductions is the commonest there is.  What it
 the loop carries, so an iteration can be run again from its index alone.  It is done where the forward loop then is not needed at
 all: nothing reads what it computes but the backward sweep of the loop itself.  Then the two sweeps become one pass over the iterations.
 
+*Merged*: the function's results do need what the loop computes, but nothing before its backward sweep does.  Then the one pass, in
+forward order, carries on what the loop carries, and what follows the loop on the way to the results is computed after it (``tail.py``).
+
 *Tainted*: a value of the loop that depends on something that the loop carries other than its index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
-from ..ir.graph import Block, Edge, Op, Value
+from ..ir.graph import Block, Edge, Function, Op, Value
 from ..ir.ops import OPS
 from ..passes.loops import Loop, counted
+from . import tail
 from .reverse import LoopBack, ThereAndBack
 
 
@@ -55,10 +60,15 @@ class Rerun:
     copies of the inner loops with what pairs them with their backward loops.
     """
 
-    def __init__(self, sweep: ThereAndBack, back: LoopBack, taint: set[Value]) -> None:
+    def __init__(self, sweep: ThereAndBack, plan: Plan) -> None:
+        back = plan.back
         self.sweep, self.back, self.loop = sweep, back, back.loop
-        assert back.top is not None and back.index is not None
-        self.values: dict[Value, Value] = {back.iv: back.index}
+        assert back.top is not None and back.index is not None and back.count is not None
+        self.values: dict[Value, Value] = {back.iv: back.count if plan.merged else back.index}
+        taint = set() if plan.merged else plan.taint
+        if plan.merged:
+            self._carry_on()
+        self.left: dict[Value, Value] = {}
         self.original: dict[Block, Block] = {}
         self.copies: dict[Block, Block] = {}
         self._copy_blocks(taint)
@@ -74,8 +84,26 @@ class Rerun:
         for old, new in self.levels.items():
             if old is not self.loop and old.parent is not None:
                 new.parent = self.levels[old.parent]
+        if plan.merged:
+            self._pass_on()
         self._join(first, last)
         self._redirect()
+
+    def _carry_on(self) -> None:
+        """What the forward loop carries becomes parameters of the backward loop."""
+        assert self.back.top is not None and self.back.entry is not None
+        for p, start in zip(self.loop.head.params, self.loop.entry_edge().args):
+            if p is not self.back.iv:
+                self.values[p] = self.back.top.add_param(p.type, p.hint)
+                self.back.entry[1].args.append(start)
+
+    def _pass_on(self) -> None:
+        """… and goes on to the next iteration, or out: ``left`` maps the exit's parameters to what they would have been."""
+        assert self.back.back is not None and self.loop.exit is not None
+        for p, a in zip(self.loop.head.params, self.loop.back_edge().args):
+            if p is not self.back.iv:
+                self.back.back[1].args.append(self.values.get(a, a))
+        self.left = {p: self.values.get(a, a) for p, a in zip(self.loop.exit.params, self.loop.exit_edge().args)}
 
     def _latch(self) -> Block:
         assert self.loop.latch is not None
@@ -174,9 +202,18 @@ def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
     sweep.forward = [x for x in sweep.forward if x not in gone]
 
 
-def candidates(sweep: ThereAndBack, results: bool) -> list[tuple[LoopBack, set[Value]]]:
-    """The outermost loops to run again, each with its tainted values."""
-    found: dict[Loop, tuple[LoopBack, set[Value]]] = {}
+@dataclass(frozen=True)
+class Plan:
+    """A loop to run again, the values that are then not to be had, and whether the forward loop is merged into it."""
+
+    back: LoopBack
+    taint: set[Value]
+    merged: bool = False
+
+
+def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
+    """The outermost loops to run again."""
+    found: dict[Loop, Plan] = {}
     for loop in sweep.forest.roots:
         back = sweep.loops.get(loop)
         known = counted(loop)
@@ -184,15 +221,77 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[tuple[LoopBack, set[V
             continue
         taint = tainted(loop, back.iv)
         if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
-            found[loop] = (back, taint)
+            found[loop] = Plan(back, taint)
+    _keep_unneeded(sweep, found, [])
+    if results:
+        merged = [loop for loop, plan in found.items() if order_free(plan.back)]
+        result_values = [v for v in sweep.results if not tail.computable(sweep, v, merged)]
+        _keep_unneeded(sweep, found, [*result_values, *tail.reads(sweep, sweep.results, merged)])
+        wanted = needed_forward(sweep, sweep.results, found)
+        for loop in list(found):
+            if any(v.block in loop.blocks for v in wanted):
+                if loop in merged:
+                    found[loop] = replace(found[loop], merged=True)
+                else:
+                    del found[loop]
+    return list(found.values())
+
+
+def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
+    """Drop loops whose forward values something needs; their own needs may then need others."""
     while found:
-        needed = needed_forward(sweep, results, found)
+        needed = needed_forward(sweep, seeds, found)
         late = [loop for loop in found if any(v.block in loop.blocks for v in needed)]
         if not late:
-            break
+            return
         for loop in late:
             del found[loop]
-    return list(found.values())
+
+
+def order_free(back: LoopBack) -> bool:
+    """Whether the backward iterations may run in any order: what they carry is passed on unchanged or only added to."""
+    assert back.top is not None and back.back is not None
+    following = back.back[1].args
+    uses = _uses(back.top.func)
+    params = back.top.params
+    return all(following[p.index] is p or _only_added_to(p, p.index, back.top, uses)
+               for p in params if p is not back.count)
+
+
+def _uses(func: Function) -> dict[Value, list[tuple[Op, int]]]:
+    """Where each value is an operand, and (with index −1) the ops whose edges pass it."""
+    uses: dict[Value, list[tuple[Op, int]]] = {}
+    for op in func.all_ops():
+        for i, v in enumerate(op.operands):
+            uses.setdefault(v, []).append((op, i))
+        for v in {a for e in op.edges for a in e.args}:
+            uses.setdefault(v, []).append((op, -1))
+    return uses
+
+
+def _only_added_to(p: Value, index: int, top: Block, uses: dict[Value, list[tuple[Op, int]]]) -> bool:
+    todo, seen = [p], {p}
+    while todo:
+        v = todo.pop()
+        for op, i in uses.get(v, ()):
+            following: list[Value] = []
+            if i >= 0:
+                adds = op.name in ("add_at", "add_slice", "add_put") and i == 0 or op.name == "add" and op.attrs.get("acc")
+                if not adds:
+                    return False
+                following = op.results
+            for edge in op.edges:
+                skip = len(edge.block.params) - len(edge.args)
+                for a, q in zip(edge.args, edge.block.params[skip:]):
+                    if a is v and edge.block is top and q.index != index:
+                        return False
+                    if a is v:
+                        following.append(q)
+            for w in following:
+                if w not in seen:
+                    seen.add(w)
+                    todo.append(w)
+    return True
 
 
 def _read_by(sweep: ThereAndBack, loop: Loop) -> list[Value]:
@@ -201,15 +300,15 @@ def _read_by(sweep: ThereAndBack, loop: Loop) -> list[Value]:
             for op in block.all_ops() for v in op.used() if v.block in loop.blocks]
 
 
-def needed_forward(sweep: ThereAndBack, results: bool, rerun: Container[Loop]) -> set[Value]:
+def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loop]) -> set[Value]:
     """Forward values that are needed when the loops in ``rerun`` are run again in the backward sweep.
 
-    Seeds: the results when they are asked for; what the backward sweep reads, but for what a loop that is run again reads of
+    Needed are ``seeds`` and with them what the backward sweep reads, but for what a loop that is run again reads of
     itself; what such a loop takes from outside; conditions, arguments of calls and checks outside loops.
     """
     forward = set(sweep.forward)
     outermost = {b: loop for loop in sweep.forest.roots for b in loop.blocks}
-    todo: list[Value] = list(sweep.results) if results else []
+    todo = list(seeds)
     for block, home in sweep.home.items():
         own = outermost.get(home)
         todo += [v for op in block.all_ops() for v in op.used()

@@ -248,9 +248,13 @@ class ThereAndBack:
             self.env = dict(incoming[0][2])
         else:
             wanted = dict.fromkeys(v for _, _, env in incoming for v in env)
+            agreed: Env = {}
             if back is not None:
                 wanted |= self._around(back)
-            self.env = {v: bar.add_param(v.type, v.hint and v.hint + "_bar") for v in wanted}
+            else:
+                agreed = {v: incoming[0][2][v] for v in wanted if len({env.get(v) for _, _, env in incoming}) == 1}
+                wanted = {v: None for v in wanted if v not in agreed}
+            self.env = agreed | {v: bar.add_param(v.type, v.hint and v.hint + "_bar") for v in wanted}
             for source, edge, env in incoming:
                 edge.args += [self._passed(source, env, v) for v in wanted]
             if back is not None:
