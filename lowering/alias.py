@@ -1,29 +1,47 @@
 """Which arrays can share memory.
 
 A *root* is a set of values that may live in one buffer: what an array is updated into, its views, what it becomes
-across an edge.  Everything that comes out of a stack or a call is one root, ``shared``.  Values of different roots
-never overlap where one of them is written: arrays are values that are consumed linearly, so nothing reads a buffer
-through a second name after it was written through the first, and the arrays of the caller are never written at all.
+across an edge or in a callee (``Summary``).  Everything that lies on a stack is one root, ``shared``.  Values of
+different roots never overlap where one of them is written: arrays are values that are consumed linearly, so nothing
+reads a buffer through a second name after it was written through the first, and the arrays of the caller are never
+written at all.
 
-So loads and stores carry an alias scope for each root (``scopes``).  It is what lets LLVM keep loads in registers
-across stores to other arrays and vectorise without run-time overlap tests.
+So loads and stores carry an alias scope for each root.  It is what lets LLVM keep loads in registers across stores
+to other arrays and vectorise without run-time overlap tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from ..ir.graph import Function, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import Array, Scalar
+from ..ir.types import Array
 
 SCOPE_LIMIT = 96      # each scope's list names all others, so the metadata grows with the square
 
 
-class Roots:
-    """Union-find over the array values of a function."""
+SHARED, SCALAR = -1, -2
 
-    def __init__(self, func: Function) -> None:
+
+@dataclass(frozen=True)
+class Summary:
+    """A root for each parameter and each result of a function: a number, ``SHARED``, or ``SCALAR``.
+
+    A function that never returns, or of which nothing is known yet, has no results that share.
+    """
+
+    params: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+class Roots:
+    """Union-find over the array values of a function; a callee that ``summaries`` lacks may do anything."""
+
+    def __init__(self, func: Function, summaries: Mapping[str, Summary] | None = None) -> None:
+        self.func, self.summaries = func, summaries or {}
+        self._returned: list[Value] = []
         self._parent: dict[Value, Value] = {}
         self._borrowed: set[Value] = set()
         self._shared: Value | None = None
@@ -61,8 +79,22 @@ class Roots:
         return root not in self._borrowed and not (self._shared is not None and self.find(self._shared) is root)
 
     def is_shared(self, v: Value) -> bool:
-        """Whether ``v`` came out of a stack or a call, or went into one."""
+        """Whether ``v`` lies, or lay, on a stack."""
         return self._shared is not None and self.find(self._shared) is self.find(v)
+
+    def summary(self) -> Summary:
+        """What callers need to know."""
+        number: dict[Value, int] = {}
+
+        def root(v: Value) -> int:
+            if not is_array(v):
+                return SCALAR
+            return SHARED if self.is_shared(v) else number.setdefault(self.find(v), len(number))
+
+        params = tuple(map(root, self.func.params))
+        if not self._returned:
+            return Summary(params, _apart(params, self.func))
+        return Summary(params, tuple(map(root, self._returned)))
 
     def members(self) -> dict[Value, list[Value]]:
         """The values of each root."""
@@ -82,23 +114,43 @@ class Roots:
             for i in (*definition.consumes, *((0,) if definition.view else ())):
                 if is_array(op.operands[i]):
                     self.union(op.operands[i], op.results[0])
-        for v in self._escapes(op):
-            self._share(v)
+        if op.name in ("push", "pop"):
+            self._share_all((*op.operands, *op.results))
+        elif op.name == "call":
+            self._call(op)
+        elif op.name == "return":
+            self._return(op)
         for edge in op.edges:
             offset = len(edge.block.params) - len(edge.args)
             for param, arg in zip(edge.block.params[offset:], edge.args):
                 if is_array(arg):
                     self.union(arg, param)
 
-    def _escapes(self, op: Op) -> Iterator[Value]:
-        """Arrays that someone else may also hold from here on."""
-        if op.name in ("push", "pop"):
-            yield from (v for v in (*op.operands, *op.results) if is_array(v))
-        elif op.name == "call":
-            edge = op.edges[0]
-            results = edge.block.params[:len(edge.block.params) - len(edge.args)]
-            if not all(isinstance(r.type, Scalar) for r in results):    # a stack may hold an argument
-                yield from (v for v in (*op.operands, *results) if is_array(v))
+    def _call(self, op: Op) -> None:
+        edge, summary = op.edges[0], self.summaries.get(op.attrs["callee"])
+        results = edge.block.params[:len(edge.block.params) - len(edge.args)]
+        if summary is None:
+            self._share_all((*op.operands, *results))
+            return
+        by_root: dict[int, Value] = {}
+        for v, root in zip((*op.operands, *results), summary.params + summary.results, strict=True):
+            if root == SHARED:
+                self._share_all((v,))
+            elif root != SCALAR:
+                self.union(by_root.setdefault(root, v), v)
+
+    def _return(self, op: Op) -> None:
+        """What different returns yield in one place is one root, seen from outside."""
+        for i, v in enumerate(op.operands):
+            if i == len(self._returned):
+                self._returned.append(v)
+            elif is_array(v):
+                self.union(self._returned[i], v)
+
+    def _share_all(self, values: tuple[Value, ...]) -> None:
+        for v in values:
+            if is_array(v):
+                self._share(v)
 
     def _share(self, v: Value) -> None:
         if self._shared is None:
@@ -108,3 +160,25 @@ class Roots:
 
 def is_array(v: Value) -> bool:
     return isinstance(v.type, Array)
+
+
+def _apart(params: tuple[int, ...], func: Function) -> tuple[int, ...]:
+    """Roots of results that share with nothing."""
+    first = 1 + max(params, default=-1)
+    return tuple(first + i if isinstance(t, Array) else SCALAR for i, t in enumerate(func.result_types))
+
+
+def summaries(functions: Mapping[str, Function]) -> dict[str, Summary]:
+    """The summaries of functions that may call each other: nothing shares until something says so."""
+    found: dict[str, Summary] = {}
+    for name, func in functions.items():
+        params = tuple(i if is_array(p) else SCALAR for i, p in enumerate(func.params))
+        found[name] = Summary(params, _apart(params, func))
+    changed = any(op.name == "call" for func in functions.values() for op in func.all_ops())
+    while changed:
+        changed = False
+        for name, func in functions.items():
+            new = Roots(func, found).summary()
+            changed = changed or new != found[name]
+            found[name] = new
+    return found

@@ -14,14 +14,14 @@ lazy when all its readers come together in one site in its own block, before whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..ir.fold import fold, same
 from ..ir.graph import Block, Function, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array
-from .alias import Roots, is_array
+from .alias import Roots, Summary, is_array
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 _PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
@@ -65,9 +65,9 @@ class Plan:
             yield from self.leaves(v)
 
 
-def plan(func: Function) -> Plan:
-    """Decide for every array of ``func``."""
-    return _Planner(func).run()
+def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
+    """Decide for every array of ``func``; ``summaries`` tell what its callees share."""
+    return _Planner(func, Roots(func, summaries)).run()
 
 
 def inserts_ones(op: Op) -> bool:
@@ -106,10 +106,9 @@ class _Planner:
     For lazy values: ``sites`` where they are computed, ``many`` whether more than once an element there.
     """
 
-    def __init__(self, func: Function) -> None:
-        self.func = func
-        self.plan = Plan(Roots(func))
-        self.roots = self.plan.roots
+    def __init__(self, func: Function, roots: Roots) -> None:
+        self.func, self.roots = func, roots
+        self.plan = Plan(roots)
         self.sites: dict[Value, set[Op]] = {}
         self.cost: dict[Value, int] = {}
         self.many: dict[Value, bool] = {}

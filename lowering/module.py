@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir.graph import Function, Module
+from . import alias
 from .emit import Writer
 from .function import FunctionLowering
 from .ops import Options
@@ -22,6 +23,7 @@ class ModuleLowering:
         self.functions: dict[str, Function] = {}
         self.callees: dict[str, set[str]] = {}
         self._reach()
+        self.sharing = alias.summaries(self.functions)
         self.recursive = {name for name in self.functions if name in self._below(name)}
 
     def _reach(self) -> None:
