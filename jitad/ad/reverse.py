@@ -248,12 +248,13 @@ class ThereAndBack:
             self.env = dict(incoming[0][2])
         else:
             wanted = dict.fromkeys(v for _, _, env in incoming for v in env)
-            agreed: Env = {}
-            if back is not None:
-                wanted |= self._around(back)
+            if back is not None:                             # what only passes by the loop needs no parameter
+                around = self._around(back)
+                agreed = {v: g for v, g in incoming[0][2].items() if v not in around and v.block not in back.loop.blocks}
+                wanted |= around
             else:
                 agreed = {v: incoming[0][2][v] for v in wanted if len({env.get(v) for _, _, env in incoming}) == 1}
-                wanted = {v: None for v in wanted if v not in agreed}
+            wanted = {v: None for v in wanted if v not in agreed}
             self.env = agreed | {v: bar.add_param(v.type, v.hint and v.hint + "_bar") for v in wanted}
             for source, edge, env in incoming:
                 edge.args += [self._passed(source, env, v) for v in wanted]
