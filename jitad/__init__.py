@@ -55,7 +55,8 @@ __version__ = "0.1.0"
 
 # Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
 _HOME = {
-    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize", "value_and_grad", "vjp"), "api"),
+    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize", "value_and_grad", "vjp"),
+                    "api"),
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
                      "TypeInferenceError", "UnsupportedError"), "errors"),
     "unroll": "frontend.tracer", "stop_gradient": "frontend.transforms", "interpret": "reference", "spec": "signature",

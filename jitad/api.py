@@ -1,7 +1,7 @@
 """``jit``, and the object that it returns.
 
-That object is called at the speed of a C function (``lowering.callable``); everything else about it, which is looked at rarely, is
-Python and stands here.
+That object is called at the speed of a C function (``lowering.callable``); everything else about it, which is looked
+at rarely, is Python and stands here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
         parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False) -> Any:
     """Compile a Python function when it is called, once for each combination of argument types.
 
-    Usable bare, with options, or as a call.  ``grad`` names what to differentiate with respect to (``True``: the first
-    argument; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.  ``static`` names
-    arguments that are compile-time constants.  ``fastmath`` lets floating-point arithmetic be reordered, ``boundscheck=False``
-    leaves out tests of indices, ``static_shapes`` compiles the sizes of arrays in.
+    Usable bare, with options, or as a call.  ``grad`` names what to differentiate with respect to (``True``: the
+    first argument; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.  ``static`` names
+    arguments that are compile-time constants.  ``fastmath`` lets floating-point arithmetic be reordered,
+    ``boundscheck=False`` leaves out tests of indices, ``static_shapes`` compiles the sizes of arrays in.
     """
     _refuse_unbuilt(target, parallel=parallel, checkpoint=checkpoint, cache=cache)
     options = Options(boundscheck=boundscheck, static_shapes=static_shapes, fastmath=fastmath)
@@ -42,7 +42,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
 def _refuse_unbuilt(target: str, **later: Any) -> None:
     """Options that mean something in a later version are refused, not ignored."""
     if target == "cuda":
-        raise DeviceError("jit(target='cuda') is not there yet", hint="inspect('ptx') shows the code for a GPU without one")
+        raise DeviceError("jit(target='cuda') is not there yet",
+                          hint="inspect('ptx') shows the code for a GPU without one")
     if target != "cpu":
         raise ValueError(f"no target {target!r}: there are 'cpu' and 'cuda'")
     for name, value in later.items():
@@ -59,8 +60,9 @@ def _jit(fun: Any, grad: Grad, options: Options, static: tuple[str | int, ...]) 
     made = _wrap(fun, fun, options, static)
     if grad is not False:
         argnums = 0 if grad is True else grad
-        made.grad = _derivative(made, "grad", transforms.grad(fun, argnums), options, static)
-        made.value_and_grad = _derivative(made, "value_and_grad", transforms.value_and_grad(fun, argnums), options, static)
+        for name in ("grad", "value_and_grad"):
+            derived = getattr(transforms, name)(fun, argnums)
+            setattr(made, name, _derivative(made, name, derived, options, static))
     return made
 
 
@@ -91,7 +93,7 @@ def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
     from . import compiler                           # as in dispatch: not before something is compiled
-    return compiler.stage_text(self.py_func, signature_for(self, args, kwargs), _dispatcher(self).options, stage)
+    return compiler.stage_text(self.py_func, signature_for(self, args, kwargs), options_of(self), stage)
 
 
 def options_of(self: Any) -> Options:
@@ -118,7 +120,7 @@ def _signatures(self: Any) -> list[str]:
 def _stats(self: Any) -> dict[str, Any]:
     """How often something was compiled, and the seconds each part of that took."""
     d = _dispatcher(self)
-    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), **{f"seconds: {k}": v for k, v in d.seconds.items()}}
+    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds)}
 
 
 def _recompile(self: Any) -> None:
@@ -133,12 +135,13 @@ def _visualize(self: Any, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
     from .visualize import graph
     from . import compiler
-    return graph(compiler.stage_module(self.py_func, signature_for(self, args, kwargs), _dispatcher(self).options, stage))
+    signature = signature_for(self, args, kwargs)
+    return graph(compiler.stage_module(self.py_func, signature, options_of(self), stage))
 
 
 def _missing(self: Any, name: str) -> Any:
     if name in ("grad", "value_and_grad"):
-        raise AttributeError(f"{self.__name__} was not compiled with a gradient: write @jit(grad=True), or jitad.{name}(f)")
+        raise AttributeError(f"{self.__name__} has no gradient: write @jit(grad=True), or jitad.{name}(f)")
     raise AttributeError(f"{self.__name__} has no attribute {name!r}")
 
 

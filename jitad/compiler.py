@@ -17,6 +17,7 @@ from . import pipeline
 from .errors import CompileError, UnsupportedError
 from .frontend import tracer
 from .frontend.pytree import LEAF, Structure, unflatten
+from .frontend.tracer import Leaf
 from .frontend.values import Options
 from .ir.graph import Function, Module
 from .ir.text import print_module
@@ -52,8 +53,8 @@ class Shape:
 class Compiled:
     """Machine code for one signature.
 
-    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls.  ``entries`` are the entry
-    points that take whole arguments as a user passes them; they go into the object that the user holds.
+    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls.  ``entries`` are the
+    entry points that take whole arguments as a user passes them; they go into the object that the user holds.
     """
 
     signature: Signature
@@ -74,7 +75,7 @@ class Compiled:
 
     def flat_entry(self, name: str) -> pycall.Entry:
         """An entry that takes the leaves that are no constants by position."""
-        dynamic = [leaf for leaf in self.signature.leaves if not isinstance(leaf, Static)]
+        dynamic = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)]
         arguments = [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(dynamic)]
         return self._entry(name, arguments, Shape(len(dynamic)))
 
@@ -88,12 +89,18 @@ class Compiled:
                 index = where
             else:
                 index = shape.count + shape.keywords.index(where if isinstance(where, str) else names[where])
-            mine = tuple(next(leaves) for _ in range(structure.count))
-            arguments.append(Argument(index, structure, mine))
+            mine = [next(leaves) for _ in range(structure.count)]
+            if structure.is_leaf and isinstance(mine[0], Static):
+                arguments.append(Argument(index, None, value=mine[0].value))
+            else:
+                arguments.append(Argument(index, structure, tuple(leaf for leaf in mine if isinstance(leaf, Leaf))))
         return self._entry(name, arguments, shape)
 
     def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> pycall.Entry:
-        arguments += [Argument(None, LEAF, (classify(c)[0],), c) for c in self.captured]
+        for constant in self.captured:
+            leaf, value = classify(constant)
+            assert isinstance(leaf, Leaf)
+            arguments.append(Argument(None, LEAF, (leaf,), value))
         build = None if buildable(self.result) else self._build
         return pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
                             self.result, self.effort, self.recursive, self.failures, build, self.fixed)
@@ -102,8 +109,11 @@ class Compiled:
         return unflatten(self.result, leaves)
 
     def enterable(self) -> bool:
-        """Whether machine code can take the arguments apart."""
-        return readable(self.signature.structure)
+        """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
+        args, kwargs = self.signature.structure.children
+        whole = sum(a.is_leaf for a in (*args.children, *kwargs.children))
+        return readable(self.signature.structure) and (whole == self.signature.structure.count or not any(
+            isinstance(leaf, Static) for leaf in self.signature.leaves))
 
     def is_flat(self, shape: Shape) -> bool:
         """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""

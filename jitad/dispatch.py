@@ -1,8 +1,8 @@
 """From a call to compiled code: the Python side of a jitted function.
 
-Calls go to machine code first; what that does not know comes here (``Dispatcher.__call__``).  Here the signature is found, the
-program compiled if it is new, the arguments converted, and the code called with them.  A new entry point is put in
-front of those the function has, so that the next call of its kind does not come here again.
+Calls go to machine code first; what that does not know comes here (``Dispatcher.__call__``).  Here the signature is
+found, the program compiled if it is new, the arguments converted, and the code called with them.  A new entry point
+is put in front of those the function has, so that the next call of its kind does not come here again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the arguments of a call are: their structure, and of each leaf its IR type or its static value.
 
-A *signature* is what code is compiled for.  Finding it also brings each leaf into the form that machine code reads: native
-byte order, C order, one of the five element types, numbers of Python or NumPy.
+A *signature* is what code is compiled for.  Finding it also brings each leaf into the form that machine code reads:
+native byte order, C order, one of the five element types, numbers of Python or NumPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From machine values to Python objects: the last part of an entry point.
 
-Containers are made first and filled from the outside in, so that at any moment one object, ``root``, owns everything made
-so far: when an allocation fails, ``root`` is let go and that is all.
+Containers are made first and filled from the outside in, so that at any moment one object, ``root``, owns everything
+made so far: when an allocation fails, ``root`` is let go and that is all.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class Boxer:
             return self.checked(f"call ptr {function(name)}({kind} {value})")
         cell = self.code.alloca(types.memory(t))
         self.code.do(f"store {types.memory(t)} {value}, ptr {cell}, align 4")
-        return self.checked(f"call ptr {function('PyArray_Scalar')}(ptr {cell}, ptr {pointer(capi.descr(t))}, ptr null)")
+        descr = pointer(capi.descr(t))
+        return self.checked(f"call ptr {function('PyArray_Scalar')}(ptr {cell}, ptr {descr}, ptr null)")
 
     def array(self, b: Buffer) -> str:
         """A new ndarray with a copy of the elements: what compiled code makes is in its arena, for the call only."""

@@ -1,14 +1,15 @@
 """The type of the object that a user holds: called at the speed of a C function, with attributes like a Python one.
 
-CPython calls an object without making a tuple when its type has a *vectorcall* offset: it jumps to the pointer stored in the object.
-Here that pointer is first CPython's own ``method_vectorcall``, which calls ``function(self, *args)``, and later machine code
-that tests the types of the arguments, runs, and goes on to ``method_vectorcall`` when they are not the ones it is for.
+CPython calls an object without making a tuple when its type has a *vectorcall* offset: it jumps to the pointer stored
+in the object. Here that pointer is first CPython's own ``method_vectorcall``, which calls ``function(self, *args)``,
+and later machine code that tests the types of the arguments, runs, and goes on to ``method_vectorcall`` when they are
+not the ones it is for.
 
 Why a type made through ``PyType_FromSpec`` and not a class: a class cannot have a vectorcall offset, and defining
-``__call__`` takes the fast path away.  Why these slots: nothing here needs a C compiler, nor machine code before the first compilation.
-What a type needs in C it borrows from types that have it: garbage collection from any plain class
-(``subtype_traverse`` visits what the members list), binding as a method from functions, and the slow call from bound methods, whose layout
-(``function``, ``self``, weak references, vectorcall) this object shares.
+``__call__`` takes the fast path away.  Why these slots: nothing here needs a C compiler, nor machine code before the
+first compilation. What a type needs in C it borrows from types that have it: garbage collection from any plain class
+(``subtype_traverse`` visits what the members list), binding as a method from functions, and the slow call from bound
+methods, whose layout (``function``, ``self``, weak references, vectorcall) this object shares.
 """
 
 from __future__ import annotations
@@ -65,11 +66,12 @@ def read_pointer(address: int) -> int:
 
 def _slow_vectorcall() -> int:
     """The address of ``method_vectorcall``, after a look at whether bound methods are what this file takes them for."""
-    method = _Plain().method
+    plain = _Plain()
+    method = types.MethodType(_Plain.method, plain)
     at = id(method)
     expected = (types.MethodType.__basicsize__ == VECTORCALL + _POINTER
-                and read_pointer(at + FUNCTION) == id(method.__func__)
-                and read_pointer(at + SELF) == id(method.__self__))
+                and read_pointer(at + FUNCTION) == id(_Plain.method)
+                and read_pointer(at + SELF) == id(plain))
     if not expected:
         raise CompileError("this build of CPython lays out bound methods in a way that jitad does not know")
     return read_pointer(at + VECTORCALL)
@@ -86,7 +88,9 @@ _members = (_Member * 6)(
     _Member(b"__vectorcalloffset__", _T_PYSSIZET, VECTORCALL, _READONLY, None),
     _Member(b"__dictoffset__", _T_PYSSIZET, DICT, _READONLY, None),
 )
-_getset = (_GetSet * 2)(_GetSet(b"__dict__", address("PyObject_GenericGetDict"), address("PyObject_GenericSetDict"), None, None))
+_getset = (_GetSet * 2)(
+    _GetSet(b"__dict__", address("PyObject_GenericGetDict"), address("PyObject_GenericSetDict"), None, None),
+)
 _name = b"jitad.Jit"
 
 

@@ -1,7 +1,9 @@
-"""Where CPython and NumPy keep things: addresses of their functions, types and singletons, and the layout of their objects.
+"""Where CPython and NumPy keep things: addresses of their functions, types and singletons, and the layout of their
+objects.
 
-Machine code gets addresses as numbers: code and CPython may lie further apart than a relative call reaches, and a number
-needs no relocation.  Offsets are those of the stable parts of the object layout, the same in all 64-bit builds that have a GIL.
+Machine code gets addresses as numbers: code and CPython may lie further apart than a relative call reaches, and a
+number needs no relocation.  Offsets are those of the stable parts of the object layout, the same in all 64-bit builds
+that have a GIL.
 """
 
 from __future__ import annotations
@@ -9,10 +11,10 @@ from __future__ import annotations
 import ctypes
 import sys
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-import numpy._core._multiarray_umath as _core
 
 from ..ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, Type
 
@@ -20,7 +22,7 @@ from ..ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, Type
 
 OB_TYPE = 8
 FLOAT_VALUE = float.__basicsize__ - 8
-NUMPY_SCALAR_VALUE = object.__basicsize__              # every NumPy number begins with the object's head, then its value
+NUMPY_SCALAR_VALUE = object.__basicsize__              # NumPy's numbers: the object's head, then the value
 VAR_SIZE = object.__basicsize__                        # ob_size of tuples and lists
 TUPLE_ITEMS = tuple.__basicsize__
 LIST_ITEMS = VAR_SIZE + 8                              # a pointer to the items
@@ -59,9 +61,9 @@ def address(name: str) -> int:
 
 @cache
 def _array_api() -> Any:
-    from numpy._core import _multiarray_umath as core
     get = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    return ctypes.cast(get(_core._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))  # type: ignore[attr-defined]
+    capsule = import_module("numpy._core._multiarray_umath")._ARRAY_API
+    return ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_void_p))
 
 
 def scalar_type(t: Scalar, python: bool) -> type:

@@ -1,7 +1,8 @@
 """How long a compiled function may run, told from its code: whether it is worth letting the GIL go.
 
-``short``: no loop, no recursion, no array operation.  ``long``: loops whose length nobody knows beforehand, recursion, or a
-constant amount of work that is large.  ``sizes``: what there is to do grows with the arrays and integers passed.
+``short``: no loop, no recursion, no array operation.  ``long``: loops whose length nobody knows beforehand,
+recursion, or a constant amount of work that is large.  ``sizes``: what there is to do grows with the arrays and
+integers passed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""From the status that compiled code returns to the Python exception that it stands for, with the user's line in its traceback."""
+"""From the status that compiled code returns to the Python exception that it stands for, with the user's line in its
+traceback."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
 
     PyObject *entry(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 
-tests whether this call is of the shape it was compiled for, reads the arguments (``unbox``), takes a context, runs the compiled
-function, which LLVM inlines here, and makes the results (``box``).  In every other case it goes on to the
-next entry in line, at last to Python, which converts or compiles.
+tests whether this call is of the shape it was compiled for, reads the arguments (``unbox``), takes a context, runs
+the compiled function, which LLVM inlines here, and makes the results (``box``).  In every other case it goes on to
+the next entry in line, at last to Python, which converts or compiles.
 
 The context comes from a free list that the GIL guards, so calls may nest and threads may run side by side.
 The GIL is let go while the body runs if it can be long: see ``effort``.
@@ -36,11 +36,11 @@ class Entry:
     """What an entry point is made from, and the objects that its code points to.
 
     ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
-    ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error`` makes
-    the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
-    ``fixed``: leaves of the result that are no results of ``function``, by number.
-    ``inline``: whether the compiled function may be inlined here; ``address``: of the compiled function, if it is in code made
-    earlier.  ``code`` is the address of the entry itself, once it has been compiled.
+    ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
+    makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
+    ``fixed``: leaves of the result that are no results of ``function``, by number. ``inline``: whether the compiled
+    function may be inlined here; ``address``: of the compiled function, if it is in code made earlier.  ``code`` is
+    the address of the entry itself, once it has been compiled.
     """
 
     name: str
@@ -92,7 +92,8 @@ class _EntryWriter:
         self.failure(ctx, results[0])
         self.unmade_result(ctx)
         self.go_on()
-        head = f"define ptr {global_name(self.entry.name)}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) nounwind"
+        name = global_name(self.entry.name)
+        head = f"define ptr {name}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) nounwind"
         self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
         return self.entry.name
 
@@ -151,13 +152,14 @@ class _EntryWriter:
         """Tell the context how to ask for signals, and where this thread's stack ends."""
         code = self.code
         if self.entry.effort != "short":
-            self.writer.function("jitad.poll", _POLL.format(
-                ensure=function("PyGILState_Ensure"), check=function("PyErr_CheckSignals"), release=function("PyGILState_Release")))
+            names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
+            self.writer.function("jitad.poll", _POLL.format(*map(function, names)))
             code.do(f"store ptr @jitad.poll, ptr {self.field(ctx, 'poll')}, align 8")
         if self.entry.recursive:
             known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
             here = code.op(f"call i64 {function('pthread_self')}()")
-            self.rarely(code.op(f"icmp ne i64 {known}, {here}", "c"), lambda: self.call_python(context.bind_thread, ctx))
+            moved = code.op(f"icmp ne i64 {known}, {here}", "c")
+            self.rarely(moved, lambda: self.call_python(context.bind_thread, ctx))
 
     def rarely(self, condition: str, then: Callable[[], None]) -> None:
         code = self.code
@@ -240,7 +242,8 @@ class _EntryWriter:
         if entry.build is None:
             return self.boxer.result(entry.result, leaves)
         whole = self.boxer.flat(leaves)
-        made = self.boxer.checked(f"call ptr {function('PyObject_CallOneArg')}(ptr {pointer(entry.build)}, ptr {whole})")
+        build = pointer(entry.build)
+        made = self.boxer.checked(f"call ptr {function('PyObject_CallOneArg')}(ptr {build}, ptr {whole})")
         code.do(f"call void {function('Py_DecRef')}(ptr {whole})")
         return made
 
@@ -263,7 +266,8 @@ class _EntryWriter:
         code = self.code
         if self.entry.effort == "short":
             return
-        base, top, high = (code.op(f"load i64, ptr {self.field(ctx, f'arena_{x}')}, align 8") for x in ("base", "top", "high"))
+        fields = [self.field(ctx, name) for name in ("arena_base", "arena_top", "arena_high")]
+        base, top, high = [code.op(f"load i64, ptr {f}, align 8") for f in fields]
         most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
         used = code.op(f"sub i64 {most}, {base}")
         self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"), lambda: self.call_python(context.trim, ctx))
@@ -340,9 +344,9 @@ _DECLARATIONS = (
     ("llvm.umax.i64", "i64", "i64, i64"),
 )
 _POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
-  %state = call i32 {ensure}()
-  %status = call i32 {check}()
-  call void {release}(i32 %state)
+  %state = call i32 {}()
+  %status = call i32 {}()
+  call void {}(i32 %state)
   ret i32 %status
 }}
 """

@@ -1,7 +1,7 @@
 """From Python objects to machine values: the first half of an entry point.
 
-Each argument is tested (its type, and for arrays element type, rank, layout) and read straight from the object. What does
-not fit leads to ``miss``, with nothing done yet; an argument that is expensive to convert is no fit either.
+Each argument is tested (its type, and for arrays element type, rank, layout) and read straight from the object. What
+does not fit leads to ``miss``, with nothing done yet; an argument that is expensive to convert is no fit either.
 """
 
 from __future__ import annotations
@@ -186,7 +186,8 @@ class Unboxer:
         dims = self.load("ptr", obj, capi.ARRAY_DIMS)
         sizes = [self.load("i64", dims, 8 * i) for i in range(t.rank)]
         for size, known in zip(sizes, t.dims):
-            self.require(self.code.op(f"icmp {'ne' if known is None else 'eq'} i64 {size}, {1 if known is None else known}", "c"))
+            test = f"ne i64 {size}, 1" if known is None else f"eq i64 {size}, {known}"
+            self.require(self.code.op(f"icmp {test}", "c"))
         self.sizes.append(self.product(sizes))
         return [self.load("ptr", obj, capi.ARRAY_DATA), *sizes]
 

@@ -29,10 +29,10 @@ class Leaf:
     weak: bool
 
 
-def function(params: str, results: str, name: str = "f", module: Module | None = None) -> tuple[Module, Function, Builder]:
-    """A module with an empty function; types are separated by blanks."""
-    module = module or Module()
-    func = module.add(Function(name, map(parse, params.split()), map(parse, results.split())))
+def function(params: str, results: str) -> tuple[Module, Function, Builder]:
+    """A module with an empty function ``f``; types are separated by blanks."""
+    module = Module()
+    func = module.add(Function("f", map(parse, params.split()), map(parse, results.split())))
     return module, func, Builder(func.entry)
 
 
@@ -45,16 +45,16 @@ def missed(self: object, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     return "missed", args, kwargs
 
 
-def enter(module: Module, arguments: Sequence[Argument] | None = None, result: Structure = LEAF, count: int | None = None,
-          keywords: tuple[str, ...] = (), effort_is: str | None = None, build: Callable[..., Any] | None = None,
-          fixed: dict[int, Any] | None = None, root: str = "f") -> Any:
-    """A callable object for one function of a module."""
-    func = module.functions[root]
+def enter(module: Module, arguments: Sequence[Argument] | None = None, result: Structure = LEAF,
+          count: int | None = None, keywords: tuple[str, ...] = (), effort_is: str | None = None,
+          build: Callable[..., Any] | None = None, fixed: dict[int, Any] | None = None) -> Any:
+    """A callable object for the function ``f`` of a module."""
+    func = module.functions["f"]
     if arguments is None:
         arguments = [Argument(i, LEAF, (leaf(t),)) for i, t in enumerate(func.param_types)]
     entry = pycall.Entry("entry", func, arguments, len(arguments) if count is None else count, keywords, result,
-                         effort_is or effort(module, root), recursive(module, root), Failures(module), build, fixed or {})
-    native = cpu.compile_module(module, [root], None, lambda lowering: [pycall.write(lowering.writer, entry)])
+                         effort_is or effort(module, "f"), recursive(module, "f"), Failures(module), build, fixed or {})
+    native = cpu.compile_module(module, ["f"], None, lambda lowering: [pycall.write(lowering.writer, entry)])
     made = native_callable.make(missed, None)
     entry.next.value = native_callable.SLOW_VECTORCALL
     native_callable.set_entry(made, native.address("entry"))

@@ -66,8 +66,9 @@ def test_integers_that_do_not_fit_are_not_for_it(n: int) -> None:
     assert f(5) == 5
 
 
-@pytest.mark.parametrize("t, shape", [("f64[?]", (5,)), ("f64[?]", (0,)), ("f32[?,?]", (2, 3)), ("i64[?,?,?]", (2, 3, 4)),
-                                      ("bool[?]", (3,)), ("i32[?,1]", (4, 1)), ("f64[1]", (1,)), ("f64[2,3]", (2, 3))])
+@pytest.mark.parametrize("t, shape", [("f64[?]", (5,)), ("f64[?]", (0,)), ("f32[?,?]", (2, 3)),
+                                      ("i64[?,?,?]", (2, 3, 4)), ("bool[?]", (3,)),
+                                      ("i32[?,1]", (4, 1)), ("f64[1]", (1,)), ("f64[2,3]", (2, 3))])
 def test_arrays_are_returned_as_new_arrays(t: str, shape: tuple[int, ...]) -> None:
     module, func = identity(t)
     f = enter(module)
@@ -83,8 +84,9 @@ def test_arrays_that_are_not_for_it() -> None:
     f = enter(identity("f64[?,?]")[0])
     a = np.zeros((4, 6))
     assert f(a).shape == (4, 6)
-    for other in (a[:, ::2], a.T, a[0], np.zeros((1, 3)), np.zeros((3, 1)), a.astype(np.float32), a.astype(">f8"), np.matrix(a),
-                  a.astype(object), a.tolist(), np.zeros((2, 3, 4)), np.frombuffer(bytes(97), np.uint8)[1:].view(float)):
+    for other in (a[:, ::2], a.T, a[0], np.zeros((1, 3)), np.zeros((3, 1)), a.astype(np.float32), a.astype(">f8"),
+                  np.asmatrix(a), a.astype(object), a.tolist(), np.zeros((2, 3, 4)),
+                  np.frombuffer(bytes(97), np.uint8)[1:].view(float)):
         assert f(other)[0] == "missed"
 
 
@@ -111,7 +113,8 @@ def test_trees_of_another_shape_are_not_for_it() -> None:
     f = enter(module, [Argument(0, structure, (leaf(F64),) * 3)])
     assert f(({"a": 1.0}, [2.0, 3.0])) == 2.0
     for other in (({"b": 1.0}, [2.0, 3.0]), ({"a": 1.0}, [2.0]), ({"a": 1.0}, (2.0, 3.0)), [{"a": 1.0}, [2.0, 3.0]],
-                  ({"a": 1.0, "b": 2.0}, [2.0, 3.0]), ({"a": 1}, [2.0, 3.0]), ({}, [2.0, 3.0]), ({"a": 1.0}, [2.0, 3.0], 4.0)):
+                  ({"a": 1.0, "b": 2.0}, [2.0, 3.0]), ({"a": 1}, [2.0, 3.0]), ({}, [2.0, 3.0]),
+                  ({"a": 1.0}, [2.0, 3.0], 4.0)):
         assert f(other)[0] == "missed"
 
 
@@ -119,7 +122,8 @@ def test_named_tuples_are_read_by_machine_code() -> None:
     structure = flatten(Pair(1.0, 2.0))[1]
     module, func, b = function("f64 f64", "f64 f64")
     b.ret([func.params[1], func.params[0]])
-    f = enter(module, [Argument(0, structure, (leaf(F64),) * 2)], structure, build=lambda flat: unflatten(structure, flat))
+    f = enter(module, [Argument(0, structure, (leaf(F64),) * 2)], structure,
+              build=lambda flat: unflatten(structure, flat))
     assert same(f(Pair(1.0, 2.0)), Pair(2.0, 1.0))
     assert f((1.0, 2.0))[0] == "missed"
 

@@ -1,0 +1,379 @@
+"""``jit`` as ``api.md`` has it: ways to write it, arguments and results of every kind, options, what can be looked
+at."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import inspect
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import jitad
+from jitad import DeviceError, TypeInferenceError, UnsupportedError, jit
+
+from .entries import same
+
+
+@jit
+def square(x):
+    """x squared"""
+    return x * x
+
+
+@jit(grad=True)
+def cubed(x):
+    return x * x * x
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclasses.dataclass
+class Line:
+    slope: Any
+    offset: Any
+
+    @jit
+    def at(self, x):
+        return self.slope * x + self.offset
+
+    @jit(grad="x")
+    def energy(self, x):
+        return self.at(x) ** 2
+
+    @staticmethod
+    @jit
+    def twice(x):
+        return x + x
+
+
+# --- ways to write it -----------------------------------------------------------------------------
+
+def test_bare_with_options_and_as_a_call() -> None:
+    assert same(square(3.0), 9.0)
+    assert same(jit(lambda x: x + 1.0)(2.0), 3.0)
+    assert same(jit(fastmath=True)(lambda x: x + 1.0)(2.0), 3.0)
+
+    @jit
+    def outer(x):
+        def inner(y):
+            return y * x
+        return inner(x) + square(x)
+    assert same(outer(3.0), 18.0)
+
+
+def test_it_looks_like_the_function() -> None:
+    assert square.__name__ == "square" and square.__doc__ == "x squared" and square.__module__ == __name__
+    assert square.__wrapped__ is square.py_func and square.py_func(4) == 16
+    assert str(inspect.signature(square)) == "(x)"
+    assert "square" in repr(square)
+    assert callable(square) and not hasattr(square, "grad")
+    with pytest.raises(AttributeError, match="grad=True"):
+        square.grad  # noqa: B018
+
+
+def test_jit_of_jit_is_jit() -> None:
+    assert jit(square).py_func is square.py_func
+
+
+def test_methods() -> None:
+    line = Line(2.0, 1.0)
+    assert same(line.at(3.0), 7.0) and same(Line.at(line, 3.0), 7.0) and same(Line.twice(2.0), 4.0)
+    assert same(line.energy(3.0), 49.0) and same(line.energy.grad(3.0), 28.0)
+    assert same(line.energy.value_and_grad(3.0), (49.0, 28.0))
+    bound = line.at
+    assert same(bound(1.0), 3.0)
+
+
+def test_pickled_and_copied_by_reference() -> None:
+    assert pickle.loads(pickle.dumps(square)) is square
+    assert pickle.loads(pickle.dumps(cubed.grad)) is cubed.grad
+    assert copy.copy(square) is square and copy.deepcopy(square) is square
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+def test_types_come_from_the_arguments() -> None:
+    double = jit(lambda x: x + x)
+    for x in (2.0, 2, True, np.float32(2), np.arange(3.0), np.arange(3, dtype=np.float32), np.arange(3), np.float64(2),
+              np.arange(6.0).reshape(2, 3), np.int32(3), np.arange(3, dtype=np.int32)):
+        made, expected = double(x), x + x
+        assert same(made, expected.item() if isinstance(expected, (np.float64, np.int64)) else expected), x
+    assert len(double.signatures) == 11
+
+
+def test_a_new_size_does_not_compile_anew_but_a_size_of_one_does() -> None:
+    total = jit(lambda x: np.sum(x * x))
+    for n in (0, 2, 3, 1000):
+        assert total(np.ones(n)) == n
+    assert len(total.signatures) == 1
+    assert total(np.ones(1)) == 1.0
+    assert len(total.signatures) == 2
+    fixed = jit(lambda x: np.sum(x * x), static_shapes=True)
+    assert [fixed(np.ones(n)) for n in (2, 3, 2)] == [2.0, 3.0, 2.0] and len(fixed.signatures) == 2
+
+
+def test_arrays_in_any_layout_are_converted() -> None:
+    total = jit(lambda x: np.sum(x, axis=0))
+    a = np.arange(24.0).reshape(4, 6)
+    for x in (a, a[:, ::2], a.T, a[::-1], np.asfortranarray(a), a.astype(">f8"), a[1:3], np.broadcast_to(a[0], (4, 6)),
+              np.frombuffer(b"\0" + a.tobytes(), np.uint8)[1:].view(float).reshape(4, 6)):
+        np.testing.assert_array_equal(total(x), x.sum(axis=0))
+    assert len(total.signatures) == 1
+
+
+def test_narrow_integers_are_widened_and_0d_arrays_are_scalars() -> None:
+    double = jit(lambda x: x + x)
+    for dtype in (np.int8, np.uint8, np.int16, np.uint32):
+        assert same(double(np.array([1, 2], dtype)), np.array([2, 4]))
+    assert same(double(np.array(1.5)), 3.0)
+    assert same(double(np.int8(3)), 6)
+
+
+def test_what_has_no_place_in_compiled_code() -> None:
+    double = jit(lambda x: x + x)
+    for x in (np.array([1, "a"], object), np.array(["a"]), np.ones(2, complex), 1j, np.ones(2, np.float16),
+              np.ones(2, np.uint64), np.ma.masked_array([1.0, 2.0], [True, False]), {1.0, 2.0}, object(), b"bytes"):
+        with pytest.raises(TypeInferenceError):
+            double(x)
+    with pytest.raises(OverflowError):
+        double(2**70)
+    assert double(2) == 4
+
+
+def test_keywords_and_defaults() -> None:
+    @jit
+    def f(a, b=2.0, *, c=3.0):
+        return a + 10.0 * b + 100.0 * c
+    assert f(1.0) == 321.0
+    for _ in range(20):                          # often enough to get entry points of their own
+        assert f(1.0, b=5.0) == f(1.0, 5.0) == f(b=5.0, a=1.0) == 351.0
+        assert f(1.0, c=1.0) == 121.0 and f(1.0, c=1.0, b=1.0) == f(1.0, b=1.0, c=1.0) == 111.0
+    for args, kwargs in (((), {}), ((1.0, 2.0, 3.0), {}), ((1.0,), {"d": 1.0}), ((1.0,), {"a": 1.0})):
+        with pytest.raises(TypeError):
+            f(*args, **kwargs)
+
+
+def test_variadic_functions() -> None:
+    @jit
+    def f(*args, **kwargs):
+        total = 0.0
+        for x in args:
+            total += x
+        return total + kwargs.get("y", 0.0)
+    assert f() == 0.0 and f(1.0, 2.0) == 3.0 and f(1.0, y=5.0) == 6.0
+
+
+def test_static_arguments() -> None:
+    calls: list[int] = []
+
+    @jit(static=("n", "op"))
+    def power(x, n, op="mul"):
+        calls.append(n)
+        result = x if op == "mul" else x + 1.0
+        for _ in jitad.unroll(range(n - 1)):
+            result = result * x
+        return result
+    assert [power(2.0, n) for n in (1, 3, 3, 1)] == [2.0, 8.0, 8.0, 2.0] and len(power.signatures) == 2
+    assert power(2.0, n=3) == power(2.0, 3) == 8.0
+    assert power(2.0, 2, "add") == 6.0
+    with pytest.raises(TypeInferenceError):
+        power(2.0, [1])
+
+
+def test_functions_as_arguments() -> None:
+    apply = jit(lambda f, x: f(f(x)))
+    assert apply(np.sin, 0.5) == np.sin(np.sin(0.5)) or abs(apply(np.sin, 0.5) - np.sin(np.sin(0.5))) < 1e-15
+    assert apply(lambda x: x * 3.0, 1.0) == 9.0 and apply(square, 2.0) == 16.0
+
+
+@pytest.mark.parametrize("value", [
+    (1.0, 2), [1.0, [2.0, True]], {"a": 1.0, "b": {"c": np.arange(3.0)}}, Pair(1.0, (2.0, 3)), Line(1.0, 2.0), None, (),
+    [], {}, (None, 1.0), ("text", 1.0), {"k": [Line(1.0, [2]), Pair(1, None)]},
+], ids=str)
+def test_pytrees_come_back_as_they_went_in(value: Any) -> None:
+    same_again = jit(lambda x: x)
+    for _ in range(3):
+        made = same_again(value)
+    if isinstance(value, (Line, Pair)) or "Line" in repr(value):
+        assert type(made) is type(value) and repr(made) == repr(value)
+    else:
+        assert same(made, value)
+
+
+def test_results_are_new_arrays() -> None:
+    give = jit(lambda x: (x, x))
+    a = np.ones(3)
+    x, y = give(a)
+    assert x is not a and y is not a and not np.shares_memory(x, a)
+
+
+# --- options --------------------------------------------------------------------------------------
+
+def test_options_that_are_not_there_yet_are_refused() -> None:
+    for options in ({"parallel": True}, {"checkpoint": "sqrt"}, {"cache": True}):
+        with pytest.raises(UnsupportedError, match=next(iter(options))):
+            jit(**options)(abs)
+    with pytest.raises(DeviceError):
+        jit(target="cuda")(abs)
+    with pytest.raises(ValueError):
+        jit(target="abacus")(abs)
+    with pytest.raises(TypeError):
+        jit(3)
+
+
+def test_bounds_are_checked_by_default() -> None:
+    at = jit(lambda a, i: a[i])
+    a = np.arange(5.0)
+    assert at(a, 2) == 2.0 and at(a, -1) == 4.0
+    for i in (5, -6, 10**12):
+        with pytest.raises(IndexError):
+            at(a, i)
+    assert jit(boundscheck=False)(lambda a, i: a[i])(a, 2) == 2.0
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+def test_gradients() -> None:
+    assert same(cubed(2.0), 8.0) and same(cubed.grad(2.0), 12.0) and same(cubed.value_and_grad(2.0), (8.0, 12.0))
+
+    def f(x, y):
+        return x * x * y
+    for grad, expected in ((0, 12.0), ("y", 4.0), (("x", "y"), (12.0, 4.0)), ((1, 0), (4.0, 12.0)), (True, 12.0)):
+        g = jit(f, grad=grad)
+        assert same(g.grad(2.0, 3.0), expected)
+        assert same(g.value_and_grad(2.0, 3.0), (12.0, expected))
+    assert same(jit(f, grad="y").grad(2.0, y=3.0), 4.0)
+
+
+def test_gradients_keep_the_structure() -> None:
+    @jit(grad=True)
+    def f(p, x):
+        return p["w"][0] * x * x + np.sum(p["b"] * p["b"])
+    g = f.grad({"w": (3.0, 2), "b": np.arange(3.0)}, 2.0)
+    assert g["w"] == (4.0, None) and same(g["b"], 2 * np.arange(3.0))
+
+
+# --- looking inside -------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("stage, part", [("ir", "func @"), ("cps", "func @"), ("adjoint", "func @"),
+                                         ("optimized", "func @"), ("llvm", "define"), ("asm", "ret"), ("ptx", ".func")])
+def test_inspect(stage: str, part: str) -> None:
+    f = jit(lambda x: np.sin(x) * x)
+    with pytest.raises(ValueError, match=r"jitad\.spec"):
+        f.inspect(stage)
+    assert part in f.inspect(stage, jitad.spec("f64"))
+    f(2.0)
+    assert f.inspect(stage) == f.inspect(stage, 1.0)
+
+
+def test_inspect_refuses_what_is_not_there() -> None:
+    with pytest.raises(UnsupportedError):
+        square.inspect("mlir", 1.0)
+    with pytest.raises(ValueError):
+        square.inspect("nonsense", 1.0)
+
+
+def test_spec_stands_for_arguments() -> None:
+    f = jit(lambda a, n: a[0] * n)
+    assert "f64[?, ?]" in f.inspect("ir", jitad.spec("f64[:, :]"), jitad.spec("i64"))
+
+
+def test_signatures_stats_and_recompile() -> None:
+    f = jit(lambda x: x + 1)
+    f(1.0), f(2.0), f(1)
+    assert f.signatures == ["(f64)", "(i64)"]
+    assert f.stats["compilations"] == 2 and f.stats["seconds"] > 0
+    f.recompile()
+    assert f.signatures == [] and f(1.0) == 2.0 and f.stats["compilations"] == 3
+
+
+def test_visualize() -> None:
+    text = square.visualize(1.0)
+    assert text.startswith("digraph") and "@square" in text
+
+
+# --- errors and threads ---------------------------------------------------------------------------
+
+def test_nothing_is_left_behind_by_an_error() -> None:
+    flag = [True]
+
+    def f(x):
+        if flag[0]:
+            raise ZeroDivisionError("while tracing")
+        return x
+    g = jit(f)
+    with pytest.raises(ZeroDivisionError):
+        g(1.0)
+    assert g.signatures == []
+
+
+def test_threads_compile_once() -> None:
+    f = jit(lambda x: np.exp(x) + np.cos(x))
+    results: list[float] = []
+    threads = [threading.Thread(target=lambda: results.append(f(0.5))) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(set(results)) == 1 and len(results) == 8 and f.stats["compilations"] == 1
+
+
+def test_a_jitted_function_calls_another_through_python() -> None:
+    assert list(map(square, [1.0, 2.0])) == [1.0, 4.0]
+    assert functools.reduce(jit(lambda a, b: a + b), [1.0, 2.0, 3.0]) == 6.0
+
+
+def run(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **env},
+                          cwd=os.path.dirname(__file__), timeout=120)
+
+
+PROGRAM = """
+from jitad import jit
+seen = []
+def f(x):
+    seen.append(type(x).__name__)
+    return x * x
+g = jit(f, grad=True)
+print(g(3.0), g.grad(3.0), g.value_and_grad(3.0), seen[0])
+"""
+
+
+def write(tmp_path: Any, code: str) -> str:
+    file = tmp_path / "program.py"
+    file.write_text(code)
+    return f"import runpy; runpy.run_path({str(file)!r})"
+
+
+def test_disable_jit_runs_python(tmp_path: Any) -> None:
+    done = run(write(tmp_path, PROGRAM), JITAD_DISABLE_JIT="1")
+    assert done.stdout.split() == ["9.0", "6.0", "(9.0,", "6.0)", "float"], done.stderr
+
+
+def test_dump_prints_stages(tmp_path: Any) -> None:
+    code = "from jitad import jit\ndef f(x):\n    return x * x\nprint(jit(f)(3.0))\n"
+    done = run(write(tmp_path, code), JITAD_DUMP="ir,optimized,llvm")
+    assert done.stdout.strip() == "9.0"
+    assert all(f"; ---- {stage}" in done.stderr for stage in ("ir", "optimized", "llvm"))
+    assert "; ---- cps" not in done.stderr
+
+
+def test_import_is_quick() -> None:
+    code = ("import numpy, llvmlite.binding, time; t = time.perf_counter(); from jitad import jit; "
+            "print((time.perf_counter() - t) * 1000)")
+    run(code)
+    assert min(float(run(code).stdout) for _ in range(3)) < 50
+
+
