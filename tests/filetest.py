@@ -112,6 +112,8 @@ def _check_errors(test: FileTest, linear: bool) -> None:
 
 def _check_runs(test: FileTest, module: Module) -> None:
     for name, args, relation, wanted in test.runs:
+        if name in module.derived and name not in module.functions:
+            continue                                    # the passes will make it
         for runner in _runners(module):
             values = list(eval(f"({args},)" if args else "()", dict(_CONSTANTS)))
             what = f"{test.path.name}: @{name}({args})"
@@ -146,6 +148,8 @@ def _check_run(what: str, run: Callable[[], list[Any]], relation: str, wanted: s
     parts = expected if isinstance(expected, tuple) else (expected,)
     assert len(results) == len(parts), f"{what} gives {len(results)} results"
     for result, part in zip(results, parts):
-        agree = np.array_equal(result, part, equal_nan=True) if relation == "==" else np.allclose(
-            result, part, rtol=1e-10, atol=1e-12, equal_nan=True)
-        assert agree and np.shape(result) == np.shape(part), f"{what} gives {results}, not {wanted}"
+        if relation == "==":
+            agree = np.array_equal(result, part, equal_nan=True)
+        else:
+            agree = np.shape(result) == np.shape(part) and np.allclose(result, part, 1e-10, 1e-12, equal_nan=True)
+        assert agree, f"{what} gives {results}, not {wanted}"
