@@ -106,8 +106,11 @@ def undef(fn: FunctionLowering, op: Op) -> None:
 
 def view(fn: FunctionLowering, op: Op) -> bool:
     """Make ``op``'s result a pointer into its operand where that is possible."""
-    source, start = op.operands[0], _VIEW.get(op.name)
-    if start is None or not is_array(source) or source in fn.plan.lazy:
+    start = _VIEW.get(op.name)
+    if start is None:
+        return False
+    source = op.operands[0]
+    if not is_array(source) or source in fn.plan.lazy:
         return False
     offset = start(fn, op)
     if offset is None:
