@@ -9,8 +9,7 @@ from __future__ import annotations
 from . import context
 from .emit import Writer
 
-# What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of them (0 or 1) holds what is carried
-# now.
+# What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of the two is in use (0 or 1).
 LOOP_WORDS = 4
 
 _FIELDS = """  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
