@@ -20,6 +20,7 @@ from .passes.dce import dce
 from .passes.inline import inline
 from .passes.licm import licm
 from .passes.simplify import simplify
+from .passes.sizes import sizes
 from .passes.thread import thread
 from .passes.uniqueness import uniqueness
 
@@ -41,6 +42,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "sizes", _plain(sizes)),
     ("adjoint", "cse", _CSE),
     ("adjoint", "accumulate", _plain(accumulate)),
     ("adjoint", "licm", _LICM),
@@ -59,8 +61,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
-    "simplify": simplify, "inline": inline, "dce": dce, "cse": cse, "licm": licm, "thread": thread, "cps": to_cps,
-    "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate, "uniqueness": uniqueness,
+    "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
+    "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
+    "uniqueness": uniqueness,
 }
 
 
