@@ -1,7 +1,7 @@
 """Imports run one way, and stand at the head of the file.
 
-``errors < ir < ad, passes, cps < frontend < pipeline < lowering < api``, and the analyses of ``passes`` serve ``ad``
-and ``cps``.  A heavy library that only some calls need may be imported inside a function; a module of this project
+``errors < ir < ad, passes, cps < frontend < pipeline < lowering < api``; the analyses of ``passes`` serve ``ad``
+and ``cps``, and ``kernels`` serves ``lowering``.  A heavy library that only some calls need may be imported inside a function; a module of this project
 may not, but in the public face, so that ``import jitad`` stays quick.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = (("errors",), ("ir",), ("passes",), ("ad", "cps"), ("frontend",), ("pipeline",), ("lowering", "kernels"),
+LAYERS = (("errors",), ("ir",), ("passes",), ("ad", "cps"), ("frontend",), ("pipeline",), ("kernels",), ("lowering",),
           ("api",), ("__init__", "__main__"))
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}
