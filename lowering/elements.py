@@ -75,6 +75,7 @@ def _scopes(fn: FunctionLowering) -> dict[Value, str]:
 
 # --- loops --------------------------------------------------------------------------------------------------
 
+WRITTEN_OUT = 8       # iterations
 NestBody = Callable[[Place, list[str]], Sequence[str]]
 
 
@@ -82,19 +83,30 @@ def nest(fn: FunctionLowering, sizes: Sequence[str], body: NestBody, carried: Se
          flat: bool = False, note: str = "") -> list[str]:
     """A loop for each size, the last innermost; or a single one over all elements when ``flat``.
 
-    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionLowering.loop``.
+    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionLowering.loop``.  Few iterations,
+    known in number, are written out, which spares LLVM the work.
     """
+    loop = _written_out if all(s[0] != "%" for s in sizes) and int(fn.product(sizes)) <= WRITTEN_OUT else fn.loop
     if flat:
-        return fn.loop(fn.product(sizes), lambda i, c: body(Place((), i), c), carried, note=note)
+        return loop(fn.product(sizes), lambda i, c: body(Place((), i), c), carried, note=note)
 
     def level(axis: int, at: tuple[str, ...], values: list[str]) -> Sequence[str]:
         if axis == len(sizes):
             return body(Place(at), values)
         types = [t for t, _ in carried]
-        return fn.loop(sizes[axis], lambda i, c: level(axis + 1, (*at, i), c), list(zip(types, values)),
-                       note=note if axis == len(sizes) - 1 else "")
+        return loop(sizes[axis], lambda i, c: level(axis + 1, (*at, i), c), list(zip(types, values)),
+                    note=note if axis == len(sizes) - 1 else "")
 
     return list(level(0, (), [name for _, name in carried]))
+
+
+def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carried: Sequence[tuple[str, str]] = (),
+                 note: str = "") -> list[str]:
+    """``FunctionLowering.loop`` with the iterations one after the other."""
+    values = [name for _, name in carried]
+    for i in range(int(n)):
+        values = list(body(str(i), values))
+    return values
 
 
 def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:

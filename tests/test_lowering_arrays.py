@@ -271,3 +271,17 @@ def test_fused_reductions():
 
 def test_bool_casts():
     check(lambda b, x: [b.cast(x, dtype=BOOL), b.cast(b.cast(x, dtype=BOOL), dtype=I64)], sample((5,)))
+
+
+@pytest.mark.parametrize("shape", [(0,), (3,), (2, 3), (2, 0)], ids=str)
+def test_few_elements_are_written_out(shape):
+    def build(b, x, y):
+        z = b.add(b.mul(x, y), b.exp(x))
+        last = len(shape) - 1
+        return [z, b.sum(z, axes=tuple(range(len(shape)))), b.max(b.abs(y), axes=(last,)), b.cumsum(x, axis=last),
+                b.concat(x, b.neg(y), axis=0), b.broadcast_to(x, 2, *shape),
+                b.transpose(x, perm=tuple(range(last, -1, -1)))]
+    if 0 not in shape:
+        check(build, sample(shape), sample(shape, seed=1), literal=range(len(shape)))
+    check(lambda b, x, y: [b.add(x, y), b.sum(x, axes=(0,))], sample(shape), sample(shape, seed=1),
+          literal=range(len(shape)))
