@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from ..cps import normalise
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.graph import Derived, Function, Module
@@ -48,6 +49,8 @@ def _waits(module: Module, base: str) -> bool:
 
 def _make(module: Module, name: str, what: Derived) -> None:
     base = module.functions[what.base]
+    if what.base in module.derived:                      # made here: its loops are not closed yet
+        normalise(base)
     if what.kind == "jvp":
         module.add(jvp(module, base, name, what.wrt))
     elif what.kind == "vjp":
