@@ -115,7 +115,7 @@ class Operators:
         return n
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or not isinstance(self, (Sym, ArrayRef)):
             raise AttributeError(name)
         return context().getattr(self, name)
 
@@ -189,13 +189,15 @@ Sym.__hash__ = Operators.__hash__          # type: ignore[method-assign]
 class Obj(Operators):
     """Something mutable: a key of the trace state, compared by identity.
 
-    ``readonly``: why it may not be written (``""``: it may).
+    ``readonly``: why it may not be written (``""``: it may).  ``maybe``: the objects it may be the same as,
+    with what they held when that came about: it is not read once one of them has changed.
     """
 
-    __slots__ = ("readonly",)
+    __slots__ = ("readonly", "maybe")
 
     def __init__(self, readonly: str = "") -> None:
         self.readonly = readonly
+        self.maybe: tuple[tuple[Obj, Any], ...] = ()
 
     __hash__ = object.__hash__
 
@@ -217,17 +219,9 @@ class Slot(Obj):
 
 
 class ArrayObj(Obj):
-    """Where an array lives: contents are a ``Sym``.
+    """Where an array lives: contents are a ``Sym``."""
 
-    ``maybe``: the arrays it may be the same as, with what they held when that came about.  Such an
-    array is not written, and not read once one of them has changed.
-    """
-
-    __slots__ = ("maybe",)
-
-    def __init__(self, readonly: str = "", maybe: tuple[tuple[ArrayObj, Any], ...] = ()) -> None:
-        super().__init__(readonly)
-        self.maybe = maybe
+    __slots__ = ()
 
 
 class ListObj(Obj):

@@ -1,0 +1,275 @@
+"""Python's builtins on user values: those that deal with structures, types and iteration."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from . import data, iteration, numpy_api, virtualise
+from .closures import Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
+from .lattice import UNBOUND
+from .loops import Generator
+from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
+
+Rule = Callable[..., Any]
+
+
+def hashable(v: Any) -> bool:
+    try:
+        hash(v)
+    except TypeError:
+        return False
+    return True
+
+
+def find(fun: Any) -> Rule | None:
+    """The rule of a builtin that this module knows."""
+    return TABLE.get(fun) if hashable(fun) else None
+
+
+_functions: dict[types.FunctionType, Fn] = {}
+
+
+def fn_of(fun: types.FunctionType) -> Fn:
+    """A function object of Python's as a traceable function; its captured variables are constants."""
+    cells = {}
+    for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or ()):
+        try:
+            cells[name] = cell.cell_contents
+        except ValueError:                            # not assigned yet
+            continue
+    return Fn(virtualise.virtualise(fun.__code__), {}, fun.__defaults__ or (), fun.__kwdefaults__ or {},
+              fun.__globals__, cells)
+
+
+def _forward(fun: Any, *args: Any, **kwargs: Any) -> Any:
+    return fun(*args, **kwargs)
+
+
+def forwarder(fun: Any) -> Fn:
+    """A function that calls its first argument with the others: makes anything callable traceable."""
+    return fn_of(_forward)                            # type: ignore[arg-type]
+
+
+def unroll(iterable: Any) -> Any:
+    """Write a loop out: ``for i in unroll(range(3))`` is three copies of the body, ``i`` known in each."""
+    return iterable
+
+
+# --- iteration --------------------------------------------------------------------------------------
+
+def _range(t: Any, *args: Any) -> Any:
+    if all(isinstance(a, int) for a in args):
+        return range(*args)
+    if not 1 <= len(args) <= 3:
+        raise TypeError(f"range expected 1 to 3 arguments, got {len(args)}")
+    for a in args:
+        if not isinstance(a, int) and not (isinstance(a, Sym) and not a.is_array and not a.scalar.is_float):
+            raise TypeError(f"{data.describe(a)} cannot be interpreted as an integer")
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    return Range(*(x if isinstance(x, int) else _index(t, x) for x in (start, stop, step)))
+
+
+def _index(t: Any, x: Sym) -> Any:
+    """An integer as a weak i64; a constant as the number it is."""
+    v = t.value(x, iteration.I64)
+    return v.const if v.const is not None else Sym(v, True)
+
+
+def _enumerate(t: Any, iterable: Any, start: Any = 0) -> Enumerate:
+    return Enumerate(_iterable(t, iterable), start)
+
+
+def _iterable(t: Any, v: Any) -> Any:
+    """An argument of ``zip`` and the like: dicts by their keys, generators by their elements."""
+    if isinstance(v, DictObj) or isinstance(v, Generator):
+        return tuple(t.iterate(v))
+    return v
+
+
+def _list(t: Any, v: Any = ()) -> ListObj:
+    return t.new_list(t.iterate(v))
+
+
+def _tuple(t: Any, v: Any = ()) -> tuple[Any, ...]:
+    return v if type(v) is tuple else tuple(t.iterate(v))
+
+
+def _dict(t: Any, v: Any = (), **kwargs: Any) -> DictObj:
+    pairs = t.contents(v) if isinstance(v, DictObj) else {k: x for k, x in (t.iterate(p) for p in t.iterate(v))}
+    return t.new_dict({**pairs, **kwargs})
+
+
+def _len(t: Any, v: Any) -> Any:
+    if isinstance(v, Instance):
+        return t.call(t.getattr(v, "__len__"))
+    if isinstance(v, Range) or (isinstance(v, ArrayRef)):
+        return iteration.count(t, v) if isinstance(v, Range) else t.length(v)
+    if isinstance(v, Sym):
+        raise TypeError(f"{data.describe(v)} has no len()")
+    return t.length(v) if isinstance(v, (ListObj, DictObj)) else len(v)
+
+
+def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> ListObj:
+    items = t.iterate(v)
+    keys = [t.call(key, x) if key is not None else x for x in items]
+    if not all(map(data.is_static, keys)):
+        t.unsupported("sorts values that are only known at run time", "sort the array before the call")
+    order = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
+    return t.new_list([items[i] for i in order])
+
+
+def _filter(t: Any, fun: Any, v: Any) -> tuple[Any, ...]:
+    out = []
+    for x in t.iterate(v):
+        keep = t.truth(x if fun is None else t.call(fun, x))
+        if not isinstance(keep, bool):
+            t.unsupported("filters by a condition that is only known at run time", "use `np.where`, or `if` in a loop")
+        if keep:
+            out.append(x)
+    return tuple(out)
+
+
+def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
+    items = [*start, *t.iterate(v)]
+    if not items:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    return functools.reduce(lambda a, b: t.call(fun, a, b), items)
+
+
+# --- reductions of generators and lists ---------------------------------------------------------------
+
+def _reduction(name: Any, on_generator: Rule) -> Rule:
+    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], Generator):
+            return on_generator(t, *args, **kwargs)
+        if args and isinstance(args[0], (range, Range, Zip, Enumerate, Mapped, Reversed, Unrolled, DictObj)):
+            args = (tuple(t.iterate(args[0])), *args[1:])
+        elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
+            return t.native(name, *args, **kwargs)
+        if "key" in kwargs:
+            return _by_key(t, name, *args, **kwargs)
+        if name is sum and not isinstance(args[0], ArrayRef):
+            return functools.reduce(lambda a, b: t.binary("add", a, b), t.iterate(args[0]),
+                                    args[1] if len(args) > 1 else kwargs.get("start", 0))
+        return t._emit(numpy_api.TABLE[name], *args, **kwargs)
+    return rule
+
+
+def _by_key(t: Any, name: Any, *args: Any, key: Any, **kwargs: Any) -> Any:
+    items = list(args) if len(args) > 1 else t.iterate(args[0])
+    best = items[0]
+    for x in items[1:]:
+        better = t.truth(t.compare("lt" if name is min else "gt", t.call(key, x), t.call(key, best)))
+        old = best
+        best = (x if better else old) if isinstance(better, bool) else t.choose(better, lambda x=x: x, lambda o=old: o)
+    return best
+
+
+def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    acc = Slot("accumulator")
+    t.state[acc] = start
+    g.each(acc, lambda x: t.state.__setitem__(acc, combine(t.load(acc), x)))
+    return t.load(acc)
+
+
+def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
+    return _accumulate(t, g, start, lambda a, x: t.binary("add", a, x))
+
+
+def _any_generator(t: Any, g: Generator) -> Any:
+    def either(a: Any, x: Any) -> Any:
+        c = t.truth(x)
+        return a if c is False else True if c is True or a is True else c if a is False else \
+            Sym(t.builder.or_(t.value(a), c.value), True)
+    return _accumulate(t, g, False, either)
+
+
+def _all_generator(t: Any, g: Generator) -> Any:
+    def both(a: Any, x: Any) -> Any:
+        c = t.truth(x)
+        return a if c is True else False if c is False or a is False else c if a is True else \
+            Sym(t.builder.and_(t.value(a), c.value), True)
+    return _accumulate(t, g, True, both)
+
+
+def _extreme_generator(op: str) -> Rule:
+    def rule(t: Any, g: Generator) -> Any:
+        acc = Slot("accumulator")
+
+        def visit(x: Any) -> None:
+            best = t.state.get(acc, UNBOUND)
+            if best is UNBOUND:
+                t.state[acc] = x
+            elif isinstance(best, Maybe) and best.flag is not True:
+                def pick() -> Any:
+                    return t.choose_value(t.truth(t.compare(op, x, best.value)), x, best.value)
+                t.state[acc] = t.choose(best.flag, pick, lambda: x)
+            else:
+                best = best.value if isinstance(best, Maybe) else best
+                t.state[acc] = t.choose_value(t.truth(t.compare(op, x, best)), x, best)
+        g.each(acc, visit)
+        best = t.state.get(acc, UNBOUND)
+        if best is UNBOUND:
+            raise ValueError(f"{'min' if op == 'lt' else 'max'}() iterable argument is empty")
+        if isinstance(best, Maybe):
+            t.check(best.flag, "ValueError", f"{'min' if op == 'lt' else 'max'}() iterable argument is empty")
+            best = best.value
+        return best
+    return rule
+
+
+# --- types ------------------------------------------------------------------------------------------
+
+def _type(t: Any, v: Any) -> type:
+    if isinstance(v, Sym):
+        return {"f": float, "i": int, "b": bool}[v.scalar.name[0]] if v.weak else v.scalar.np.type
+    if isinstance(v, Instance):
+        return v.cls
+    return _OWN_TYPES.get(type(v), type(v))
+
+
+def _isinstance(t: Any, v: Any, cls: Any) -> bool:
+    kinds = cls if isinstance(cls, tuple) else getattr(cls, "__args__", (cls,)) if isinstance(cls, types.UnionType) else (cls,)
+    return issubclass(_type(t, v), tuple(kinds))
+
+
+def _hasattr(t: Any, v: Any, name: str) -> bool:
+    try:
+        t.getattr(v, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _getattr(t: Any, v: Any, name: str, *default: Any) -> Any:
+    if default and not _hasattr(t, v, name):
+        return default[0]
+    return t.getattr(v, name)
+
+
+def _partial(t: Any, fun: Any, *args: Any, **kwargs: Any) -> Partial:
+    return Partial(tuple(kwargs), fun, args, tuple(kwargs.values()))
+
+
+def _print(t: Any, *args: Any, **kwargs: Any) -> None:
+    t.unsupported("`print` in compiled code", "return the value, or print outside")
+
+
+_OWN_TYPES: dict[type, type] = {
+    ListObj: list, DictObj: dict, ArrayRef: numpy_api.np.ndarray, Fn: types.FunctionType, Range: range,
+}
+
+TABLE: dict[Any, Rule] = {
+    range: _range, enumerate: _enumerate, zip: lambda t, *xs, strict=False: Zip(*(_iterable(t, x) for x in xs)),
+    reversed: lambda t, x: Reversed(_iterable(t, x)), map: lambda t, f, *xs: Mapped(f, *(_iterable(t, x) for x in xs)),
+    list: _list, tuple: _tuple, dict: _dict, len: _len, sorted: _sorted, filter: _filter, functools.reduce: _reduce,
+    sum: _reduction(sum, _sum_generator), any: _reduction(any, _any_generator), all: _reduction(all, _all_generator),
+    min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
+    type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
+    callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v), print: _print,
+    unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
+    iter: lambda t, x: t.unsupported("`iter`", "use `for`"),
+}

@@ -1,0 +1,169 @@
+"""Calls of anything the user may hold.
+
+A Python function is traced once for each *specialisation*: its code, the static values, the types of the
+run-time ones and which arguments are the same object.  What it does to objects that the caller can see comes back as
+further results, and an argument that it returns comes back as that object.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import Loc, UnsupportedError
+from . import builtin, data, numpy_api, specialise, views
+from .closures import BoundMethod, Fn, Method, Partial, Raised
+from .lattice import is_number
+from .specialise import FunctionRef, Specialisation
+from .values import ArrayRef, Instance, Sym
+
+__all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of", "run_body"]
+
+
+class Calls:
+    """The part of ``Trace`` that deals with calls."""
+
+    def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.call_at(self.builder.loc, fun, args, kwargs)             # type: ignore[attr-defined]
+
+    def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call ``fun`` from this place in the user's source."""
+        self.builder.loc = loc                                               # type: ignore[attr-defined]
+        known = _KINDS.get(type(fun))
+        if known is not None:
+            return known(self, fun, list(args), kwargs)
+        if isinstance(fun, Instance):
+            return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)    # type: ignore[attr-defined]
+        if isinstance(fun, (Sym, ArrayRef)) or fun is None:
+            raise TypeError(f"{data.describe(fun)} is not callable")
+        return _call_static(self, fun, list(args), kwargs)
+
+    def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
+        """``fun`` as an IR function for these arguments, traced but not called (see ``FunctionRef``)."""
+        fn, args = callable_of(self, fun, list(args))
+        return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
+
+
+def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
+    """The traceable function behind a callable, and its arguments (``self`` included)."""
+    if isinstance(fun, Fn):
+        return fun, args
+    if isinstance(fun, types.FunctionType):
+        return builtin.fn_of(fun), args
+    if isinstance(fun, (BoundMethod, types.MethodType)):
+        inner, self_ = fun.parts() if isinstance(fun, BoundMethod) else (fun.__func__, fun.__self__)
+        return callable_of(t, inner, [self_, *args])
+    if getattr(type(fun), "is_jitad", False):
+        return callable_of(t, fun.py_func, args)
+    return builtin.forwarder(fun), [fun, *args]
+
+
+def run_body(t: Any, fn: Fn, bound: dict[str, Any]) -> None:
+    """Trace the body: it ends in ``t.returns``."""
+    t.path(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
+
+
+# --- by the kind of callable ------------------------------------------------------------------------
+
+def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    loc = t.builder.loc
+    result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
+    t.builder.loc = loc
+    return result
+
+
+def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rule = builtin.find(fun)
+    if rule is not None:
+        return rule(t, *args, **kwargs)
+    rule = numpy_api.find(t, fun)
+    if rule is not None:
+        return _call_rule(t, fun, rule, args, kwargs)
+    return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+
+
+def _call_bound(t: Any, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    fun, obj = m.parts() if isinstance(m, BoundMethod) else (m.__func__, m.__self__)
+    return t.call(fun, obj, *args, **kwargs)
+
+
+def _call_partial(t: Any, p: Partial, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    fun, first, named = p.parts()
+    return t.call(fun, *first, *args, **{**dict(zip(p.names, named)), **kwargs})
+
+
+def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a traced array, list or dict."""
+    obj, name = m.parts()[0], m.name
+    if type(obj) in data.METHODS_OF:
+        return t.native(data.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
+    if name in numpy_api.MUTATING_METHODS:
+        return _mutate(t, numpy_api.MUTATING_METHODS[name], obj, args, kwargs)
+    rule = numpy_api.METHODS[name]
+    if name in numpy_api.VIEWS and isinstance(obj, ArrayRef):
+        return views.view(t, obj, rule, name, args, kwargs)
+    return t._emit(rule, obj, *args, **kwargs)
+
+
+def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    if not isinstance(ref, ArrayRef):
+        t.unsupported(f"writes into {data.describe(ref)}", "write into an array")
+    plain = [data.plain(t, a) for a in args]
+    views.store_all(t, ref, t.native(rule, t, t.read(ref), *plain, **{k: data.plain(t, v) for k, v in kwargs.items()}))
+
+
+def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
+    if args and all(map(is_number, args)) and all(map(data.is_static, kwargs.values())) and _is_scalar_function(fun):
+        return t.native(_quiet, fun, *args, **kwargs)
+    if fun in numpy_api.VIEWS and args and isinstance(args[0], ArrayRef):
+        return views.view(t, args[0], rule, fun, args[1:], kwargs)
+    return t._emit(rule, *args, **kwargs)
+
+
+def _is_scalar_function(fun: Any) -> bool:
+    return isinstance(fun, (np.ufunc, type)) or getattr(fun, "__module__", "") in ("math", "builtins")
+
+
+def _quiet(fun: Any, *args: Any, **kwargs: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return fun(*args, **kwargs)
+
+
+def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
+    special = builtin.find(fun)
+    if special is not None:
+        return t.native(special, t, *args, **kwargs)
+    if getattr(type(fun), "is_jitad", False):
+        return t.call(fun.py_func, *args, **kwargs)
+    if hasattr(type(fun), "traced_call"):
+        return fun.traced_call(t, tuple(args), kwargs)
+    if builtin.hashable(fun) and fun in numpy_api.MUTATING:
+        return _mutate(t, numpy_api.MUTATING[fun], args[0], args[1:], kwargs)
+    rule = numpy_api.find(t, fun)
+    if rule is not None:
+        return _call_rule(t, fun, rule, args, kwargs)
+    if isinstance(fun, type) and issubclass(fun, BaseException):
+        return Raised(fun, *args)
+    if isinstance(fun, functools.partial):
+        return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
+    if data.is_user_class(fun):
+        return data.construct(t, fun, args, kwargs)
+    if isinstance(getattr(type(fun), "__call__", None), types.FunctionType):
+        return t.call(type(fun).__call__, fun, *args, **kwargs)
+    if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
+        return t.lift(t.native(fun, *args, **kwargs))
+    name = getattr(fun, "__qualname__", None) or repr(fun)
+    raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
+                           "use Python arithmetic, `math` or NumPy, or a function written in Python")
+
+
+_KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
+    Fn: _call_fn, types.FunctionType: _call_function, BoundMethod: _call_bound, types.MethodType: _call_bound,
+    Method: _call_method, Partial: _call_partial,
+}

@@ -1,0 +1,164 @@
+"""Static values made of others that the user's variables may hold: functions, methods, iterators.
+
+Each is a ``values.Composite``: its ``parts`` are merged, and cross calls, one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .values import Operators, Slot
+
+if TYPE_CHECKING:
+    from .virtualise import Code
+
+
+class Fn:
+    """A function of the user's with the variables it captured (by reference: late binding)."""
+
+    __slots__ = ("code", "slots", "defaults", "kw_defaults", "globals", "cells")
+
+    def __init__(self, code: Code, slots: dict[str, Slot], defaults: tuple[Any, ...], kw_defaults: dict[str, Any],
+                 globals: dict[str, Any], cells: dict[str, Any] | None = None) -> None:
+        self.code, self.slots, self.defaults, self.kw_defaults = code, slots, defaults, kw_defaults
+        self.globals = globals
+        self.cells = cells or {}                     # captured variables that are no traced ones: their values
+
+    @property
+    def __name__(self) -> str:
+        return self.code.name
+
+    @property
+    def static(self) -> Any:
+        return (self.code, tuple(self.slots), len(self.defaults), tuple(self.kw_defaults),
+                tuple((k, id(v)) for k, v in self.cells.items()))
+
+    def parts(self) -> tuple[Any, ...]:
+        return (*self.slots.values(), *self.defaults, *self.kw_defaults.values())
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Fn:
+        n, m = len(self.slots), len(self.slots) + len(self.defaults)
+        return Fn(self.code, dict(zip(self.slots, parts[:n])), parts[n:m],
+                  dict(zip(self.kw_defaults, parts[m:])), self.globals, self.cells)
+
+
+class Tagged(Operators):
+    """A named static thing with parts: the base of the small composites below."""
+
+    __slots__ = ("_parts",)
+    static: Any = None
+
+    def __init__(self, *parts: Any) -> None:
+        self._parts = parts
+
+    def parts(self) -> tuple[Any, ...]:
+        return self._parts
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Any:
+        return type(self)(*parts)
+
+
+class BoundMethod(Tagged):
+    """``obj.method``: parts are the function and the object."""
+
+    __slots__ = ()
+
+
+class Method(Tagged):
+    """A method of a traced array, list or dict; ``name`` is static, the object is its part."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, obj: Any) -> None:
+        super().__init__(obj)
+        self.name = name
+
+    @property
+    def static(self) -> Any:                          # type: ignore[override]
+        return self.name
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Method:
+        return Method(self.name, parts[0])
+
+
+class Range(Tagged):
+    """``range(start, stop, step)`` with bounds known at run time only."""
+
+    __slots__ = ()
+
+
+class Zip(Tagged):
+    __slots__ = ()
+
+
+class Enumerate(Tagged):
+    """Parts: what is counted, and the first number."""
+
+    __slots__ = ()
+
+
+class Reversed(Tagged):
+    __slots__ = ()
+
+
+class Mapped(Tagged):
+    """``map(f, a, b, …)``."""
+
+    __slots__ = ()
+
+
+class Unrolled(Tagged):
+    """``jitad.unroll(iterable)``: a loop over this is written out."""
+
+    __slots__ = ()
+
+
+class Partial(Tagged):
+    """``functools.partial``: parts are the function, the positional arguments and a tuple of keyword values."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, names: tuple[str, ...], *parts: Any) -> None:
+        super().__init__(*parts)
+        self.names = names
+
+    @property
+    def static(self) -> Any:                          # type: ignore[override]
+        return self.names
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Partial:
+        return Partial(self.names, *parts)
+
+
+class Raised(Tagged):
+    """An exception object: the class is static, its arguments are the parts."""
+
+    __slots__ = ("cls",)
+
+    def __init__(self, cls: type[BaseException], *parts: Any) -> None:
+        super().__init__(*parts)
+        self.cls = cls
+
+    @property
+    def static(self) -> Any:                          # type: ignore[override]
+        return self.cls
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Raised:
+        return Raised(self.cls, *parts)
+
+
+class Template(Tagged):
+    """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.text = text
+
+    @property
+    def static(self) -> Any:                          # type: ignore[override]
+        return self.text
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Template:
+        return Template(self.text, *parts)

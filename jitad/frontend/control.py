@@ -1,0 +1,216 @@
+"""Hooks of control flow: a condition that is known acts at once, one that is not is recorded."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Loc
+from ..ir.graph import ExcInfo, Op
+from ..ir.types import BOOL
+from . import data
+from .closures import Raised, Template
+from .loops import Clauses, Generator, Loop, LoopNode, break_, comprehend, continue_, for_, while_
+from .scope import Names
+from .state import State
+from .values import Slot, Sym
+
+if TYPE_CHECKING:
+    from .virtualise import Frame, Hook
+
+
+def if_(f: Frame, test: Hook, then: Hook, other: Hook, after: Names, loc: Loc) -> None:
+    c = f.t.truth(test(f), loc)
+    if isinstance(c, bool):
+        (then if c else other)(f)
+    else:
+        f.t.branch(c.value, lambda: then(f), lambda: other(f), f.roots(after))
+
+
+def if_expr(f: Frame, test: Hook, then: Hook, other: Hook, loc: Loc) -> Any:
+    c = f.t.truth(test(f), loc)
+    if isinstance(c, bool):
+        return (then if c else other)(f)
+    return f.t.choose(c, lambda: then(f), lambda: other(f))
+
+
+# --- and, or, comparisons -------------------------------------------------------------------------
+
+def all_of(f: Frame, values: Sequence[Hook], loc: Loc) -> Any:
+    """``a and b and …``: the first that is false, or the last."""
+    return _shortcut(f, values, loc, stop_at=False)
+
+
+def any_of(f: Frame, values: Sequence[Hook], loc: Loc) -> Any:
+    """``a or b or …``: the first that is true, or the last."""
+    return _shortcut(f, values, loc, stop_at=True)
+
+
+def _shortcut(f: Frame, values: Sequence[Hook], loc: Loc, stop_at: bool) -> Any:
+    first = values[0](f)
+    if len(values) == 1:
+        return first
+    c = f.t.truth(first, loc)
+    if isinstance(c, bool):
+        return first if c is stop_at else _shortcut(f, values[1:], loc, stop_at)
+    if isinstance(first, Sym) and first.type == BOOL:
+        return _logical(f, first, lambda: _shortcut(f, values[1:], loc, stop_at), stop_at, loc)
+
+    def rest() -> Any:
+        return _shortcut(f, values[1:], loc, stop_at)
+
+    def keep() -> Any:
+        return first
+    return f.t.choose(c, keep, rest) if stop_at else f.t.choose(c, rest, keep)
+
+
+def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: Loc) -> Any:
+    """Two truth values: one op where evaluating the second has no effect, otherwise control flow."""
+    t = f.t
+    before, block = t.here(), t.func.new_block("rest")
+    state = dict(t.state)
+    mark = len(t.func.blocks)
+    t.builder.at(block)
+    t.depth += 1
+    end = t.path(lambda: t.state.__setitem__(t.result, rest()))
+    t.depth -= 1
+    if end is not None and end.block is block and len(t.func.blocks) == mark and all(map(_harmless, block.ops)) \
+            and _unchanged(t.state, state, t.result):
+        second = t.state.pop(t.result)
+        if isinstance(second, bool) or (isinstance(second, Sym) and second.type == BOOL):
+            t.func.blocks.remove(block)
+            for op in block.ops:
+                op.block = before.block
+                before.block.ops.append(op)
+            t.builder.at(before.block)
+            t.builder.loc = loc
+            op_name = "or" if stop_at else "and"
+            known = second.value if isinstance(second, Sym) else t.value(second)
+            return Sym(t.builder.emit(op_name, first.value, known), first.weak and getattr(second, "weak", True))
+        t.state[t.result] = second
+    other = t.func.new_block("skip")
+    t.enter(before)
+    t.state = state
+    edges = (other, block) if stop_at else (block, other)
+    t.builder.branch(first.value, edges[0], [], edges[1], [])
+    t.builder.at(other)
+    state[t.result] = stop_at
+    t.join([end, t.here()], None)
+    return t.take_result()
+
+
+def _unchanged(state: State, before: State, result: Slot) -> bool:
+    return len(state) == len(before) + (result not in before) and all(state.get(k) is v for k, v in before.items())
+
+
+def _harmless(op: Op) -> bool:
+    """Whether an op may be evaluated although Python would not have: cheap, and no derivative flows through."""
+    return op.name in ("const", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "dim", "cast", "add", "sub",
+                       "mul", "isnan", "isinf", "isfinite", "abs", "neg")
+
+
+def chain(f: Frame, first: Hook, ops: Sequence[str], rest: Sequence[Hook], loc: Loc) -> Any:
+    """``a < b < c``: each operand evaluated once, and only while the comparisons hold."""
+    def step(left: Any, k: int) -> Any:
+        right = rest[k](f)
+        c = f.t.compare_at(loc, ops[k], left, right)
+        if k + 1 == len(ops):
+            return c
+        truth = f.t.truth(c, loc)
+        if isinstance(truth, bool):
+            return step(right, k + 1) if truth else c
+        return _logical(f, truth, lambda: step(right, k + 1), False, loc)
+    return step(first(f), 0)
+
+
+def match_(f: Frame, subject: Any, cases: Sequence[tuple[Any, Hook | None, Hook, Loc]], after: Names) -> None:
+    """The first case whose pattern and guard hold."""
+    if not cases:
+        return
+    test, guard, body, loc = cases[0]
+
+    def holds(g: Frame) -> Any:
+        tests: list[Hook] = [lambda h: test(h, subject)]
+        return all_of(g, tests + [guard] if guard else tests, loc)
+    if_(f, holds, body, lambda g: match_(g, subject, cases[1:], after), after, loc)
+
+
+# --- raise, assert, f-strings -----------------------------------------------------------------------
+
+def assert_(f: Frame, test: Hook, message: Hook | None, loc: Loc) -> None:
+    """The message is built only where the assertion fails."""
+    t = f.t
+    c = t.truth(test(f), loc)
+    t.builder.loc = loc
+    if c is True:
+        return
+
+    def fail() -> None:
+        _raise(f, Raised(AssertionError, *([message(f)] if message else [])), loc)
+    if c is False:
+        return fail()
+    if message is None:
+        exc = t.module.exception(ExcInfo("AssertionError", None, loc))
+        return t.builder.check(c.value, exc)
+    t.branch(c.value, lambda: None, fail, None)
+
+
+def raise_(f: Frame, exc: Hook, loc: Loc) -> None:
+    _raise(f, exc(f), loc)
+
+
+def _raise(f: Frame, exc: Any, loc: Loc) -> None:
+    t = f.t
+    t.builder.loc = loc
+    if isinstance(exc, BaseException):
+        exc = Raised(type(exc), *exc.args)
+    elif isinstance(exc, type) and issubclass(exc, BaseException):
+        exc = Raised(exc)
+    if not isinstance(exc, Raised):
+        raise TypeError("exceptions must derive from BaseException")
+    builtin = getattr(builtins, exc.cls.__name__, None) is exc.cls
+    kind, cls = (exc.cls.__name__, None) if builtin else ("", exc.cls)
+    args = exc.parts()
+    if not args:
+        t.raise_info(ExcInfo(kind, None, loc, cls))
+    if len(args) == 1 and isinstance(args[0], Template):
+        t.raise_info(ExcInfo(kind, args[0].text, loc, cls), *args[0].parts())
+    if len(args) == 1 and isinstance(args[0], str):
+        t.raise_info(ExcInfo(kind, escape(args[0]), loc, cls))
+    if any(not data.is_static(a) for a in args):
+        text = Template("({})".format(", ".join("{}" for _ in args)) if len(args) > 1 else "{}", *args)
+        t.raise_info(ExcInfo(kind, text.text, loc, cls), *args)
+    t.raise_info(ExcInfo(kind, None, loc, cls, tuple(args)))
+
+
+def escape(text: str) -> str:
+    """Text as a ``str.format`` template."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def format_(f: Frame, pieces: Sequence[Any]) -> Any:
+    """An f-string: a string when all is known, otherwise a ``Template``."""
+    text, values = "", []
+    for p in pieces:
+        if isinstance(p, str):
+            text += escape(p)
+            continue
+        hook, conversion, spec = p
+        v = data.plain(f.t, hook(f))
+        if data.is_static(v):
+            shown = repr(v) if conversion == "r" else str(v) if conversion == "s" else v
+            text += escape(format(shown, spec))
+        elif isinstance(v, Template):
+            text += v.text
+            values += v.parts()
+        elif len(values) == 4 or not isinstance(v, Sym) or v.is_array:
+            f.t.unsupported("an f-string takes at most four numbers that are known at run time only",
+                            "leave arrays and further values out of the message")
+        else:
+            text += "{" + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}"
+            values.append(v)
+    return Template(text, *values) if values else text.replace("{{", "{").replace("}}", "}")
+
+
+__all__ = ["Clauses", "Generator", "Loop", "LoopNode", "break_", "comprehend", "continue_", "for_", "while_"]

@@ -1,0 +1,254 @@
+"""The user's structures: lists, dicts and objects of static shape, and what can be asked of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .closures import BoundMethod, Method
+from .lattice import UNBOUND, describe, is_structure, parts, rebuild
+from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Obj, Sym
+
+__all__ = ["construct", "describe", "export", "import_", "instance_attribute", "is_static", "list_method", "plain"]
+
+
+def is_static(v: Any) -> bool:
+    """Whether a value is known while tracing, all of it, and is no object of the trace."""
+    if isinstance(v, (Sym, ArrayRef, Obj, Maybe)):
+        return False
+    if is_structure(v):
+        return all(map(is_static, parts(v)))
+    if isinstance(v, slice):
+        return is_static((v.start, v.stop, v.step))
+    return True
+
+
+def plain(t: Any, v: Any) -> Any:
+    """The value with arrays read and traced lists and dicts as Python's own: what ``numpy_api`` takes."""
+    if isinstance(v, ArrayRef):
+        return t.read(v)
+    if isinstance(v, ListObj):
+        return [plain(t, x) for x in t.contents(v)]
+    if isinstance(v, DictObj):
+        return {k: plain(t, x) for k, x in t.contents(v).items()}
+    if isinstance(v, tuple):
+        return rebuild(v, tuple(plain(t, x) for x in v))
+    if isinstance(v, slice):
+        return slice(plain(t, v.start), plain(t, v.stop), plain(t, v.step))
+    return v
+
+
+def export(t: Any, v: Any) -> Any:
+    """The value as a pytree of Python's own containers; arrays stay ``ArrayRef``s."""
+    if isinstance(v, ListObj):
+        return [export(t, x) for x in t.contents(v)]
+    if isinstance(v, DictObj):
+        return {k: export(t, x) for k, x in t.contents(v).items()}
+    if isinstance(v, Instance):
+        if not dataclasses.is_dataclass(v.cls):
+            t.unsupported(f"an object of class {v.cls.__name__} as a result", "make the class a dataclass")
+        out = object.__new__(v.cls)
+        for name, x in t.contents(v).items():
+            object.__setattr__(out, name, export(t, x))
+        return out
+    if isinstance(v, tuple):
+        return rebuild(v, tuple(export(t, x) for x in v))
+    if isinstance(v, slice) or hasattr(type(v), "with_parts"):
+        t.unsupported(f"{describe(v)} as a result", "return numbers, arrays, and tuples, lists or dicts of them")
+    return v
+
+
+def import_(t: Any, v: Any) -> Any:
+    """A pytree of Python containers (what a rule or a transform returns) as values of the trace."""
+    if isinstance(v, Sym):
+        return t.new_array(v) if v.is_array else v
+    if type(v) is list:
+        return t.new_list([import_(t, x) for x in v])
+    if type(v) is dict:
+        return t.new_dict({k: import_(t, x) for k, x in v.items()})
+    if isinstance(v, tuple):
+        return rebuild(v, tuple(import_(t, x) for x in v))
+    if dataclasses.is_dataclass(v) and not isinstance(v, (type, ArrayRef)) and _holds_stand_ins(v):
+        obj = Instance(type(v))
+        t.state[obj] = {f.name: import_(t, getattr(v, f.name)) for f in dataclasses.fields(v)}
+        return obj
+    return v
+
+
+def _holds_stand_ins(v: Any) -> bool:
+    return any(not is_static(getattr(v, f.name)) for f in dataclasses.fields(v))
+
+
+# --- lists and dicts --------------------------------------------------------------------------------
+
+def _writable(t: Any, obj: Obj, what: str) -> None:
+    if obj.readonly:
+        t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {'list' if what == 'a list' else 'dict'}(x)`")
+
+
+def store_list(t: Any, xs: ListObj, items: list[Any]) -> None:
+    _writable(t, xs, "a list")
+    t.state[xs] = tuple(items)
+
+
+def list_item(t: Any, items: Any, index: Any) -> Any:
+    """``items[index]`` of a tuple or a list's contents."""
+    if isinstance(index, Sym) or (isinstance(index, slice) and not is_static(index)):
+        known = index.value.const if isinstance(index, Sym) else None
+        if known is None:
+            t.unsupported("indexes a list or tuple by a value that is only known at run time",
+                          "use an array, walk it with `for x in xs`, or `for i in jitad.unroll(range(len(xs)))`")
+        index = known
+    return items[index]
+
+
+def set_list_item(t: Any, xs: ListObj, index: Any, value: Any) -> None:
+    items = list(t.contents(xs))
+    list_item(t, items, index)
+    if isinstance(index, Sym):
+        index = index.value.const
+    items[index] = t.iterate(value) if isinstance(index, slice) else value
+    store_list(t, xs, items)
+
+
+def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a list: run on a copy of its contents."""
+    items = list(t.contents(xs))
+    if name == "extend":
+        args = [t.iterate(args[0])]
+    if name in ("index", "count", "remove") and not (is_static(tuple(items)) and is_static(tuple(args))):
+        t.unsupported(f"list.{name} of values that are only known at run time", "write the search as a loop")
+    if name == "sort":
+        if not is_static(tuple(items)):
+            t.unsupported("sorts a list of values that are only known at run time", "use an array")
+    if name == "copy":
+        return t.new_list(items)
+    result = getattr(items, name)(*args, **kwargs)
+    if name not in ("index", "count"):
+        store_list(t, xs, items)
+    return result
+
+
+def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = dict(t.contents(d))
+    if name in ("keys", "values", "items"):
+        return tuple(getattr(items, name)())
+    if name == "copy":
+        return t.new_dict(items)
+    if name == "update":
+        args = [t.mapping(a) for a in args]
+    result = getattr(items, name)(*args, **kwargs)
+    if name != "get":
+        _writable(t, d, "a dict")
+        t.state[d] = items
+    return result
+
+
+# --- objects ----------------------------------------------------------------------------------------
+
+def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
+    """``obj.name`` as Python looks it up: properties, then the object's own, then the class's."""
+    if name == "__class__":
+        return obj.cls
+    found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    if isinstance(found, property):
+        return t.call(found.fget, obj)
+    own = t.contents(obj)
+    if name in own:
+        v = own[name]
+        if isinstance(v, Maybe):
+            t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
+            return v.value
+        return v
+    if isinstance(found, types.FunctionType):
+        return BoundMethod(found, obj)
+    if isinstance(found, classmethod):
+        return BoundMethod(found.__func__, obj.cls)
+    if found is UNBOUND:
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
+    return t.lift(getattr(obj.cls, name))
+
+
+def static_attribute(t: Any, v: Any, name: str) -> Any:
+    """An attribute of something static; methods of the user's classes are traced when called."""
+    found = getattr(v, name)
+    if isinstance(found, types.MethodType):
+        return BoundMethod(found.__func__, found.__self__)
+    return t.lift(found)
+
+
+def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
+    if not isinstance(obj, Instance):
+        t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
+                      "return the new value, or make a new object")
+    _writable(t, obj, "an object")
+    params = getattr(obj.cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
+    if isinstance(inspect.getattr_static(obj.cls, name, None), property):
+        t.unsupported(f"sets the property `{name}`", "call a method")
+    t.state[obj] = {**t.contents(obj), name: value}
+
+
+def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """An object of the user's class, made while tracing."""
+    if issubclass(cls, tuple):
+        make = getattr(cls, "_make", None)
+        if make is None:
+            t.unsupported(f"makes a {cls.__name__}")
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return make(bound.arguments.values())
+    obj = Instance(cls)
+    t.state[obj] = {}
+    if dataclasses.is_dataclass(cls) and "__init__" in cls.__dict__ and not _has_source(cls.__init__):
+        _fill_fields(t, obj, cls, args, kwargs)
+    elif isinstance(cls.__init__, types.FunctionType):
+        t.call(cls.__init__, obj, *args, **kwargs)
+    elif args or kwargs:
+        raise TypeError(f"{cls.__name__}() takes no arguments")
+    return obj
+
+
+def _has_source(init: Any) -> bool:
+    return isinstance(init, types.FunctionType) and init.__code__.co_filename != "<string>"
+
+
+def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
+    bound = inspect.signature(cls).bind(*args, **kwargs).arguments
+    content: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        if field.name in bound:
+            content[field.name] = bound[field.name]
+        elif field.default is not dataclasses.MISSING:
+            content[field.name] = t.lift(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            content[field.name] = t.call(field.default_factory)
+    t.state[obj] = content
+    if hasattr(cls, "__post_init__"):
+        t.call(cls.__post_init__, obj)
+
+
+def is_user_class(v: Any) -> bool:
+    """A class whose objects can be taken apart."""
+    return isinstance(v, type) and v.__module__ not in ("builtins", "numpy") and not issubclass(v, (BaseException, np.generic))
+
+
+LIST_METHODS = frozenset(("append", "extend", "insert", "pop", "remove", "clear", "index", "count", "reverse", "sort", "copy"))
+DICT_METHODS = frozenset(("keys", "values", "items", "get", "pop", "update", "setdefault", "copy", "clear", "popitem"))
+METHODS_OF: dict[type, tuple[frozenset[str], Callable[..., Any]]] = {
+    ListObj: (LIST_METHODS, list_method), DictObj: (DICT_METHODS, dict_method),
+}
+
+
+def structure_method(t: Any, obj: Any, name: str) -> Method:
+    """A method of a list or dict."""
+    if name not in METHODS_OF[type(obj)][0]:
+        kind = "list" if isinstance(obj, ListObj) else "dict"
+        raise AttributeError(f"'{kind}' object has no attribute '{name}'")
+    return Method(name, obj)

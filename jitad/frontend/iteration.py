@@ -1,0 +1,169 @@
+"""What a ``for`` walks: static structures element by element, ranges and arrays by a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..ir.types import I64, Array
+from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
+from .values import ArrayRef, DictObj, ListObj, Sym
+
+
+def static_items(t: Any, v: Any) -> list[Any] | None:
+    """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
+    if isinstance(v, (range, Range, ArrayRef)):
+        return None
+    if isinstance(v, Zip):
+        return _zip(t, v)
+    if isinstance(v, Enumerate):
+        items = static_items(t, v.parts()[0])
+        start = v.parts()[1]
+        return None if items is None else [(t.binary("add", start, i), x) for i, x in enumerate(items)]
+    if isinstance(v, Reversed):
+        items = static_items(t, v.parts()[0])
+        return items if items is None else items[::-1]
+    if isinstance(v, Mapped):
+        columns = _zip(t, Zip(*v.parts()[1:]))
+        return columns if columns is None else [t.call(v.parts()[0], *c) for c in columns]
+    return written_out(t, v)
+
+
+def _zip(t: Any, v: Zip) -> list[Any] | None:
+    columns = [static_items(t, p) for p in v.parts()]
+    if all(c is None for c in columns) and columns:
+        return None
+    shortest = min((len(c) for c in columns if c is not None), default=0)
+    out = []
+    for c, p in zip(columns, v.parts()):
+        if c is None:
+            n = _static_count(t, p)
+            if n is None or n < shortest:
+                if n is None:
+                    t.unsupported("zip of a list or tuple with something whose length is only known at run time",
+                                  "make both arrays")
+                shortest = n
+            c = list(p) if isinstance(p, range) else [element(t, p, t.sym(i)) for i in range(shortest)]
+        out.append(c)
+    return [tuple(c[i] for c in out) for i in range(shortest)]
+
+
+def _static_count(t: Any, v: Any) -> int | None:
+    n = count(t, v)
+    return n if isinstance(n, int) else n.value.const
+
+
+def written_out(t: Any, v: Any) -> list[Any]:
+    """Every element of a structure whose length is known while tracing, ranges and arrays too."""
+    if isinstance(v, ListObj):
+        return list(t.contents(v))
+    if isinstance(v, DictObj):
+        return list(t.contents(v))
+    if isinstance(v, Unrolled):
+        v = v.parts()[0]
+    if isinstance(v, (range, Range, ArrayRef)) or _is_counted(t, v):
+        if isinstance(v, range):
+            return list(v)
+        n = _static_count(t, v)
+        if n is None:
+            t.unsupported("this needs a length that is known while tracing",
+                          "use a loop that fills an array, or `static=` for the bound")
+        return [element(t, v, t.sym(i)) for i in range(n)]
+    if isinstance(v, (Zip, Enumerate, Reversed, Mapped)):
+        found = static_items(t, v)
+        assert found is not None
+        return found
+    if hasattr(v, "items") and hasattr(v, "clauses"):
+        return v.items()
+    if isinstance(v, Sym):
+        raise TypeError(f"'{v.type}' object is not iterable")
+    return [t.lift(x) for x in v]
+
+
+def _is_counted(t: Any, v: Any) -> bool:
+    return isinstance(v, (Zip, Enumerate, Reversed, Mapped)) and static_items(t, v) is None
+
+
+# --- loops at run time ------------------------------------------------------------------------------
+
+def count(t: Any, v: Any) -> Any:
+    """The trip count: an int, or an i64 ``Sym`` that is not negative."""
+    return _COUNT[type(v)](t, v)
+
+
+def _range_count(t: Any, v: Range) -> Any:
+    start, stop, step = v.parts()
+    if isinstance(step, Sym):
+        t.check(t.compare("ne", step, 0), "ValueError", "range() arg 3 must not be zero")
+        up = _steps(t, start, stop, step, 1)
+        down = _steps(t, stop, start, t.unary("neg", step), 1)
+        positive = t.value(t.compare("gt", step, 0))
+        return Sym(t.builder.select(positive, t.value(up), t.value(down)), True)
+    if step == 0:
+        t.raise_("ValueError", "range() arg 3 must not be zero")
+    return _steps(t, start, stop, step, 1) if step > 0 else _steps(t, stop, start, -step, 1)
+
+
+def _steps(t: Any, low: Any, high: Any, step: Any, least: int) -> Any:
+    """How many steps lead from ``low`` up to ``high``, at least 0."""
+    b, distance = t.builder, t.value(t.binary("sub", high, low))
+    if isinstance(step, int) and step == 1:
+        return Sym(distance if _is_size(distance) else b.maximum(distance, 0), True)
+    by = b.maximum(t.value(step), least)
+    return Sym(b.maximum(b.floordiv(b.add(distance, b.sub(by, 1)), by), 0), True)
+
+
+def _is_size(v: Any) -> bool:
+    return v.op is not None and (v.op.name == "dim" or (v.op.name == "const" and v.const >= 0))
+
+
+def _array_count(t: Any, v: ArrayRef) -> Any:
+    a = t.read(v)
+    assert isinstance(a.type, Array)
+    return Sym(t.builder.dim(a.value, axis=0), True)
+
+
+def _least(t: Any, counts: list[Any]) -> Any:
+    first = t.value(counts[0])
+    for c in counts[1:]:
+        other = t.value(c)
+        first = first if first is other else t.builder.minimum(first, other)
+    return Sym(first, True)
+
+
+_COUNT: dict[type, Callable[[Any, Any], Any]] = {
+    range: lambda t, v: len(v),
+    Range: _range_count,
+    ArrayRef: _array_count,
+    Zip: lambda t, v: _least(t, [count(t, p) for p in v.parts()]),
+    Enumerate: lambda t, v: count(t, v.parts()[0]),
+    Reversed: lambda t, v: count(t, v.parts()[0]),
+    Mapped: lambda t, v: _least(t, [count(t, p) for p in v.parts()[1:]]),
+}
+
+
+def element(t: Any, v: Any, it: Sym) -> Any:
+    """Element number ``it``, which is in range."""
+    return _ELEMENT[type(v)](t, v, it)
+
+
+def _range_element(t: Any, v: Any, it: Sym) -> Any:
+    start, step = (v.start, v.step) if isinstance(v, range) else (v.parts()[0], v.parts()[2])
+    return t.binary("add", t.binary("mul", it, step), start)
+
+
+def _reversed_element(t: Any, v: Reversed, it: Sym) -> Any:
+    inner = v.parts()[0]
+    last = t.binary("sub", count(t, inner), 1)
+    return element(t, inner, t.sym(t.binary("sub", last, it)))
+
+
+_ELEMENT: dict[type, Callable[[Any, Any, Sym], Any]] = {
+    range: _range_element,
+    Range: _range_element,
+    ArrayRef: lambda t, v, it: t.element(v, it),
+    Zip: lambda t, v, it: tuple(element(t, p, it) for p in v.parts()),
+    Enumerate: lambda t, v, it: (t.binary("add", it, v.parts()[1]), element(t, v.parts()[0], it)),
+    Reversed: _reversed_element,
+    Mapped: lambda t, v, it: t.call(v.parts()[0], *(element(t, p, it) for p in v.parts()[1:])),
+}

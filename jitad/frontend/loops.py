@@ -1,0 +1,383 @@
+"""Loops.
+
+A loop at run time has one shape in the IR: a header block whose parameters are what changes, a test, the body, one
+back edge.  What changes is guessed first (the live names that the body assigns); where the back edge then turns out
+not to fit the header (an int that becomes a float, an array that gets another size) the header is made
+again from the entry and that back edge, and the body is traced again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..errors import Loc
+from ..ir.graph import Block, Value
+from ..ir.types import I64
+from . import iteration, lattice
+from .closures import Tagged
+from .lattice import UNBOUND
+from .scope import Names
+from .state import Edge, Matcher, Merger, State
+from .values import ArrayObj, ArrayRef, ListObj, Maybe, Obj, Slot, Sym
+
+if TYPE_CHECKING:
+    from .virtualise import Frame, Hook
+
+ATTEMPTS = 12
+
+
+@dataclass(eq=False)
+class LoopNode:
+    """A loop in the source.  ``changed``: names that the body binds, or changes in place (``True``).
+
+    ``head`` and ``after`` are the live names there, ``None`` in comprehensions: everything.
+    """
+
+    body: Hook
+    orelse: Hook | None
+    head: Names | None
+    after: Names | None
+    changed: list[tuple[str, bool]]
+    loc: Loc
+
+
+@dataclass
+class Loop:
+    """A loop that is being traced: where ``break`` and ``continue`` have left it."""
+
+    breaks: list[Edge | None] = field(default_factory=list)
+    continues: list[Edge | None] = field(default_factory=list)
+
+
+def break_(f: Frame) -> NoReturn:
+    f.loops[-1].breaks.append(f.t.here())
+    f.t.die()
+
+
+def continue_(f: Frame) -> NoReturn:
+    f.loops[-1].continues.append(f.t.here())
+    f.t.die()
+
+
+def _run_body(f: Frame, body: Callable[[], None]) -> tuple[Loop, list[Edge]]:
+    """Trace one iteration: the loop's exits, and the paths that reach the end of the body."""
+    loop = Loop()
+    f.loops.append(loop)
+    try:
+        end = f.t.path(body)
+    finally:
+        f.loops.pop()
+    return loop, [e for e in (end, *loop.continues) if e is not None]
+
+
+def _leave(f: Frame, node: LoopNode, completed: Edge | None, breaks: Sequence[Edge | None]) -> None:
+    """Go on after the loop: from its regular end through ``else``, and from each ``break``."""
+    if completed is not None:
+        f.t.enter(completed)
+        if node.orelse is not None:
+            orelse = node.orelse
+            completed = f.t.path(lambda: orelse(f))
+    f.t.join([completed, *breaks], None if node.after is None else f.roots(node.after))
+
+
+# --- while and for --------------------------------------------------------------------------------
+
+def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
+    t, breaks = f.t, []
+
+    def body(_: Sym | None) -> tuple[Edge | None, list[Edge]]:
+        c = t.truth(test(f), loc)
+        if c is False:
+            return t.here(), []
+        leave = None
+        if c is not True:
+            inside, outside = t.func.new_block("body"), t.func.new_block("exit")
+            t.builder.branch(c.value, inside, [], outside, [])
+            leave = Edge(outside, dict(t.state))
+            t.builder.at(inside)
+        loop, ends = _run_body(f, lambda: node.body(f))
+        breaks[:] = loop.breaks
+        return leave, ends
+    completed = _repeat(f, node, body, counted=False)
+    _leave(f, node, completed, breaks)
+
+
+def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
+    t = f.t
+    v = iterable(f)
+    t.builder.loc = loc
+    items = iteration.static_items(t, v)
+    if items is not None:
+        return _written_out(f, node, v, items, assign)
+    count = t.value(iteration.count(t, v))
+    held = Slot("iterable")
+    t.state[held] = v
+    f.hidden.append(held)
+    try:
+        completed, breaks = _counted(f, node, held, count, assign)
+    finally:
+        f.hidden.remove(held)
+    _leave(f, node, completed, breaks)
+
+
+def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
+             assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
+    t, breaks = f.t, []
+
+    def body(it: Sym | None) -> tuple[Edge | None, list[Edge]]:
+        assert it is not None
+        t.builder.loc = node.loc
+        inside, outside = t.func.new_block("body"), t.func.new_block("exit")
+        t.builder.branch(t.builder.lt(it.value, count), inside, [], outside, [])
+        leave = Edge(outside, dict(t.state))
+        t.builder.at(inside)
+
+        def once() -> None:
+            assign(f, iteration.element(t, t.load(held), it))
+            node.body(f)
+        loop, ends = _run_body(f, once)
+        breaks[:] = loop.breaks
+        return leave, ends
+    return _repeat(f, node, body, counted=True), breaks
+
+
+def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any], assign: Callable[[Frame, Any], None]) -> None:
+    """A loop over a static structure: the body once for each element."""
+    t, breaks = f.t, []
+    held = Slot("iterable")
+    t.state[held] = (v, tuple(items))
+    f.hidden.append(held)
+    completed: Edge | None = None
+    try:
+        for k in range(len(items)):
+            def once(k: int = k) -> None:
+                assign(f, t.load(held)[1][k])
+                node.body(f)
+            loop, ends = _run_body(f, once)
+            breaks += loop.breaks
+            if not ends:
+                break
+            t.join(ends, None if node.head is None else f.roots(node.head))
+            source = t.load(held)[0]
+            if isinstance(source, ListObj) and len(t.contents(source)) != len(items):
+                t.unsupported("a loop that changes the length of the list it walks", "walk a copy: `list(xs)`")
+        else:
+            completed = t.here()
+    finally:
+        f.hidden.remove(held)
+    _leave(f, node, completed, breaks)
+
+
+# --- the header -----------------------------------------------------------------------------------
+
+def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]],
+            counted: bool) -> Edge | None:
+    """Trace a loop until its back edge fits its header; the edge on which it ends regularly.
+
+    ``body`` traces one iteration with its test and yields (the exit, the ends of the body).
+    """
+    t = f.t
+    entry = t.here()
+    roots = list(entry.state) if node.head is None else f.roots(node.head)
+    mark = (len(t.func.blocks), len(entry.block.ops), len(t.returns))
+    scratch = Block(t.func, "scratch")
+    back_edges = [Edge(scratch, _guess(f, node, entry.state))]
+    for _ in range(ATTEMPTS):
+        header = t.func.new_block("loop")
+        it = Sym(header.add_param(I64, "it"), True) if counted else None
+        merger = Merger(t, header, [entry, *back_edges])
+        state = merger.run(roots)
+        t.enter(Edge(header, dict(state)))
+        leave, back = _iteration(t, body, it, None if node.head is None else roots)
+        matcher = None
+        if back is not None:
+            matcher = Matcher(t, merger, state, back)
+            if not matcher.run(roots):
+                back_edges.append(Edge(scratch, back.state))
+                _roll_back(t, entry, mark)
+                continue
+        _close(t, header, it, entry, merger, back, matcher)
+        t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
+        return leave
+    t.builder.loc = node.loc
+    t.unsupported("the variables of this loop change their types or structure at every iteration",
+                  "give each variable one type; keep a changing number of values in an array")
+
+
+def _iteration(t: Any, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,
+               roots: list[Obj] | None) -> tuple[Edge | None, Edge | None]:
+    """One iteration: the exit, and the one edge back."""
+    found: list[tuple[Edge | None, list[Edge]]] = []
+    t.depth += 1
+    try:
+        t.path(lambda: found.append(body(it)))
+    finally:
+        t.depth -= 1
+    if not found:
+        return None, None
+    leave, ends = found[0]
+    if not ends:
+        return leave, None
+    t.join(ends, roots, "latch")
+    return leave, t.here()
+
+
+def _close(t: Any, header: Block, it: Sym | None, entry: Edge, merger: Merger, back: Edge | None,
+           matcher: Matcher | None) -> None:
+    """Write the jumps to the header."""
+    with t.on(entry):
+        first = [t.builder.const(0)] if it is not None else []
+        t.builder.jump(header, first + [t.convert(a, ty) for a, ty in zip(merger.args[0], merger.types)])
+    if back is not None and matcher is not None:
+        with t.on(back):
+            again = [t.builder.add(it.value, 1)] if it is not None else []
+            t.builder.jump(header, again + [t.convert(a, ty) for a, ty in zip(matcher.args, merger.types)])
+
+
+def _roll_back(t: Any, entry: Edge, mark: tuple[int, int, int]) -> None:
+    del t.func.blocks[mark[0]:]
+    del entry.block.ops[mark[1]:]
+    del t.returns[mark[2]:]
+
+
+# --- guessing what changes ------------------------------------------------------------------------
+
+def _guess(f: Frame, node: LoopNode, entry: State) -> State:
+    """What the back edge will look like: each name that the body changes holds a new value of its type."""
+    known, out = f.t.loop_types.get(node, {}), dict(entry)
+    for name, in_place in node.changed:
+        slot = f.slots.get(name)
+        if slot is None:
+            continue
+        v = entry.get(slot, UNBOUND)
+        if in_place and not lattice.is_scalar(v):
+            _guess_contents(out, v)
+        elif v is UNBOUND:
+            if name in known:
+                out[slot] = Maybe(_stand_in(*known[name]), True)
+        else:
+            out[slot] = _other(out, v, known.get(name))
+    return out
+
+
+def _other(out: State, v: Any, known: Any = None) -> Any:
+    """Another value of the same type."""
+    if lattice.is_scalar(v):
+        scalar, weak = lattice.scalar_type(v)
+        return _stand_in(*(known or (scalar, weak)))
+    if isinstance(v, ArrayRef) and not v.steps:
+        obj = ArrayObj()
+        content = out.get(v.obj)
+        if not isinstance(content, Sym):
+            return v
+        out[obj] = _stand_in(content.type, content.weak)
+        return ArrayRef(obj)
+    if isinstance(v, tuple):
+        return lattice.rebuild(v, tuple(_other(out, x) for x in v))
+    return v
+
+
+def _guess_contents(out: State, v: Any) -> None:
+    obj = v.obj if isinstance(v, ArrayRef) else v
+    if not isinstance(obj, Obj) or obj.readonly or isinstance(obj, Tagged):
+        return
+    content = out.get(obj)
+    if isinstance(content, Sym):
+        out[obj] = _stand_in(content.type, content.weak)
+    elif isinstance(content, tuple):
+        out[obj] = tuple(_other(out, x) if lattice.is_scalar(x) else x for x in content)
+    elif isinstance(content, dict):
+        out[obj] = {k: _other(out, x) if lattice.is_scalar(x) else x for k, x in content.items()}
+
+
+def _stand_in(type: Any, weak: bool) -> Sym:
+    return Sym(Value(type, None, 0), weak)           # type: ignore[arg-type]  # only its type is looked at
+
+
+def _scalar(p: Value) -> Any:
+    return (p.type, True) if hasattr(p.type, "is_float") else None
+
+
+# --- comprehensions ---------------------------------------------------------------------------------
+
+@dataclass
+class Clauses:
+    """``for target in iterable if …`` of a comprehension, and the names of its targets."""
+
+    items: tuple[tuple[Hook, Callable[[Frame, Any], None], list[Hook], Loc], ...]
+    names: Names
+
+    def frame(self, f: Frame) -> Frame:
+        """A frame for the targets, which are variables of the comprehension alone."""
+        inner = type(f)(f.t, f.code, dict(f.slots), f.globals)
+        for name in self.names:
+            inner.slots[name] = Slot(name)
+        return inner
+
+
+def comprehend(f: Frame, clauses: Clauses, element: Hook) -> list[Any]:
+    """The elements of a comprehension over static structures."""
+    out: list[Any] = []
+    inner = clauses.frame(f)
+
+    def run(k: int) -> None:
+        if k == len(clauses.items):
+            out.append(element(inner))
+            return
+        iterable, assign, conditions, loc = clauses.items[k]
+        for item in f.t.iterate(iterable(f if k == 0 else inner)):
+            assign(inner, item)
+            if all(_known(f, c(inner), loc) for c in conditions):
+                run(k + 1)
+    run(0)
+    return out
+
+
+def _known(f: Frame, condition: Any, loc: Loc) -> bool:
+    c = f.t.truth(condition, loc)
+    if not isinstance(c, bool):
+        f.t.unsupported("the length of this comprehension depends on run-time values",
+                        "fill an array in a loop, or sum with a conditional expression")
+    return c
+
+
+@dataclass(eq=False)
+class Generator:
+    """A generator expression: consumed by ``sum``, ``min``, … where it stands."""
+
+    f: Frame
+    clauses: Clauses
+    element: Hook
+    changed: list[tuple[str, bool]]
+    loc: Loc
+
+    def items(self) -> list[Any]:
+        return comprehend(self.f, self.clauses, self.element)
+
+    def each(self, acc: Slot, visit: Callable[[Any], None]) -> None:
+        """``visit`` each element; loops whose trip count is a run-time value are loops in the IR.
+
+        ``acc`` is the variable that ``visit`` changes.
+        """
+        inner = self.clauses.frame(self.f)
+        inner.slots[acc.name] = acc
+        changed = [(acc.name, False), *self.changed]
+        self._level(inner, 0, changed, visit)
+
+    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]], visit: Callable[[Any], None]) -> None:
+        if k == len(self.clauses.items):
+            return visit(self.element(inner))
+        iterable, assign, conditions, loc = self.clauses.items[k]
+
+        def body(f: Frame) -> None:
+            for c in conditions:
+                truth = f.t.truth(c(f), loc)
+                if truth is False:
+                    continue_(f)
+                if truth is not True:
+                    f.t.branch(truth.value, lambda: None, lambda: continue_(f), None)
+            self._level(f, k + 1, changed, visit)
+        node = LoopNode(body, None, None, None, changed, loc)
+        for_(inner, node, (lambda f: iterable(self.f)) if k == 0 else iterable, assign, loc)

@@ -1,0 +1,330 @@
+"""Operations on user values: operators, attributes, elements.  All static: Python does it; otherwise ``numpy_api`` emits it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import Loc
+from ..ir.types import Array
+from . import data, iteration, numpy_api, views
+from .closures import Method
+from .lattice import UNBOUND, is_number, same
+from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Sym
+
+NATIVE: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift,
+    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert, "abs": abs,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}
+REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+RECORDED = (LookupError, ArithmeticError, ValueError)      # certain on this path: recorded as a `raise`
+
+
+class Operations:
+    """The part of ``Trace`` that deals with values."""
+
+    state: dict[Obj, Any]
+    builder: Any
+    depth: int
+
+    # --- reading and writing arrays -------------------------------------------------------------------
+
+    def read(self, ref: Any) -> Sym:
+        """What the user sees of an array now."""
+        return ref if isinstance(ref, Sym) else views.read(self, ref)
+
+    def lift(self, v: Any) -> Any:
+        """A value from outside: arrays become constants."""
+        return self.constant(v) if type(v) is np.ndarray else v              # type: ignore[attr-defined]
+
+    def wrap(self, v: Any) -> Any:
+        """What a rule returned, as values of the trace."""
+        return data.import_(self, v)
+
+    def element(self, ref: ArrayRef, it: Sym) -> Any:
+        """``ref[it]`` for an index that is in range."""
+        return views.element(self, ref, it)
+
+    # --- operators ------------------------------------------------------------------------------------
+
+    def native(self, fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Let Python do it; an exception that is certain on this path is recorded there."""
+        try:
+            return fun(*args, **kwargs)
+        except RECORDED as e:
+            self.raise_error(e)
+
+    def raise_error(self, e: BaseException) -> None:
+        text = str(e.args[0]) if len(e.args) == 1 else str(e)
+        self.raise_(type(e).__name__, text.replace("{", "{{").replace("}", "}}"))       # type: ignore[attr-defined]
+
+    def binary(self, op: str, x: Any, y: Any, loc: Loc | None = None) -> Any:
+        if loc is not None:
+            self.builder.loc = loc
+        if is_number(x) and is_number(y):
+            return self.native(NATIVE[op], x, y)
+        if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
+            return self._emit(numpy_api.binary, op, x, y)
+        if isinstance(x, Instance) or isinstance(y, Instance):
+            return self._special(f"__{op}__", f"__r{op}__", x, y, op)
+        if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
+            return self.new_list(self.contents(x) + self.contents(y))        # type: ignore[attr-defined]
+        if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
+            xs, n = (x, y) if isinstance(x, ListObj) else (y, x)
+            return self.new_list(self.contents(xs) * n)                      # type: ignore[attr-defined]
+        if op == "or" and isinstance(x, DictObj):
+            return self.new_dict({**self.contents(x), **self.mapping(y)})    # type: ignore[attr-defined]
+        return self.lift(self.native(NATIVE[op], x, y))
+
+    def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
+        if loc is not None:
+            self.builder.loc = loc
+        if isinstance(x, (Sym, ArrayRef)):
+            return self._emit(numpy_api.unary, op, x)
+        if isinstance(x, Instance):
+            return self.call(self.getattr(x, f"__{op}__"))                   # type: ignore[attr-defined]
+        return self.native(NATIVE[op], x)
+
+    def _emit(self, rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run a rule on what the arguments hold now."""
+        plain = [data.plain(self, a) for a in args]
+        named = {k: data.plain(self, v) for k, v in kwargs.items()}
+        return self.wrap(self.native(rule, self, *plain, **named))
+
+    def _special(self, name: str, swapped: str, x: Any, y: Any, op: str) -> Any:
+        for obj, method, other in ((x, name, y), (y, swapped, x)):
+            if isinstance(obj, Instance) and hasattr(obj.cls, method):
+                return self.call(self.getattr(obj, method), other)           # type: ignore[attr-defined]
+        raise TypeError(f"unsupported operand types for {op}: {data.describe(x)} and {data.describe(y)}")
+
+    def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
+        """``x op= y``: arrays and lists change, everything else is rebound."""
+        self.builder.loc = loc
+        if isinstance(x, ArrayRef):
+            new = self.native(numpy_api.inplace, self, op, self.read(x), data.plain(self, y))
+            views.store_all(self, x, new)
+            return x
+        if isinstance(x, ListObj) and op == "add":
+            data.store_list(self, x, [*self.contents(x), *self.iterate(y)])  # type: ignore[attr-defined]
+            return x
+        return self.binary(op, x, y)
+
+    # --- comparisons and truth --------------------------------------------------------------------------
+
+    def compare_at(self, loc: Loc, op: str, x: Any, y: Any) -> Any:
+        self.builder.loc = loc
+        return self.compare(op, x, y)
+
+    def compare(self, op: str, x: Any, y: Any) -> Any:
+        if op in ("is", "is not"):
+            return self._identical(x, y) is (op == "is")
+        if op in ("in", "not in"):
+            found = self._contains(y, x)
+            return found if op == "in" else self.not_(found)
+        if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
+            if op in ("eq", "ne") and not all(is_number(v) or isinstance(v, (Sym, ArrayRef, ListObj, tuple)) for v in (x, y)):
+                return op == "ne"                                            # a number and None or a string
+            return self._emit(numpy_api.compare, op, x, y)
+        if isinstance(x, Instance) and hasattr(x.cls, f"__{op}__") and not hasattr(x.cls, "__dataclass_fields__"):
+            return self._special(f"__{op}__", f"__{REFLECTED[op]}__", x, y, op)
+        if isinstance(x, (tuple, ListObj)) and type(x) is type(y) and op in ("eq", "ne"):
+            equal = self._all_equal(self.iterate(x), self.iterate(y))
+            return equal if op == "eq" else self.not_(equal)
+        if not (data.is_static(x) and data.is_static(y)):
+            if op in ("eq", "ne") and type(x) is not type(y):
+                return op == "ne"
+            self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")   # type: ignore[attr-defined]
+        return self.native(NATIVE[op], x, y)
+
+    def _all_equal(self, xs: list[Any], ys: list[Any]) -> Any:
+        if len(xs) != len(ys):
+            return False
+        result: Any = True
+        for x, y in zip(xs, ys):
+            c = self.truth(self.compare("eq", x, y))
+            if c is False:
+                return False
+            result = c if result is True else result if c is True else Sym(self.builder.and_(result.value, c.value), True)
+        return result
+
+    def _identical(self, x: Any, y: Any) -> bool:
+        if x is y or same(x, y):
+            return True
+        if x is None or y is None or isinstance(x, (type, bool)) or isinstance(y, (type, bool)):
+            return False
+        if isinstance(x, (Sym,)) or isinstance(y, (Sym,)):
+            self.unsupported("`is` between values that are only known at run time", "use `==`")   # type: ignore[attr-defined]
+        return False
+
+    def _contains(self, container: Any, x: Any) -> Any:
+        if isinstance(container, DictObj):
+            return x in self.contents(container)                             # type: ignore[attr-defined]
+        if isinstance(container, ArrayRef):
+            equal = self._emit(numpy_api.compare, "eq", container, x)
+            return self.call(np.any, equal)                                  # type: ignore[attr-defined]
+        if data.is_static(container) and data.is_static(x):
+            return self.native(operator.contains, container, x)
+        result: Any = False
+        for item in self.iterate(container):
+            c = self.truth(self.compare("eq", item, x))
+            if c is True:
+                return True
+            result = c if result is False else result if c is False else Sym(self.builder.or_(result.value, c.value), True)
+        return result
+
+    def truth(self, v: Any, loc: Loc | None = None) -> Any:
+        """The truth of a value: a Python bool when known, otherwise a bool ``Sym``."""
+        if loc is not None:
+            self.builder.loc = loc
+        if isinstance(v, (Sym, ArrayRef)):
+            c = self.native(numpy_api.truth, self, self.read(v))
+            if isinstance(c, Sym) and c.value.const is not None:
+                return bool(c.value.const)
+            return c
+        if isinstance(v, (ListObj, DictObj)):
+            return bool(self.contents(v))                                    # type: ignore[attr-defined]
+        if isinstance(v, Instance):
+            for name in ("__bool__", "__len__"):
+                if hasattr(v.cls, name):
+                    return self.truth(self.call(self.getattr(v, name)))      # type: ignore[attr-defined]
+            return True
+        return bool(v) if not hasattr(type(v), "with_parts") else True
+
+    def not_(self, v: Any, loc: Loc | None = None) -> Any:
+        c = self.truth(v, loc)
+        return not c if isinstance(c, bool) else Sym(self.builder.not_(c.value), True)
+
+    def choose(self, c: Sym, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """``then() if c else other()`` for a condition known at run time."""
+        def side(fun: Callable[[], Any]) -> Callable[[], None]:
+            return lambda: self.state.__setitem__(self.result, fun())        # type: ignore[attr-defined]
+        self.branch(c.value, side(then), side(other), None)                  # type: ignore[attr-defined]
+        return self.take_result()
+
+    def take_result(self) -> Any:
+        """The value of an expression whose paths have been joined."""
+        v = self.load(self.result)                                           # type: ignore[attr-defined]
+        self.state.pop(self.result)                                          # type: ignore[attr-defined]
+        return v
+
+    # --- elements ---------------------------------------------------------------------------------------
+
+    def getitem(self, obj: Any, index: Any, loc: Loc | None = None) -> Any:
+        if loc is not None:
+            self.builder.loc = loc
+        if isinstance(obj, ArrayRef):
+            return self.native(views.getitem, self, obj, index)
+        if isinstance(obj, ListObj):
+            found = self.native(data.list_item, self, self.contents(obj), index)         # type: ignore[attr-defined]
+            return self.new_list(found) if isinstance(index, slice) else found           # type: ignore[attr-defined]
+        if isinstance(obj, tuple):
+            return self.lift(self.native(data.list_item, self, obj, index))
+        if isinstance(obj, DictObj):
+            return self.native(operator.getitem, self.contents(obj), index)              # type: ignore[attr-defined]
+        if isinstance(obj, Instance):
+            return self.call(self.getattr(obj, "__getitem__"), index)                    # type: ignore[attr-defined]
+        if isinstance(obj, Sym):
+            raise TypeError(f"{data.describe(obj)} is not subscriptable")
+        if isinstance(obj, (list, str, range)):
+            return self.lift(self.native(data.list_item, self, obj, index))
+        if not data.is_static(index) and not isinstance(obj, dict):
+            self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time")   # type: ignore[attr-defined]
+        return self.lift(self.native(operator.getitem, obj, index))
+
+    def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
+        if loc is not None:
+            self.builder.loc = loc
+        if isinstance(obj, ArrayRef):
+            self.native(views.setitem, self, obj, index, value)
+        elif isinstance(obj, ListObj):
+            self.native(data.set_list_item, self, obj, index, value)
+        elif isinstance(obj, DictObj):
+            hash(index)
+            data._writable(self, obj, "a dict")
+            self.state[obj] = {**self.contents(obj), index: value}           # type: ignore[attr-defined]
+        elif isinstance(obj, Instance):
+            self.call(self.getattr(obj, "__setitem__"), index, value)        # type: ignore[attr-defined]
+        elif isinstance(obj, (tuple, Sym)):
+            raise TypeError(f"{data.describe(obj)} does not support item assignment")
+        else:
+            self.unsupported(f"writes into {data.describe(obj)}, which is a constant here", "copy it into a new object")   # type: ignore[attr-defined]
+
+    def iterate(self, v: Any) -> list[Any]:
+        """Every element of something whose length is known while tracing."""
+        return iteration.written_out(self, v)
+
+    def unpack(self, v: Any, n: int, star: int | None, loc: Loc) -> list[Any]:
+        self.builder.loc = loc
+        if isinstance(v, ArrayRef):
+            items = self._unpack_array(v, n)
+        else:
+            items = list(v) if type(v) is tuple else self.iterate(v)
+        if star is None:
+            if len(items) > n:
+                self.raise_("ValueError", f"too many values to unpack (expected {n})")       # type: ignore[attr-defined]
+            if len(items) < n:
+                self.raise_("ValueError", f"not enough values to unpack (expected {n}, got {len(items)})")   # type: ignore[attr-defined]
+            return items
+        tail = n - 1 - star
+        if len(items) < n - 1:
+            self.raise_("ValueError", f"not enough values to unpack (expected at least {n - 1}, got {len(items)})")   # type: ignore[attr-defined]
+        middle = self.new_list(items[star:len(items) - tail])                # type: ignore[attr-defined]
+        return [*items[:star], middle, *items[len(items) - tail:]]
+
+    def _unpack_array(self, v: ArrayRef, n: int) -> list[Any]:
+        """``x, y = a``: the length is checked at run time where it is not known."""
+        a = self.read(v)
+        assert isinstance(a.type, Array)
+        size = self.builder.dim(a.value, axis=0)
+        self.check(self.builder.eq(size, n), "ValueError", f"cannot unpack an array of length {{}} into {n} names", size)   # type: ignore[attr-defined]
+        return [views.element(self, v, self.sym(i)) for i in range(n)]       # type: ignore[attr-defined]
+
+    def mapping(self, v: Any) -> dict[str, Any]:
+        return dict(self.contents(v)) if isinstance(v, DictObj) else dict(v)     # type: ignore[attr-defined]
+
+    def length(self, v: Any) -> Any:
+        if isinstance(v, (ListObj, DictObj)):
+            return len(self.contents(v))                                     # type: ignore[attr-defined]
+        n = self._emit(len, v) if not isinstance(v, (ArrayRef, Sym)) else self._emit(numpy_api.TABLE[len], v)
+        known = n.value.const if isinstance(n, Sym) else n
+        return n if known is None else known
+
+    # --- attributes ---------------------------------------------------------------------------------------
+
+    def getattr(self, obj: Any, name: str, loc: Loc | None = None) -> Any:
+        if loc is not None:
+            self.builder.loc = loc
+        if isinstance(obj, (ArrayRef, Sym)):
+            return self._array_attribute(obj, name)
+        if isinstance(obj, Instance):
+            return data.instance_attribute(self, obj, name)
+        if isinstance(obj, (ListObj, DictObj)):
+            return data.structure_method(self, obj, name)
+        if isinstance(obj, tuple) and name in getattr(obj, "_fields", ()):
+            return getattr(obj, name)
+        return data.static_attribute(self, obj, name)
+
+    def _array_attribute(self, obj: Any, name: str) -> Any:
+        if name in numpy_api.ATTRIBUTES:
+            if name in numpy_api.VIEWS and isinstance(obj, ArrayRef):
+                return views.view(self, obj, numpy_api.ATTRIBUTES[name], name, (), {})
+            return self._emit(numpy_api.ATTRIBUTES[name], obj)
+        if name in numpy_api.METHODS or name in numpy_api.MUTATING_METHODS:
+            return Method(name, obj)
+        if hasattr(np.ndarray, name):
+            self.unsupported(f"the array method or attribute `{name}` is not supported")     # type: ignore[attr-defined]
+        raise AttributeError(f"{data.describe(obj)} has no attribute '{name}'")
+
+    def setattr(self, obj: Any, name: str, value: Any, loc: Loc | None = None) -> None:
+        if loc is not None:
+            self.builder.loc = loc
+        data.set_attribute(self, obj, name, value)
+
+
+__all__ = ["NATIVE", "Operations", "UNBOUND"]

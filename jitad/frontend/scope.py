@@ -1,0 +1,172 @@
+"""Names of a function before it is traced: which are local, and which are live where.
+
+Liveness is a step of its own because the tracer merges variables where paths meet: without
+it every temporary of a loop would be carried around the loop as a variable that may be unbound.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+Names = frozenset[str]
+NONE: Names = frozenset()
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def parameters(args: ast.arguments) -> list[str]:
+    """Every parameter name, ``*args`` and ``**kwargs`` included."""
+    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    return names + [a.arg for a in (args.vararg, args.kwarg) if a is not None]
+
+
+def stores(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, bool]]:
+    """Names bound by these statements, not inside nested functions; ``True`` when changed in place
+    (``x += 1``, ``x[i] = 1``) rather than bound."""
+    for node in nodes:
+        if isinstance(node, ast.AugAssign):
+            if name := _root(node.target):
+                yield name, True
+            yield from stores([node.value])
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, (ast.Store, ast.Del)):
+                yield node.id, False
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            if name := _root(node):
+                yield name, True
+            yield from stores(ast.iter_child_nodes(node))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name, False
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                yield (alias.asname or alias.name.partition(".")[0]), False
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)):
+            if node.name:
+                yield node.name, False
+            yield from stores(ast.iter_child_nodes(node))
+        elif isinstance(node, _COMPREHENSIONS):
+            yield from ((n.target.id, False) for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
+        elif not isinstance(node, ast.Lambda):
+            yield from stores(ast.iter_child_nodes(node))
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def body_of(node: Function) -> list[ast.stmt] | list[ast.expr]:
+    return [node.body] if isinstance(node, ast.Lambda) else node.body
+
+
+class Scope:
+    """The names of one function: its own, and those of the functions around it."""
+
+    def __init__(self, node: Function, parent: Scope | None, outer: Names = NONE) -> None:
+        self.parent = parent
+        body = body_of(node)
+        own = _own_nodes(body)
+        self.globals = {n for d in own if isinstance(d, ast.Global) for n in d.names}
+        self.nonlocals = {n for d in own if isinstance(d, ast.Nonlocal) for n in d.names}
+        self.params = parameters(node.args)
+        bound = {name for name, in_place in stores(body) if not in_place}
+        bound |= {d.target.id for d in own if isinstance(d, ast.AugAssign) and isinstance(d.target, ast.Name)}
+        self.locals: Names = frozenset((bound | set(self.params)) - self.globals - self.nonlocals)
+        self.outer: Names = (parent.outer | parent.locals if parent else outer) - self.globals
+        self.free: Names = frozenset(n for n in _names(body) if n not in self.locals and n in self.outer)
+        inner = [d for d in own if isinstance(d, _FUNCTIONS)]
+        self.cells: Names = frozenset(n for d in inner for n in _names([d]) if n in self.locals)
+
+    def is_variable(self, name: str) -> bool:
+        """Whether the name is a variable of this function or of one around it, and no global."""
+        return name in self.locals or name in self.outer
+
+
+def _own_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:
+    """Nodes of a body without the insides of nested functions (the function nodes themselves included)."""
+    found, todo = [], list(body)
+    while todo:
+        node = todo.pop()
+        found.append(node)
+        if not isinstance(node, _FUNCTIONS):
+            todo.extend(ast.iter_child_nodes(node))
+    return found
+
+
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
+    """Every variable name in these nodes, nested functions included."""
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)} | {
+        name for node in nodes for n in ast.walk(node) if isinstance(n, (ast.Nonlocal, ast.Global)) for name in n.names}
+
+
+# --- liveness -------------------------------------------------------------------------------------
+
+@dataclass
+class Liveness:
+    """``after[s]``: live after statement ``s``; ``head[s]``: live where loop ``s`` tests its condition."""
+
+    after: dict[ast.AST, Names] = field(default_factory=dict)
+    head: dict[ast.AST, Names] = field(default_factory=dict)
+    _uses: dict[ast.AST, Names] = field(default_factory=dict, repr=False)
+
+    def suite(self, body: Sequence[ast.stmt], after: Names, brk: Names = NONE, cont: Names = NONE) -> Names:
+        """Live before the suite, given what is live after it, at ``break`` and at ``continue``."""
+        for s in reversed(body):
+            after = self.stmt(s, after, brk, cont)
+        return after
+
+    def stmt(self, s: ast.stmt, after: Names, brk: Names, cont: Names) -> Names:
+        match s:
+            case ast.If():
+                self.after[s] = after
+                return (self.uses(s.test) | self.suite(s.body, after, brk, cont)
+                        | self.suite(s.orelse, after, brk, cont))
+            case ast.While() | ast.For():
+                return self._loop(s, after, brk, cont)
+            case ast.Match():
+                self.after[s] = after
+                inner = [self.suite(c.body, after, brk, cont) | self._guard(c) for c in s.cases]
+                return self.uses(s.subject).union(after, *inner)
+            case ast.Break():
+                return brk
+            case ast.Continue():
+                return cont
+            case ast.Return() | ast.Raise():
+                return self.uses(s)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                return (after - {name}) | self.uses(s.value)        # type: ignore[arg-type]
+            case ast.Assign(targets=[ast.Tuple(elts=elts)]) if all(isinstance(e, ast.Name) for e in elts):
+                return (after - {e.id for e in elts if isinstance(e, ast.Name)}) | self.uses(s.value)
+            case ast.FunctionDef():
+                return (after - {s.name}) | self.uses(s)
+            case _:
+                return after | self.uses(s)
+
+    def _guard(self, case: ast.match_case) -> Names:
+        return self.uses(case.pattern) | (self.uses(case.guard) if case.guard else NONE)
+
+    def _loop(self, s: ast.While | ast.For, after: Names, brk: Names, cont: Names) -> Names:
+        exits = self.suite(s.orelse, after, brk, cont)
+        test = self.uses(s.test) if isinstance(s, ast.While) else NONE
+        target = frozenset(n for n, _ in stores([s.target])) if isinstance(s, ast.For) else NONE
+        head = exits | test
+        while True:
+            entry = self.suite(s.body, head, after, head) - target
+            if entry <= head:
+                break
+            head |= entry
+        self.after[s], self.head[s] = after, head
+        return head | (self.uses(s.iter) if isinstance(s, ast.For) else NONE)
+
+    def uses(self, node: ast.AST) -> Names:
+        """Names read anywhere in a node (nested functions too; a name changed in place is read)."""
+        known = self._uses.get(node)
+        if known is None:
+            found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+            found |= {n for n, in_place in stores([node]) if in_place}
+            known = self._uses[node] = frozenset(found)
+        return known

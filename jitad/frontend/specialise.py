@@ -1,0 +1,480 @@
+"""Specialisations: which IR function stands for a Python function at a call, and what goes in and out.
+
+Arguments form a graph: values that hold mutable objects, which hold values.  ``Packer`` walks it
+once and yields a key (static values, types, which objects are the same) and the run-time leaves, which become the
+arguments.  ``Transfer`` copies a graph from one trace to another, leaf by leaf in the same order: from caller to callee on the way in,
+back for the result.  Objects that the callee changed come back as further results.
+
+Recursion: a call of a function that is still being traced uses the result known from the previous round; in the
+first round there is none, and the path is taken not to return.  Rounds go on until the result stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import TypeInferenceError, UnsupportedError
+from ..ir.graph import ExcInfo, Function, Value
+from ..ir.types import Array, Type
+from . import lattice
+from .closures import Fn
+from .lattice import UNBOUND, is_number, is_structure, same
+from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
+
+ROUNDS = 12
+VARIANTS = 16           # of one code that differ in numbers alone, before the numbers become run-time values
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+class Packer:
+    """Takes a graph of values apart.
+
+    ``leaves``: the run-time values in order.  ``refs``: for each mutable object, in order, how the caller names
+    it (a view counts as an array of its own when nothing else reaches its base).
+    """
+
+    def __init__(self, t: Any) -> None:
+        self.t = t
+        self.leaves: list[Sym] = []
+        self.index: dict[Any, int] = {}
+        self.refs: list[Any] = []
+        self._bases: dict[ArrayObj, set[int]] = {}
+
+    def pack(self, v: Any) -> Any:
+        """The key of a value."""
+        if type(v) is Sym:
+            self.leaves.append(v)
+            return ("leaf", v.type, v.weak)
+        if isinstance(v, ArrayRef):
+            return self._array(v)
+        if isinstance(v, Obj):
+            return self._obj(v)
+        if is_structure(v):
+            return (type(v), _hashable(self.t, lattice.static_of(v)), *map(self.pack, lattice.parts(v)))
+        if isinstance(v, slice):
+            return (slice, self.pack(v.start), self.pack(v.stop), self.pack(v.step))
+        if isinstance(v, Maybe):
+            return (Maybe, self.pack(v.value), self.pack(v.flag))
+        return _hashable(self.t, v)
+
+    def _array(self, ref: ArrayRef) -> Any:
+        name = ref.obj if not ref.steps else (ref.obj, *ref.steps)
+        if name in self.index:
+            return ("same", self.index[name])
+        others = self._bases.setdefault(ref.obj, set())
+        if others and (ref.steps or ref.obj not in self.index or len(others) > 1 or ref.obj.readonly == ""):
+            if not self._all_readonly(ref):
+                self.t.unsupported("passes an array and a view of it (or two views of it) to a function",
+                                   "pass a copy of one of them, or the array and the index")
+        others.add(len(self.refs))
+        if ref.obj.maybe and any(o in self.index for o, _ in ref.obj.maybe):
+            self.t.unsupported("passes an array that may be the same as another argument", "pass a copy: `x.copy()`")
+        self.index[name] = len(self.refs)
+        self.refs.append(ref)
+        sym = self.t.read(ref)
+        self.leaves.append(sym)
+        return ("array", sym.type, ref.obj.readonly)
+
+    def _all_readonly(self, ref: ArrayRef) -> bool:
+        return bool(ref.obj.readonly)
+
+    def _obj(self, obj: Obj) -> Any:
+        if obj in self.index:
+            return ("same", self.index[obj])
+        self.index[obj] = len(self.refs)
+        self.refs.append(obj)
+        content = self.t.state.get(obj, UNBOUND) if isinstance(obj, Slot) else self.t.contents(obj)
+        head = (type(obj), getattr(obj, "cls", None), obj.readonly)
+        if content is UNBOUND or isinstance(content, Conflict):
+            return (*head, repr(content))
+        if isinstance(obj, Slot):
+            return (*head, self.pack(content))
+        if isinstance(content, tuple):
+            return (*head, *map(self.pack, content))
+        return (*head, tuple(content), *map(self.pack, content.values()))
+
+
+def _hashable(t: Any, v: Any) -> Any:
+    """A static value in a key: by meaning where it is plain data, otherwise by identity."""
+    if isinstance(v, float):
+        return (float, v.hex())
+    if isinstance(v, np.generic):
+        return (v.dtype, v.tobytes())
+    if v is None or isinstance(v, (bool, int, str, type, np.dtype)):
+        return (type(v), v)
+    if isinstance(v, tuple):
+        return tuple(_hashable(t, x) for x in v)
+    t.session.keep[id(v)] = v
+    return (type(v), id(v))
+
+
+class Transfer:
+    """Copies values between traces: ``leaf`` gives each run-time value's counterpart, ``known`` each object's."""
+
+    def __init__(self, source: dict[Obj, Any], t: Any, leaf: Callable[[Sym], Any], known: dict[Obj, Any]) -> None:
+        self.source, self.t, self.leaf, self.known = source, t, leaf, known
+        self.made: list[Obj] = []
+
+    def value(self, v: Any) -> Any:
+        if type(v) is Sym:
+            return self.leaf(v)
+        if isinstance(v, ArrayRef):
+            return self._array(v)
+        if isinstance(v, Obj):
+            return self.obj(v)
+        if is_structure(v):
+            return lattice.rebuild(v, tuple(map(self.value, lattice.parts(v))))
+        if isinstance(v, slice):
+            return slice(self.value(v.start), self.value(v.stop), self.value(v.step))
+        if isinstance(v, Maybe):
+            return Maybe(self.value(v.value), self.value(v.flag))
+        return v
+
+    def _array(self, ref: ArrayRef) -> Any:
+        base = self.obj(ref.obj)
+        base = base if isinstance(base, ArrayRef) else ArrayRef(base)
+        steps = tuple(s.with_parts([self.leaf(Sym(x)).value for x in s.parts()]) for s in ref.steps)
+        return ArrayRef(base.obj, (*base.steps, *steps)) if steps else base
+
+    def obj(self, obj: Obj) -> Any:
+        if obj in self.known:
+            return self.known[obj]
+        new: Obj
+        if isinstance(obj, Instance):
+            new = Instance(obj.cls, obj.readonly)
+        elif isinstance(obj, Slot):
+            new = Slot(obj.name)
+        else:
+            new = type(obj)(obj.readonly)
+        self.known[obj] = new
+        self.made.append(obj)
+        content = self.content(obj)
+        if content is not UNBOUND:
+            self.t.state[new] = content
+        return new
+
+    def content(self, obj: Obj) -> Any:
+        content = self.source.get(obj, UNBOUND)
+        if content is UNBOUND or isinstance(content, Conflict):
+            return content
+        if isinstance(obj, (ListObj,)):
+            return tuple(map(self.value, content))
+        if isinstance(obj, (DictObj, Instance)):
+            return {k: self.value(x) for k, x in content.items()}
+        return self.value(content)
+
+
+# --- specialisations ----------------------------------------------------------------------------------
+
+@dataclass(eq=False)
+class Outcome:
+    """What a function returns: a value over its own objects, and those of the caller's objects that it changed."""
+
+    value: Any
+    changed: list[Obj]
+    state: dict[Obj, Any]
+    types: list[Type]
+    shape: Any                                       # the key of all this, to compare rounds
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """One IR function.  ``objs[i]`` is the callee's object for the caller's ``Packer.refs[i]``."""
+
+    name: str
+    key: Any
+    level: int
+    args: Any                                        # what it was called with, to see what changes on recursion
+    objs: list[Obj] = field(default_factory=list)
+    outcome: Outcome | None = None
+    consts: list[np.ndarray] = field(default_factory=list)
+    done: bool = False
+    hit: bool = False                                # called while it was being traced
+    depends: set[Specialisation] = field(default_factory=set)      # unfinished functions whose result it used
+
+
+@dataclass(eq=False)
+class FunctionRef:
+    """A function for given arguments: call ``name`` with ``values``.
+
+    ``spans[i]``: where the leaves of positional argument ``i`` stand among ``values``; ``result_types`` are the IR
+    function's; ``finish(results)`` is what Python sees once the results are there.
+    """
+
+    name: str
+    values: list[Value]
+    spans: list[tuple[int, int]]
+    result_types: list[Type]
+    finish: Callable[[list[Value]], Any]
+
+
+def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
+    """Record a call."""
+    spec, packer = specialisation(t, fn, bound)
+    outcome = spec.outcome
+    if outcome is None:
+        if spec.done:                                # it never returns
+            t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
+            t.builder.at(after)
+            t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
+        t.die()
+    results = t.builder.call_then(spec.name, _arguments(t, spec, packer), outcome.types)
+    return _finish(t, spec, outcome, packer, results)
+
+
+def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> FunctionRef:
+    """A function for these arguments, traced but not called."""
+    spec, packer = specialisation(t, fn, bound)
+    outcome = spec.outcome
+    if outcome is None:
+        if not spec.done:
+            t.die()
+        raise UnsupportedError(f"`{fn.code.name}` never returns", t.loc)
+    counter, spans = Packer(t), []
+    for part in (*fn.slots.values(),):
+        counter.pack(part)
+    for name, value in bound.items():
+        before = len(counter.leaves)
+        counter.pack(value)
+        spans.append((name, (before, len(counter.leaves))))
+    values = _arguments(t, spec, packer)
+    by_name = [span for _, span in spans]
+    return FunctionRef(spec.name, values, by_name, list(outcome.types),
+                       lambda results: _finish(t, spec, outcome, packer, results))
+
+
+def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
+    return [s.value for s in packer.leaves] + [t.value(t.constant(a)) for a in spec.consts]
+
+
+def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, results: list[Value]) -> Any:
+    """The result as the caller sees it; changed objects are written back."""
+    left = iter(results)
+    known: dict[Obj, Any] = dict(zip(spec.objs, packer.refs))
+    transfer = Transfer(outcome.state, t, lambda s: Sym(next(left), s.weak), known)
+    for array in spec.consts:
+        known[_const_obj(spec, array)] = t.constant(array)
+    value = transfer.value(outcome.value)
+    for obj in outcome.changed:
+        content, mine = transfer.content(obj), known[obj]
+        if isinstance(mine, ArrayRef):
+            _overwrite(t, mine, content)
+        else:
+            t.state[mine] = content
+    for obj in transfer.made:
+        known[obj].maybe = tuple((o.obj if isinstance(o, ArrayRef) else o, t.state.get(o.obj if isinstance(o, ArrayRef) else o))
+                                 for o in (known.get(m) for m, _ in obj.maybe) if o is not None)
+    return value
+
+
+def _const_obj(spec: Specialisation, array: np.ndarray) -> Obj:
+    return spec.const_objs[id(array)]                # type: ignore[attr-defined, no-any-return]
+
+
+def _overwrite(t: Any, ref: ArrayRef, content: Sym) -> None:
+    t.overwrite(ref, content)
+
+
+def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisation, Packer]:
+    """The IR function for these arguments, traced now if there is none."""
+    session = t.session
+    bound = _generalise(t, fn, bound)
+    packer = Packer(t)
+    cells = tuple((k, _hashable(t, v)) for k, v in fn.cells.items())
+    key = (fn.code, cells, tuple(fn.slots), *map(packer.pack, (*fn.slots.values(), *bound.values())))
+    spec = session.functions.get(key)
+    if spec is None:
+        if sum(s.key[0] is fn.code for s in session.stack) > 40:
+            raise TypeInferenceError(f"`{fn.code.name}` calls itself with ever new types or structures", t.loc)
+        spec = _trace(t, fn, bound, key, packer)
+    if not spec.done:
+        spec.hit = True
+    for s in session.stack:                          # those above rely on a result that may still change
+        for d in ({spec} if not spec.done else spec.depends):
+            if not d.done and s.level > d.level:
+                s.depends.add(d)
+    return spec, packer
+
+
+def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
+    """Numbers that change from one recursive call to the next become run-time values."""
+    for s in t.session.stack:
+        if s.key[0] is fn.code:
+            bound = {k: _blur(t, v, s.args.get(k, UNBOUND)) for k, v in bound.items()}
+    variants = t.session.variants
+    if variants.get(fn.code, 0) > VARIANTS:
+        bound = {k: t.sym(v) if is_number(v) else v for k, v in bound.items()}
+    return bound
+
+
+def _blur(t: Any, v: Any, before: Any) -> Any:
+    if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not same(v, before))):
+        return t.sym(v) if not isinstance(before, Sym) or (before.scalar, before.weak) == lattice.scalar_type(v) else v
+    if isinstance(v, tuple) and isinstance(before, tuple) and len(v) == len(before):
+        return lattice.rebuild(v, tuple(_blur(t, x, y) for x, y in zip(v, before)))
+    return v
+
+
+# --- tracing one --------------------------------------------------------------------------------------
+
+def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> Specialisation:
+    session = t.session
+    name = session.module.unique_name(fn.code.name if fn.code.name.isidentifier() else "lambda_")
+    spec = Specialisation(name, key, len(session.stack), bound)
+    session.functions[key] = spec
+    session.variants[fn.code] = session.variants.get(fn.code, 0) + 1
+    session.module.functions[name] = Function(name)           # holds the name
+    session.stack.append(spec)
+    try:
+        for _ in range(ROUNDS):
+            before = spec.outcome
+            spec.hit = False
+            spec.outcome = _round(t, spec, fn, bound, packer)
+            if not spec.hit or (before is not None and spec.outcome is not None and before.shape == spec.outcome.shape):
+                break
+            if spec.outcome is None:
+                if any(d is not spec for d in spec.depends):
+                    break                            # an outer round will know more
+                raise TypeInferenceError(f"`{fn.code.name}` calls itself on every path, so that its result has no type",
+                                         fn.code.loc, "return a value on some path without recursion")
+            _forget(session, spec)
+        else:
+            raise TypeInferenceError(f"the result of the recursive function `{fn.code.name}` finds no type", fn.code.loc)
+    except BaseException:
+        del session.functions[key]
+        session.module.functions.pop(name, None)
+        raise
+    finally:
+        session.stack.pop()
+    spec.done = True
+    spec.depends.discard(spec)
+    return spec
+
+
+def _forget(session: Any, spec: Specialisation) -> None:
+    """Drop what was traced with a result of ``spec`` that has changed."""
+    for key, other in list(session.functions.items()):
+        if spec in other.depends and other.done:
+            del session.functions[key]
+            session.module.functions.pop(other.name, None)
+
+
+def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: Packer) -> Outcome | None:
+    """Trace the function once with what is known of its result."""
+    func = Function(spec.name)
+    func.loc = fn.code.loc
+    t.session.module.functions[spec.name] = func
+    inner = type(t)(t.session, func)
+    inner.depth = 0
+    known: dict[Obj, Any] = {}
+    transfer = _Inwards(t, inner, known, packer)
+    slots = {n: transfer.value(s) for n, s in fn.slots.items()}
+    args = {n: transfer.value(v) for n, v in bound.items()}
+    spec.objs = transfer.order
+    inner.pinned = list(spec.objs)
+    initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
+    for array in spec.consts:                        # so that a recursive call finds them in place
+        inner.constant(array)
+    previous = spec.outcome
+    inside = Fn(fn.code, slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
+    from .calls import run_body                      # calls are mutually recursive by nature
+    from .values import activate
+    with activate(inner):
+        run_body(inner, inside, args)
+        spec.consts = [a for a, _ in inner.consts.values()]
+        spec.const_objs = {k: ref.obj for k, (_, ref) in inner.consts.items()}     # type: ignore[attr-defined]
+        if not inner.returns:
+            return None
+        inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
+        return _outcome(inner, spec, initial, previous, func)
+
+
+class _Inwards(Transfer):
+    """The way in: every leaf becomes a parameter, objects are numbered as ``Packer`` numbers them."""
+
+    def __init__(self, outer: Any, inner: Any, known: dict[Any, Any], packer: Packer) -> None:
+        super().__init__(outer.state, inner, self._parameter, known)
+        self.outer, self.order = outer, []
+
+    def _parameter(self, s: Sym) -> Sym:
+        return Sym(self.t.func.entry.add_param(s.type), s.weak)
+
+    def _array(self, ref: ArrayRef) -> ArrayRef:
+        name: Any = ref.obj if not ref.steps else (ref.obj, *ref.steps)
+        if name not in self.known:
+            new = ArrayObj(ref.obj.readonly)
+            self.known[name] = new
+            self.order.append(new)
+            self.t.state[new] = self._parameter(self.outer.read(ref))
+        return ArrayRef(self.known[name])
+
+    def obj(self, obj: Obj) -> Any:
+        if obj in self.known:
+            return self.known[obj]
+        new: Obj = Instance(obj.cls, obj.readonly) if isinstance(obj, Instance) else \
+            Slot(obj.name) if isinstance(obj, Slot) else type(obj)(obj.readonly)
+        self.known[obj] = new
+        self.order.append(new)
+        content = self.content(obj)
+        if content is not UNBOUND:
+            self.t.state[new] = content
+        return new
+
+
+def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None, func: Function) -> Outcome:
+    value = t.load(t.result)
+    if spec.hit:
+        value = _dynamic(t, value)
+    changed = [o for o in spec.objs if not same(t.state.get(o, UNBOUND), initial[o])]
+    if previous is not None:
+        changed = [o for k, o in enumerate(spec.objs) if o in changed or k in _places(previous)]
+    leaves: list[Sym] = []
+
+    def collect(s: Sym) -> Sym:
+        leaves.append(s)
+        return s
+    sink = type(t)(t.session, func)
+    walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *(r.obj for _, r in t.consts.values()))})
+    walk.value(value)
+    for o in changed:
+        walk.content(o)
+    t.builder.ret([s.value for s in leaves])
+    func.result_types = [s.type for s in leaves]
+    for o in changed:
+        start = initial[o]
+        if isinstance(o, ArrayObj) and isinstance(start, Sym):
+            func.own.add(start.value.index)
+    return _shaped(t, spec, value, changed, leaves)
+
+
+def _places(outcome: Outcome) -> Iterable[int]:
+    return outcome.shape[1]                          # type: ignore[no-any-return]
+
+
+def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:
+    packer = Packer(t)
+    places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
+    for o in spec.objs:
+        packer.index[o] = len(packer.refs)
+        packer.refs.append(o)
+    key = packer.pack(value)
+    contents = tuple((s.type, s.weak) for s in leaves)
+    shape = (key, places, contents, tuple(map(id, spec.consts)))
+    return Outcome(value, changed, t.state, [s.type for s in leaves], shape)
+
+
+def _dynamic(t: Any, v: Any) -> Any:
+    """Numbers of a recursive function's result are run-time values: the rounds would not end otherwise."""
+    if is_number(v):
+        return t.sym(v)
+    if isinstance(v, tuple):
+        return lattice.rebuild(v, tuple(_dynamic(t, x) for x in v))
+    return v
+
+
+__all__ = ["Array", "FunctionRef", "Specialisation", "call", "reference"]

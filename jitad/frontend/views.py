@@ -1,0 +1,229 @@
+"""Arrays as the user sees them: views read and write through to the array they show.
+
+A view is a list of steps from an array object.  Reading goes down the steps; writing goes
+down, changes the innermost value and carries it back up.  A result that NumPy may or may not make a view of
+(``reshape`` of something that is not contiguous, ``flip``, ``diagonal``) is a frozen stand-in: it is not
+written, nor read once its base has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..ir.graph import Value
+from ..ir.types import Array
+from . import data, numpy_api
+from .rules import windows
+from .rules.indexing import index_items
+from .rules.windows import Window
+from .values import ArrayObj, ArrayRef, Sym
+
+MAYBE_VIEW = "NumPy may make it a view or a copy"
+COPIES = frozenset((np.positive,))             # listed as views, but they copy what they do not change
+
+
+@dataclass(eq=False, slots=True)
+class IndexStep:
+    """Basic indexing; the window's indices are in bounds.
+
+    ``lead``: how many integers there are when it is integers on the leading axes alone, otherwise -1.
+    """
+
+    window: Window
+    lead: int = -1
+
+    @property
+    def is_element(self) -> bool:
+        """Whether what it shows is contiguous."""
+        return self.lead >= 0
+
+    def read(self, t: Any, base: Sym) -> Sym:
+        return Sym(windows.read(t, base.value, self.window))
+
+    def write(self, t: Any, base: Sym, new: Sym) -> Sym:
+        return Sym(windows.write(t, base.value, self.window, new))
+
+    def parts(self) -> tuple[Value, ...]:
+        return tuple(v for a in self.window.axes for v in ((a,) if isinstance(a, Value) else a))
+
+    def with_parts(self, values: Sequence[Value]) -> IndexStep:
+        left = iter(values)
+        axes = tuple(next(left) if isinstance(a, Value) else (next(left), next(left), next(left))
+                     for a in self.window.axes)
+        return IndexStep(Window(axes, self.window.shown), self.lead)
+
+
+def _index_step(t: Any, a: Sym, items: Sequence[Any]) -> IndexStep:
+    assert isinstance(a.type, Array)
+    full = windows.expand(tuple(items), a.type.rank)
+    lead = sum(i is not None and not isinstance(i, slice) for i in full)
+    simple = not any(i is None for i in full) and all(isinstance(i, slice) == (k >= lead) for k, i in enumerate(full))
+    simple = simple and all(i.start is None and i.stop is None and i.step is None for i in full[lead:])
+    return IndexStep(windows.window(t, a.value, full), lead if simple else -1)
+
+
+@dataclass(eq=False, slots=True)
+class TransposeStep:
+    perm: tuple[int, ...]
+    is_element = False
+
+    def read(self, t: Any, base: Sym) -> Sym:
+        return Sym(t.builder.transpose(base.value, perm=self.perm))
+
+    def write(self, t: Any, base: Sym, new: Sym) -> Sym:
+        back = tuple(self.perm.index(i) for i in range(len(self.perm)))
+        return Sym(t.builder.transpose(new.value, perm=back))
+
+    def parts(self) -> tuple[Value, ...]:
+        return ()
+
+    def with_parts(self, values: Sequence[Value]) -> TransposeStep:
+        return self
+
+
+@dataclass(eq=False, slots=True)
+class ReshapeStep:
+    """The elements in order under other sizes, of an array that is contiguous."""
+
+    sizes: tuple[Value, ...]
+    is_element = True
+
+    def read(self, t: Any, base: Sym) -> Sym:
+        return Sym(t.builder.reshape(base.value, *self.sizes))
+
+    def write(self, t: Any, base: Sym, new: Sym) -> Sym:
+        shaped = t.builder.reshape(new.value, *t.builder.dims(base.value))
+        return Sym(t.builder.as_type(shaped, type=base.type))
+
+    def parts(self) -> tuple[Value, ...]:
+        return self.sizes
+
+    def with_parts(self, values: Sequence[Value]) -> ReshapeStep:
+        return ReshapeStep(tuple(values))
+
+
+# --- reading ----------------------------------------------------------------------------------------
+
+def read(t: Any, ref: ArrayRef) -> Sym:
+    content: Sym = t.contents(ref.obj)
+    if not ref.steps:
+        return content
+    if ref.cache is not None and ref.cache[0].value is content.value:
+        return ref.cache[1]
+    return _down(t, content, ref.steps)[-1]
+
+
+def _down(t: Any, content: Sym, steps: Sequence[Any]) -> list[Sym]:
+    """What each step shows, from the whole array on."""
+    shown = [content]
+    for step in steps:
+        shown.append(step.read(t, shown[-1]))
+    return shown
+
+
+def _through(t: Any, ref: ArrayRef, step: Any) -> Any:
+    """One step further: an element, or a view."""
+    base = read(t, ref)
+    shown = step.read(t, base)
+    if not shown.is_array:
+        return shown
+    return ArrayRef(ref.obj, (*ref.steps, step), (t.contents(ref.obj), shown))
+
+
+def element(t: Any, ref: ArrayRef, it: Sym) -> Any:
+    """``ref[it]`` with ``it`` in range."""
+    a = read(t, ref)
+    assert isinstance(a.type, Array)
+    rest = _index_step(t, a, ()).window
+    return _through(t, ref, IndexStep(Window((t.value(it), *rest.axes[1:]), tuple(range(1, a.type.rank))), 1))
+
+
+def getitem(t: Any, ref: ArrayRef, index: Any) -> Any:
+    a = read(t, ref)
+    assert isinstance(a.type, Array)
+    items = index_items(t, data.plain(t, index))
+    if not all(map(windows.is_basic, items)):
+        return t.wrap(numpy_api.getitem(t, a, data.plain(t, index)))
+    return _through(t, ref, _index_step(t, a, items))
+
+
+def view(t: Any, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of a function that may show its argument under another shape."""
+    a = read(t, ref)
+    result = t.native(rule, t, a, *(data.plain(t, x) for x in args), **{k: data.plain(t, v) for k, v in kwargs.items()})
+    return _as_view(t, ref, a, result, fun)
+
+
+def _as_view(t: Any, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
+    if isinstance(result, (list, tuple)):
+        items = [_as_view(t, ref, a, r, fun) for r in result]
+        return t.new_list(items) if isinstance(result, list) else tuple(items)
+    if not isinstance(result, Sym) or not result.is_array:
+        return result
+    if result.value is a.value:
+        return t.new_array(result) if fun in COPIES else ref
+    op = result.value.op
+    direct = op is not None and bool(op.operands) and op.operands[0] is a.value
+    if direct and op.name == "transpose":
+        step: Any = TransposeStep(tuple(op.attrs["perm"]))
+    elif direct and op.name == "reshape" and all(s.is_element for s in ref.steps):
+        step = ReshapeStep(tuple(op.operands[1:]))
+    elif direct and op.name in ("cast", "copy"):
+        return t.new_array(result)
+    else:
+        frozen = t.new_array(result, MAYBE_VIEW)
+        frozen.obj.maybe = ((ref.obj, t.contents(ref.obj)),)
+        return frozen
+    return ArrayRef(ref.obj, (*ref.steps, step), (t.contents(ref.obj), result))
+
+
+# --- writing ----------------------------------------------------------------------------------------
+
+def check_writable(t: Any, obj: ArrayObj) -> None:
+    if obj.readonly:
+        t.unsupported(f"writes into an array that may not be written: {obj.readonly}",
+                      "write into a copy: `b = a.copy()`")
+
+
+def setitem(t: Any, ref: ArrayRef, index: Any, value: Any) -> None:
+    check_writable(t, ref.obj)
+    new = data.plain(t, value)
+    shown = _down(t, t.contents(ref.obj), ref.steps)
+    items = index_items(t, data.plain(t, index))
+    innermost = shown[-1]
+    assert isinstance(innermost.type, Array)
+    steps = list(ref.steps)
+    if all(map(windows.is_basic, items)):
+        step = _index_step(t, innermost, items)
+        while steps and (merged := _merge(steps[-1], step)) is not None:
+            step = merged
+            steps.pop()
+        changed = step.write(t, shown[len(steps)], numpy_api.lift(t, new))
+    else:
+        changed = numpy_api.setitem(t, innermost, data.plain(t, index), new)
+    _up(t, ref.obj, steps, shown, changed)
+
+
+def _merge(outer: Any, inner: IndexStep) -> IndexStep | None:
+    """``a[i][j]`` as ``a[i, j]``, so that a store touches one element and not a row."""
+    if not isinstance(outer, IndexStep) or not outer.is_element:
+        return None
+    axes = (*outer.window.axes[:outer.lead], *inner.window.axes)
+    shown = tuple(s if s is None else s + outer.lead for s in inner.window.shown)
+    return IndexStep(Window(axes, shown), inner.lead + outer.lead if inner.is_element else -1)
+
+
+def store_all(t: Any, ref: ArrayRef, new: Sym) -> None:
+    """``ref[...] = new`` for a value of its own type."""
+    check_writable(t, ref.obj)
+    _up(t, ref.obj, ref.steps, _down(t, t.contents(ref.obj), ref.steps), new)
+
+
+def _up(t: Any, obj: ArrayObj, steps: Sequence[Any], shown: Sequence[Sym], changed: Sym) -> None:
+    for step, base in zip(reversed(steps), reversed(shown[:len(steps)])):
+        changed = step.write(t, base, changed)
+    t.state[obj] = changed
