@@ -24,18 +24,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import (
-        grad,
-        hessian,
-        hvp,
-        jacfwd,
-        jacrev,
-        jit,
-        jvp,
-        linearize,
-        value_and_grad,
-        vjp,
-    )
+    from .api import jit
     from .errors import (
         CompileError,
         DeviceError,
@@ -45,8 +34,19 @@ if TYPE_CHECKING:
         TypeInferenceError,
         UnsupportedError,
     )
-    from .frontend.tracer import unroll
-    from .frontend.transforms import stop_gradient
+    from .frontend.builtin import unroll
+    from .frontend.transforms import (
+        grad,
+        hessian,
+        hvp,
+        jacfwd,
+        jacrev,
+        jvp,
+        linearize,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+    )
     from .reference import interpret
     from .signature import spec
     from .testing import check_grads
@@ -55,12 +55,11 @@ __version__ = "0.1.0"
 
 # Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
 _HOME = {
-    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize", "value_and_grad", "vjp"),
-                    "api"),
+    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
+                     "value_and_grad", "vjp"), "frontend.transforms"),
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
                      "TypeInferenceError", "UnsupportedError"), "errors"),
-    "unroll": "frontend.tracer", "stop_gradient": "frontend.transforms", "interpret": "reference", "spec": "signature",
-    "check_grads": "testing",
+    "jit": "api", "unroll": "frontend.builtin", "interpret": "reference", "spec": "signature", "check_grads": "testing",
 }
 
 

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .dispatch import Dispatcher
+from .dispatch import Dispatcher, name_of
 from .errors import DeviceError, UnsupportedError
 from .frontend import transforms
 from .frontend.values import Options
@@ -61,13 +61,14 @@ def _jit(fun: Any, grad: Grad, options: Options, static: tuple[str | int, ...]) 
     if grad is not False:
         argnums = 0 if grad is True else grad
         for name in ("grad", "value_and_grad"):
-            derived = getattr(transforms, name)(fun, argnums)
+            derived = getattr(transforms, name).make(fun, argnums)
             setattr(made, name, _derivative(made, name, derived, options, static))
     return made
 
 
 def _wrap(fun: Any, described_by: Any, options: Options, static: tuple[str | int, ...]) -> Any:
     made = Dispatcher(fun, options, static, described_by).target
+    made.__name__ = made.__qualname__ = name_of(fun)
     functools.update_wrapper(made, described_by)
     return made
 
@@ -184,4 +185,5 @@ def _dress() -> None:
 
 
 _dress()
+transforms.register(jit)
 
