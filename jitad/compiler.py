@@ -68,7 +68,7 @@ class Compiled:
     native: cpu.Native | None = None
     call: Any = None
     entries: dict[Shape, pycall.Entry] = field(default_factory=dict)
-    natives: list[cpu.Native] = field(default_factory=list)
+    kept: list[pycall.Entry | cpu.Native] = field(default_factory=list)      # what machine code points to
     seconds: dict[str, float] = field(default_factory=dict)
 
     # --- entry points -----------------------------------------------------------------------------
@@ -102,8 +102,10 @@ class Compiled:
             assert isinstance(leaf, Leaf)
             arguments.append(Argument(None, LEAF, (leaf,), value))
         build = None if buildable(self.result) else self._build
-        return pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
-                            self.result, self.effort, self.recursive, self.failures, build, self.fixed)
+        entry = pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
+                             self.result, self.effort, self.recursive, self.failures, build, self.fixed)
+        self.kept.append(entry)
+        return entry
 
     def _build(self, leaves: tuple[Any, ...]) -> Any:
         return unflatten(self.result, leaves)
@@ -130,7 +132,7 @@ class Compiled:
         pycall.write(writer, entry)
         native = cpu.Native(writer.text(), self.native.options, [entry.name], {})
         entry.code = native.address(entry.name)
-        self.natives.append(native)
+        self.kept.append(native)
         self.entries[shape] = entry
         return entry
 

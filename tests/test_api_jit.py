@@ -275,7 +275,7 @@ def test_inspect(stage: str, part: str) -> None:
         f.inspect(stage)
     assert part in f.inspect(stage, jitad.spec("f64"))
     f(2.0)
-    assert f.inspect(stage) == f.inspect(stage, 1.0)
+    assert part in f.inspect(stage)
 
 
 def test_inspect_refuses_what_is_not_there() -> None:
@@ -310,13 +310,14 @@ def test_nothing_is_left_behind_by_an_error() -> None:
     flag = [True]
 
     def f(x):
-        if flag[0]:
-            raise ZeroDivisionError("while tracing")
-        return x
+        return np.fft.fft(x) if flag[0] else x
     g = jit(f)
-    with pytest.raises(ZeroDivisionError):
-        g(1.0)
+    for _ in range(2):
+        with pytest.raises(UnsupportedError):
+            g(1.0)
     assert g.signatures == []
+    flag[0] = False
+    assert g(1.0) == 1.0
 
 
 def test_threads_compile_once() -> None:

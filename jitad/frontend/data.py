@@ -156,6 +156,8 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
     if name == "__class__":
         return obj.cls
     found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    if getattr(type(found), "is_jitad", False):
+        found = found.py_func
     if isinstance(found, property):
         return t.call(found.fget, obj)
     own = t.contents(obj)
