@@ -171,7 +171,7 @@ def _by_key(t: Any, name: Any, *args: Any, key: Any, **kwargs: Any) -> Any:
 def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
     acc = Slot("accumulator")
     t.state[acc] = start
-    g.each(acc, lambda x: t.state.__setitem__(acc, combine(t.load(acc), x)))
+    g.each(acc, lambda x: t.keep(acc, combine(t.load(acc), x)))
     return t.load(acc)
 
 
@@ -206,10 +206,10 @@ def _extreme_generator(op: str) -> Rule:
             elif isinstance(best, Maybe) and best.flag is not True:
                 def pick() -> Any:
                     return t.choose_value(t.truth(t.compare(op, x, best.value)), x, best.value)
-                t.state[acc] = t.choose(best.flag, pick, lambda: x)
+                t.keep(acc, t.choose(best.flag, pick, lambda: x))
             else:
                 best = best.value if isinstance(best, Maybe) else best
-                t.state[acc] = t.choose_value(t.truth(t.compare(op, x, best)), x, best)
+                t.keep(acc, t.choose_value(t.truth(t.compare(op, x, best)), x, best))
         g.each(acc, visit)
         best = t.state.get(acc, UNBOUND)
         if best is UNBOUND:

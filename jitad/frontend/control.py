@@ -73,7 +73,7 @@ def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: 
     mark = len(t.func.blocks)
     t.builder.at(block)
     t.depth += 1
-    end = t.path(lambda: t.state.__setitem__(t.result, rest()))
+    end = t.path(lambda: t.keep(t.result, rest()))
     t.depth -= 1
     if end is not None and end.block is block and len(t.func.blocks) == mark and all(map(_harmless, block.ops)) \
             and _unchanged(t.state, state, t.result):

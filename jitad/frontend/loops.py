@@ -180,7 +180,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
     """
     t = f.t
     entry = t.here()
-    roots = list(entry.state) if node.head is None else f.roots(node.head)
+    roots = f.roots(node.head) if node.head is not None else \
+        [*dict.fromkeys((*entry.state, *(f.slots[n] for n, _ in node.changed if n in f.slots)))]
     mark = (len(t.func.blocks), len(entry.block.ops), len(t.returns))
     scratch = Block(t.func, "scratch")
     back_edges = [Edge(scratch, _guess(f, node, entry.state))]

@@ -13,7 +13,7 @@ from ..ir.types import Array
 from . import data, iteration, numpy_api, views
 from .closures import Method
 from .lattice import UNBOUND, is_number, same
-from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Sym
+from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -203,9 +203,13 @@ class Operations:
     def choose(self, c: Sym, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """``then() if c else other()`` for a condition known at run time."""
         def side(fun: Callable[[], Any]) -> Callable[[], None]:
-            return lambda: self.state.__setitem__(self.result, fun())        # type: ignore[attr-defined]
+            return lambda: self.keep(self.result, fun())                     # type: ignore[attr-defined]
         self.branch(c.value, side(then), side(other), None)                  # type: ignore[attr-defined]
         return self.take_result()
+
+    def keep(self, slot: Slot, v: Any) -> None:
+        """Assign a variable (in the state that evaluating ``v`` has left)."""
+        self.state[slot] = v
 
     def take_result(self) -> Any:
         """The value of an expression whose paths have been joined."""

@@ -19,8 +19,8 @@ import numpy as np
 
 from ..errors import TypeInferenceError, UnsupportedError
 from ..ir.graph import ExcInfo, Function, Value
-from ..ir.types import Array, Type
-from . import lattice
+from ..ir.types import Type
+from . import data, lattice, pytree
 from .closures import Fn
 from .lattice import UNBOUND, is_number, is_structure, same
 from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
@@ -43,12 +43,13 @@ class Packer:
         self.leaves: list[Sym] = []
         self.index: dict[Any, int] = {}
         self.refs: list[Any] = []
+        self.places: dict[int, list[int]] = {}           # of a scalar or an array object, by id, among the leaves
         self._bases: dict[ArrayObj, set[int]] = {}
 
     def pack(self, v: Any) -> Any:
         """The key of a value."""
         if type(v) is Sym:
-            self.leaves.append(v)
+            self._leaf(v, v)
             return ("leaf", v.type, v.weak)
         if isinstance(v, ArrayRef):
             return self._array(v)
@@ -77,8 +78,12 @@ class Packer:
         self.index[name] = len(self.refs)
         self.refs.append(ref)
         sym = self.t.read(ref)
-        self.leaves.append(sym)
+        self._leaf(ref.obj, sym)
         return ("array", sym.type, ref.obj.readonly)
+
+    def _leaf(self, what: Any, sym: Sym) -> None:
+        self.places.setdefault(id(what), []).append(len(self.leaves))
+        self.leaves.append(sym)
 
     def _all_readonly(self, ref: ArrayRef) -> bool:
         return bool(ref.obj.readonly)
@@ -200,17 +205,19 @@ class Specialisation:
 
 @dataclass(eq=False)
 class FunctionRef:
-    """A function for given arguments: call ``name`` with ``values``.
+    """A function for given arguments, to be called (or differentiated) as ``name(params…)``.
 
-    ``spans[i]``: where the leaves of positional argument ``i`` stand among ``values``; ``result_types`` are the IR
-    function's; ``finish(results)`` is what Python sees once the results are there.
+    ``leaf_params``: for each leaf of ``pytree.flatten(export(args))`` its place among ``params``, ``None`` where it is
+    static.  ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
+    ``mutates``: it changes objects of its caller.
     """
 
     name: str
-    values: list[Value]
-    spans: list[tuple[int, int]]
+    params: list[Value]
+    leaf_params: list[int | None]
     result_types: list[Type]
-    finish: Callable[[list[Value]], Any]
+    finish: Callable[[Any, list[Value]], Any]
+    mutates: bool
 
 
 def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
@@ -235,17 +242,11 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
         if not spec.done:
             t.die()
         raise UnsupportedError(f"`{fn.code.name}` never returns", t.loc)
-    counter, spans = Packer(t), []
-    for part in (*fn.slots.values(),):
-        counter.pack(part)
-    for name, value in bound.items():
-        before = len(counter.leaves)
-        counter.pack(value)
-        spans.append((name, (before, len(counter.leaves))))
-    values = _arguments(t, spec, packer)
-    by_name = [span for _, span in spans]
-    return FunctionRef(spec.name, values, by_name, list(outcome.types),
-                       lambda results: _finish(t, spec, outcome, packer, results))
+    leaves, _ = pytree.flatten(data.export(t, tuple(args)))
+    places = {k: list(v) for k, v in packer.places.items()}
+    where = [places[key].pop(0) if places.get(key := id(v.obj if isinstance(v, ArrayRef) else v)) else None for v in leaves]
+    return FunctionRef(spec.name, _arguments(t, spec, packer), where, list(outcome.types),
+                       lambda t, results: _finish(t, spec, outcome, packer, results), bool(outcome.changed))
 
 
 def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
@@ -476,5 +477,3 @@ def _dynamic(t: Any, v: Any) -> Any:
         return lattice.rebuild(v, tuple(_dynamic(t, x) for x in v))
     return v
 
-
-__all__ = ["Array", "FunctionRef", "Specialisation", "call", "reference"]
