@@ -2,16 +2,23 @@
 
 ::
 
-    module    ::= exception* function*
+    module    ::= exception* derived* function*
+    exception ::= "exception" number (kind | "class" string) [message] ["args" literal] ["at" file ":" line]
+    derived   ::= "derived" "@" name "=" kind "@" name "wrt" literal      ; a derivative asked for (``Derived``)
     function  ::= "func" "@" name "(" param* ")" "->" "(" type* ")" attrs? "{" block+ "}"
     param     ::= "%" id ":" ["own"] type
-    block     ::= "^" id "(" (value ":" type)* ")" ":" op* terminator
-    op        ::= [value ("," value)* "="] opcode attrs? operands [":" type ("," type)*]
+    block     ::= "^" id ["(" (value ":" type)* ")"] ":" op* terminator   ; the first: the function's parameters
+    op        ::= [value ("," value)* "="] opcode [literal] attrs? operands [":" type ("," type)*]
     terminator::= "jump" edge | "branch" value "," edge "," edge
                 | "switch" value "," edge ("," edge)*          ; i64; the last edge is the default
-                | "call" "@" name "(" value* ")" "->" edge     ; results are the edge's first values
+                | "call" attrs? "@" name "(" value* ")" "->" edge         ; results are the edge's first values
                 | "return" value* | "raise" attrs value*
-    edge      ::= "^" id "(" value* ")"
+    edge      ::= "^" id ["(" value* ")"]
+    attrs     ::= "{" (id "=" literal)* "}"                    ; Python literals and types
+
+Lists have commas between their items; ``;`` begins a comment; an op stands on one line.  The literal of ``const`` is its
+value.  Attributes that the result types imply are not written (``printer.IMPLIED``), result types that the op's rule
+gives may be left out.
 
 A block is a continuation and its parameters are that continuation's; there are no phi nodes.
 ``call`` names the continuation it returns to: its edge's block takes the callee's results as its
