@@ -1,10 +1,10 @@
 """Which arrays can share memory.
 
 A *root* is a set of values that may live in one buffer: what an array is updated into, its views, what it becomes
-across an edge or in a callee (``Summary``).  Everything that lies on a stack is one root, ``shared``.  Values of
-different roots never overlap where one of them is written: arrays are values that are consumed linearly, so nothing
-reads a buffer through a second name after it was written through the first, and the arrays of the caller are never
-written at all.
+across an edge or in a callee (``Summary``).  Everything that comes off a stack is one root, ``shared``; a root of
+which something is pushed is *leaked* and may overlap with it.  Values of other different roots never overlap where one
+of them is written: arrays are values that are consumed linearly, so nothing reads a buffer through a second name after
+it was written through the first, and the arrays of the caller are never written at all.
 
 So loads and stores carry an alias scope for each root.  It is what lets LLVM keep loads in registers across stores
 to other arrays and vectorise without run-time overlap tests.
@@ -12,7 +12,7 @@ to other arrays and vectorise without run-time overlap tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.graph import Function, Op, Value
@@ -29,11 +29,13 @@ SHARED, SCALAR = -1, -2
 class Summary:
     """A root for each parameter and each result of a function: a number, ``SHARED``, or ``SCALAR``.
 
-    A function that never returns, or of which nothing is known yet, has no results that share.
+    ``leaked``: the numbers of leaked roots.  A function that never returns, or of which nothing is known yet, has no
+    results that share.
     """
 
     params: tuple[int, ...]
     results: tuple[int, ...]
+    leaked: frozenset[int] = frozenset()
 
 
 class Roots:
@@ -44,6 +46,7 @@ class Roots:
         self._returned: list[Value] = []
         self._parent: dict[Value, Value] = {}
         self._borrowed: set[Value] = set()
+        self._pushed: list[Value] = []
         self._shared: Value | None = None
         entry = func.entry
         for i, p in enumerate(entry.params):
@@ -75,12 +78,20 @@ class Roots:
 
     def owned(self, v: Value) -> bool:
         """Whether this function made every buffer that ``v`` may stand for, and nobody else holds it."""
-        root = self.find(v)
-        return root not in self._borrowed and not (self._shared is not None and self.find(self._shared) is root)
+        return self.find(v) not in self._borrowed and not self.on_stack(v)
 
     def is_shared(self, v: Value) -> bool:
-        """Whether ``v`` lies, or lay, on a stack."""
+        """Whether ``v`` may have come off a stack."""
         return self._shared is not None and self.find(self._shared) is self.find(v)
+
+    def is_leaked(self, v: Value) -> bool:
+        """Whether ``v`` may lie on a stack that was made here."""
+        root = self.find(v)
+        return any(self.find(p) is root for p in self._pushed)
+
+    def on_stack(self, v: Value) -> bool:
+        """Whether a stack may hold ``v``, so that it outlives what it was made for."""
+        return self.is_shared(v) or self.is_leaked(v)
 
     def summary(self) -> Summary:
         """What callers need to know."""
@@ -92,9 +103,8 @@ class Roots:
             return SHARED if self.is_shared(v) else number.setdefault(self.find(v), len(number))
 
         params = tuple(map(root, self.func.params))
-        if not self._returned:
-            return Summary(params, _apart(params, self.func))
-        return Summary(params, tuple(map(root, self._returned)))
+        results = tuple(map(root, self._returned)) if self._returned else _apart(params, self.func)
+        return Summary(params, results, frozenset(n for v, n in number.items() if self.is_leaked(v)))
 
     def members(self) -> dict[Value, list[Value]]:
         """The values of each root."""
@@ -114,8 +124,10 @@ class Roots:
             for i in (*definition.consumes, *((0,) if definition.view else ())):
                 if is_array(op.operands[i]):
                     self.union(op.operands[i], op.results[0])
-        if op.name in ("push", "pop"):
-            self._share_all((*op.operands, *op.results))
+        if op.name == "push":
+            self._pushed += filter(is_array, op.operands)
+        elif op.name == "pop":
+            self._share_all(op.results)
         elif op.name == "call":
             self._call(op)
         elif op.name == "return":
@@ -138,6 +150,8 @@ class Roots:
                 self._share_all((v,))
             elif root != SCALAR:
                 self.union(by_root.setdefault(root, v), v)
+                if root in summary.leaked:
+                    self._pushed.append(v)
 
     def _return(self, op: Op) -> None:
         """What different returns yield in one place is one root, seen from outside."""
@@ -147,7 +161,7 @@ class Roots:
             elif is_array(v):
                 self.union(self._returned[i], v)
 
-    def _share_all(self, values: tuple[Value, ...]) -> None:
+    def _share_all(self, values: Sequence[Value]) -> None:
         for v in values:
             if is_array(v):
                 self._share(v)

@@ -60,14 +60,17 @@ def note(fn: FunctionLowering, v: Value) -> str:
 
 def _scopes(fn: FunctionLowering) -> dict[Value, str]:
     """One scope for each root; those beyond the limit may alias anything."""
-    writer = fn.writer
-    roots = list(fn.plan.roots.members())[:SCOPE_LIMIT]
+    writer, alias = fn.writer, fn.plan.roots
+    roots = list(alias.members())[:SCOPE_LIMIT]
     domain = writer.distinct(lambda me: me)
-    scopes = [writer.distinct(lambda me: f"{me}, {domain}") for _ in roots]
+    scopes = {root: writer.distinct(lambda me: f"{me}, {domain}") for root in roots}
+    leaked = {root for root in roots if alias.is_leaked(root)}
+    shared = {root for root in roots if alias.is_shared(root)}
     notes = {}
-    for i, root in enumerate(roots):
-        others = ", ".join(s for j, s in enumerate(scopes) if j != i)
-        notes[root] = f", !alias.scope {writer.node(scopes[i])}"
+    for root in roots:
+        may = {root} | (shared if root in leaked else leaked if root in shared else set())
+        others = ", ".join(s for other, s in scopes.items() if other not in may)
+        notes[root] = f", !alias.scope {writer.node(scopes[root])}"
         if others:
             notes[root] += f", !noalias {writer.node(others)}"
     return notes

@@ -101,7 +101,7 @@ class Places:
         roots = self.plan.roots
         for op in self.func.all_ops():
             for v in (*op.operands, *op.results):
-                if isinstance(v.type, Array) and (op.name == "return" or roots.is_shared(v)):
+                if isinstance(v.type, Array) and (op.name == "return" or roots.on_stack(v)):
                     yield v
 
     def is_local(self, v: Value) -> bool:
