@@ -12,7 +12,7 @@ from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.types import Array, Stack, Type, carries_adjoint, is_float
+from ..ir.types import Array, Stack, Type, is_float
 from ..passes.dominance import reverse_postorder
 from .activity import call_results, varied
 from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO

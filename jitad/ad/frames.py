@@ -24,7 +24,8 @@ from ..ir.types import STACK, Scalar, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .rerun import Rerun, candidates, remove_forward
-from .reverse import LoopBack, ThereAndBack
+from .reverse import ThereAndBack
+from .ways import LoopBack
 from .stable import Stability
 
 FREE, REDONE, KEPT = "free", "redone", "kept"

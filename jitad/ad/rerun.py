@@ -21,7 +21,8 @@ from ..ir.graph import Block, Edge, Function, Op, Value
 from ..ir.ops import OPS
 from ..passes.loops import Loop, counted
 from . import tail
-from .reverse import LoopBack, ThereAndBack
+from .reverse import ThereAndBack
+from .ways import LoopBack
 
 
 def tainted(loop: Loop, iv: Value) -> set[Value] | None:

@@ -21,37 +21,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.types import BOOL, I64, STACK, Array, Stack, Type, carries_adjoint, dims_of
+from ..ir.types import BOOL, I64, Array, carries_adjoint
 from ..passes.liveness import Liveness
-from ..passes.loops import Loop, LoopForest, counted
-from .activity import active, call_results, differentiable_operands
-from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO, spread
+from ..passes.loops import LoopForest
+from .activity import active, call_results
+from .adjoints import Adjoints, Env
 from .expand import expand
-
-Env = dict[Value, Value]
-_DIAMONDS = ([[False, True], [True, False]], [[True, False], [False, True]])
+from .ways import LoopBack, Ways
 
 
-class LoopBack:
-    """What pairs a loop with its backward loop, which counts up (as every counted loop does) while ``index``, the
-    forward iteration that it is about, goes down from ``trip - 1``."""
-
-    def __init__(self, loop: Loop, iv: Value, trip: Value) -> None:
-        self.loop, self.iv, self.trip = loop, iv, trip
-        self.top: Block | None = None                       # latch_bar, where the backward iteration starts
-        self.count: Value | None = None                     # its first parameter
-        self.index: Value | None = None
-        self.carried: list[Value] = []                      # whose adjoints are parameters of latch_bar, after index
-        self.outside: set[Value] = set()                    # of those, arrays that only the last iteration gives an adjoint
-        self.entry: tuple[Block, Edge] | None = None        # from exit_bar into latch_bar
-        self.back: tuple[Block, Edge] | None = None         # from head_bar into latch_bar
-
-
-class ThereAndBack:
+class ThereAndBack(Adjoints):
     """``base`` with its backward sweep behind it, in one function ``func`` that still reads across.
 
     ``wrt`` are parameters by index.  ``accumulate``: array parameters' adjoints start from values given
@@ -64,133 +46,18 @@ class ThereAndBack:
         self.module, self.wrt, self.accumulate = module, tuple(wrt), accumulate
         self.func, _ = clone_function(base, name)
         expand(self.func)
-        self.b = Builder()
         self.pivot = _single_return(self.func)
         self.results = list(self.pivot.term.operands) if self.pivot and self.pivot.term else []
         self.forest = LoopForest(self.func)
         self.forward = list(self.forest.dom.order)
-        self.preds = {b: [(p, e) for p, e in es if p in self.forest.dom.idom]
-                      for b, es in self.func.predecessors().items() if b in self.forest.dom.idom}
         self.live_in = Liveness(self.func).live_in
-        self.active = active(self.func, [self.func.params[i] for i in self.wrt])
+        super().__init__(active(self.func, [self.func.params[i] for i in self.wrt]))
         self.bar: dict[Block, Block] = {}
         self.home: dict[Block, Block] = {}              # backward block → the forward block it reverses
         self.pending: dict[Block, list[tuple[Block, Edge, Env]]] = {}
-        self.loops: dict[Loop, LoopBack] = {}
-        self.tapes: dict[Block, Value] = {}             # block that ends in an active call → its stack
-        self.tags: dict[Block, Value] = {}
-        self.env: Env = {}
-        self._lively = self._lively_loops()
-        self._augment()
+        self.ways = Ways(module, self.func, self.forest, self.active)
+        self.preds, self.loops = self.ways.preds, self.ways.loops
         self._write()
-
-    # --- what the forward sweep must tell the backward sweep ----------------------------------------
-
-    def _is_lively(self, block: Block) -> bool:
-        """Whether something active is defined here, or called for."""
-        return (any(p in self.active for p in block.params) or any(r in self.active for op in block.ops for r in op.results)
-                or self._active_call(block))
-
-    def _active_call(self, block: Block) -> bool:
-        term = block.term
-        return (term is not None and term.name == "call" and any(v in self.active for v in term.operands)
-                and any(r in self.active for r in call_results(block)))
-
-    def _lively_loops(self) -> set[Loop]:
-        return {loop for loop in self.forest.loops if any(self._is_lively(b) for b in loop.blocks)}
-
-    def _augment(self) -> None:
-        for loop in reversed(self.forest.loops):
-            if loop in self._lively:
-                self.loops[loop] = self._count(loop)
-        for block in self.forward:
-            if self._active_call(block):
-                self._call_forward(block)
-        for block in self.forward:
-            if len(self.preds[block]) > 1 and block not in self._heads() and self._reversed_preds(block) is None:
-                self.tags[block] = self._tag(block)
-
-    def _heads(self) -> set[Block]:
-        return {loop.head for loop in self.forest.loops}
-
-    def _count(self, loop: Loop) -> LoopBack:
-        """How often a loop runs: known, or counted as it runs."""
-        assert loop.preheader is not None and loop.latch is not None, "not in cps form"
-        b = self.b
-        known = counted(loop)
-        if known is not None:
-            return LoopBack(loop, known.iv, known.trip)
-        iv = loop.head.add_param(I64, "count")
-        b.at(loop.preheader)
-        loop.entry_edge().args.append(b.const(0))
-        b.at(loop.latch)
-        following = b.add(iv, 1)
-        loop.back_edge().args.append(following)
-        if loop.exit is None:                              # it ends by raising: nothing comes back
-            return LoopBack(loop, iv, iv)
-        loop.exit_edge().args.append(following)
-        return LoopBack(loop, iv, loop.exit.add_param(I64, "trip"))
-
-    def _call_forward(self, block: Block) -> None:
-        """``call g`` → ``call g.fwd``, which returns its stack behind its results."""
-        term = block.term
-        assert term is not None
-        term.attrs["wrt"] = tuple(i for i, v in enumerate(term.operands) if v in self.active)
-        term.attrs["base"] = term.attrs["callee"]
-        results = call_results(block)
-        after = term.edges[0].block
-        assert len(self.preds[after]) == 1, "a call's continuation has one predecessor"
-        tape = Value(STACK, after, len(results), "tape")
-        after.params.insert(len(results), tape)
-        for i, p in enumerate(after.params):
-            p.index = i
-        self.tapes[block] = tape
-        term.attrs["callee"] = self.module.derive(term.attrs["base"], "fwd", term.attrs["wrt"])
-
-    def _reversed_preds(self, block: Block) -> list[Block] | None:
-        """Where to go back to from a block that is no loop head, when that needs no tag."""
-        incoming = [p for p, _ in self.preds[block]]
-        if len(incoming) == 1:
-            loop = self.forest.loop_of(incoming[0])
-            if loop is not None and loop.exit is block and loop not in self._lively:
-                assert loop.preheader is not None
-                return [loop.preheader]
-            return incoming
-        above = self.forest.dom.idom[block]
-        assert above is not None
-        if not any(p in self.active for p in block.params) and not any(self._is_lively(b) for b in self._between(above, block)):
-            return [above]
-        return None
-
-    def _between(self, above: Block, block: Block) -> set[Block]:
-        """The blocks on paths from ``above`` (its immediate dominator) to ``block``, without both."""
-        found: set[Block] = set()
-        todo = [p for p, _ in self.preds[block]]
-        while todo:
-            b = todo.pop()
-            if b is not above and b not in found:
-                found.add(b)
-                todo += [p for p, _ in self.preds[b]]
-        return found
-
-    def _tag(self, block: Block) -> Value:
-        """Which way ``block`` was entered: the number of its predecessor (a bool where there are two)."""
-        incoming = self.preds[block]
-        above = self.forest.dom.idom[block]
-        if len(incoming) == 2 and above is not None and above.term is not None and above.term.name == "branch":
-            sides = [e.block for e in above.term.edges]
-            dom = self.forest.dom
-            order = [[dom.dominates(s, p) for p, _ in incoming] for s in sides]
-            if order in _DIAMONDS and all(len(self.preds[s]) == 1 for s in sides):
-                if order[0][0]:
-                    self.preds[block] = incoming[::-1]       # true: the second predecessor
-                return above.term.operands[0]
-        two = len(incoming) == 2
-        tag = block.add_param(BOOL if two else I64, "way")
-        for i, (p, e) in enumerate(incoming):
-            self.b.at(p)
-            e.args.append(self.b.const(bool(i) if two else i))
-        return tag
 
     # --- the backward sweep -------------------------------------------------------------------------
 
@@ -233,11 +100,8 @@ class ThereAndBack:
         assert entry in self.bar, "the backward sweep must come back to the entry"
         for i in self.wrt:
             p = self.func.params[i]
-            self.cotangents.append(self.env[p] if p in self.env else self._zero(p))
+            self.cotangents.append(self.env[p] if p in self.env else self.zero(p))
         self.last_bar = self.b.block
-
-    def _zero(self, v: Value) -> Value:
-        return self.b.stack_empty() if isinstance(v.type, Stack) else self.b.zeros_like(v)
 
     def _block(self, block: Block) -> None:
         incoming = self.pending[block]
@@ -293,7 +157,7 @@ class ThereAndBack:
         """The adjoint of ``v`` as it leaves ``source``, of the very type of ``v``."""
         here = self.b
         self.b = Builder(source)
-        value = self._as(env[v], v.type) if v in env else self._zero_outside(source, v)
+        value = self.as_type(env[v], v.type) if v in env else self._zero_outside(source, v)
         self.b = here
         return value
 
@@ -304,7 +168,7 @@ class ThereAndBack:
         while at is not None and at is not inside:
             at = at.parent
         if not isinstance(v.type, Array) or inside is None or at is inside:
-            return self._zero(v)
+            return self.zero(v)
         assert inside.latch is not None and inside.exit is not None
         sizes: list[Value] = []
         for n in Builder(inside.latch).dims(v):
@@ -315,16 +179,13 @@ class ThereAndBack:
             sizes.append(inside.exit.add_param(I64, "size"))
         return self.b.fill(self.b.const(0.0, v.type.dtype), *sizes)
 
-    def _as(self, value: Value, type: Type) -> Value:
-        return self.b.as_type(value, type=type) if isinstance(type, Array) and value.type != type else value
-
     def _body(self, block: Block) -> None:
         if block.term is not None and block.term.name == "call":
             self._call_backward(block)
         self._arguments(block)
         for op in reversed(block.ops):
             with self.b.located(op.loc):
-                self._op(op)
+                self.op(op)
         if block is not self.func.entry:
             self._go_back(block)
 
@@ -334,7 +195,7 @@ class ThereAndBack:
         A latch has had its own already: there the head's parameters can be arguments themselves.
         """
         loop = self.forest.loop_of(block)
-        if loop is not None and loop.latch is block and loop in self._lively:
+        if loop is not None and loop.latch is block and loop in self.ways.lively:
             return
         for edge in block.term.edges if block.term else ():
             skip = len(edge.block.params) - len(edge.args)
@@ -351,7 +212,7 @@ class ThereAndBack:
         if loop is not None and loop.head is block:
             self._next_iteration(self.loops[loop], env)
             return
-        to = self._reversed_preds(block)
+        to = self.ways.back_from(block)
         latch = self.preds[block][0][0]
         if to is not None and to[0] is not latch and len(self.preds[block]) == 1:
             env = self._renamed(latch, env, block)           # past a loop: what left it came from before it
@@ -362,7 +223,7 @@ class ThereAndBack:
         else:
             incoming = [p for p, _ in self.preds[block]]
             edges = [self._edge_to(p, dict(env)) for p in incoming]
-            self._leave(edges, self.tags[block])
+            self._leave(edges, self.ways.tags[block])
 
     def _kept_everywhere(self, v: Value) -> bool:
         return self.accumulate and v.owner is self.func.entry and isinstance(v.type, Array)
@@ -424,100 +285,17 @@ class ThereAndBack:
         self.pending.setdefault(loop.preheader, []).append((source, out, env))
         b._end("branch", [b.lt(following, back.trip)], [edge, out])
 
-    # --- ops ----------------------------------------------------------------------------------------
-
-    def wants(self, x: Value) -> bool:
-        return x in self.active
-
-    def add(self, x: Value, contribution: Value) -> None:
-        """``x_bar += contribution``, summed over what broadcasting repeated."""
-        if x not in self.active:
-            return
-        if not isinstance(x.type, Stack):
-            contribution = self._as(self._unbroadcast(contribution, x), x.type)
-        have = self.env.get(x)
-        self.env[x] = contribution if have is None else self.b.emit("add", have, contribution, acc=True)
-
-    def _unbroadcast(self, g: Value, x: Value) -> Value:
-        have, want = dims_of(g.type), dims_of(x.type)
-        extra = len(have) - len(want)
-        axes = tuple(i for i in range(len(have)) if i < extra or (want[i - extra] == 1 and have[i] != 1))
-        if axes:
-            g = self.b.sum(g, axes=axes, acc=True)
-        if not want or len(dims_of(g.type)) == len(want):
-            return g if len(have) >= len(want) else self.b.broadcast_to(g, *self.b.dims(x))
-        return self.b.reshape(g, *self.b.dims(x)) if dims_of(g.type) else self.b.broadcast_to(g, *self.b.dims(x))
-
-    def update(self, x: Value, how: str, v: Value, at: Sequence[Value]) -> None:
-        if x in self.active:
-            have = self.env.get(x)
-            x_bar = have if have is not None else self.b.zeros_like(x)
-            self.env[x] = self.b.emit(how, x_bar, v, *at, acc=True)
-
-    def _op(self, op: Op) -> None:
-        if op.name == "push":
-            return self._push(op)
-        if op.name == "pop":
-            return self._pop(op)
-        ct = self.env.pop(op.results[0], None) if len(op.results) == 1 else None
-        if ct is None or op.name in ZERO or not any(v in self.active for v in differentiable_operands(op)):
-            return None
-        if op.name in PARTIALS:
-            return self._elementwise(op, ct)
-        if op.name in WEIGHTS:
-            a = op.operands[0]
-            return self.add(a, self.b.mul(WEIGHTS[op.name](self.b, op), spread(self.b, ct, a, op.attrs["axes"])))
-        rule = LINEAR.get(op.name) or BILINEAR.get(op.name)
-        if rule is None:
-            raise DifferentiationError(REFUSED.get(op.name, f"{op.name} has no derivative"), op.loc)
-        return rule(self, op, ct)
-
-    def _elementwise(self, op: Op, ct: Value) -> None:
-        b = self.b
-        for x, partial in zip(op.operands, PARTIALS[op.name]):
-            if partial is None or x not in self.active:
-                continue
-            slope = partial(b, op.result, *op.operands) if callable(partial) else partial
-            if slope == 1.0:
-                self.add(x, ct)
-            elif slope == -1.0:
-                self.add(x, b.neg(ct))
-            else:
-                self.add(x, b.mul(slope, ct))
-
-    def _push(self, op: Op) -> None:
-        """The adjoint of ``push`` is ``pop``; every float of a frame has its place in the adjoint's frame."""
-        below, *kept = op.operands
-        ct = self.env.pop(op.result, None)
-        if ct is None:
-            return
-        floats = [v for v in kept if carries_adjoint(v.type)]
-        stack_bar, bars = self.b.pop(ct, [v.type for v in floats])
-        self.env[below] = stack_bar
-        for v, v_bar in zip(floats, bars):
-            self.add(v, v_bar)
-
-    def _pop(self, op: Op) -> None:
-        """The adjoint of ``pop`` is ``push``."""
-        below, *values = op.results
-        bars = [self._as(self.env.pop(v), v.type) if v in self.env else self._zero(v)
-                for v in values if carries_adjoint(v.type)]
-        stack_bar = self.env.pop(below, None)
-        if stack_bar is None:
-            stack_bar = self.b.stack_empty()
-        self.env[op.operands[0]] = self.b.push(stack_bar, *bars)
-
     def _call_backward(self, block: Block) -> None:
         """The callee's backward sweep: primal arguments, result cotangents, accumulators, its stack → cotangents."""
-        if block not in self.tapes:
+        if block not in self.ways.tapes:
             for r in call_results(block):
                 self.env.pop(r, None)
             return
         term, b = block.term, self.b
         assert term is not None
-        tape = self.tapes[block]
+        tape = self.ways.tapes[block]
         results = [r for r in call_results(block) if r is not tape and carries_adjoint(r.type)]
-        seeds = [self._as(self.env.pop(r), r.type) if r in self.env else self._zero(r) for r in results]
+        seeds = [self.as_type(self.env.pop(r), r.type) if r in self.env else self.zero(r) for r in results]
         base = self.module.functions[term.attrs["base"]]
         primals = [v for i, v in enumerate(term.operands) if i not in base.own]
         wrt = [term.operands[i] for i in term.attrs["wrt"]]
@@ -526,7 +304,7 @@ class ThereAndBack:
         for v, p in zip(wrt, params):
             if isinstance(p.type, Array):
                 start = self.env.pop(v, None) if v not in seen else None
-                accumulators.append(self._as(start, p.type) if start is not None else b.zeros_like(v))
+                accumulators.append(self.as_type(start, p.type) if start is not None else b.zeros_like(v))
                 seen.add(v)
         callee = self.module.derive(term.attrs["base"], "bwd", term.attrs["wrt"])
         with b.located(term.loc):

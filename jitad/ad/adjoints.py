@@ -1,0 +1,110 @@
+"""The adjoints at one point of the backward sweep, and what each op adds to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import DifferentiationError
+from ..ir.builder import Builder
+from ..ir.graph import Op, Value
+from ..ir.types import Array, Stack, Type, carries_adjoint, dims_of
+from .activity import differentiable_operands
+from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO, spread
+
+Env = dict[Value, Value]
+
+
+class Adjoints:
+    """``env`` maps values to what is known so far of their adjoints; only ``active`` values have one."""
+
+    def __init__(self, active: set[Value]) -> None:
+        self.active = active
+        self.b = Builder()
+        self.env: Env = {}
+
+    def zero(self, v: Value) -> Value:
+        return self.b.stack_empty() if isinstance(v.type, Stack) else self.b.zeros_like(v)
+
+    def as_type(self, value: Value, type: Type) -> Value:
+        return self.b.as_type(value, type=type) if isinstance(type, Array) and value.type != type else value
+
+    def wants(self, x: Value) -> bool:
+        return x in self.active
+
+    def add(self, x: Value, contribution: Value) -> None:
+        """``x_bar += contribution``, summed over what broadcasting repeated."""
+        if x not in self.active:
+            return
+        if not isinstance(x.type, Stack):
+            contribution = self.as_type(self._unbroadcast(contribution, x), x.type)
+        have = self.env.get(x)
+        self.env[x] = contribution if have is None else self.b.emit("add", have, contribution, acc=True)
+
+    def _unbroadcast(self, g: Value, x: Value) -> Value:
+        have, want = dims_of(g.type), dims_of(x.type)
+        extra = len(have) - len(want)
+        axes = tuple(i for i in range(len(have)) if i < extra or (want[i - extra] == 1 and have[i] != 1))
+        if axes:
+            g = self.b.sum(g, axes=axes, acc=True)
+        if not want or len(dims_of(g.type)) == len(want):
+            return g if len(have) >= len(want) else self.b.broadcast_to(g, *self.b.dims(x))
+        return self.b.reshape(g, *self.b.dims(x)) if dims_of(g.type) else self.b.broadcast_to(g, *self.b.dims(x))
+
+    def update(self, x: Value, how: str, v: Value, at: Sequence[Value]) -> None:
+        if x in self.active:
+            have = self.env.get(x)
+            x_bar = have if have is not None else self.b.zeros_like(x)
+            self.env[x] = self.b.emit(how, x_bar, v, *at, acc=True)
+
+    def op(self, op: Op) -> None:
+        if op.name == "push":
+            return self._push(op)
+        if op.name == "pop":
+            return self._pop(op)
+        ct = self.env.pop(op.results[0], None) if len(op.results) == 1 else None
+        if ct is None or op.name in ZERO or not any(v in self.active for v in differentiable_operands(op)):
+            return None
+        if op.name in PARTIALS:
+            return self._elementwise(op, ct)
+        if op.name in WEIGHTS:
+            a = op.operands[0]
+            return self.add(a, self.b.mul(WEIGHTS[op.name](self.b, op), spread(self.b, ct, a, op.attrs["axes"])))
+        rule = LINEAR.get(op.name) or BILINEAR.get(op.name)
+        if rule is None:
+            raise DifferentiationError(REFUSED.get(op.name, f"{op.name} has no derivative"), op.loc)
+        return rule(self, op, ct)
+
+    def _elementwise(self, op: Op, ct: Value) -> None:
+        b = self.b
+        for x, partial in zip(op.operands, PARTIALS[op.name]):
+            if partial is None or x not in self.active:
+                continue
+            slope = partial(b, op.result, *op.operands) if callable(partial) else partial
+            if slope == 1.0:
+                self.add(x, ct)
+            elif slope == -1.0:
+                self.add(x, b.neg(ct))
+            else:
+                self.add(x, b.mul(slope, ct))
+
+    def _push(self, op: Op) -> None:
+        """The adjoint of ``push`` is ``pop``; every float of a frame has its place in the adjoint's frame."""
+        below, *kept = op.operands
+        ct = self.env.pop(op.result, None)
+        if ct is None:
+            return
+        floats = [v for v in kept if carries_adjoint(v.type)]
+        stack_bar, bars = self.b.pop(ct, [v.type for v in floats])
+        self.env[below] = stack_bar
+        for v, v_bar in zip(floats, bars):
+            self.add(v, v_bar)
+
+    def _pop(self, op: Op) -> None:
+        """The adjoint of ``pop`` is ``push``."""
+        below, *values = op.results
+        bars = [self.as_type(self.env.pop(v), v.type) if v in self.env else self.zero(v)
+                for v in values if carries_adjoint(v.type)]
+        stack_bar = self.env.pop(below, None)
+        if stack_bar is None:
+            stack_bar = self.b.stack_empty()
+        self.env[op.operands[0]] = self.b.push(stack_bar, *bars)
