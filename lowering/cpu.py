@@ -17,7 +17,8 @@ import llvmlite.binding as llvm
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import vecmath
+from . import runtime, vecmath
+from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
 from .target import Target
@@ -74,6 +75,9 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
+        for name in runtime.ROUTINES:
+            if name in self.source and name not in self.names:
+                builder.import_symbol(name, _runtime().address(name))
         try:
             tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
@@ -98,6 +102,14 @@ class Native:
         with _lock:
             unit = optimise(self.source, self.options)
             return str(_machine(_codegen(self.options)).emit_assembly(unit))
+
+
+@cache
+def _runtime() -> Native:
+    """The routines that all modules share."""
+    writer = Writer(target().triple, target().layout)
+    runtime.define(writer)
+    return Native(writer.text(), Options(level=0), list(runtime.ROUTINES), {})     # short: nothing to gain from more
 
 
 def _libmvec() -> str | None:

@@ -96,7 +96,7 @@ class Recycler:
             return
         at = [p.index for p in self.params]
         buffers = [passed[i] for i in at]
-        moved = _call_if_used(self.fn, self.state, "recycle", buffers)
+        moved = _call_if_used(self.fn, self.state, "jitad.recycle", buffers)
         for i, buffer in zip(at, moved):
             passed[i] = buffer
 
@@ -123,7 +123,7 @@ def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Low
     if not fn.flow.allocating or any(isinstance(v.type, Stack) for v in op.operands):
         return values
     at = [i for i, v in enumerate(values) if isinstance(v, Buffer)]
-    for i, buffer in zip(at, _call_if_used(fn, mark, "keep", [values[i] for i in at])):
+    for i, buffer in zip(at, _call_if_used(fn, mark, "jitad.keep", [values[i] for i in at])):
         values[i] = buffer
     return values
 
@@ -143,7 +143,7 @@ def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequen
         code.do(f"store ptr {b.ptr}, ptr {at}, align 8")
         at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i + 8}")
         code.do(f"store i64 {fn.mul(fn.product(b.sizes), str(types.width(b.dtype)))}, ptr {at}, align 8")
-    callee = getattr(runtime, routine)(fn.writer)
+    callee = runtime.declare(fn.writer, routine)
     code.do(f"call void {callee}(ptr %ctx, ptr {state}, i64 {len(buffers)}, ptr {table})")
     for i, (b, phi) in enumerate(zip(buffers, out)):
         at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")

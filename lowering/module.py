@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..ir.graph import Function, Module
 from . import alias
+from . import runtime
 from .emit import Writer
 from .function import FunctionLowering
 from .ops import Options
@@ -50,6 +51,8 @@ class ModuleLowering:
         return "nounwind" + _INLINE.get(func.attrs.get("inline", ""), "")
 
     def lower(self) -> None:
-        """Write every function."""
+        """Write every function.  On a GPU nothing can be shared between modules."""
         for func in self.functions.values():
             FunctionLowering(self, func).lower()
+        if self.target.is_gpu:
+            runtime.define(self.writer)

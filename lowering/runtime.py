@@ -1,7 +1,8 @@
 """Routines in LLVM that compiled code calls to give back memory; ``memory.py`` has the reasons.
 
-Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they
-move.  A *fresh* array is one that was allocated above the mark.  Addresses are integers here.
+A module declares them.  The JIT compiles them once for all modules; code that must stand alone defines them.  Both
+take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A
+*fresh* array is one that was allocated above the mark.  Addresses are integers here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FIELDS = """  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
   %above = sub i64 %top, %mark
 """
 
-_RECYCLE = """define internal void @jitad.recycle(ptr %ctx, ptr %state, i64 %n, ptr %table) noinline nounwind {{
+_RECYCLE = """define void @jitad.recycle(ptr %ctx, ptr %state, i64 %n, ptr %table) noinline nounwind {{
 entry:
 {fields}
   %space.at = getelementptr inbounds i64, ptr %state, i64 1
@@ -129,10 +130,13 @@ done:
 
 # Fresh results are taken in the order of their addresses and moved down one behind the other.  If two overlap (one is
 # a view of the other) nothing is done, and the memory goes back with the caller's.
-_KEEP = """define internal void @jitad.keep(ptr %ctx, ptr %state, i64 %n, ptr %table) noinline nounwind {{
+_KEEP = """define void @jitad.keep(ptr %ctx, ptr %state, i64 %n, ptr %table) noinline nounwind {{
 entry:
 {fields}
-  br label %floors
+  %overlap = call i1 @jitad.overlap(i64 %mark, i64 %top, i64 %n, ptr %table)
+  br i1 %overlap, label %stay, label %floors
+stay:
+  ret void
 floors:
   %floor = phi i64 [ %mark, %entry ], [ %floor.end, %place ]
   %dest = phi i64 [ %mark, %entry ], [ %dest.end, %place ]
@@ -229,29 +233,22 @@ yes:
 """
 
 
-def _fields(writer: Writer) -> str:
-    writer.declare("llvm.umax.i64", "i64", "i64, i64")
-    writer.declare("llvm.umin.i64", "i64", "i64, i64")
-    return _FIELDS.format(top=context.offset("arena_top"), high=context.offset("arena_high"),
-                          end=context.offset("arena_end"))
+ROUTINES = {"jitad.recycle": _RECYCLE, "jitad.keep": _KEEP}
 
 
-def recycle(writer: Writer) -> str:
-    """``void (ctx, loop's state, n, table)``: at the end of an iteration."""
-    writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    return writer.function("jitad.recycle", _RECYCLE.format(fields=_fields(writer)))
+def declare(writer: Writer, name: str) -> str:
+    """``@name`` of a routine: ``void (ctx, pointer to the mark, n, table)``."""
+    return writer.declare(name, "void", "ptr, ptr, i64, ptr", "nounwind")
 
 
-def keep(writer: Writer) -> str:
-    """``void (ctx, mark, n, table)``: on return."""
-    writer.declare("llvm.memmove.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+def define(writer: Writer) -> None:
+    """Write the routines into a module, which then needs nothing else to run."""
+    for name, arity in (("umax", 2), ("umin", 2)):
+        writer.declare(f"llvm.{name}.i64", "i64", ", ".join(["i64"] * arity))
+    for name in ("memcpy", "memmove"):
+        writer.declare(f"llvm.{name}.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    at = {name: context.offset(f"arena_{name}") for name in ("top", "high", "end")}
+    fields = _FIELDS.format(**at)
     writer.function("jitad.overlap", _OVERLAP.format())
-    text = _KEEP.format(fields=_fields(writer) + _OVERLAP_TEST)
-    return writer.function("jitad.keep", text.replace("%entry ]", "%start ]"))
-
-
-_OVERLAP_TEST = """  %overlap = call i1 @jitad.overlap(i64 %mark, i64 %top, i64 %n, ptr %table)
-  br i1 %overlap, label %stay, label %start
-stay:
-  ret void
-start:"""
+    for name, text in ROUTINES.items():
+        writer.function(name, text.format(fields=fields))
