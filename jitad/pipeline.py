@@ -17,6 +17,7 @@ from .ir.verify import verify
 from .passes.accumulate import accumulate
 from .passes.cse import cse
 from .passes.dce import dce
+from .passes.facts import facts
 from .passes.inline import inline
 from .passes.licm import licm
 from .passes.simplify import simplify
@@ -44,6 +45,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "sizes", _plain(sizes)),
     ("adjoint", "cse", _CSE),
+    ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
+    ("adjoint", "facts", _plain(facts)),
+    ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "accumulate", _plain(accumulate)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
@@ -62,7 +66,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
-    "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
+    "facts": facts, "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness,
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from .irgen import arguments, generate, outcome, same
 
 from jitad.cps import check_cps, normalise, to_cps
 from jitad.errors import CompileError
@@ -11,6 +10,8 @@ from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import verify
 from jitad.passes.loops import LoopForest, counted
+
+from .irgen import arguments, generate, outcome, same
 
 COUNTED = """
 func @f(%n: i64, %x: f64) -> (f64) {

@@ -2,8 +2,12 @@
 
 Scalar arithmetic may run early whatever happens.  What relies on a ``check`` (reads, whose indices must be in bounds;
 array ops, whose sizes must agree) moves only if each iteration runs it, and no effect that stays in the loop comes
-first; so do checks.  There index errors count as one another's equals: of two that fail in the first iteration, the one
-that does not change may be the one reported.  Ops whose result is worked on in place stay.
+first; so do checks.
+
+As long as every read still has its own check (``checks_in_place``: before ``facts``), index errors count as one
+another's equals: a read that does not change, whose check moves with it, need not wait for the checks of others.  Of
+two that fail in the first iteration, the one that does not change is then reported.  Ops whose result is worked on in
+place stay.
 """
 
 from __future__ import annotations
@@ -33,13 +37,16 @@ class Before(IntEnum):
     ANYTHING = 2
 
 
-def licm(module: Module) -> None:
+def licm(module: Module, checks_in_place: bool = False) -> None:
+    index_errors = {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"} if checks_in_place else set()
     for func in module.functions.values():
-        hoist(func, {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"})
+        hoist(func, index_errors)
 
 
 def hoist(func: Function, index_errors: set[int]) -> None:
-    """Move invariant ops out of every loop of a function, from the inside out."""
+    """Move invariant ops out of every loop of a function, from the inside out.
+
+    ``index_errors``: numbers of the exceptions whose checks need not be waited for."""
     dom = Dominators(func)
     forest = LoopForest(func, dom)
     if not forest.loops:
