@@ -1,10 +1,12 @@
 """Differentiation: ``derivatives`` (the table), ``forward``, ``reverse``, ``frames``.
 
-``differentiate`` makes every function that ``Module.derived`` names, innermost derivatives first.  Kinds (``ir.graph.Derived``):
+``differentiate`` makes every function that ``Module.derived`` names, innermost derivatives first.  Kinds
+(``ir.graph.Derived``):
 
 * ``vjp``: (params…, result cotangents…) → (results…, cotangents of ``wrt``…), both sweeps in one function;
-* ``fwd``: (params…) → (results…, stack), and ``bwd``: (params that are not ``own``…, result cotangents…, one accumulator for each
-  array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled once for all callers;
+* ``fwd``: (params…) → (results…, stack), and ``bwd``: (params that are not ``own``…, result cotangents…, one
+  accumulator for each array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled
+  once for all callers;
 * ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
 """
 
@@ -14,7 +16,7 @@ from ..cps import normalise
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.graph import Derived, Function, Module
-from ..ir.types import STACK, Array, carries_adjoint
+from ..ir.types import STACK, carries_adjoint
 from .forward import jvp
 from .frames import Frames
 from .reverse import ThereAndBack
@@ -24,7 +26,7 @@ from .tail import results_at_end
 def differentiate(module: Module) -> None:
     """Make every function in ``module.derived`` until none is missing."""
     while todo := [n for n in module.derived if n not in module.functions]:
-        ready = [n for n in todo if module.derived[n].base in module.functions and not _waits(module, module.derived[n].base)]
+        ready = [n for n in todo if not _waits(module, module.derived[n].base)]
         if not ready:
             raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another")
         for name in ready:
@@ -33,7 +35,9 @@ def differentiate(module: Module) -> None:
 
 
 def _waits(module: Module, base: str) -> bool:
-    """Whether something that ``base`` calls, however far down, has yet to be made."""
+    """Whether ``base`` or something that it calls, however far down, has yet to be made."""
+    if base not in module.functions:
+        return True
     seen, todo = {base}, [base]
     while todo:
         for op in module.functions[todo.pop()].all_ops():
@@ -67,13 +71,16 @@ def _make(module: Module, name: str, what: Derived) -> None:
 def _results_read(module: Module, name: str) -> bool:
     """Whether a caller looks at the primal results of a ``vjp`` (without callers: somebody outside may)."""
     count = len(module.functions[module.derived[name].base].result_types)
-    results = {p for f in module.functions.values() for b in f.blocks if b.term is not None
-               and b.term.name == "call" and b.term.attrs["callee"] == name for p in b.term.edges[0].block.params[:count]}
+    calls = [op for f in module.functions.values() for op in f.all_ops()
+             if op.name == "call" and op.attrs["callee"] == name]
+    results = {p for op in calls for p in op.edges[0].block.params[:count]}
     return not results or any(v in results for f in module.functions.values() for op in f.all_ops() for v in op.used())
 
 
 def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Function:
-    """Both sweeps in one function.  Where no caller reads the primal results, they are not computed for their own sake."""
+    """Both sweeps in one function.  Where no caller reads the primal results, they are not computed for their own
+    sake.
+    """
     results = _results_read(module, name)
     sweep = ThereAndBack(module, base, name, wrt, accumulate=False)
     func = sweep.func
@@ -94,7 +101,8 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
     return func
 
 
-def _pair(module: Module, base: Function, forward: str, backward: str, wrt: tuple[int, ...]) -> tuple[Function, Function]:
+def _pair(module: Module, base: Function, forward: str, backward: str,
+          wrt: tuple[int, ...]) -> tuple[Function, Function]:
     """The two sweeps as two functions; what both need goes over on the stack."""
     sweep = ThereAndBack(module, base, forward, wrt, accumulate=True)
     first, frames = sweep.func, Frames(sweep, split=True)

@@ -10,9 +10,9 @@ Notation: ``y = op(x, …)``; ``t`` a tangent, ``ct`` the cotangent of ``y``; ``
 * ``BILINEAR``: linear in each float operand apart; cotangents as for ``LINEAR``.
 * ``ZERO``: no derivative (discrete results, or constant almost everywhere).
 
-At kinks the value is fixed: ``abs`` and ``sign`` 0 at 0, ties of ``maximum``/``minimum``/``max``/``min`` shared equally,
-``sqrt`` inf at 0, ``hypot`` 0 at (0, 0), ``pow(x, y)`` takes x^y·log x as 0 where x ≤ 0.
-Sources: Griewank and Walther, *Evaluating Derivatives* (2008); for matrix products Giles (2008).
+At kinks the value is fixed: ``abs`` and ``sign`` 0 at 0, ties of ``maximum``/``minimum``/``max``/``min`` shared
+equally, ``sqrt`` inf at 0, ``hypot`` 0 at (0, 0), ``pow(x, y)`` takes x^y·log x as 0 where x ≤ 0. Sources: Griewank
+and Walther, *Evaluating Derivatives* (2008); for matrix products Giles (2008).
 """
 
 from __future__ import annotations
@@ -318,20 +318,26 @@ def _matmul(s: Sweep, op: Op, ct: Value) -> None:
     """With A′ = A or Aᵀ by ``ta``, B′ likewise, C = A′B′: A′_bar = C_bar B′ᵀ and B′_bar = A′ᵀ C_bar."""
     b, (x, y) = s.b, op.operands
     ta, tb = bool(op.attrs.get("ta")), bool(op.attrs.get("tb"))
-    ranks = len(dims_of(x.type)), len(dims_of(y.type))
-    if ranks == (1, 1):
-        left, right = (lambda: b.mul(ct, y)), (lambda: b.mul(ct, x))
-    elif ranks == (2, 1):
-        left, right = (lambda: _outer(b, y, ct) if ta else _outer(b, ct, y)), (lambda: b.matmul(x, ct, ta=not ta))
-    elif ranks == (1, 2):
-        left, right = (lambda: b.matmul(y, ct, ta=tb)), (lambda: _outer(b, ct, x) if tb else _outer(b, x, ct))
-    else:
-        left = (lambda: b.matmul(y, ct, ta=tb, tb=True) if ta else b.matmul(ct, y, tb=not tb))
-        right = (lambda: b.matmul(ct, x, ta=True, tb=ta) if tb else b.matmul(x, ct, ta=not ta))
     if s.wants(x):
-        s.add(x, left())
+        s.add(x, _left_bar(b, x, y, ct, ta, tb))
     if s.wants(y):
-        s.add(y, right())
+        s.add(y, _right_bar(b, x, y, ct, ta, tb))
+
+
+def _left_bar(b: Builder, x: Value, y: Value, ct: Value, ta: bool, tb: bool) -> Value:
+    if len(dims_of(x.type)) == 1:
+        return b.mul(ct, y) if len(dims_of(y.type)) == 1 else b.matmul(y, ct, ta=tb)
+    if len(dims_of(y.type)) == 1:
+        return _outer(b, y, ct) if ta else _outer(b, ct, y)
+    return b.matmul(y, ct, ta=tb, tb=True) if ta else b.matmul(ct, y, tb=not tb)
+
+
+def _right_bar(b: Builder, x: Value, y: Value, ct: Value, ta: bool, tb: bool) -> Value:
+    if len(dims_of(y.type)) == 1:
+        return b.mul(ct, x) if len(dims_of(x.type)) == 1 else b.matmul(x, ct, ta=not ta)
+    if len(dims_of(x.type)) == 1:
+        return _outer(b, ct, x) if tb else _outer(b, x, ct)
+    return b.matmul(ct, x, ta=True, tb=ta) if tb else b.matmul(x, ct, ta=not ta)
 
 
 BILINEAR: dict[str, Transpose] = {"matmul": _matmul}

@@ -1,7 +1,8 @@
 """``prod`` and ``cumprod`` as the loops they stand for, before differentiation.
 
-The derivative of a product by one factor is the product of the others; dividing the product by the factor is wrong at zeros,
-and in second derivatives even where only one factor is zero.  The loop's own derivative has neither problem, and costs the same.
+The derivative of a product by one factor is the product of the others; dividing the product by the factor is wrong at
+zeros, and in second derivatives even where only one factor is zero.  The loop's own derivative has neither problem,
+and costs the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Forward mode: every float value that depends on a seed is paired with its tangent.
 
-``dot`` maps a value to its tangent; a value without one has tangent zero.  Block parameters that vary get a second parameter
-for the tangent.  Calls become calls of the callee's own derivative.  Stacks carry tangents beside each float that they keep.
+``dot`` maps a value to its tangent; a value without one has tangent zero.  Block parameters that vary get a second
+parameter for the tangent.  Calls become calls of the callee's own derivative.  Stacks carry tangents beside each
+float that they keep.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class _Forward:
         seeds = [self.func.params[i] for i in wrt]
         self.varied = varied(self.func, seeds)
         self.dot: dict[Value, Value] = {}
-        self.paired: dict[Block, list[Value]] = {}       # parameters whose tangents stand last in the block's parameters
+        # parameters whose tangents stand last in the block's parameters
+        self.paired: dict[Block, list[Value]] = {}
         count = len(self.func.params)
         self._block_params()
         for p in seeds:
@@ -81,8 +83,8 @@ class _Forward:
         if op.name in PARTIALS:
             dot = self._elementwise(op)
         elif op.name in WEIGHTS:
-            a = op.operands[0]
-            dot = self.b.sum(self.b.mul(WEIGHTS[op.name](self.b, op), self.dot[a]), axes=op.attrs["axes"]) if a in self.dot else None
+            weighted = self.b.mul(WEIGHTS[op.name](self.b, op), self.dot[op.operands[0]])
+            dot: Value | None = self.b.sum(weighted, axes=op.attrs["axes"])
         elif op.name in LINEAR:
             dot = self._linear(op)
         elif op.name in BILINEAR:

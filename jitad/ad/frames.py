@@ -2,16 +2,18 @@
 
 The backward sweep of ``reverse.py`` reads across.  Here each value read is one of
 
-* *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level that
-  is still in a register when the backward sweep is in the same function (case 1);
+* *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level
+  that is still in a register when the backward sweep is in the same function (case 1);
 * in the copy of an iteration, where the backward loop runs it again (case 2, ``rerun.py``);
-* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, and loads from arrays that nothing
-  overwrites;
-* *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a scalar and
-  the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then itself a value of the loop
-  around, and so on outwards.  At the function's top level, where the two sweeps are two functions, a last frame holds what both need.
+* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, and loads from arrays that
+  nothing overwrites;
+* *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a
+  scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
+  itself a value of the loop around, and so on outwards.  At the function's top level, where the two sweeps are two
+  functions, a last frame holds what both need.
 
-What a value is worth follows to-be-recorded analysis (Hascoët, Naumann, Pascual 2005): only what the backward sweep reads is considered at all.
+What a value is worth follows to-be-recorded analysis (Hascoët, Naumann, Pascual 2005): only what the backward sweep
+reads is considered at all.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ FREE, REDONE, KEPT = "free", "redone", "kept"
 
 # Cheaper to compute again than to store and load.
 CHEAP = frozenset(
-    "add sub mul neg abs sign copysign maximum minimum eq ne lt le gt ge and or xor not shl shr select cast stop "
-    "isnan isinf isfinite floor ceil trunc round dim get slice reshape transpose broadcast_to fill iota as_type".split())
+    "add sub mul neg abs sign copysign maximum minimum floor ceil trunc round eq ne lt le gt ge and or xor not shl shr "
+    "select cast stop isnan isinf isfinite dim get slice reshape transpose broadcast_to fill iota as_type".split())
 
 
 class Frames:
@@ -276,7 +278,8 @@ class Frames:
             b, seen = Builder(block), dict[Value, Value]()
             for op in [*ops, *([block.term] if block.term else [])]:
                 b.loc = op.loc
-                op.replace_uses({v: self._home(v, b, seen) for v in dict.fromkeys(op.used()) if v.block in self.forward})
+                across = [v for v in dict.fromkeys(op.used()) if v.block in self.forward]
+                op.replace_uses({v: self._home(v, b, seen) for v in across})
                 if op is not block.term:
                     block.ops.append(op)
 

@@ -1,11 +1,13 @@
 """Case 2 of the frames: run an iteration again inside the backward loop, and keep nothing across iterations.
 
-A loop whose iterations only feed reductions is the commonest there is.  What its backward sweep reads does not depend on the values that
-the loop carries, so an iteration can be run again from its index alone.  It is done where the forward loop then is not needed at
-all: nothing reads what it computes but the backward sweep of the loop itself.  Then the two sweeps become one pass over the iterations.
+A loop whose iterations only feed reductions is the commonest there is.  What its backward sweep reads does not depend
+on the values that the loop carries, so an iteration can be run again from its index alone.  It is done where the
+forward loop then is not needed at all: nothing reads what it computes but the backward sweep of the loop itself.
+Then the two sweeps become one pass over the iterations.
 
-*Merged*: the function's results do need what the loop computes, but nothing before its backward sweep does.  Then the one pass, in
-forward order, carries on what the loop carries, and what follows the loop on the way to the results is computed after it (``tail.py``).
+*Merged*: the function's results do need what the loop computes, but nothing before its backward sweep does.  Then the
+one pass, in forward order, carries on what the loop carries, and what follows the loop on the way to the results is
+computed after it (``tail.py``).
 
 *Tainted*: a value of the loop that depends on something that the loop carries other than its index.
 """
@@ -99,7 +101,9 @@ class Rerun:
                 self.back.entry[1].args.append(start)
 
     def _pass_on(self) -> None:
-        """… and goes on to the next iteration, or out: ``left`` maps the exit's parameters to what they would have been."""
+        """… and goes on to the next iteration, or out: ``left`` maps the exit's parameters to what they would have
+        been.
+        """
         assert self.back.back is not None and self.loop.exit is not None
         for p, a in zip(self.loop.head.params, self.loop.back_edge().args):
             if p is not self.back.iv:
@@ -141,8 +145,8 @@ class Rerun:
 
     def _inner_level(self, old: Loop) -> Loop:
         at = self.copies
-        self.levels[old] = Loop(at[old.head], {at[b] for b in old.blocks}, [at[b] for b in old.latches], depth=old.depth,
-                                latch=at[old.latch] if old.latch else None,
+        self.levels[old] = Loop(at[old.head], {at[b] for b in old.blocks}, [at[b] for b in old.latches],
+                                depth=old.depth, latch=at[old.latch] if old.latch else None,
                                 preheader=at[old.preheader] if old.preheader else None,
                                 exit=at[old.exit] if old.exit else None)
         return self.levels[old]
@@ -277,8 +281,8 @@ def _only_added_to(p: Value, index: int, top: Block, uses: dict[Value, list[tupl
         for op, i in uses.get(v, ()):
             following: list[Value] = []
             if i >= 0:
-                adds = op.name in ("add_at", "add_slice", "add_put") and i == 0 or op.name == "add" and op.attrs.get("acc")
-                if not adds:
+                sums = op.name == "add" and op.attrs.get("acc")
+                if not sums and not (op.name in ("add_at", "add_slice", "add_put") and i == 0):
                     return False
                 following = op.results
             for edge in op.edges:

@@ -1,13 +1,13 @@
 """Reverse mode, there and back: the forward sweep is the function's own graph, the backward sweep that graph reversed.
 
-Notation.  ``x_bar`` is the adjoint of ``x``, ``B_bar`` the backward block of ``B``.  ``env`` holds, while ``B_bar`` is being
-written, the adjoints known so far of the values that are live at that point of ``B``.
+Notation.  ``x_bar`` is the adjoint of ``x``, ``B_bar`` the backward block of ``B``.  ``env`` holds, while ``B_bar``
+is being written, the adjoints known so far of the values that are live at that point of ``B``.
 
 The backward sweep is written *naively*: it reads forward values as if they were still there.  ``frames.py`` then finds
 each a home.  One block goes back like this (``_block``):
 
-1. ``env`` at the end of ``B``: the adjoints of the values live there.  With one way into ``B_bar`` they are at hand; with
-   several, or in a loop, each becomes a parameter of ``B_bar``, and a way in that has none passes zero.
+1. ``env`` at the end of ``B``: the adjoints of the values live there.  With one way into ``B_bar`` they are at hand;
+   with several, or in a loop, each becomes a parameter of ``B_bar``, and a way in that has none passes zero.
 2. The terminator, when it is a call: the callee's backward sweep.
 3. The ops, last first; each adds to the adjoints of its operands (``derivatives.py``).
 4. On to ``B``'s predecessors.  The adjoint of a parameter goes to the argument that each edge gave it.
@@ -114,7 +114,8 @@ class ThereAndBack(Adjoints):
             wanted = dict.fromkeys(v for _, _, env in incoming for v in env)
             if back is not None:                             # what only passes by the loop needs no parameter
                 around = self._around(back)
-                agreed = {v: g for v, g in incoming[0][2].items() if v not in around and v.block not in back.loop.blocks}
+                inside = back.loop.blocks
+                agreed = {v: g for v, g in incoming[0][2].items() if v not in around and v.block not in inside}
                 wanted |= around
             else:
                 agreed = {v: incoming[0][2][v] for v in wanted if len({env.get(v) for _, _, env in incoming}) == 1}
@@ -131,7 +132,9 @@ class ThereAndBack(Adjoints):
         self._body(block)
 
     def _only_from_outside(self, back: LoopBack) -> None:
-        """An array that leaves the loop but is not carried has an adjoint in the last iteration; in others zeros of its own size."""
+        """An array that leaves the loop but is not carried has an adjoint in the last iteration; in others zeros
+        of its own size.
+        """
         around, b = self._around(back), self.b
         for v in [v for v in self.env if v not in around and isinstance(v.type, Array) and v.block in back.loop.blocks]:
             back.outside.add(v)
@@ -146,12 +149,15 @@ class ThereAndBack(Adjoints):
             self.env[v] = v_bar
 
     def _around(self, back: LoopBack) -> dict[Value, None]:
-        """The values whose adjoints the backward loop carries: arguments of the back edge, and what it uses from outside."""
+        """The values whose adjoints the backward loop carries: arguments of the back edge, and what it uses from
+        outside.
+        """
         loop = back.loop
         edge = loop.back_edge()
         used = {v for b in loop.blocks for op in b.all_ops() for v in op.used()}
         invariant = {v: None for v in self.live_in[loop.head] if v in self.active and v in used}
-        return {a: None for a, p in zip(edge.args, loop.head.params) if p in self.active and a in self.active} | invariant
+        around = [a for a, p in zip(edge.args, loop.head.params) if p in self.active and a in self.active]
+        return dict.fromkeys(around) | invariant
 
     def _passed(self, source: Block, env: Env, v: Value) -> Value:
         """The adjoint of ``v`` as it leaves ``source``, of the very type of ``v``."""
@@ -162,7 +168,9 @@ class ThereAndBack(Adjoints):
         return value
 
     def _zero_outside(self, source: Block, v: Value) -> Value:
-        """Zero for a way into the backward loop: the sizes of an array defined in the loop leave it with the exit edge."""
+        """Zero for a way into the backward loop: the sizes of an array defined in the loop leave it with the exit
+        edge.
+        """
         inside = self.forest.loop_of(v.block)
         at = self.forest.loop_of(self.home[source])
         while at is not None and at is not inside:
@@ -207,7 +215,8 @@ class ThereAndBack(Adjoints):
         """End ``B_bar``: on to the predecessors of ``B``."""
         here = self.b.block
         self.home.setdefault(here, block)
-        env = {v: g for v, g in self.env.items() if v.owner is block or v in self.live_in[block] or self._kept_everywhere(v)}
+        live = self.live_in[block]
+        env = {v: g for v, g in self.env.items() if v.owner is block or v in live or self._kept_everywhere(v)}
         loop = self.forest.loop_of(block)
         if loop is not None and loop.head is block:
             self._next_iteration(self.loops[loop], env)
@@ -261,7 +270,9 @@ class ThereAndBack(Adjoints):
         return self.bar[block]
 
     def _renamed(self, pred: Block, env: Env, to: Block) -> Env:
-        """Adjoints of parameters given to the arguments that the latch passed: one sum here instead of one an iteration."""
+        """Adjoints of parameters given to the arguments that the latch passed: one sum here instead of one an
+        iteration.
+        """
         assert pred.term is not None
         before, self.env = self.env, dict(env)
         edge = next(e for e in pred.term.edges if e.block is to)

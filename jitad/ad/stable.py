@@ -1,7 +1,8 @@
 """Which arrays are still what they were when the backward sweep comes: nothing consumes their memory.
 
-A value is unstable when an op or a callee consumes it, when it is passed to a block parameter that is, when a view of it or what it is a view of
-is, or when the argument that a block parameter received lives on beside it and is unstable.
+A value is unstable when an op or a callee consumes it, when it is passed to a block parameter that is, when a view of
+it or what it is a view of is, or when the argument that a block parameter received lives on beside it and is
+unstable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What follows merged loops on the way to the results: computed after the backward sweep.
 
-A loop that has been merged into its backward loop (``rerun.py``) has its final values only when that has run.  The results then are computed
-at the very end, from those values: one op after another, and through the one join that every loop has behind it, where the way
-round a loop that runs no iteration comes in.
+A loop that has been merged into its backward loop (``rerun.py``) has its final values only when that has run.  The
+results then are computed at the very end, from those values: one op after another, and through the one join that
+every loop has behind it, where the way round a loop that runs no iteration comes in.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def computable(sweep: ThereAndBack, result: Value, merged: Collection[Loop]) -> 
             continue
         op = v.op
         if op is not None:
-            if op.name not in OPS or OPS[op.name].effect or OPS[op.name].consumes or sweep.forest.loop_of(v.block) is not None:
+            if OPS[op.name].effect or OPS[op.name].consumes or sweep.forest.loop_of(v.block) is not None:
                 return False
             following = op.operands
         elif v.block in joins:
             loop, around = joins[v.block]
-            if any(a in late for a in _argument(around, v)) or any(a.owner is not loop.exit for a in _argument(loop.exit, v)):
+            if _argument(around, v) in late or _argument(loop.exit, v).owner is not loop.exit:
                 return False
             following = []
         elif v.block in exits:
@@ -83,9 +83,9 @@ def _certain(sweep: ThereAndBack, loop: Loop) -> bool:
     return sweep.forest.dom.dominates(loop.preheader, sweep.pivot)
 
 
-def _argument(pred: Block | None, p: Value) -> list[Value]:
+def _argument(pred: Block | None, p: Value) -> Value:
     assert pred is not None and pred.term is not None
-    return [pred.term.edges[0].args[p.index]]
+    return pred.term.edges[0].args[p.index]
 
 
 def reads(sweep: ThereAndBack, results: list[Value], merged: Collection[Loop]) -> list[Value]:
@@ -98,7 +98,7 @@ def reads(sweep: ThereAndBack, results: list[Value], merged: Collection[Loop]) -
         if v not in late:
             found.append(v)
             continue
-        following = v.op.operands if v.op is not None else _argument(joins[v.block][1], v) if v.block in joins else []
+        following = v.op.operands if v.op is not None else [_argument(joins[v.block][1], v)] if v.block in joins else []
         todo += [u for u in following if u not in seen]
         seen.update(following)
     return found
@@ -122,7 +122,7 @@ def results_at_end(sweep: ThereAndBack, left: Mapping[Loop, Mapping[Value, Value
         if op is None:
             loop, around = joins[v.block]
             assert loop.preheader is not None
-            inside, outside = _argument(loop.exit, v)[0], _argument(around, v)[0]
+            inside, outside = _argument(loop.exit, v), _argument(around, v)
             defs = {sweep.bar[loop.preheader]: left[loop][inside], sweep.bar[around]: outside}
             others = {at: to for at, to in bypass.items() if at not in defs}
             known[v] = Reaching(preds, defs, [sweep.first_bar], others).at_end(b.block)

@@ -1,8 +1,8 @@
 """What the forward sweep must tell the backward sweep: which way it came.
 
-A block with several predecessors is gone back from by the condition of the branch above it, or by a *tag*: a parameter that each
-way in sets.  A loop that is not counted already counts its iterations.  A call returns its stack.  Loops and branches in which
-nothing is active are passed over, and need none of this.
+A block with several predecessors is gone back from by the condition of the branch above it, or by a *tag*: a
+parameter that each way in sets.  A loop that is not counted already counts its iterations.  A call returns its stack.
+Loops and branches in which nothing is active are passed over, and need none of this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class LoopBack:
         self.count: Value | None = None                     # its first parameter
         self.index: Value | None = None
         self.carried: list[Value] = []                      # whose adjoints are parameters of latch_bar, after index
-        self.outside: set[Value] = set()                    # of those, arrays that only the last iteration gives an adjoint
+        # of those, arrays that only the last iteration gives an adjoint
+        self.outside: set[Value] = set()
         self.entry: tuple[Block, Edge] | None = None        # from exit_bar into latch_bar
         self.back: tuple[Block, Edge] | None = None         # from head_bar into latch_bar
 
@@ -34,8 +35,8 @@ class LoopBack:
 class Ways:
     """Adds tags, counts and stacks to ``func``, and knows the way back.
 
-    ``preds``: the ways into each block, in the order that its tag numbers them.  ``loops``: what pairs each lively loop with its
-    backward loop.  ``tapes``: for a block that ends in an active call, the stack that the call returns.
+    ``preds``: the ways into each block, in the order that its tag numbers them.  ``loops``: what pairs each lively
+    loop with its backward loop.  ``tapes``: for a block that ends in an active call, the stack that the call returns.
     """
 
     def __init__(self, module: Module, func: Function, forest: LoopForest, active: set[Value]) -> None:
@@ -52,8 +53,8 @@ class Ways:
 
     def _is_lively(self, block: Block) -> bool:
         """Whether something active is defined here, or called for."""
-        return (any(p in self.active for p in block.params) or any(r in self.active for op in block.ops for r in op.results)
-                or self._active_call(block))
+        defined = [*block.params, *(r for op in block.ops for r in op.results)]
+        return any(v in self.active for v in defined) or self._active_call(block)
 
     def _active_call(self, block: Block) -> bool:
         term = block.term
@@ -117,9 +118,8 @@ class Ways:
             return incoming
         above = self.forest.dom.idom[block]
         assert above is not None
-        if not any(p in self.active for p in block.params) and not any(self._is_lively(b) for b in self._between(above, block)):
-            return [above]
-        return None
+        lively = any(p in self.active for p in block.params) or any(map(self._is_lively, self._between(above, block)))
+        return None if lively else [above]
 
     def _between(self, above: Block, block: Block) -> set[Block]:
         """The blocks on paths from ``above`` (its immediate dominator) to ``block``, without both."""
