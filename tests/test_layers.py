@@ -1,8 +1,8 @@
 """Imports run one way, and stand at the head of the file.
 
 ``errors < ir < ad, passes, cps < frontend < pipeline < lowering < api``; the analyses of ``passes`` serve ``ad``
-and ``cps``, and ``kernels`` serves ``lowering``.  A heavy library that only some calls need may be imported inside a function; a module of this project
-may not, but in the public face, so that ``import jitad`` stays quick.
+and ``cps``, and ``kernels`` serves ``lowering``.  A heavy library that only some calls need may be imported inside
+a function; a module of this project may not, but in the public face, so that ``import jitad`` stays quick.
 """
 
 from __future__ import annotations
