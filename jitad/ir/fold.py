@@ -6,7 +6,7 @@ Only identities true for every float are used (``x * 1`` but not ``x + 0``: −0
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ _COMPARE = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y,
     "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
 }
-_INT = {
+_INT: dict[str, Callable[..., int]] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
     "maximum": max, "minimum": min,
     "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
@@ -133,7 +133,8 @@ def _cast(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
 
 def _dim(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     """The literal size, or the value that made the array, so that equal sizes are equal values."""
-    a, axis = vs[0], attrs["axis"]
+    a: Value = vs[0]
+    axis: int = attrs["axis"]
     while True:
         assert isinstance(a.type, Array)
         if a.type.dims[axis] is not None:

@@ -111,8 +111,10 @@ def _size(v: Any) -> Dim:
 
 
 def _array(v: Any) -> Array:
-    _need(isinstance(v.type, Array), f"needs an array, not {v.type}")
-    return v.type
+    t = v.type
+    if not isinstance(t, Array):
+        raise TypeRuleError(f"needs an array, not {t}")
+    return t
 
 
 def _axis(a: Array, axis: int) -> int:
