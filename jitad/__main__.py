@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         fun = _load(options.function)
         if options.grad is not None:
-            fun = api.grad(fun, _argnum(options.grad))
+            fun = api.jit(fun, grad=_argnum(options.grad)).grad
         options.run(fun, options)
     except JitadError as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
@@ -95,8 +95,9 @@ def _run(fun: Any, options: argparse.Namespace) -> None:
 
 def _verify(fun: Any, options: argparse.Namespace) -> None:
     """Every pass is followed by the verifier, and the result is lowered."""
-    signature = api.signature_for(fun, tuple(specs(options.signature)), {})
-    program = compiler.traced(fun.py_func, signature, api.options_of(fun))
+    known = api.dispatcher(fun)
+    signature = known.signature_for(tuple(specs(options.signature)), {})
+    program = compiler.traced(known.fun, signature, known.options)
     verify(program.module, linear=False)
     pipeline.run(program.module, [program.root], lambda stage, module: verify(module, linear=stage == "optimized"))
     print(f"{options.function}: {len(program.module.functions)} functions, well formed at every stage")

@@ -7,16 +7,17 @@ at rarely, is Python and stands here.
 from __future__ import annotations
 
 import functools
+import threading
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .dispatch import Dispatcher, name_of
 from .errors import DeviceError, UnsupportedError
-from .frontend import transforms
-from .frontend.values import Options
+from .lowering import callable as native_callable
 from .lowering.callable import Jit
-from .signature import Signature
+
+if TYPE_CHECKING:
+    from .dispatch import Dispatcher
 
 Grad = bool | int | str | tuple[int | str, ...]
 
@@ -32,7 +33,7 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     ``boundscheck=False`` leaves out tests of indices, ``static_shapes`` compiles the sizes of arrays in.
     """
     _refuse_unbuilt(target, parallel=parallel, checkpoint=checkpoint, cache=cache)
-    options = Options(boundscheck=boundscheck, static_shapes=static_shapes, fastmath=fastmath)
+    options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath}
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)
@@ -51,41 +52,69 @@ def _refuse_unbuilt(target: str, **later: Any) -> None:
             raise UnsupportedError(f"jit({name}={value!r}) is not there yet")
 
 
-def _jit(fun: Any, grad: Grad, options: Options, static: tuple[str | int, ...]) -> Any:
+def _jit(fun: Any, grad: Grad, options: dict[str, bool], static: tuple[str | int, ...]) -> Any:
     if isinstance(fun, (staticmethod, classmethod)):
         return type(fun)(_jit(fun.__func__, grad, options, static))
     if not callable(fun):
         raise TypeError(f"jit takes a function, not {fun!r}")
     fun = getattr(fun, "py_func", fun)
-    made = _wrap(fun, fun, options, static)
+    made = Handle(fun, options, static).target
+    made.__name__ = made.__qualname__ = getattr(fun, "__name__", type(fun).__name__)
+    functools.update_wrapper(made, fun)
     if grad is not False:
         argnums = 0 if grad is True else grad
-        for name in ("grad", "value_and_grad"):
-            derived = getattr(transforms, name).make(fun, argnums)
-            setattr(made, name, _derivative(made, name, derived, options, static))
+        for kind in ("grad", "value_and_grad"):
+            setattr(made, kind, _derivative(made, kind, argnums, options, static))
     return made
 
 
-def _wrap(fun: Any, described_by: Any, options: Options, static: tuple[str | int, ...]) -> Any:
-    made = Dispatcher(fun, options, static, described_by).target
-    made.__name__ = made.__qualname__ = name_of(fun)
-    functools.update_wrapper(made, described_by)
+def _derivative(owner: Any, kind: str, argnums: Any, options: dict[str, bool], static: tuple[str | int, ...]) -> Any:
+    """The same kind of object for a derivative; it can be found again as ``owner.kind``."""
+    made = Handle(owner.py_func, options, static, (kind, argnums)).target
+    functools.update_wrapper(made, owner)
+    made.__name__, made.__qualname__ = kind, f"{owner.__qualname__}.{kind}"
+    made.__doc__ = f"The {'value and the ' if kind != 'grad' else ''}gradient of {owner.__name__}."
     return made
 
 
-def _derivative(owner: Any, name: str, fun: Any, options: Options, static: tuple[str | int, ...]) -> Any:
-    """The same kind of object for a derivative; it can be found again as ``owner.name``."""
-    made = _wrap(fun, owner.py_func, options, static)
-    made.__name__, made.__qualname__ = name, f"{owner.__qualname__}.{name}"
-    made.__doc__ = f"The {'value and the ' if name != 'grad' else ''}gradient of {owner.__name__}."
-    return made
+class Handle:
+    """What a jitted function is until it is first called or looked into: how it was written.
+
+    The compiler is imported then, and not by ``import jitad``.  ``derive``: the name of a transform and its argnums.
+    """
+
+    _lock = threading.Lock()
+
+    def __init__(self, fun: Callable[..., Any], options: dict[str, bool], static: tuple[str | int, ...],
+                 derive: tuple[str, Any] | None = None) -> None:
+        self.fun, self.options, self.static, self.derive = fun, options, static, derive
+        self.dispatcher: Dispatcher | None = None
+        self.target = native_callable.make(Handle.__call__, self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self.dispatcher or self.wake())(*args, **kwargs)
+
+    def wake(self) -> Dispatcher:
+        """The dispatcher, made when it is first needed."""
+        from .dispatch import make
+        with Handle._lock:
+            if self.dispatcher is None:
+                self.dispatcher = make(self.target, self.fun, self.options, self.static, self.derive)
+        return self.dispatcher
 
 
 # --- what the object has besides being called -----------------------------------------------------
 
-def _dispatcher(self: Any) -> Dispatcher:
-    found: Dispatcher = self._self
-    return found
+def dispatcher(jitted: Any) -> Dispatcher:
+    """What compiles and knows the code of a jitted function."""
+    handle: Handle = jitted._self
+    return handle.dispatcher or handle.wake()
+
+
+def _py_func(self: Any) -> Any:
+    """The function as written; of a derivative, the transform that it is."""
+    handle: Handle = self._self
+    return handle.fun if handle.derive is None else dispatcher(self).fun
 
 
 def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
@@ -93,51 +122,31 @@ def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
 
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
-    from . import compiler                           # as in dispatch: not before something is compiled
-    return compiler.stage_text(self.py_func, signature_for(self, args, kwargs), options_of(self), stage)
-
-
-def options_of(self: Any) -> Options:
-    """What the jitted function was told."""
-    return _dispatcher(self).options
-
-
-def signature_for(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-    """The signature of these arguments, or without any the last call's."""
-    dispatcher = _dispatcher(self)
-    if args or kwargs or not dispatcher.facts()[0]:
-        return dispatcher.signature(args, kwargs)[0]
-    last = dispatcher.last
-    if last is None:
-        raise ValueError(f"{self.__name__} has not been called yet: pass arguments, or jitad.spec(…) for each")
-    return last
+    return dispatcher(self).text(stage, args, kwargs)
 
 
 def _signatures(self: Any) -> list[str]:
     """The types of arguments that there is code for."""
-    return [f"({sig})" for sig in _dispatcher(self).table]
+    return [f"({sig})" for sig in dispatcher(self).table]
 
 
 def _stats(self: Any) -> dict[str, Any]:
     """How often something was compiled, and the seconds each part of that took."""
-    d = _dispatcher(self)
+    d = dispatcher(self)
     return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds)}
 
 
 def _recompile(self: Any) -> None:
     """Forget what is compiled, of the derivatives too; the next call compiles anew."""
-    _dispatcher(self).forget()
+    dispatcher(self).forget()
     for name in ("grad", "value_and_grad"):
         if name in self.__dict__:
-            _dispatcher(self.__dict__[name]).forget()
+            dispatcher(self.__dict__[name]).forget()
 
 
 def _visualize(self: Any, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
-    from .visualize import graph
-    from . import compiler
-    signature = signature_for(self, args, kwargs)
-    return graph(compiler.stage_module(self.py_func, signature, options_of(self), stage))
+    return dispatcher(self).graph(stage, args, kwargs)
 
 
 def _missing(self: Any, name: str) -> Any:
@@ -176,7 +185,7 @@ def _get(self: Any, obj: Any, owner: type | None = None) -> Any:
 def _dress() -> None:
     """Give the type its attributes; none of them is on the way of a call."""
     Jit.is_jitad = True
-    Jit.py_func = property(lambda self: _dispatcher(self).fun, doc="The function as written.")
+    Jit.py_func = property(_py_func)
     Jit.inspect, Jit.recompile, Jit.visualize = _inspect, _recompile, _visualize
     Jit.signatures, Jit.stats = property(_signatures), property(_stats)
     Jit.__getattr__, Jit.__reduce__, Jit.__get__ = _missing, _reduce, _get
@@ -185,5 +194,4 @@ def _dress() -> None:
 
 
 _dress()
-transforms.register(jit)
 

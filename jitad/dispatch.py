@@ -11,26 +11,30 @@ import inspect
 import os
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from . import compiler
+from .compiler import Compiled, Shape
+from .frontend import transforms
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
+from .reference import interpret
 from .signature import Signature, Static, signature
-
-if TYPE_CHECKING:
-    from .compiler import Compiled, Shape
+from .visualize import graph
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
 class Dispatcher:
-    """What is compiled of one function.  ``target`` is the object that the user holds."""
+    """What is compiled of one function.
 
-    def __init__(self, fun: Callable[..., Any], options: Options, static: tuple[str | int, ...] = (),
-                 described_by: Callable[..., Any] | None = None) -> None:
-        self.fun, self.options, self.static = fun, options, static
-        self.described_by = described_by or fun
+    ``target`` is the object that the user holds, ``described_by`` the function whose parameters ``fun`` takes.
+    """
+
+    def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
+                 static: tuple[str | int, ...]) -> None:
+        self.target, self.fun, self.described_by, self.options, self.static = target, fun, described_by, options, static
         self.table: dict[Signature, Compiled] = {}
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
         self.compilations = 0
@@ -38,7 +42,6 @@ class Dispatcher:
         self.last: Signature | None = None
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._facts: tuple[tuple[str, ...], frozenset[str | int]] | None = None
-        self.target = native_callable.make(Dispatcher.__call__, self)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -58,10 +61,9 @@ class Dispatcher:
 
     def run_as_python(self, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
-        if inspect.isroutine(self.fun):
-            return self.fun(*args, **kwargs)
-        from .reference import interpret             # heavy, and needed here alone
-        return interpret(self.fun, *args, **kwargs)
+        if isinstance(self.fun, transforms.Transform):
+            return interpret(self.fun, *args, **kwargs)
+        return self.fun(*args, **kwargs)
 
     def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """The signature of a call and its leaves in the form that machine code takes."""
@@ -93,14 +95,13 @@ class Dispatcher:
 
     def compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
-        from . import compiler                       # the first compilation pays for importing it, not `import jitad`
         with compiler.lock:
             known = self.table.get(sig)
             if known is not None:
                 return known
             self._check_call(args, kwargs)
             names, _ = self.facts()
-            shape = compiler.Shape(len(args), tuple(kwargs))
+            shape = Shape(len(args), tuple(kwargs))
             compiled = compiler.compile_function(self.fun, sig, shape, names, self.options)
             self.compilations += 1
             self.seconds.update(compiled.seconds)
@@ -122,8 +123,7 @@ class Dispatcher:
 
     def _seen(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Give a shape of call that comes often an entry point of its own."""
-        from . import compiler
-        shape = compiler.Shape(len(args), tuple(kwargs))
+        shape = Shape(len(args), tuple(kwargs))
         if shape in compiled.entries or not compiled.enterable():
             return
         self._shapes[compiled.signature, shape] += 1
@@ -138,12 +138,40 @@ class Dispatcher:
         entry.next.value = native_callable.entry_of(self.target)
         native_callable.set_entry(self.target, entry.code)
 
+    # --- looking inside ---------------------------------------------------------------------------
+
+    def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
+        """The signature of these arguments, or without any the last call's."""
+        if args or kwargs or not self.facts()[0]:
+            return self.signature(args, kwargs)[0]
+        if self.last is None:
+            raise ValueError(f"{name_of(self.fun)} has not been called yet: pass arguments, or jitad.spec(…) for each")
+        return self.last
+
+    def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """A stage of the compilation as text."""
+        return compiler.stage_text(self.fun, self.signature_for(args, kwargs), self.options, stage)
+
+    def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """A stage of the IR as a graph."""
+        return graph(compiler.stage_module(self.fun, self.signature_for(args, kwargs), self.options, stage))
+
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""
         native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
         self.retired += self.table.values()
         self.table.clear()
         self._shapes.clear()
+
+
+def make(target: Any, fun: Callable[..., Any], options: dict[str, bool], static: tuple[str | int, ...],
+         derive: tuple[str, Any] | None) -> Dispatcher:
+    """The dispatcher for a function, or for a derivative of it: the name of a transform and its argnums."""
+    program = fun
+    if derive is not None:
+        kind, argnums = derive
+        program = getattr(transforms, kind).make(fun, argnums)
+    return Dispatcher(target, program, fun, Options(**options), static)
 
 
 def disabled() -> bool:
