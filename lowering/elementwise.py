@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
 from ..ir.types import Array
-from .elements import Elements, Place, can_be_flat, nest, note, position, sizes
-from .types import Buffer
+from .elements import WRITTEN_OUT, Elements, Place, can_be_flat, nest, note, position, sizes
+from .types import Buffer, width
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -17,13 +18,13 @@ def store(fn: FunctionLowering, op: Op) -> None:
     """Compute every element of ``op``'s result into its buffer."""
     result = op.result
     target = fn.plan.reuse.get(result)
-    fn.values[result] = destination(fn, result)
-    if target is not None and op.name == "copy" and op.operands[0] is target:
+    buffer = fn.values[result] = destination(fn, result)
+    if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
         return                                       # nobody reads the original again, so it is the copy
     # The result counts as lazy while its elements are computed: they come from its operands.
     fn.plan.lazy.add(result)
     try:
-        fill_buffer(fn, fn.values[result], result, result)
+        fill_buffer(fn, buffer, result, result)
     finally:
         fn.plan.lazy.discard(result)
 
@@ -38,10 +39,12 @@ def destination(fn: FunctionLowering, result: Value) -> Buffer:
     return fn.alloc(t, fn.plan.sizes[result], result)
 
 
-def fill_buffer(fn: FunctionLowering, buffer: object, source: Value, owner: Value) -> None:
+def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Value) -> None:
     """Put every element of ``source`` into ``buffer``, which belongs to the root of ``owner``."""
-    assert isinstance(buffer, Buffer) and isinstance(source.type, Array)
+    assert isinstance(source.type, Array)
     extent, mark = buffer.sizes, note(fn, owner)
+    if not _few(fn, extent) and _in_one_piece(fn, buffer, source):
+        return
     flat = can_be_flat(fn, source, source.type)
 
     def body(place: Place, _: list[str]) -> list[str]:
@@ -51,3 +54,40 @@ def fill_buffer(fn: FunctionLowering, buffer: object, source: Value, owner: Valu
         return []
 
     nest(fn, extent, body, flat=flat)
+
+
+def _few(fn: FunctionLowering, extent: tuple[str, ...]) -> bool:
+    return all(s[0] != "%" for s in extent) and int(fn.product(extent)) <= WRITTEN_OUT
+
+
+def _in_one_piece(fn: FunctionLowering, buffer: Buffer, source: Value) -> bool:
+    """Zeros, and copies of stored arrays, by the intrinsics that LLVM would find them to be."""
+    size = fn.mul(fn.product(buffer.sizes), str(width(buffer.dtype)))
+    stored = _copied(fn, source)
+    if stored is not None:
+        callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+        fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, "
+                   f"ptr align {width(buffer.dtype)} {fn.array(stored).ptr}, i64 {size}, i1 false)")
+        return True
+    if _is_zero(source):
+        callee = fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, i8 0, i64 {size}, i1 false)")
+        return True
+    return False
+
+
+def _copied(fn: FunctionLowering, source: Value) -> Value | None:
+    """The stored array whose elements ``source`` has, in the same order."""
+    while source in fn.plan.lazy:
+        if source.op is None or source.op.name not in ("copy", "stop", "as_type"):
+            return None
+        source = source.op.operands[0]
+    return source
+
+
+def _is_zero(source: Value) -> bool:
+    op = source.op
+    if op is None or op.name not in ("fill", "broadcast_to"):
+        return False
+    known = op.operands[0].const
+    return known is not None and known == 0 and math.copysign(1.0, known) > 0
