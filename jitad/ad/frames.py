@@ -102,11 +102,13 @@ class Frames:
         return self.order[v.block], self.place_in_block.get(op, -1) if op is not None else -1, v.index
 
     def _read_across(self) -> list[Value]:
-        found: dict[Value, None] = {}
-        for block in self.bars:
-            for op in block.all_ops():
-                found |= {v: None for v in op.used() if v.block in self.forward}
-        return list(found)
+        return list(dict.fromkeys(v for block in (*self.bars, *self.original) for op in block.all_ops()
+                                  for v in self._across(block, op)))
+
+    def _across(self, block: Block, op: Op) -> list[Value]:
+        """The forward values that an op of the backward sweep reads; a copy's own values are not forward to it."""
+        own = self.original if block in self.original else ()
+        return [v for v in dict.fromkeys(op.used()) if v.block in self.forward and v.block not in own]
 
     def level(self, v: Value) -> Loop | None:
         """The loop in whose every iteration ``v`` is computed anew."""
@@ -118,7 +120,8 @@ class Frames:
 
     def _decide(self, v: Value) -> None:
         if v not in self.plan:
-            self.plan[v] = FREE if self._free(v) else REDONE if self._can_redo(v) else KEPT
+            in_register = not self.split and self.level(v) is None
+            self.plan[v] = FREE if self._free(v) else REDONE if not in_register and self._can_redo(v) else KEPT
 
     def _free(self, v: Value) -> bool:
         if self.plan.get(v) is not None:
@@ -273,13 +276,12 @@ class Frames:
 
     def rewrite(self) -> None:
         """Make every op of the backward sweep read the homes."""
-        for block in self.bars:
+        for block in (*self.bars, *self.original):
             ops, block.ops = block.ops, []
             b, seen = Builder(block), dict[Value, Value]()
             for op in [*ops, *([block.term] if block.term else [])]:
                 b.loc = op.loc
-                across = [v for v in dict.fromkeys(op.used()) if v.block in self.forward]
-                op.replace_uses({v: self._home(v, b, seen) for v in across})
+                op.replace_uses({v: self._home(v, b, seen) for v in self._across(block, op)})
                 if op is not block.term:
                     block.ops.append(op)
 
