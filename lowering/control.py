@@ -40,6 +40,7 @@ class Flow:
         self._status = ""
         self._mark = ""
         self._recyclers: dict[Block, memory.Recycler] = {}
+        self._slots: dict[Block, memory.Slots] = {}
 
     # --- start and end of the function -------------------------------------------------------------
 
@@ -117,8 +118,8 @@ class Flow:
         self._phis[block] = phis
 
     def is_fixed(self, p: Value, part: int) -> bool:
-        """Whether a part of a loop head's parameter is what it was on entry: a steady array, or a literal size."""
-        if p in self.fn.places.steady:
+        """Whether a part of a loop head's parameter is what it was on entry: an array that stays, or a literal size."""
+        if p in self.fn.places.steady or p in self.fn.places.slotted:
             return True
         return isinstance(p.type, Array) and part > 0 and p.type.dims[part - 1] is not None
 
@@ -141,6 +142,7 @@ class Flow:
         if loop is not None and self.block in loop.blocks:
             if weight := self.fn.polling.weight(loop):
                 self.fn.polling.poll(weight)
+            self._slots[loop.head].fill(args)
             if loop.head in self._recyclers:
                 self._recyclers[loop.head].next(args)
         elif loop is not None:
@@ -154,9 +156,14 @@ class Flow:
         if loop is None:
             return True
         recycled = loop.head in self._recyclers and bool(self.allocating & loop.blocks)
-        return self.block in loop.blocks and not recycled and not self.fn.polling.weight(loop)
+        if self.block not in loop.blocks or recycled or self._slots[loop.head].slots:
+            return False
+        return not self.fn.polling.weight(loop)
 
     def _enter_loop(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
+        if loop.head not in self._slots:
+            self._slots[loop.head] = memory.Slots(self.fn, loop)
+        self._slots[loop.head].fill(args)
         if memory.recycles(self.fn, loop):
             if loop.head not in self._recyclers:
                 self._recyclers[loop.head] = memory.Recycler(self.fn, loop)

@@ -79,7 +79,8 @@ class Recycler:
     def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
         self.fn, self.loop = fn, loop
         self.state = fn.code.alloca("i64", runtime.LOOP_WORDS)
-        self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in fn.places.steady]
+        held = fn.places.steady | fn.places.slotted
+        self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in held]
 
     def enter(self) -> None:
         """On the way into the loop: note the mark; there are no spaces yet."""
@@ -120,12 +121,63 @@ def _made(block: Block) -> list[Value]:
 
 def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
     """On return: move array results down to the function's mark and give back the rest."""
+    values = [_out_of_frame(fn, v, x) for v, x in zip(op.operands, values)]
     if not fn.flow.allocating or any(isinstance(v.type, Stack) for v in op.operands):
         return values
     at = [i for i, v in enumerate(values) if isinstance(v, Buffer)]
     for i, buffer in zip(at, _call_if_used(fn, mark, "jitad.keep", [values[i] for i in at])):
         values[i] = buffer
     return values
+
+
+def _out_of_frame(fn: FunctionLowering, v: Value, value: types.Lowered) -> types.Lowered:
+    """A copy in the arena of a result that may be in the stack frame."""
+    if not isinstance(value, Buffer) or not fn.places.may_be_local(v):
+        return value
+    size = _bytes(fn, value.type, value.sizes)
+    copy = Buffer(reserve(fn, size, ALIGN), value.sizes, value.type)
+    _copy(fn, copy.ptr, value.ptr, size)
+    return copy
+
+
+def _copy(fn: FunctionLowering, to: str, source: str, size: str) -> None:
+    callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    fn.code.do(f"call void {callee}(ptr {to}, ptr {source}, i64 {size}, i1 false)")
+
+
+class Slots:
+    """The places in the stack frame of a loop's slotted parameters."""
+
+    def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
+        self.fn = fn
+        self.slots: dict[int, Buffer] = {}
+        for p in loop.head.params:
+            if p in fn.places.slotted and isinstance(p.type, Array):
+                self.slots[p.index] = self._frame(p.type)
+
+    def _frame(self, t: Array) -> Buffer:
+        sizes = tuple(str(d) for d in t.dims)
+        count = int(self.fn.product(sizes))
+        return Buffer(self.fn.code.alloca(types.memory(t.dtype), count, 8), sizes, t)
+
+    def fill(self, passed: list[types.Lowered]) -> None:
+        """Copy what an edge passes into the slots, all at once; ``passed`` then names the slots."""
+        moves: list[tuple[Buffer, Buffer]] = []
+        for i, slot in self.slots.items():
+            given, passed[i] = passed[i], slot
+            assert isinstance(given, Buffer)
+            if given.ptr != slot.ptr:
+                moves.append((slot, given))
+        if len(moves) > 1:                           # one may be where another is going to
+            fresh = [self._frame(slot.type) for slot, _ in moves]
+            for copy, (_, given) in zip(fresh, moves):
+                self._move(copy, given)
+            moves = [(slot, copy) for copy, (slot, _) in zip(fresh, moves)]
+        for slot, given in moves:
+            self._move(slot, given)
+
+    def _move(self, to: Buffer, source: Buffer) -> None:
+        _copy(self.fn, to.ptr, source.ptr, _bytes(self.fn, to.type, to.sizes))
 
 
 def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:

@@ -4,9 +4,12 @@
   because the loop only updates the array in place.  It needs no phi: its pointer is that of the entry edge's
   argument.
 
-*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  It must
-  not leave the function, and must be dead when its op runs again, so it must not be carried around a loop that
-  holds the op.
+*Slotted*: an array parameter of a loop's head that is not steady, but of few elements, known in number, has a place
+of its own in the stack frame.  Every edge to the head copies its argument there.
+
+*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  Nothing
+outside of the function may hold it (what is returned is copied), and it must be dead when its op runs again: it must
+not be carried around a loop that holds the op, except in slots.
 """
 
 from __future__ import annotations
@@ -32,12 +35,11 @@ class Places:
         self.preds = func.predecessors()
         self.steady: set[Value] = set()
         self._find_steady()
-        self._leaving = {plan.roots.find(v) for v in self._leave()}
         self._carried: dict[Value, set[Loop]] = {}
-        for head, loop in self.heads.items():
-            for p in head.params:
-                if isinstance(p.type, Array) and p not in self.steady:
-                    self._carried.setdefault(plan.roots.find(p), set()).add(loop)
+        self._held: dict[Value, bool] = {}
+        self.slotted: set[Value] = set()
+        self._small_roots: set[Value] | None = None
+        self._find_slotted()
 
     # --- steady parameters --------------------------------------------------------------------------
 
@@ -96,22 +98,41 @@ class Places:
 
     # --- local arrays ---------------------------------------------------------------------------------
 
-    def _leave(self) -> Iterator[Value]:
-        """Arrays that are seen from outside of the function."""
-        roots = self.plan.roots
-        for op in self.func.all_ops():
-            for v in (*op.operands, *op.results):
-                if isinstance(v.type, Array) and (op.name == "return" or roots.on_stack(v)):
-                    yield v
+    def _find_slotted(self) -> None:
+        """All small ones, unless the same memory may be carried in a parameter that cannot have a slot."""
+        moving = {p: loop for head, loop in self.heads.items() for p in head.params
+                  if isinstance(p.type, Array) and p not in self.steady}
+        for p, loop in moving.items():
+            if not is_small(p.type):
+                self._carried.setdefault(self.plan.roots.find(p), set()).add(loop)
+        for p, loop in moving.items():
+            if not is_small(p.type):
+                continue
+            if self._is_held(p) or self.plan.roots.find(p) in self._carried:
+                self._carried.setdefault(self.plan.roots.find(p), set()).add(loop)
+            else:
+                self.slotted.add(p)
+
+    def _is_held(self, v: Value) -> bool:
+        """Whether a stack may hold ``v``."""
+        root = self.plan.roots.find(v)
+        if root not in self._held:
+            self._held[root] = self.plan.roots.on_stack(root)
+        return self._held[root]
 
     def is_local(self, v: Value) -> bool:
         """Whether the op that makes ``v`` may put it into the stack frame."""
-        if not is_small(v.type):
+        if not is_small(v.type) or self._is_held(v):
             return False
-        root = self.plan.roots.find(v)
-        if root in self._leaving:
-            return False
-        return not any(v.block in loop.blocks for loop in self._carried.get(root, ()))
+        return not any(v.block in loop.blocks for loop in self._carried.get(self.plan.roots.find(v), ()))
+
+    def may_be_local(self, v: Value) -> bool:
+        """Whether ``v`` may be in the stack frame, in part of the function's runs at least."""
+        if self._small_roots is None:
+            find = self.plan.roots.find
+            made = [r for b in self.forest.dom.order for op in b.ops for r in op.results]
+            self._small_roots = {find(r) for r in (*made, *self.slotted) if is_small(r.type)}
+        return not self._is_held(v) and self.plan.roots.find(v) in self._small_roots
 
 
 def is_small(t: object) -> bool:

@@ -49,12 +49,13 @@ class Polling:
     # --- counting -------------------------------------------------------------------------------------
 
     def weight(self, loop: Loop) -> int:
-        """What an iteration counts; 0 in an innermost counted loop of scalars."""
+        """What an iteration counts; 0 in an innermost counted loop that carries scalars."""
         if not self.active:
             return 0
         if loop not in self._weights:
             heavy = any(self._takes_long(op) for b in loop.blocks for op in b.all_ops())
-            light = 0 if counted(loop) else 1
+            plain = counted(loop) is not None and not any(p in self.fn.places.slotted for p in loop.head.params)
+            light = 0 if plain else 1
             self._weights[loop] = _HEAVY if heavy else _OUTER if loop.children else light
         return self._weights[loop]
 

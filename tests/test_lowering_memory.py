@@ -203,3 +203,37 @@ def test_small_arrays_become_registers() -> None:
     compiled = agree(function([I64, Array(F64, (None, 3))], [F64], write), 100, np.ones((2, 3)))
     assert compiled.peak == 0
     assert "alloca" not in compiled.native.llvm
+
+
+def test_small_arrays_that_are_exchanged_become_registers() -> None:
+    """A state that is computed anew in every iteration, with the one before, from a borrowed start; and returned."""
+    three = Array(F64, (3,))
+
+    def write(b: Builder, f: Function) -> None:
+        n, x, y = f.params
+
+        def body(i: Value, p: Value, q: Value) -> list[Value]:
+            turned = b.emit_op("empty", [b.const(3)], dtype=F64).result
+            for k in range(3):
+                x = b.sub(b.get(p, b.const((k + 1) % 3)), b.mul(b.get(q, b.const(k)), 0.1))
+                turned = b.set(turned, x, b.const(k))
+            return [turned, p]
+        b.ret(loop(b, n, [x, y], body))
+    compiled = agree(function([I64, three, three], [three, three], write), 100, np.arange(3.0), np.ones(3))
+    assert compiled.peak <= 4 * 64
+    assert "alloca [3 x double]" not in compiled.native.llvm
+
+
+def test_small_arrays_on_a_stack_are_kept() -> None:
+    three = Array(F64, (3,))
+
+    def write(b: Builder, f: Function) -> None:
+        n, x = f.params
+        empty = b.emit_op("stack_empty", []).result
+        stack, last = loop(b, n, [empty, x], lambda i, s, p: [b.emit_op("push", [s, p]).result, b.add(b.sin(p), 0.5)])
+
+        def back(i: Value, s: Value, q: Value) -> list[Value]:
+            below, (p,) = b.pop(s, [three])
+            return [below, b.mul(b.add(q, p), 0.5)]
+        b.ret(loop(b, n, [stack, last], back)[1:])
+    agree(function([I64, three], [three], write), 50, np.arange(3.0))
