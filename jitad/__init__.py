@@ -67,7 +67,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'jitad' has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f".{home}", __name__), name)
+    module = importlib.import_module(f".{home}", __name__)
+    if home == "frontend.transforms":                       # outside traced code they are compiled like any function
+        module.register(importlib.import_module(".api", __name__).jit)
+    found = globals()[name] = getattr(module, name)
     return found
 
 
