@@ -13,6 +13,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from .values import ArrayRef, Conflict, Maybe
+
 
 class Structure:
     """One node: its Python type, what is static in it (keys, field names, a string), its children."""
@@ -74,10 +76,21 @@ def _name(t: type | None) -> str:
 
 # --- taking apart ---------------------------------------------------------------------------------
 
+_OPAQUE: set[type] = {ArrayRef, Maybe, Conflict}
+
+
+def opaque(cls: type) -> type:
+    """Make a dataclass a leaf (usable as a decorator)."""
+    _OPAQUE.add(cls)
+    return cls
+
+
 def is_container(x: Any) -> bool:
     """Whether ``x`` is structure and not a leaf."""
     t = type(x)
-    return t in _TAKE or isinstance(x, (tuple, dict, list, str)) or (dataclasses.is_dataclass(t))
+    if t in _OPAQUE:
+        return False
+    return t in _TAKE or isinstance(x, (tuple, dict, list, str)) or dataclasses.is_dataclass(t)
 
 
 def flatten(x: Any) -> tuple[list[Any], Structure]:

@@ -1,0 +1,318 @@
+"""A function applied to arguments in traced code, and its derivative there, pulled back or pushed forward.
+
+The function is traced as ``jacobians.outputs`` of it, whose IR function returns the leaves of its result one by one.
+What is differentiated with respect to is handed over as fresh stand-ins with IR values of their own, by which the
+parameters are found again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DifferentiationError
+from ..ir.graph import Value
+from ..ir.types import STACK, Array, Type, is_float
+from . import data, jacobians, numpy_api, pytree
+from .closures import BoundMethod, Fn
+from .lattice import is_number
+from .pytree import Structure
+from .rules import core
+from .values import ArrayRef, Sym
+
+Seed = Callable[[int, Value | None], Value | None]
+DIFFERENTIATED = "it is an argument of a function that is differentiated"
+
+
+# --- leaves of user values --------------------------------------------------------------------------
+
+def leaves_of(t: Any, v: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a user value as ``Sym``s and static values, and its structure."""
+    leaves, structure = pytree.flatten(data.export(t, v))
+    return [t.read(x) if isinstance(x, ArrayRef) else x for x in leaves], structure
+
+
+def user_value(t: Any, structure: Structure, leaves: Sequence[Any]) -> Any:
+    """The other way; arrays are new ones."""
+    return data.import_(t, pytree.unflatten(structure, leaves))
+
+
+def snapshot(t: Any, v: Any) -> Any:
+    """A value that later changes to arrays do not reach."""
+    leaves, structure = leaves_of(t, v)
+    return user_value(t, structure, leaves)
+
+
+def map_floats(t: Any, v: Any, fun: Callable[[Value], Value]) -> Any:
+    """``fun`` of every float that is only known at run time."""
+    leaves, structure = leaves_of(t, v)
+    return user_value(t, structure, [Sym(fun(x.value), x.weak) if isinstance(x, Sym) and is_float(x.type) else x
+                                     for x in leaves])
+
+
+def _is_float(x: Any) -> bool:
+    return is_float(x.type) if isinstance(x, Sym) else isinstance(x, (float, np.floating))
+
+
+class Flatten:
+    """What ``jacobians.outputs`` applies to a result: a tuple of its structure (static) and its leaves, all fresh."""
+
+    static = None
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves, structure = pytree.flatten(data.export(t, args[0]))
+        seen: set[int] = {id(obj) for obj in t.pinned}
+        return (Fixed(structure), *(self._fresh(t, x, seen) for x in leaves))
+
+    @staticmethod
+    def _fresh(t: Any, x: Any, seen: set[int]) -> Any:
+        """A leaf as a value that nothing else is: what the caller can see already would not come back as a result."""
+        if isinstance(x, ArrayRef):
+            own = not x.steps and not x.obj.readonly and id(x.obj) not in seen
+            seen.add(id(x.obj))
+            return x if own else t.new_array(Sym(t.builder.copy(t.read(x).value)))
+        if not isinstance(x, Sym) and not is_number(x):
+            t.unsupported(f"{data.describe(x)} in the result of a function that is differentiated",
+                          "return numbers, arrays, and tuples, lists or dicts of them")
+        return t.sym(x)
+
+
+FLATTEN = Flatten()
+
+
+class Fixed:
+    """A structure among run-time values."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.static = structure
+
+    def parts(self) -> tuple[Any, ...]:
+        return ()
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Fixed:
+        return self
+
+
+# --- which arguments --------------------------------------------------------------------------------
+
+def parameter_names(fun: Any) -> list[str]:
+    """The names of the positional parameters of anything callable."""
+    if isinstance(fun, Fn):
+        return [a.arg for a in (*fun.code.args.posonlyargs, *fun.code.args.args)]
+    if isinstance(fun, BoundMethod):
+        return parameter_names(fun.parts()[0])[1:]
+    inner = getattr(fun, "fun", None)
+    if inner is not None and hasattr(type(fun), "traced_call"):
+        return parameter_names(inner)
+    return list(inspect.signature(fun).parameters)
+
+
+def _place(fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what: str) -> int | str:
+    """A position in ``args`` or a name in ``kwargs`` for one of ``argnums``."""
+    if isinstance(key, str) and key in kwargs:
+        return key
+    if isinstance(key, int) and -len(args) <= key < len(args):
+        return key % len(args)
+    names = parameter_names(fun)
+    if isinstance(key, int) and 0 <= key < len(names) and names[key] in kwargs:
+        return names[key]
+    if isinstance(key, str) and key in names and names.index(key) < len(args):
+        return names.index(key)
+    wanted = f"named {key!r}" if isinstance(key, str) else f"number {key}"
+    raise DifferentiationError(f"{what}: the call has no argument {wanted}")
+
+
+class Wrt:
+    """One argument to differentiate with respect to: its leaves, those of them that are floats, as fresh values."""
+
+    def __init__(self, t: Any, argument: Any) -> None:
+        leaves, self.structure = leaves_of(t, argument)
+        self.leaves = [self._fresh(t, x) if _is_float(x) else x for x in leaves]
+        self.floats = [x for x in self.leaves if isinstance(x, Sym) and is_float(x.type)]
+        self.argument = data.import_(t, pytree.unflatten(self.structure, [
+            t.new_array(x, DIFFERENTIATED) if isinstance(x, Sym) and x.is_array else x for x in self.leaves]))
+
+    @staticmethod
+    def _fresh(t: Any, x: Any) -> Sym:
+        """The same value as an IR value of its own; nothing of it is left after simplification."""
+        sym = t.sym(x)
+        if sym.is_array:
+            return Sym(t.builder.emit_op("as_type", [sym.value], type=sym.type).result, False)
+        return Sym(t.builder.emit_op("cast", [sym.value], dtype=sym.type).result, sym.weak)
+
+    def gradient(self, t: Any, of: dict[Value, Value]) -> Any:
+        """The argument's structure with cotangents for floats and ``None`` for the rest."""
+        leaves = [Sym(of[x.value], x.weak) if isinstance(x, Sym) and is_float(x.type) else None for x in self.leaves]
+        return user_value(t, self.structure, leaves)
+
+
+# --- the function and its derivatives -----------------------------------------------------------------
+
+class Applied:
+    """``fun(*args, **kwargs)``, to be differentiated with respect to ``argnums``; ``what`` names the transform."""
+
+    def __init__(self, t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> None:
+        self.t, self.what, self.fun = t, what, fun
+        self.several = isinstance(argnums, tuple)
+        places = [_place(fun, k, args, kwargs, what) for k in (argnums if self.several else (argnums,))]
+        if len(set(places)) != len(places):
+            raise DifferentiationError(f"{what}: argnums names an argument twice", t.loc)
+        given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+        self.wrt = [Wrt(t, given[p]) for p in places]
+        if not any(w.floats for w in self.wrt):
+            raise DifferentiationError(f"{what}: the argument to differentiate with respect to holds no float", t.loc,
+                                       "pass a float: 3.0, x.astype(float)")
+        given |= {p: w.argument for p, w in zip(places, self.wrt)}
+        self.ref = t.call_traced(jacobians.outputs, (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
+                                                     t.new_dict({k: given[k] for k in kwargs})), {})
+        self._find_parameters()
+
+    def _find_parameters(self) -> None:
+        """Where the floats stand among the IR function's parameters."""
+        index = {v: i for i, v in enumerate(self.ref.params)}
+        found = sorted(index[x.value] for w in self.wrt for x in w.floats)
+        self.positions = tuple(found)
+        self.inputs = [self.ref.params[i] for i in found]
+        self.float_results = [i for i, r in enumerate(self.ref.result_types) if is_float(r)]
+
+    def _finish(self, results: list[Value]) -> tuple[list[Sym], Structure]:
+        """The leaves of the result as the function's caller sees them, and their structure."""
+        fixed, *leaves = self.ref.finish(self.t, results)
+        return [self.t.read(x) if isinstance(x, ArrayRef) else x for x in leaves], fixed.static
+
+    def _gradients(self, cotangents: Sequence[Value]) -> Any:
+        of = dict(zip(self.inputs, cotangents))
+        gradients = tuple(w.gradient(self.t, of) for w in self.wrt)
+        return gradients if self.several else gradients[0]
+
+    # --- reverse ------------------------------------------------------------------------------------
+
+    def value_and_gradient(self, has_aux: bool) -> tuple[Any, Any]:
+        """((value or (value, aux)), gradient) of a function that returns one float, or a pair of it and more."""
+        t, types = self.t, self.ref.result_types
+        if not types or isinstance(types[0], Array) or not is_float(types[0]):
+            found = f"its result is {types[0]}" if types else "it returns nothing"
+            raise DifferentiationError(f"{self.what} takes a function that returns one float: {found}", t.loc,
+                                       "return a float (sum or mean of an array), or use jacrev or vjp")
+        seeds = {0: t.builder.const(1.0, types[0])}
+        results, cotangents = self._reverse(lambda i, result: seeds.get(i))
+        leaves, structure = self._finish(results)
+        self._check_loss(structure, has_aux)
+        return user_value(t, structure, leaves), self._gradients(cotangents)
+
+    def _check_loss(self, structure: Structure, has_aux: bool) -> None:
+        if has_aux:
+            if structure.type is not tuple or len(structure.children) != 2 or not structure.children[0].is_leaf:
+                raise DifferentiationError(f"{self.what} with has_aux takes a function that returns (value, aux)",
+                                           self.t.loc)
+        elif not structure.is_leaf:
+            raise DifferentiationError(f"{self.what} takes a function that returns one float, not {structure}",
+                                       self.t.loc, "has_aux=True for a function that returns (value, aux)")
+
+    def pull_back(self, cotangent: Any) -> Any:
+        """The cotangents of the arguments for one of the result."""
+        given: list[Any] = []
+
+        def seed(i: int, result: Value | None) -> Value | None:
+            return self._tangent(given[i], self.ref.result_types[i], result) if i < len(given) else None
+        given += self._like_result(cotangent)
+        _, cotangents = self._reverse(seed)
+        return self._gradients(cotangents)
+
+    def _like_result(self, cotangent: Any) -> list[Any]:
+        structure: Structure = self.ref.value[0].static
+        return like(self.t, structure, cotangent, f"{self.what}: the cotangent")
+
+    def _reverse(self, seed: Seed) -> tuple[list[Value], list[Value]]:
+        """The results, and the cotangents of the inputs.  ``seed(i, result)`` is that of result ``i``, or ``None``.
+
+        Cotangents of arrays take their sizes from the results: the two sweeps are then two calls.
+        """
+        if any(isinstance(self.ref.result_types[i], Array) for i in self.float_results):
+            return self._in_two_calls(seed)
+        t, b = self.t, self.t.builder
+        seeds = [seed(i, None) for i in self.float_results]
+        zeros = [b.const(0.0, r) for r in map(self.ref.result_types.__getitem__, self.float_results)]
+        name = t.module.derive(self.ref.name, "vjp", self.positions)
+        types = [*self.ref.result_types, *self._input_types()]
+        given = [s if s is not None else z for s, z in zip(seeds, zeros)]
+        values = b.call_then(name, [*self.ref.params, *given], types)
+        n = len(self.ref.result_types)
+        return values[:n], values[n:]
+
+    def _in_two_calls(self, seed: Seed) -> tuple[list[Value], list[Value]]:
+        t, b, ref = self.t, self.t.builder, self.ref
+        forward = t.module.derive(ref.name, "fwd", self.positions)
+        backward = t.module.derive(ref.name, "bwd", self.positions)
+        *results, tape = b.call_then(forward, ref.params, [*ref.result_types, STACK])
+        seeds = []
+        for i in self.float_results:
+            given = seed(i, results[i])
+            seeds.append(b.zeros_like(results[i]) if given is None else given)
+        own = t.module.functions[ref.name].own
+        primals = [v for i, v in enumerate(ref.params) if i not in own]
+        accumulators = [b.zeros_like(v) for v in self.inputs if isinstance(v.type, Array)]
+        cotangents = b.call_then(backward, [*primals, *seeds, *accumulators, tape], self._input_types())
+        return results, cotangents
+
+    def _input_types(self) -> list[Type]:
+        return [v.type for v in self.inputs]
+
+    # --- forward ------------------------------------------------------------------------------------
+
+    def push_forward(self, tangents: Sequence[Any]) -> tuple[Any, Any]:
+        """(result, tangent) for one tangent for each argument."""
+        t, ref = self.t, self.ref
+        if len(tangents) != len(self.wrt):
+            raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", t.loc)
+        of: dict[Value, Value] = {}
+        for w, tangent in zip(self.wrt, tangents):
+            for x, dx in zip(w.leaves, like(t, w.structure, tangent, f"{self.what}: a tangent")):
+                if isinstance(x, Sym) and is_float(x.type):
+                    of[x.value] = self._tangent(dx, x.type, x.value)
+        name = t.module.derive(ref.name, "jvp", self.positions)
+        types = [*ref.result_types, *(ref.result_types[i] for i in self.float_results)]
+        values = t.builder.call_then(name, [*ref.params, *(of[v] for v in self.inputs)], types)
+        n = len(ref.result_types)
+        leaves, structure = self._finish(values[:n])
+        dots = dict(zip(self.float_results, values[n:]))
+        tangent = [Sym(dots[i], x.weak) if i in dots else None for i, x in enumerate(leaves)]
+        return user_value(t, structure, leaves), user_value(t, structure, tangent)
+
+    def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:
+        """A tangent or cotangent brought to its value's type and checked against its sizes."""
+        t = self.t
+        if x is None:
+            return t.builder.zeros_like(like) if like is not None else t.builder.const(0.0, type)
+        sym = numpy_api.lift(t, x)
+        value = core.as_dtype(t, sym, core.dtype_of(type))
+        if core.rank(value) != len(core.dims_of(type)):
+            raise DifferentiationError(f"{self.what}: a tangent of type {value.type} for a value of type {type}", t.loc)
+        if like is None or not isinstance(type, Array):
+            return value
+        for a, b in zip(core.sizes(t, value), core.sizes(t, like)):
+            if (same := core.equal_sizes(t, a, b)) is not None:
+                t.check(same, "ValueError", f"{self.what}: a tangent has size {{}} where its value has size {{}}", a, b)
+        return value if value.type == type else t.builder.as_type(value, type=type)
+
+
+def like(t: Any, structure: Structure, v: Any, what: str) -> list[Any]:
+    """The parts of a user value that stand where the leaves of ``structure`` do; ``None`` may stand for any of them."""
+    out: list[Any] = []
+
+    def walk(s: Structure, x: Any) -> None:
+        if s.is_leaf or (x is None and s.count):
+            out.extend([x] * s.count)
+            return
+        if not s.children:
+            return
+        static, parts = pytree.children(x) if pytree.is_container(x) else (None, [])
+        if len(parts) != len(s.children) or type(x) is not s.type and {type(x), s.type} != {tuple, list}:
+            raise DifferentiationError(f"{what} has another structure than its value, {structure}", t.loc)
+        for child, part in zip(s.children, parts):
+            walk(child, part)
+    walk(structure, data.export(t, v))
+    return [t.read(x) if isinstance(x, ArrayRef) else x for x in out]
