@@ -68,13 +68,6 @@ def sharing(x: float) -> float:
     return x + x
 
 
-def own_derivative(x: float) -> float:
-    """Defined through its own derivative."""
-    if x < 1:
-        return x ** 2
-    return grad(lambda y: own_derivative(y - 1))(x)
-
-
 def confusion(x: float) -> float:
     return x * grad(lambda y: x + y)(1.0)
 
@@ -111,15 +104,11 @@ EXAMPLES = [
     Example(halve, 1.0, (1.0, 1.0)),
     Example(halve, 0.5, (0.5, 1.0)),
     Example(square_up, 4.0, (256.0, 256.0)),
-    Example(x_sin_x, 2.0, (1.8185948536513634, 0.07700375300510304)),
-    Example(sin_x_x, 2.0, (1.8185948536513634, 0.07700375300510304)),
+    Example(x_sin_x, 2.0, (2 * math.sin(2), math.sin(2) + 2 * math.cos(2))),
+    Example(sin_x_x, 2.0, (2 * math.sin(2), math.sin(2) + 2 * math.cos(2))),
     Example(confusion, 1.0, (1.0, 1.0)),
     Example(confusion_recursive, 1.0, (1.0, 1.0)),
     Example(sharing, 1.0, (2.0 ** 31, 2147483648.0)),
-    Example(own_derivative, 0.5, (0.25, 1.0)),
-    Example(own_derivative, 1.5, (1.0, 2.0)),
-    Example(own_derivative, 2.5, (2.0, 0.0)),
-    Example(own_derivative, 3.5, (0.0,)),
 ]
 
 
@@ -298,3 +287,13 @@ def test_sharing_is_kept() -> None:
     start = time.perf_counter()
     assert jit(grad(sharing))(1.0) == 2.0 ** 31
     assert time.perf_counter() - start < 20
+
+
+def test_own_derivative_is_refused() -> None:
+    """A function defined through its own derivative needs derivatives of every order, which are made before it runs."""
+    def own_derivative(x: float) -> float:
+        if x < 1:
+            return x ** 2
+        return grad(lambda y: own_derivative(y - 1))(x)
+    with pytest.raises(jitad.DifferentiationError, match="own_derivative"):
+        jit(own_derivative)(1.5)
