@@ -32,7 +32,8 @@ class _Walk:
             for e in b.term.edges if b.term else ():
                 self.incoming[e.block].append(e)
         self.ranges = Ranges()
-        self.prover = Prover(self.ranges)
+        values = (v for b in self.dom.order for v in (*b.params, *(r for op in b.ops for r in op.results)))
+        self.prover = Prover(self.ranges, {v: i for i, v in enumerate(values)})
         self.known: dict[Value, bool] = {}
         self.names: list[Value] = []                     # the keys of ``known``, latest last
 

@@ -153,15 +153,19 @@ def _apply(op: Op, xs: list[Interval]) -> Interval:
 
 
 class Prover:
-    """Facts, each ``form >= 0``, in scopes; and proofs from them by replacing atoms by their bounds."""
+    """Facts, each ``form >= 0``, in scopes, and proofs from them.
 
-    DEPTH, STEPS = 5, 60
+    A fact bounds the youngest of its atoms (the one defined last) by older ones; a proof replaces the youngest atom of
+    what is to be shown by a bound of it, until only a number is left."""
 
-    def __init__(self, ranges: Ranges) -> None:
-        self.ranges = ranges
+    STEPS = 24
+
+    def __init__(self, ranges: Ranges, age: dict[Value, int]) -> None:
+        self.ranges, self.age = ranges, age
         self.lower: dict[Value, list[Form]] = {}
         self.upper: dict[Value, list[Form]] = {}
         self.trail: list[list[Form]] = []                # lists to take the last entry off
+        self._steps = 0
 
     def mark(self) -> int:
         return len(self.trail)
@@ -172,45 +176,51 @@ class Prover:
 
     def assume(self, form: Form) -> None:
         """From here on ``form >= 0``."""
-        for v, c in form.terms:
-            if c in (1, -1):
-                rest = Form(form.constant, tuple(t for t in form.terms if t[0] is not v))
-                bounds = (self.lower if c == 1 else self.upper).setdefault(v, [])
-                bounds.append(rest.times(-c))
-                self.trail.append(bounds)
+        if not form.terms:
+            return
+        v, c = self._youngest(form)
+        if c in (1, -1):
+            rest = Form(form.constant, tuple(t for t in form.terms if t[0] is not v))
+            bounds = (self.lower if c == 1 else self.upper).setdefault(v, [])
+            bounds.append(rest.times(-c))
+            self.trail.append(bounds)
 
     def proves(self, form: Form) -> bool:
         """Whether ``form >= 0`` follows."""
         self._steps = self.STEPS
-        return self._proves(form, self.DEPTH)
+        return self._proves(form)
 
-    def _proves(self, form: Form, depth: int) -> bool:
+    def _youngest(self, form: Form) -> tuple[Value, int]:
+        return max(form.terms, key=lambda term: self.age[term[0]])
+
+    def _proves(self, form: Form) -> bool:
         if self.ranges.form_interval(form)[0] >= 0:
             return True
         self._steps -= 1
-        if depth == 0 or self._steps < 0:
+        if not form.terms or self._steps < 0:
             return False
-        for v, c in form.terms:
-            for bound, scale in self._bounds(v, c):
-                times = c // scale
-                if self._proves(form.plus(Form(0, ((v, 1),)), -c).plus(bound, times), depth - 1):
-                    return True
-        return False
+        v, c = self._youngest(form)
+        rest = Form(form.constant, tuple(t for t in form.terms if t[0] is not v))
+        return any(self._proves(rest.plus(bound, c // scale)) for bound, scale in self._bounds(v, c))
 
     def _bounds(self, v: Value, c: int) -> list[tuple[Form, int]]:
         """(bound, k): ``k·v`` is at most (for negative ``c``) or at least the bound; k divides c."""
         known = self.upper if c < 0 else self.lower
         out = [(bound, 1) for bound in reversed(known.get(v, ()))]
-        op = v.op
-        if op is None:
-            return out
+        if v.op is not None:
+            out += self._bounds_of_op(v.op, c)
+        number = self.ranges.interval(v)[1 if c < 0 else 0]
+        if number not in EVERYTHING:
+            out.append((Form(number), 1))
+        return out
+
+    def _bounds_of_op(self, op: Op, c: int) -> list[tuple[Form, int]]:
         form = self.ranges.form
         if op.name in ("maximum", "minimum") and (op.name == "minimum") == (c < 0):
-            out += [(form(x), 1) for x in op.operands]
-        if op.name == "floordiv" and op.operands[1].const is not None and op.operands[1].const > 0:
-            k = op.operands[1].const
-            if c % k == 0:
-                out.append((form(op.operands[0]) if c < 0 else form(op.operands[0]).plus(Form(1 - k)), k))
+            return [(form(v), 1) for v in op.operands]
+        if op.name == "floordiv" and (k := op.operands[1].const) is not None and k > 0 and c % k == 0:
+            x = form(op.operands[0])
+            return [(x if c < 0 else x.plus(Form(1 - k)), k)]
         if op.name == "mod" and c < 0 and self.ranges.interval(op.operands[1])[0] >= 1:
-            out.append((form(op.operands[1]).plus(Form(-1)), 1))
-        return out
+            return [(form(op.operands[1]).plus(Form(-1)), 1)]
+        return []
