@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
@@ -21,6 +22,9 @@ def store(fn: FunctionLowering, op: Op) -> None:
     buffer = fn.values[result] = destination(fn, result)
     if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
         return                                       # nobody reads the original again, so it is the copy
+    if target is not None:
+        assert isinstance(target.type, Array)
+        fn.values[target] = replace(buffer, type=target.type)    # of the same sizes, but LLVM does not know it
     # The result counts as lazy while its elements are computed: they come from its operands.
     fn.plan.lazy.add(result)
     try:

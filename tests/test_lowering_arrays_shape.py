@@ -110,6 +110,13 @@ def test_dead_operands_give_their_buffer():
     assert len(plan(func).reuse) == 1
 
 
+@needs_mvec
+def test_what_takes_over_a_buffer_vectorises():
+    """The strides that are read and written are the same, and LLVM must see that they are."""
+    c = compiled(lambda b, x, y, v: [b.tanh(b.add(b.matmul(x, y), v))], M, M.T.copy(), sample((6,)))
+    assert any(n.endswith("_tanh") for n in vector_calls(c))
+
+
 def test_live_and_borrowed_operands_do_not():
     def build(b, x, y):
         a = b.set(b.copy(x), 1.0, 0)
