@@ -150,6 +150,8 @@ def _visualize(self: Any, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
 
 
 def _missing(self: Any, name: str) -> Any:
+    if name in ("__name__", "__qualname__"):
+        return "<unnamed>"
     if name in ("grad", "value_and_grad"):
         raise AttributeError(f"{self.__name__} has no gradient: write @jit(grad=True), or jitad.{name}(f)")
     raise AttributeError(f"{self.__name__} has no attribute {name!r}")
