@@ -42,12 +42,19 @@ def _features() -> str:
 
 
 @cache
-def _machine(codegen: int) -> llvm.TargetMachine:
+def _initialised() -> llvm.Target:
+    """The host's target.  A sum in a loop keeps its order and is vectorised all the same: the terms are computed as
+    vectors and added one by one (LLVM has this for other processors by default; the option holds for the process)."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    host = llvm.Target.from_default_triple()
-    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen, reloc="pic",
-                                      codemodel="small", jit=True)
+    llvm.set_option("jitad", "-force-ordered-reductions")
+    return llvm.Target.from_default_triple()
+
+
+@cache
+def _machine(codegen: int) -> llvm.TargetMachine:
+    return _initialised().create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen,
+                                                reloc="pic", codemodel="small", jit=True)
 
 
 @cache
