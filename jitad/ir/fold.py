@@ -165,6 +165,8 @@ _RULES = {
     "mul": _mul, "add": _add, "sub": _sub, "div": _div, "select": _select, "and": _and, "or": _or,
     "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
 }
+FOLDED = frozenset((*_RULES, *_COMPARE, *_INT, *_FLOAT))
+"""The ops that ``fold`` may know something of."""
 
 
 def same(x: Value, y: Value) -> bool:

@@ -194,7 +194,7 @@ MEANING: dict[str, Meaning] = {
     "set_slice": _store(_at_slice, add=False),
     "add_slice": _store(_at_slice, add=True),
     "reshape": lambda attrs, a, *ns: a.reshape(_sizes(ns)),
-    "broadcast_to": lambda attrs, a, *ns: np.broadcast_to(a, _sizes(ns)),
+    "broadcast_to": lambda attrs, a, *ns: np.broadcast_to(a, _sizes(ns)).copy(),
     "transpose": lambda attrs, a: a.transpose(attrs["perm"]),
     "concat": lambda attrs, *arrays: np.concatenate(arrays, attrs["axis"]),
     "take": lambda attrs, a, index: a[_indices(a, index)],

@@ -5,7 +5,7 @@ Unreachable blocks are in no map: they dominate nothing and nothing dominates th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ..ir.graph import Block, Function, Op, Value
 
@@ -17,11 +17,11 @@ def reverse_postorder(func: Function) -> list[Block]:
     path = [(func.entry, _from_last(func.entry))]
     while path:
         block, rest = path[-1]
-        while rest and rest[0] in seen:
-            rest.pop(0)
-        if rest:
-            seen.add(rest[0])
-            path.append((rest[0], _from_last(rest[0])))
+        for s in rest:
+            if s not in seen:
+                seen.add(s)
+                path.append((s, _from_last(s)))
+                break
         else:
             order.append(block)
             path.pop()
@@ -29,9 +29,9 @@ def reverse_postorder(func: Function) -> list[Block]:
     return order
 
 
-def _from_last(block: Block) -> list[Block]:
+def _from_last(block: Block) -> Iterator[Block]:
     """The successors, last first: what is walked last comes first in reverse postorder."""
-    return block.successors()[::-1]
+    return reversed(block.successors())
 
 
 class Dominators:

@@ -7,19 +7,20 @@ named once (``sizes``) and conditions that control flow implies are decided (``f
 
 from __future__ import annotations
 
-from ..ir.fold import fold
+from ..ir.fold import FOLDED, fold
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import TypeRuleError, result_types
 from ..ir.types import Scalar
 from .cfg import (Mapping, go_past, merge_chains, passes_on, remove_unreachable, resolve, set_term, shared_params,
                   substitute)
-from .dominance import Dominators
-from .identities import rewrite
+from .identities import RULES, rewrite
 from .loops import LoopForest
 from .params import drop_redundant_params
 
+FOLDABLE = frozenset(FOLDED) | RULES.keys()
+
 ROUNDS = 8
-"""More rounds than this are never useful in practice; each alone leaves valid IR."""
+"""More rounds than this are hardly ever of use; each leaves valid IR."""
 
 
 def simplify(module: Module) -> None:
@@ -28,17 +29,17 @@ def simplify(module: Module) -> None:
 
 
 def simplify_function(func: Function) -> None:
-    for _ in range(ROUNDS):
+    for first in (True, *[False] * (ROUNDS - 1)):
         changed = _fold_ops(func)
         if _fold_terminators(func):
             changed = True
             remove_unreachable(func)
-        forest = LoopForest(func, Dominators(func))
-        changed |= _thread_empty_blocks(func, forest)
-        changed |= drop_redundant_params(func, forest)
-        changed |= merge_chains(func)
-        if not changed:
+        if not (changed or first):
             return
+        forest = LoopForest(func)
+        drop_redundant_params(func, forest)
+        _thread_empty_blocks(func, forest)
+        merge_chains(func)
 
 
 # --- ops ------------------------------------------------------------------------------------------
@@ -54,7 +55,7 @@ def _fold_ops(func: Function) -> bool:
             if op.name == "check" and op.operands[0].const is True:
                 changed = True
                 continue
-            known = _known(op) if len(op.results) == 1 and op.name not in ("const", "undef") else None
+            known = _known(op) if op.name in FOLDABLE else None
             if known is not None and known is not op.result:
                 mapping[op.result] = known
                 changed = True
@@ -148,14 +149,16 @@ def _fold_switch(b: Block, term: Op) -> bool:
 
 # --- blocks that only pass on ---------------------------------------------------------------------
 
-def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
+def _thread_empty_blocks(func: Function, forest: LoopForest) -> None:
     """Let jumps go past a block that only jumps on, and forks whose sides do nothing and meet again.
 
     Other forks keep the blocks on their edges; preheaders, latches and the exits of loops stay."""
-    shared = shared_params(func)
+    candidates = {b for b in func.blocks[1:] if passes_on(b)}
+    if not candidates:
+        return
+    candidates -= shared_params(func)
     heads = {loop.head for loop in forest.loops}
-    empty = {b for b in func.blocks[1:] if passes_on(b) and b not in shared and b not in heads
-             and b.term is not None and b.term.edges[0].block not in heads}
+    empty = {b for b in candidates if b not in heads and b.term is not None and b.term.edges[0].block not in heads}
     changed = False
     for b in func.blocks:
         assert b.term is not None
@@ -165,7 +168,8 @@ def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
                 changed = True
         elif b.term.name in ("branch", "switch"):
             changed |= _meet_again(b.term, empty, forest)
-    return remove_unreachable(func) if changed else False
+    if changed:
+        remove_unreachable(func)
 
 
 def _meet_again(term: Op, empty: set[Block], forest: LoopForest) -> bool:
