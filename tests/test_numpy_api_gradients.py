@@ -137,7 +137,8 @@ def test_powers(n: Any) -> None:
 
 AT = np.array([2, -3, 0, 2])
 INDICES: list[Any] = [0, -1, slice(1, 3), slice(None, None, -1), (slice(None), 1),
-                      (slice(None, None, 2), slice(3, 0, -2)), None, (0, None), AT, (AT, 1), (AT, AT), (slice(None), AT), (AT, slice(1, 3)), M > 0.5,
+                      (slice(None, None, 2), slice(3, 0, -2)), None,
+                      (0, None), AT, (AT, 1), (AT, AT), (slice(None), AT), (AT, slice(1, 3)), M > 0.5,
                       np.array([True, False, True]), (slice(0, 2), AT)]
 
 
