@@ -126,6 +126,8 @@ class Frames:
     def _free(self, v: Value) -> bool:
         if self.plan.get(v) is not None:
             return self.plan[v] == FREE
+        if v.block not in self.forward:                       # the index of an iteration that is run again
+            return True
         op = v.op
         if op is None:
             if v.owner is self.sweep.func.entry:
