@@ -16,6 +16,7 @@ from . import capi, types
 from .capi import function, pointer
 from .emit import Code
 from .types import Buffer, Lowered
+from .unbox import is_namedtuple, is_record
 
 Put = Callable[[str], None]
 
@@ -40,7 +41,7 @@ Leaf = Computed | Fixed
 
 def buildable(s: Structure) -> bool:
     """Whether machine code can put a result together; other structures are built by Python from a flat tuple."""
-    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None))
+    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s) or is_record(s)
     return known and all(buildable(c) for c in s.children)
 
 
@@ -75,12 +76,17 @@ class Boxer:
             put(self.shared(s.static))
         elif s.type is dict:
             self.dict(s, leaves, put)
+        elif is_record(s):
+            self.record(s, leaves, put)
         else:
             self.sequence(s, leaves, put)
 
     def sequence(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
         n = len(s.children)
-        whole = self.container("PyList_New" if s.type is list else "PyTuple_New", n, put)
+        if is_namedtuple(s):
+            whole = self.instance(s, n, put)
+        else:
+            whole = self.container("PyList_New" if s.type is list else "PyTuple_New", n, put)
         base, offset = whole, capi.TUPLE_ITEMS
         if s.type is list and n:
             base, offset = self.code.op(f"load ptr, ptr {self.at(whole, capi.LIST_ITEMS)}, align 8"), 0
@@ -93,9 +99,22 @@ class Boxer:
         for key, child in zip(s.static, s.children):
             self.node(child, leaves, lambda obj, key=key: self.insert(whole, key, obj))  # type: ignore[misc]
 
-    def insert(self, whole: str, key: object, obj: str) -> None:
-        """Put ``obj`` into a dict, which takes a reference of its own."""
-        status = self.code.op(f"call i32 {function('PyDict_SetItem')}(ptr {whole}, ptr {pointer(key)}, ptr {obj})")
+    def record(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
+        """A dataclass, not through ``__init__``, which may check or convert its arguments."""
+        whole = self.instance(s, 0, put)
+        setter = "PyObject_GenericSetAttr"
+        for name, child in zip(s.static, s.children):
+            self.node(child, leaves, lambda obj, name=name: self.insert(whole, name, obj, setter))  # type: ignore[misc]
+
+    def instance(self, s: Structure, n: int, put: Put) -> str:
+        """An empty instance of a class, with room for ``n`` items."""
+        whole = self.checked(f"call ptr {function('PyType_GenericAlloc')}(ptr {pointer(s.type)}, i64 {n})")
+        self.own(whole, put)
+        return whole
+
+    def insert(self, whole: str, key: object, obj: str, setter: str = "PyDict_SetItem") -> None:
+        """Put ``obj`` into a dict or an attribute, which takes a reference of its own."""
+        status = self.code.op(f"call i32 {function(setter)}(ptr {whole}, ptr {pointer(key)}, ptr {obj})")
         self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
         self.require(self.code.op(f"icmp eq i32 {status}, 0", "c"))
 

@@ -139,6 +139,8 @@ class _EntryWriter:
         got = code.label("got")
         code.branch(code.op(f"icmp ne ptr {number}, null", "c"), got, none, self.likely)
         code.start(none)
+        for obj in self.unboxer.held:
+            code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
         code.end("ret ptr null")
         code.start(got)
         made = code.op(f"call ptr {function('PyLong_AsVoidPtr')}(ptr {number})")
@@ -202,8 +204,6 @@ class _EntryWriter:
         entry, code = self.entry, self.code
         if entry.effort == "short":
             return None
-        for obj in self.unboxer.borrowed:
-            code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
         if entry.effort == "long":
             return code.op(f"call ptr {function('PyEval_SaveThread')}()", "thread")
         work = "0"
@@ -227,8 +227,6 @@ class _EntryWriter:
         code.do(f"call void {function('PyEval_RestoreThread')}(ptr {state})")
         code.jump(done)
         code.start(done)
-        for obj in self.unboxer.borrowed:
-            code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
 
     # --- after ------------------------------------------------------------------------------------
 
@@ -273,8 +271,10 @@ class _EntryWriter:
         self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"), lambda: self.call_python(context.trim, ctx))
 
     def give_back(self, ctx: str) -> None:
-        """Empty the arena and put the context back at the head of the free list."""
+        """Let go the arguments that were held, empty the arena, put the context back at the head of the free list."""
         code = self.code
+        for obj in self.unboxer.held:
+            code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
         base = code.op(f"load ptr, ptr {self.field(ctx, 'arena_base')}, align 8")
         code.do(f"store ptr {base}, ptr {self.field(ctx, 'arena_top')}, align 8")
         first = code.op(f"load ptr, ptr {POOL.pointer}, align 8")
@@ -320,6 +320,7 @@ class _EntryWriter:
     def go_on(self) -> None:
         """Not a call for this entry: let the next one see."""
         code = self.code
+        self.unboxer.drop_on_miss()
         code.start(self.miss)
         following = code.op(f"load ptr, ptr inttoptr (i64 {ctypes.addressof(self.entry.next)} to ptr), align 8")
         made = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")

@@ -7,7 +7,7 @@ does not fit leads to ``miss``, with nothing done yet; an argument that is expen
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
 from ..frontend.pytree import Structure
@@ -41,8 +41,8 @@ class Argument:
 
 
 def readable(s: Structure) -> bool:
-    """Whether machine code can take a structure apart (dataclasses and subclasses are for Python to flatten)."""
-    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s)
+    """Whether machine code can take a structure apart (other containers are for Python to flatten)."""
+    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s) or is_record(s)
     return known and all(readable(c) for c in s.children)
 
 
@@ -50,12 +50,24 @@ def is_namedtuple(s: Structure) -> bool:
     return isinstance(s.type, type) and issubclass(s.type, tuple) and s.type is not tuple and s.static is not None
 
 
+def is_record(s: Structure) -> bool:
+    """A dataclass whose instances are plain objects."""
+    t = s.type
+    return (isinstance(t, type) and is_dataclass(t) and t.__new__ is object.__new__
+            and t.__getattribute__ is object.__getattribute__)
+
+
 class Unboxer:
-    """Emits the tests and reads; ``borrowed`` collects objects that only a mutable container keeps alive."""
+    """Emits the tests and reads.
+
+    Objects that somebody else may drop while we run are held: ``held`` lists references of ours, to be let go when the
+    results are made.  ``misses``: where each test leads that is made while some are held.
+    """
 
     def __init__(self, code: Code, miss: str, likely: str) -> None:
         self.code, self.miss, self.likely = code, miss, likely
-        self.borrowed: list[str] = []
+        self.held: list[str] = []
+        self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
         self.sizes: list[str] = []               # of all arrays, in elements
         self.counts: list[str] = []              # integers; with the sizes they tell how much work there may be
 
@@ -89,13 +101,16 @@ class Unboxer:
         return self.tree(a.structure, obj, iter(a.leaves), a.index is None)
 
     def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType], shared: bool) -> list[str]:
-        """``shared``: somebody else may drop ``obj`` while we run (it is held by a list or dict alone)."""
+        """``shared``: nothing but a list or dict, which others may change, keeps ``obj`` alive."""
         if s.is_leaf:
-            if shared:
-                self.borrowed.append(obj)
-            return self.leaf(next(leaves), obj)
+            leaf = next(leaves)
+            parts = self.leaf(leaf, obj)
+            if shared and isinstance(leaf.type, Array):
+                self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
+                self.hold(obj)
+            return parts
         children = self.children(s, obj)
-        shared = shared or s.type in (list, dict)
+        shared = s.type in (list, dict)
         return [part for c, child in zip(s.children, children) for part in self.tree(c, child, leaves, shared)]
 
     def children(self, s: Structure, obj: str) -> Sequence[str]:
@@ -111,6 +126,8 @@ class Unboxer:
             return ()
         if s.type is dict:
             return self.dict_items(s, obj)
+        if is_record(s):
+            return [self.attribute(obj, name) for name in s.static]
         self.require_equal("i64", self.load("i64", obj, capi.VAR_SIZE), str(n))
         items = self.load("ptr", obj, capi.LIST_ITEMS) if s.type is list else self.at(obj, capi.TUPLE_ITEMS)
         return [self.load("ptr", items, 8 * i) for i in range(n)]
@@ -124,6 +141,32 @@ class Unboxer:
             self.require(self.code.op(f"icmp ne ptr {item}, null", "c"))
             found.append(item)
         return found
+
+    def attribute(self, obj: str, name: str) -> str:
+        """An attribute, which may be made by the class, so the reference is ours; without it, a miss."""
+        value = self.code.op(f"call ptr {function('PyObject_GetAttr')}(ptr {obj}, ptr {pointer(name)})")
+        have, lack = self.code.label("have"), self.code.label("lack")
+        self.code.branch(self.code.op(f"icmp ne ptr {value}, null", "c"), have, lack, self.likely)
+        self.code.start(lack)
+        self.code.do(f"call void {function('PyErr_Clear')}()")
+        self.code.jump(self.miss)
+        self.code.start(have)
+        self.hold(value)
+        return value
+
+    def hold(self, obj: str) -> None:
+        """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""
+        label = self.code.label("drop")
+        self.misses.append((label, obj, self.miss))
+        self.held.append(obj)
+        self.miss = label
+
+    def drop_on_miss(self) -> None:
+        """The blocks in which misses let go what is held."""
+        for label, obj, following in self.misses:
+            self.code.start(label)
+            self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+            self.code.jump(following)
 
     # --- leaves -----------------------------------------------------------------------------------
 
