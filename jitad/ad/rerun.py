@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
-from ..ir.graph import Block, Edge, Function, Op, Value
+from ..ir.graph import Block, Edge, Op, Value
 from ..ir.ops import OPS
 from ..passes.loops import Loop, counted
 from . import tail
@@ -229,7 +229,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
             found[loop] = Plan(back, taint)
     _keep_unneeded(sweep, found, [])
     if results:
-        merged = [loop for loop, plan in found.items() if order_free(plan.back)]
+        merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
         result_values = [v for v in sweep.results if not tail.computable(sweep, v, merged)]
         _keep_unneeded(sweep, found, [*result_values, *tail.reads(sweep, sweep.results, merged)])
         wanted = needed_forward(sweep, sweep.results, found)
@@ -253,20 +253,20 @@ def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Val
             del found[loop]
 
 
-def order_free(back: LoopBack) -> bool:
+def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
     """Whether the backward iterations may run in any order: what they carry is passed on unchanged or only added to."""
     assert back.top is not None and back.back is not None
     following = back.back[1].args
-    uses = _uses(back.top.func)
+    uses = _uses([b for b, home in sweep.home.items() if home in back.loop.blocks])
     params = back.top.params
     return all(following[p.index] is p or _only_added_to(p, p.index, back.top, uses)
                for p in params if p is not back.count)
 
 
-def _uses(func: Function) -> dict[Value, list[tuple[Op, int]]]:
-    """Where each value is an operand, and (with index −1) the ops whose edges pass it."""
+def _uses(blocks: list[Block]) -> dict[Value, list[tuple[Op, int]]]:
+    """Where in ``blocks`` each value is an operand, and (with index −1) the ops whose edges pass it."""
     uses: dict[Value, list[tuple[Op, int]]] = {}
-    for op in func.all_ops():
+    for op in (op for b in blocks for op in b.all_ops()):
         for i, v in enumerate(op.operands):
             uses.setdefault(v, []).append((op, i))
         for v in {a for e in op.edges for a in e.args}:
