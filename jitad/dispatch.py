@@ -23,6 +23,7 @@ from .signature import Signature, Static, signature
 from .visualize import graph
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
@@ -48,7 +49,7 @@ class Dispatcher:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if tracing() and _has_stand_in((args, kwargs)):
             return context().call(self.fun, *args, **kwargs)
-        if disabled():
+        if DISABLED:
             return self.run_as_python(*args, **kwargs)
         sig, leaves = self.signature(args, kwargs)
         compiled = self.table.get(sig)
@@ -172,11 +173,6 @@ def make(target: Any, fun: Callable[..., Any], options: dict[str, bool], static:
         kind, argnums = derive
         program = getattr(transforms, kind).make(fun, argnums)
     return Dispatcher(target, program, fun, Options(**options), static)
-
-
-def disabled() -> bool:
-    """Whether ``JITAD_DISABLE_JIT`` asks for Python as written."""
-    return os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")
 
 
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:

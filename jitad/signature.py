@@ -6,7 +6,8 @@ native byte order, C order, one of the five element types, numbers of Python or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,9 @@ from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
 _PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
 _NUMPY = {np.float64: Leaf(F64, False), np.float32: Leaf(F32, False), np.int64: Leaf(I64, False),
           np.int32: Leaf(I32, False), np.bool_: Leaf(BOOL, False)}
+_LEAVES = frozenset((*_PYTHON, *_NUMPY, np.ndarray))
 _WIDENED = {"i": np.int64, "u": np.int64}                  # integers that are neither i64 nor i32
+_DTYPES = tuple(t.np for t in (F64, F32, I64, I32, BOOL))   # NumPy's own objects for the element types
 _INT_RANGE = range(-(1 << 63), 1 << 63)
 
 
@@ -59,12 +62,20 @@ class Static:
         return repr(self.value)
 
 
-@dataclass(frozen=True)
 class Signature:
     """The structure of ``(args, kwargs)`` and what each leaf is."""
 
-    structure: Structure
-    leaves: tuple[Leaf | Static, ...]
+    __slots__ = ("structure", "leaves", "_hash")
+
+    def __init__(self, structure: Structure, leaves: tuple[Leaf | Static, ...]) -> None:
+        self.structure, self.leaves, self._hash = structure, leaves, hash((structure, leaves))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Signature) and self._hash == other._hash and self.structure == other.structure
+                and self.leaves == other.leaves)
 
     def specs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Arguments as the tracer takes them."""
@@ -96,9 +107,21 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[i
     if static:
         args = tuple(_make_static(a) if i in static else a for i, a in enumerate(args))
         kwargs = {k: _make_static(v) if k in static else v for k, v in kwargs.items()}
-    values, structure = flatten((args, kwargs))
+    values, structure = _flatten_call(args, kwargs)
     leaves = [classify(v, static_shapes) for v in values]
-    return Signature(structure, tuple(leaf for leaf, _ in leaves)), [value for _, value in leaves]
+    return Signature(structure, tuple([leaf for leaf, _ in leaves])), [value for _, value in leaves]
+
+
+def _flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], Structure]:
+    """``flatten((args, kwargs))``, quick where every argument is plainly a leaf."""
+    if not kwargs and all([type(a) in _LEAVES for a in args]):
+        return args, _flat_call(len(args))
+    return flatten((args, kwargs))
+
+
+@cache
+def _flat_call(n: int) -> Structure:
+    return flatten(((0,) * n, {}))[1]
 
 
 def _make_static(value: Any) -> Static:
@@ -146,15 +169,25 @@ def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static, 
         return classify(x[()])
     if not (x.flags.c_contiguous and x.flags.aligned and type(x) is np.ndarray):
         x = np.array(x, order="C", subok=False)
-    return Leaf(array_type(x, static_shapes), False), x
+    return _array_leaf(x.dtype, tuple([n if static_shapes or n == 1 else None for n in x.shape])), x
+
+
+@cache
+def _array_leaf(dtype: np.dtype, dims: tuple[int | None, ...]) -> Leaf:
+    scalar = from_numpy(dtype)
+    assert scalar is not None
+    return Leaf(Array(scalar, dims), False)
 
 
 def _known_dtype(x: np.ndarray) -> np.ndarray:
     """``x`` with one of the five element types, and that type's own dtype object."""
-    known = from_numpy(x.dtype)
+    dtype = x.dtype
+    for singleton in _DTYPES:
+        if dtype is singleton:
+            return x
+    known = from_numpy(dtype)
     if known is not None:
-        singleton = known.np
-        return x if x.dtype is singleton else np.asarray(x).view(singleton)
+        return np.asarray(x).view(known.np)
     if not x.dtype.isnative:
         return _known_dtype(x.astype(x.dtype.newbyteorder("=")))
     wide = _WIDENED.get(x.dtype.kind)
@@ -162,13 +195,6 @@ def _known_dtype(x: np.ndarray) -> np.ndarray:
         raise TypeInferenceError(f"arrays of dtype {x.dtype} have no place in compiled code",
                                  hint="convert to float64, float32, int64, int32 or bool first")
     return x.astype(wide)
-
-
-def array_type(x: np.ndarray, static_shapes: bool = False) -> Array:
-    """The IR type of an array: sizes are open, except that 1 broadcasts."""
-    dtype = from_numpy(x.dtype)
-    assert dtype is not None
-    return Array(dtype, tuple(n if static_shapes or n == 1 else None for n in x.shape))
 
 
 def _short(x: int) -> str:
