@@ -3,7 +3,7 @@
 ::
 
     python -m jitad inspect pkg.mod:f --signature "f64[:], f64" --stage cps
-    python -m jitad run pkg.mod:f 1.0 "[1.0, 2.0]"
+    python -m jitad run --grad 0 pkg.mod:f 1.0 "[1.0, 2.0]"
     python -m jitad verify pkg.mod:f --signature "f64[:], f64"
 """
 

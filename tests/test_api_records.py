@@ -1,0 +1,143 @@
+"""Dataclasses and NamedTuples of every make, in arguments, results and gradients."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import gc
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from jitad import jit
+
+
+@dataclasses.dataclass
+class Plain:
+    w: Any
+    b: Any = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    w: Any
+    b: Any
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    w: Any
+    b: Any
+
+
+@dataclasses.dataclass
+class Derived(Plain):
+    c: Any = 2.0
+
+
+@dataclasses.dataclass
+class Checked:
+    w: Any
+    b: Any
+
+    def __post_init__(self) -> None:
+        self.w = np.asarray(self.w)
+
+
+@dataclasses.dataclass
+class Lazy:
+    """Its attribute is made when it is asked for."""
+
+    w: Any
+    b: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return 7.0
+
+
+class Named(NamedTuple):
+    w: Any
+    b: Any
+
+
+MAKES = [Plain, Frozen, Slots, Derived, Checked, Lazy, Named]
+
+
+@pytest.mark.parametrize("make", MAKES)
+def test_values_results_and_gradients(make: type) -> None:
+    @jit(grad=True)
+    def f(p, x):
+        return np.sum(p.w * x) * p.b
+
+    @jit
+    def scaled(p, k):
+        return [p, {"again": (p, k)}]
+    x = np.arange(4.0)
+    for n in range(12):
+        p = make(np.ones(4) * n, 3.0)
+        assert f(p, x) == 18.0 * n
+        g = f.grad(p, x)
+        assert type(g) is make and np.array_equal(g.w, 3 * x) and g.b == 6.0 * n
+        first, rest = scaled(p, n)
+        for q in (first, rest["again"][0]):
+            assert type(q) is make and np.array_equal(q.w, p.w) and q.b == 3.0 and q.w is not p.w
+        assert rest["again"][1] == n
+
+
+def test_deep_nests_keep_even_counts() -> None:
+    @jit
+    def total(x):
+        s = 0.0
+        for part in x["parts"]:
+            s += np.sum(part.w) * part.b.w
+        return s, x
+    value = {"parts": [Plain(np.ones(3), Named(2.0, None)), Plain(np.ones(3), Named(2.0, None))], "text": "t"}
+    assert total(value)[0] == 12.0
+    held = [value, value["parts"], *value["parts"], value["parts"][0].w, value["parts"][0].b]
+    gc.collect()
+    before = [sys.getrefcount(h) for h in held]
+    for _ in range(200):
+        total(value)
+    assert [sys.getrefcount(h) for h in held] == before
+
+
+def test_misses_let_go_what_they_held() -> None:
+    f = jit(lambda p, x: p.w * x)
+    p = Plain(np.ones(3), np.zeros(2))
+    f(p, 1.0), f(p, 2)
+    before = sys.getrefcount(p.w), sys.getrefcount(p.b)
+    for _ in range(50):
+        f(p, 1.0), f(p, 2), f(p, np.float32(1))
+    assert (sys.getrefcount(p.w), sys.getrefcount(p.b)) == before
+
+
+def test_missing_attributes_raise_as_python_does() -> None:
+    f = jit(lambda p: p.w * 1.0)
+    assert f(Plain(2.0)) == 2.0
+    broken = Plain(2.0)
+    del broken.w
+    with pytest.raises(AttributeError):
+        f(broken)
+
+
+def test_other_types_in_a_field_compile_anew() -> None:
+    f = jit(lambda p: p.w * p.b)
+    assert f(Plain(2.0, 3.0)) == 6.0 and f(Plain(2, 3)) == 6 and f(Frozen(2.0, 3.0)) == 6.0
+    assert len(f.signatures) == 3
+
+
+def test_subclasses_of_containers_are_taken() -> None:
+    f = jit(lambda d: (d["a"], d))
+    d = collections.OrderedDict(b=1.0, a=2.0)
+    for _ in range(3):
+        value, made = f(d)
+        assert value == 2.0 and list(made.items()) == [("b", 1.0), ("a", 2.0)]
+
+
+def test_dicts_are_read_by_key() -> None:
+    f = jit(lambda d: d["a"] - d["b"])
+    assert f({"a": 3.0, "b": 1.0}) == 2.0 and f({"b": 1.0, "a": 3.0}) == 2.0
