@@ -50,7 +50,7 @@ class _Checker:
         run = jit(f)
         direction = self._random(leaves)
         difference, out_structure = self._difference(run, leaves, structure, direction)
-        cotangent = self._random(difference)
+        cotangent = [1.0] if out_structure.is_leaf and np.ndim(difference[0]) == 0 else self._random(difference)
         tangents = unflatten(structure, direction)
         seed = unflatten(out_structure, cotangent)
 

@@ -1,0 +1,58 @@
+"""``check_grads``: what is right passes, what is wrong is found and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, stop_gradient
+from jitad.errors import DifferentiationError
+
+
+def test_right_derivatives_pass() -> None:
+    check_grads(lambda x, y: np.sin(x * y) + x ** 3, (1.2, 0.7))
+    check_grads(lambda p: ((np.tanh(p["a"]) * p["b"][0]).sum(), p["b"][1] ** 2),
+                ({"a": np.arange(3.0) / 3, "b": [np.ones(3), 2.0, 3]},), order=1)
+    check_grads(lambda x: (x * x).sum(), (np.arange(3, dtype=np.float32),), order=1)
+
+
+def test_loops() -> None:
+    def recurrence(w: Any, n: int) -> Any:
+        s = 0.1
+        for _ in range(n):
+            s = np.sin(s * w) + w
+        return s
+    check_grads(recurrence, (0.4, 7))
+
+
+def test_a_wrong_derivative_is_found() -> None:
+    def wrong(x: Any, y: Any) -> Any:
+        return (x * stop_gradient(x)).sum() + y
+    args = (np.array([0.0, 3.0, 1.0]), 2.0)
+    with pytest.raises(AssertionError, match=r"vjp of wrong: args\[0\]\[1\] is 3.0, finite differences give [56]."):
+        check_grads(wrong, args, order=1, modes=("rev",))
+    with pytest.raises(AssertionError, match="jvp of wrong: result 0"):
+        check_grads(wrong, args, order=1, modes=("fwd",))
+
+
+def test_a_wrong_second_derivative_is_found() -> None:
+    def wrong(x: Any) -> Any:
+        return x * x * x if x > 0 else x
+    with pytest.raises(AssertionError, match="jvp of wrong"):
+        check_grads(wrong, (0.0,), order=1)
+    with pytest.raises(AssertionError, match="of [jv][jv]p of half"):
+        check_grads(half, (1.3,), order=2)
+
+
+def half(x: Any) -> Any:
+    """Its first derivative is right; its second is not."""
+    return x * x - 0.5 * (x - stop_gradient(x)) * (x - stop_gradient(x))
+
+
+def test_refusals() -> None:
+    with pytest.raises(ValueError, match="modes"):
+        check_grads(abs, (1.0,), modes=("sideways",))
+    with pytest.raises(DifferentiationError, match="holds no float"):
+        check_grads(lambda n: n * 2.0, (3,))

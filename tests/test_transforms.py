@@ -1,0 +1,242 @@
+"""The differentiation functions: inside traced code and outside, interpreted and compiled, nested and on structures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import jitad
+from jitad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, stop_gradient, value_and_grad, vjp
+from jitad.errors import DifferentiationError
+
+
+def cubic(x: Any) -> Any:
+    return 2 * x + x ** 3
+
+
+def product(x: Any, y: Any) -> Any:
+    return x * x * y * y
+
+
+def signed_square(x: Any) -> Any:
+    return -x ** 2 if x > 0 else x ** 2
+
+
+def halve(t: Any) -> Any:
+    while t > 1:
+        t = t / 2
+    return t
+
+
+def close(got: Any, expected: Any) -> None:
+    if isinstance(expected, tuple):
+        assert isinstance(got, tuple) and len(got) == len(expected)
+        for g, e in zip(got, expected):
+            close(g, e)
+    else:
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
+def test_orders() -> None:
+    assert grad(cubic)(3.0) == 29
+    assert grad(grad(cubic))(3.0) == 18
+    assert grad(grad(grad(cubic)))(3.0) == 6
+    assert value_and_grad(cubic)(3.0) == (33.0, 29.0)
+    assert jvp(cubic, (3.0,), (2.0,)) == (33.0, 58.0)
+    assert [grad(halve)(x) for x in (10.0, 8.0, 1.0, 0.5)] == [0.0625, 0.125, 1, 1]
+    assert [grad(signed_square)(x) for x in (3.0, -3.0, 0.0)] == [-6, -6, 0]
+
+
+def test_argnums() -> None:
+    assert grad(product)(2.0, 3.0) == 36
+    assert grad(product, 1)(2.0, 3.0) == grad(product, "y")(2.0, 3.0) == grad(product, -1)(2.0, 3.0) == 24
+    assert grad(product, (1, 0))(2.0, 3.0) == (24, 36)
+    assert grad(product, ("x",))(2.0, 3.0) == (36,)
+    assert grad(product, "y")(2.0, y=3.0) == grad(product, 1)(2.0, y=3.0) == 24
+    assert value_and_grad(product, (0, 1))(2.0, 3.0) == (36, (36, 24))
+
+
+def test_both_arguments_the_same() -> None:
+    assert grad(lambda x: grad(product)(x, x))(3.0) == 6 * 9
+    x = np.array([1.0, 2.0])
+    close(grad(lambda a, b: (a * b * b).sum())(x, x), x ** 2)
+
+
+def test_perturbations_stay_apart() -> None:
+    assert grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0) == 1
+    assert grad(lambda x: x * jvp(lambda y: x * y, (2.0,), (1.0,))[1])(3.0) == 6
+    assert jit(lambda x: jvp(lambda u: u * grad(lambda v: u * v * v)(u), (x,), (1.0,))[1])(2.0) == 24
+
+
+def test_inside_traced_code() -> None:
+    @jit
+    def newton(x: float) -> float:
+        for _ in range(20):
+            x = x - cubic_minus(x) / grad(cubic_minus)(x)
+        return x
+
+    def cubic_minus(x: Any) -> Any:
+        return x ** 3 - 2
+    assert newton(1.0) == pytest.approx(2 ** (1 / 3))
+
+
+def test_own_derivative() -> None:
+    def f(x: Any) -> Any:
+        if x < 1:
+            return x * x
+        return grad(lambda y: y ** 3)(x)
+    assert jit(f)(0.5) == 0.25 and jit(f)(2.0) == 12 and grad(f)(2.0) == 12
+
+
+def test_hessians() -> None:
+    assert hvp(product, (2.0, 3.0), (4.0, 5.0)) == (192, 136)
+    close(hvp(lambda x: (x ** 3).sum(), (np.arange(3.0),), (np.ones(3),)), 6 * np.arange(3.0))
+    close(hessian(lambda x: (x ** 3).sum() + x[0] * x[1])(np.arange(3.0)), [[0, 1, 0], [1, 6, 0], [0, 0, 12.0]])
+    assert hessian(cubic)(3.0) == 18
+
+
+@pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
+def test_jacobians(jacobian: Any) -> None:
+    a, x = np.arange(6.0).reshape(2, 3), np.array([1.0, -2.0, 0.5])
+    close(jacobian(lambda x: np.sin(x) * 2)(x), np.diag(2 * np.cos(x)))
+    close(jacobian(lambda x, m: m @ x)(x, a), a)
+    close(jacobian(lambda m, x: m @ x, 1)(a, x), a)
+    close(jacobian(lambda x: x.sum())(x), np.ones(3))
+    close(jacobian(lambda s: s * np.arange(3.0))(2.0), np.arange(3.0))
+    assert jacobian(cubic)(3.0) == 29
+    assert jacobian(lambda m: m[0] * m[1])(a).shape == (3, 2, 3)
+
+
+def test_pullbacks() -> None:
+    out, pullback = vjp(product, 2.0, 3.0)
+    assert out == 36 and pullback(1.0) == (36, 24) and pullback(2.0) == (72, 48)
+    x = np.arange(3.0)
+    out, pullback = vjp(lambda x, k: (x * x, [x.sum()], k), x, 3)
+    close(out[0], x * x)
+    dx, dk = pullback((np.ones(3), [1.0], None))
+    close(dx, 2 * x + 1)
+    assert dk is None
+
+    @jit
+    def both(x: Any) -> Any:
+        y, pull = vjp(lambda x: (x * x, x), x)
+        x = x * 0                            # the pullback keeps what it was made for
+        return pull((y[0], x))[0], pull(y)[0]
+    close(both(x), (2 * x ** 3, 2 * x ** 3 + x))
+    with pytest.raises(DifferentiationError, match="another structure"):
+        vjp(lambda x: (x, x), 1.0)[1](1.0)
+    with pytest.raises(ValueError, match="has size 4 where its value has size 3"):
+        vjp(lambda x: x * 2, x)[1](np.ones(4))
+
+
+def test_linearize() -> None:
+    out, linear = linearize(product, 2.0, 3.0)
+    assert out == 36 and linear(1.0, 0.0) == 36 and linear(0.0, 2.0) == 48
+
+
+class Pair(NamedTuple):
+    w: Any
+    n: int
+
+
+@dataclasses.dataclass
+class Net:
+    layers: Any
+    scale: float
+    name: str = "net"
+
+
+def test_structures() -> None:
+    def loss(p: Any) -> Any:
+        return (p["w"] * p["b"][0]).sum() + p["b"][1] ** 2 * p["n"]
+    g = grad(loss)({"w": np.ones(3), "b": [np.arange(3.0), 4.0], "n": 3})
+    close(g["w"], np.arange(3.0))
+    close(g["b"][0], np.ones(3))
+    assert g["b"][1] == 24 and g["n"] is None
+    assert grad(lambda p: p.w * p.n)(Pair(2.0, 3)) == Pair(3.0, None)
+    net = grad(lambda net: net.layers[0] * net.layers[1] * net.scale)(Net((2.0, 3.0), 5.0))
+    assert net == Net((15.0, 10.0), 6.0, "net")
+    single = np.arange(3, dtype=np.float32)
+    assert grad(lambda x: (x * x).sum())(single).dtype == np.float32
+
+
+def test_aux() -> None:
+    def f(x: Any) -> Any:
+        return x * x, {"twice": 2 * x, "array": x * np.ones(3), "n": 3}
+    (value, aux), g = value_and_grad(f, has_aux=True)(3.0)
+    assert value == 9 and g == 6 and aux["twice"] == 6 and aux["n"] == 3
+    close(aux["array"], np.full(3, 3.0))
+    g, aux = grad(f, has_aux=True)(3.0)
+    assert g == 6 and aux["twice"] == 6
+
+
+def test_results_that_are_arguments() -> None:
+    x = np.arange(3.0)
+    close(vjp(lambda x: x, x)[1](np.ones(3))[0], np.ones(3))
+    close(vjp(lambda x: x[1:], x)[1](np.ones(2))[0], [0, 1, 1])
+    close(vjp(lambda x: (x, x, x.T), x)[1]((np.ones(3),) * 3)[0], np.full(3, 3.0))
+    assert grad(lambda x: x)(2.0) == 1 and grad(lambda x: 3.0)(2.0) == 0
+    assert grad(lambda x: x[0])(np.array([2.0])) == [1]
+
+
+def test_captured_values() -> None:
+    scale, table = 3.0, np.arange(3.0)
+    assert grad(lambda x: scale * x)(2.0) == 3
+    close(grad(lambda x: (table * x).sum())(np.ones(3)), table)
+
+    def outer(s: Any) -> Any:
+        values = np.zeros(3)
+        values[0] = s
+        return grad(lambda x: x * values[0])(5.0)
+    assert jit(outer)(2.0) == 2 and grad(outer)(2.0) == 1
+
+
+def test_stop_gradient() -> None:
+    assert grad(lambda x: x * stop_gradient(x))(3.0) == 3
+    assert grad(lambda x: stop_gradient((x, [x]))[1][0] * x)(3.0) == 3
+    assert stop_gradient(3.0) == 3.0
+
+
+def test_refusals() -> None:
+    with pytest.raises(DifferentiationError, match="returns one float"):
+        grad(lambda x: x * np.ones(3))(1.0)
+    with pytest.raises(DifferentiationError, match="holds no float"):
+        grad(lambda n: n * 2.0)(3)
+    with pytest.raises(DifferentiationError, match="no argument named 'z'"):
+        grad(product, "z")(1.0, 2.0)
+    with pytest.raises(DifferentiationError, match="no argument number 5"):
+        grad(product, 5)(1.0, 2.0)
+    with pytest.raises(DifferentiationError, match="one float, not tuple"):
+        grad(lambda x: (x, x))(1.0)
+    with pytest.raises(TypeError, match="argnums"):
+        grad(product, 1.5)
+    with pytest.raises(TypeError, match="takes a function"):
+        grad(3)
+
+
+def test_methods_and_wrappers() -> None:
+    class Model:
+        def __init__(self, w: float) -> None:
+            self.w = w
+
+        def loss(self, x: Any) -> Any:
+            return self.w * x * x
+    one, two = Model(1.0), Model(2.0)
+    assert grad(one.loss)(3.0) == 6 and grad(two.loss)(3.0) == 12
+    assert grad(jit(cubic))(3.0) == 29
+    assert grad(math.sin)(0.0) == 1
+
+
+def test_one_compilation_for_one_function() -> None:
+    assert grad(cubic) is grad(cubic) and grad(grad(cubic)) is grad(grad(cubic))
+    assert grad(cubic) is not grad(cubic, has_aux=True)
+
+
+def test_the_interpreter_agrees() -> None:
+    x = np.array([0.5, -1.5])
+    for f in (grad(lambda x: np.tanh(x).sum()), hessian(lambda x: np.sin(x[0] * x[1])), jacrev(lambda x: x * x[::-1])):
+        close(jitad.interpret(f, x), f(x))
