@@ -64,7 +64,8 @@ def test_errors_of_the_command_line(program: str, capsys: Any) -> None:
 
 
 def test_signatures_as_text() -> None:
-    assert [str(s) for s in specs("f64[:, :], i64,f32[3, :]")] == ["spec('f64[?, ?]')", "spec('i64')", "spec('f32[3, ?]')"]
+    found = specs("f64[:, :], i64,f32[3, :]")
+    assert [str(s) for s in found] == ["spec('f64[?, ?]')", "spec('i64')", "spec('f32[3, ?]')"]
     with pytest.raises(ValueError):
         jitad.spec("f63")
 
