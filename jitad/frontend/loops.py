@@ -182,7 +182,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
     entry = t.here()
     roots = f.roots(node.head) if node.head is not None else \
         [*dict.fromkeys((*entry.state, *(f.slots[n] for n, _ in node.changed if n in f.slots)))]
-    mark = (len(t.func.blocks), len(entry.block.ops), len(t.returns))
+    mark = (len(t.func.blocks), len(t.returns))
     scratch = Block(t.func, "scratch")
     back_edges = [Edge(scratch, _guess(f, node, entry.state))]
     for _ in range(ATTEMPTS):
@@ -197,7 +197,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
             matcher = Matcher(t, merger, state, back)
             if not matcher.run(roots):
                 back_edges.append(Edge(scratch, back.state))
-                _roll_back(t, entry, mark)
+                del t.func.blocks[mark[0]:]          # what stays in the entry block is pure and unused
+                del t.returns[mark[1]:]
                 continue
         _close(t, header, it, entry, merger, back, matcher)
         t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
@@ -213,7 +214,7 @@ def _iteration(t: Any, body: Callable[[Sym | None], tuple[Edge | None, list[Edge
     found: list[tuple[Edge | None, list[Edge]]] = []
     t.depth += 1
     try:
-        t.path(lambda: found.append(body(it)))
+        t.survives(lambda: found.append(body(it)))
     finally:
         t.depth -= 1
     if not found:
@@ -235,12 +236,6 @@ def _close(t: Any, header: Block, it: Sym | None, entry: Edge, merger: Merger, b
         with t.on(back):
             again = [t.builder.add(it.value, 1)] if it is not None else []
             t.builder.jump(header, again + [t.convert(a, ty) for a, ty in zip(matcher.args, merger.types)])
-
-
-def _roll_back(t: Any, entry: Edge, mark: tuple[int, int, int]) -> None:
-    del t.func.blocks[mark[0]:]
-    del entry.block.ops[mark[1]:]
-    del t.returns[mark[2]:]
 
 
 # --- guessing what changes ------------------------------------------------------------------------

@@ -43,13 +43,13 @@ class Packer:
         self.leaves: list[Sym] = []
         self.index: dict[Any, int] = {}
         self.refs: list[Any] = []
-        self.places: dict[int, list[int]] = {}           # of a scalar or an array object, by id, among the leaves
-        self._bases: dict[ArrayObj, set[int]] = {}
+        self._passed: set[Obj] = set()
+        self._not_with: set[Obj] = set()
 
     def pack(self, v: Any) -> Any:
         """The key of a value."""
         if type(v) is Sym:
-            self._leaf(v, v)
+            self.leaves.append(v)
             return ("leaf", v.type, v.weak)
         if isinstance(v, ArrayRef):
             return self._array(v)
@@ -67,26 +67,23 @@ class Packer:
         name = ref.obj if not ref.steps else (ref.obj, *ref.steps)
         if name in self.index:
             return ("same", self.index[name])
-        others = self._bases.setdefault(ref.obj, set())
-        if others and (ref.steps or ref.obj not in self.index or len(others) > 1 or ref.obj.readonly == ""):
-            if not self._all_readonly(ref):
-                self.t.unsupported("passes an array and a view of it (or two views of it) to a function",
-                                   "pass a copy of one of them, or the array and the index")
-        others.add(len(self.refs))
-        if ref.obj.maybe and any(o in self.index for o, _ in ref.obj.maybe):
-            self.t.unsupported("passes an array that may be the same as another argument", "pass a copy: `x.copy()`")
+        self._no_overlap(ref.obj)
         self.index[name] = len(self.refs)
         self.refs.append(ref)
         sym = self.t.read(ref)
-        self._leaf(ref.obj, sym)
+        self.leaves.append(sym)
         return ("array", sym.type, ref.obj.readonly)
 
-    def _leaf(self, what: Any, sym: Sym) -> None:
-        self.places.setdefault(id(what), []).append(len(self.leaves))
-        self.leaves.append(sym)
-
-    def _all_readonly(self, ref: ArrayRef) -> bool:
-        return bool(ref.obj.readonly)
+    def _no_overlap(self, obj: ArrayObj) -> None:
+        """The callee takes its arrays for different ones: refuse those that overlap, unless nobody can write them."""
+        if obj in self._passed and not obj.readonly:
+            self.t.unsupported("passes an array and a view of it (or two views of it) to a function",
+                               "pass a copy of one of them, or the array and the index")
+        others = {o for o, _ in obj.maybe if not o.readonly}
+        if obj in self._not_with or others & self._passed:
+            self.t.unsupported("passes an array that may be the same as another argument", "pass a copy: `x.copy()`")
+        self._passed.add(obj)
+        self._not_with |= others
 
     def _obj(self, obj: Obj) -> Any:
         if obj in self.index:
@@ -207,17 +204,17 @@ class Specialisation:
 class FunctionRef:
     """A function for given arguments, to be called (or differentiated) as ``name(params…)``.
 
-    ``leaf_params``: for each leaf of ``pytree.flatten(export(args))`` its place among ``params``, ``None`` where it is
-    static.  ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
+    ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
+    ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
     ``mutates``: it changes objects of its caller.
     """
 
     name: str
     params: list[Value]
-    leaf_params: list[int | None]
     result_types: list[Type]
     finish: Callable[[Any, list[Value]], Any]
     mutates: bool
+    value: Any
 
 
 def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
@@ -242,11 +239,8 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
         if not spec.done:
             t.die()
         raise UnsupportedError(f"`{fn.code.name}` never returns", t.loc)
-    leaves, _ = pytree.flatten(data.export(t, tuple(args)))
-    places = {k: list(v) for k, v in packer.places.items()}
-    where = [places[key].pop(0) if places.get(key := id(v.obj if isinstance(v, ArrayRef) else v)) else None for v in leaves]
-    return FunctionRef(spec.name, _arguments(t, spec, packer), where, list(outcome.types),
-                       lambda t, results: _finish(t, spec, outcome, packer, results), bool(outcome.changed))
+    return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
+                       lambda t, results: _finish(t, spec, outcome, packer, results), bool(outcome.changed), outcome.value)
 
 
 def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
@@ -444,13 +438,14 @@ def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Ou
     walk.value(value)
     for o in changed:
         walk.content(o)
+    outcome = _shaped(t, spec, value, changed, leaves)
     t.builder.ret([s.value for s in leaves])
     func.result_types = [s.type for s in leaves]
     for o in changed:
         start = initial[o]
         if isinstance(o, ArrayObj) and isinstance(start, Sym):
             func.own.add(start.value.index)
-    return _shaped(t, spec, value, changed, leaves)
+    return outcome
 
 
 def _places(outcome: Outcome) -> Iterable[int]:

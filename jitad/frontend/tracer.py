@@ -87,6 +87,14 @@ class Trace(operations.Operations, calls.Calls):
             return None
         return self.here()
 
+    def survives(self, side: Callable[[], None]) -> bool:
+        """Trace ``side``, which may leave the builder nowhere; whether it came to its end."""
+        try:
+            side()
+        except Dead:
+            return False
+        return True
+
     def enter(self, edge: Edge) -> None:
         self.builder.at(edge.block)
         self.state = edge.state

@@ -1,0 +1,76 @@
+"""Traces a Python function, runs the IR in the interpreter and compares with what CPython computes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitad.frontend import pytree, tracer
+from jitad.frontend.lattice import UNBOUND
+from jitad.ir.interp import Interpreter
+from jitad.ir.types import BOOL, F64, I64, Array, from_numpy
+from jitad.ir.verify import verify
+
+
+def spec(x: Any) -> Any:
+    """The argument specification of a value: a ``Leaf`` for each number and array."""
+    def leaf(v: Any) -> Any:
+        if isinstance(v, (bool, int, float)):
+            return tracer.Leaf({bool: BOOL, int: I64, float: F64}[type(v)], True)
+        if isinstance(v, np.ndarray):
+            dtype = from_numpy(v.dtype)
+            assert dtype is not None
+            return tracer.Leaf(Array(dtype, tuple(1 if d == 1 else None for d in v.shape)))
+        return v
+    leaves, structure = pytree.flatten(x)
+    return pytree.unflatten(structure, [leaf(v) for v in leaves])
+
+
+def trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tracer.Traced:
+    """``fun`` traced for arguments like these, and verified."""
+    traced = tracer.trace(fun, [spec(a) for a in args], {k: spec(v) for k, v in kwargs.items()})
+    verify(traced.module, linear=False)
+    return traced
+
+
+def run(traced: tracer.Traced, *args: Any, **kwargs: Any) -> Any:
+    """What the traced function computes."""
+    leaves, _ = pytree.flatten((args, kwargs))
+    numbers = [v for v in leaves if isinstance(v, (bool, int, float, np.ndarray))]
+    results = iter(Interpreter(traced.module).run(traced.root, numbers + traced.consts))
+    out = [next(results) if s is UNBOUND else s for s in traced.out_static]
+    return pytree.unflatten(traced.out_structure, out)
+
+
+def outcome(fun: Callable[..., Any], *args: Any) -> Any:
+    """The result of a call, or the exception it raises."""
+    try:
+        return fun(*copy.deepcopy(args))
+    except Exception as e:
+        return e
+
+
+def agree(got: Any, want: Any) -> bool:
+    """Whether two outcomes are the same: structure, values, or the type of the exception."""
+    if isinstance(want, Exception) or isinstance(got, Exception):
+        return type(got) is type(want)
+    got_leaves, got_structure = pytree.flatten(got)
+    want_leaves, want_structure = pytree.flatten(want)
+    return got_structure == want_structure and all(
+        np.shape(x) == np.shape(y) and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
+        for x, y in zip(got_leaves, want_leaves))
+
+
+def check(fun: Callable[..., Any], *args: Any) -> Any:
+    """Assert that interpreter and CPython agree on a call; yields the outcome."""
+    want = outcome(fun, *args)
+    got = outcome(lambda *a: run(trace(fun, *a), *a), *args)
+    if isinstance(got, Exception) and not agree(got, want):
+        raise got
+    assert agree(got, want), f"{got!r} != {want!r}"
+    if isinstance(want, Exception):
+        assert str(got) == str(want)
+    return got
