@@ -24,6 +24,7 @@ from .passes.simplify import simplify
 from .passes.sizes import sizes
 from .passes.thread import thread
 from .passes.uniqueness import uniqueness
+from .passes.version import version
 
 Pass = Callable[[Module, Sequence[str]], None]
 
@@ -38,9 +39,9 @@ _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
 PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "inline", inline),
+    ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "sizes", _plain(sizes)),
-    ("cps", "dce", _DCE),
     ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
@@ -59,6 +60,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "cse", _CSE),
     ("optimized", "licm", _LICM),
     ("optimized", "dce", _DCE),
+    ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "version", _plain(version)),
+    ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "dce", _DCE),
     ("optimized", "uniqueness", uniqueness),
 ]
 
@@ -68,6 +73,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness,
+    "version": version,
 }
 
 

@@ -1,0 +1,164 @@
+"""Innermost loops in two versions: one without index checks, for when they are known to hold, and the loop as it is.
+
+Python's indices may be negative and out of bounds, and an index such as ``column + r`` has to be looked at in each iteration, which
+keeps a loop from being vectorised.  But it moves steadily with the iteration, so a comparison that it is part of holds throughout if
+it holds in the first and the last one.  Before the loop these two are tested; then the *fast* version, in which the
+comparisons have the value that leads past the check (or past the wrap of a negative index), or the loop as it is, which raises what is
+to be raised when it is.
+
+*Steady*: ``a + k * it`` with ``a`` and ``k`` from outside the loop and ``it`` its index.
+"""
+
+from __future__ import annotations
+
+from ..ir.builder import Builder
+from ..ir.clone import clone_blocks
+from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.types import I64
+from .cfg import set_term
+from .dominance import reverse_postorder
+from .loops import Counted, Loop, LoopForest, counted
+
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+LARGEST = 120                                               # ops of a loop that is worth a second version
+
+
+def version(module: Module) -> None:
+    """Give every innermost counted loop with steady checks a version without them; expects normal form."""
+    for func in module.functions.values():
+        for loop in LoopForest(func).loops:
+            known = counted(loop)
+            if not loop.children and known is not None and loop.exit is not None and _is_closed(func, loop):
+                _Version(func, loop, known).run()
+
+
+def _is_closed(func: Function, loop: Loop) -> bool:
+    return all(v.block not in loop.blocks for b in func.blocks if b not in loop.blocks
+               for op in b.all_ops() for v in op.used())
+
+
+class _Version:
+    def __init__(self, func: Function, loop: Loop, known: Counted) -> None:
+        self.func, self.loop, self.known = func, loop, known
+        self.steady: dict[Value, bool] = {known.iv: True}
+        self.wanted: dict[Value, bool] = {}
+
+    def run(self) -> None:
+        for block in self.loop.blocks:
+            for op in block.ops:
+                self._look_at(op)
+        if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST:
+            self._split()
+
+    # --- what would have to hold ----------------------------------------------------------------------
+
+    def _look_at(self, op: Op) -> None:
+        """A check wants its condition true; a choice between two indices wants the one that does not wrap."""
+        if op.name == "check":
+            self._want(op.operands[0], True)
+        elif op.name == "select" and op.result.type == I64:
+            condition = op.operands[0].op
+            if condition is not None and condition.name == "lt" and condition.operands[1].const == 0:
+                self._want(op.operands[0], False)
+
+    def _want(self, condition: Value, truth: bool) -> None:
+        """Note ``condition`` (or, of a conjunction, both parts) if it can be told before the loop."""
+        op = condition.op
+        if op is None or condition.block not in self.loop.blocks or condition in self.wanted:
+            return
+        if op.name == "and" and truth:
+            for part in op.operands:
+                self._want(part, True)
+        elif op.name in _COMPARISONS and op.operands[0].type == I64 and all(map(self._is_steady, op.operands)):
+            self.wanted[condition] = truth
+
+    def _is_steady(self, v: Value) -> bool:
+        if v not in self.steady:
+            self.steady[v] = v.block not in self.loop.blocks or self._moves_steadily(v.op)
+        return self.steady[v]
+
+    def _moves_steadily(self, op: Op | None) -> bool:
+        if op is None:
+            return False
+        if op.name in ("add", "sub"):
+            return all(map(self._is_steady, op.operands))
+        if op.name == "mul":
+            x, y = op.operands
+            return self._is_steady(x) and self._is_steady(y) and (self._from_outside(x) or self._from_outside(y))
+        if op.name == "select":                             # wrapped, if this version is the one where it does not
+            return op.operands[0] in self.wanted and self._is_steady(op.operands[2]) or self._assumed(op)
+        return op.name == "const"
+
+    def _assumed(self, op: Op) -> bool:
+        self._look_at(op)
+        return op.operands[0] in self.wanted and self._is_steady(op.operands[2])
+
+    def _from_outside(self, v: Value) -> bool:
+        return v.block not in self.loop.blocks or v.const is not None
+
+    # --- the two versions -----------------------------------------------------------------------------
+
+    def _split(self) -> None:
+        loop, func = self.loop, self.func
+        preheader, latch, leave = loop.preheader, loop.latch, loop.exit
+        assert preheader is not None and latch is not None and leave is not None
+        holds = self._test(preheader)
+        order = [b for b in reverse_postorder(func) if b in loop.blocks]
+        values: dict[Value, Value] = {}
+        blocks = clone_blocks(order, func, values)
+        self._settle(blocks)
+        entry = loop.entry_edge()
+        fast, slow = func.new_block("fast"), func.new_block("checked")
+        set_term(fast, "jump", edges=[Edge(blocks[loop.head], list(entry.args))])
+        set_term(slow, "jump", edges=[Edge(loop.head, list(entry.args))])
+        set_term(preheader, "branch", [holds], [Edge(fast), Edge(slow)])
+        for end in (latch, blocks[latch]):
+            self._own_exit(end, leave)
+
+    def _own_exit(self, latch: Block, leave: Block) -> None:
+        """Each version leaves through a block of its own."""
+        assert latch.term is not None
+        edge = next(e for e in latch.term.edges if e.block is leave)
+        own = self.func.new_block(leave.name)
+        params = [own.add_param(p.type, p.hint) for p in leave.params]
+        set_term(own, "jump", edges=[Edge(leave, list(params))])
+        edge.block = own
+
+    def _test(self, preheader: Block) -> Value:
+        """At the end of the preheader: whether all that is wanted holds in the first and the last iteration."""
+        term, preheader.term = preheader.term, None
+        b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
+        ends = (b.const(0), b.sub(self.known.trip, 1))
+        holds = b.const(True)
+        for condition, truth in self.wanted.items():
+            for end in ends:
+                known = self._at(condition, {self.known.iv: end}, b)
+                holds = b.and_(holds, known if truth else b.not_(known))
+        preheader.term = term
+        return holds
+
+    def _at(self, v: Value, known: dict[Value, Value], b: Builder) -> Value:
+        """``v`` in one iteration, with indices that do not wrap."""
+        if v in known or v.block not in self.loop.blocks:
+            return known.get(v, v)
+        op = v.op
+        assert op is not None
+        if op.name == "select":
+            known[v] = self._at(op.operands[2], known, b)
+            return known[v]
+        operands = [self._at(u, known, b) for u in op.operands]
+        if op.name == "const":
+            known[v] = b.const(op.attrs["value"], op.attrs["type"])
+        else:
+            known[v] = b.emit(op.name, *operands)
+        return known[v]
+
+    def _settle(self, blocks: dict[Block, Block]) -> None:
+        """In the fast version each wanted condition is a constant; ``simplify`` does the rest."""
+        for old, new in blocks.items():
+            for i, op in enumerate(old.ops):
+                if op.results and op.results[0] in self.wanted:
+                    twin = new.ops[i]
+                    twin.name, twin.operands = "const", []
+                    twin.attrs = {"value": self.wanted[op.results[0]], "type": op.result.type}
+
