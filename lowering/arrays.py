@@ -1,19 +1,20 @@
 """Lowers ops that have an array among their operands or results.
 
-``plan`` decides what is stored (``fusion``); ``lower`` emits one op: nothing for a lazy result, a loop nest for a
-stored one.  ``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
+``plan`` decides what is stored (``fusion``, ``groups``); ``lower`` emits one op: nothing for a lazy result, a loop nest
+for a stored one.  ``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Op
+from ..ir.graph import Function, Op
 from ..ir.ops import OPS
-from . import elementwise, linalg, reduce, scan, shape, update
-from .alias import is_array
-from .fusion import Plan, plan
+from . import elementwise, fusion, linalg, reduce, scan, shape, update
+from .alias import Summary, is_array
+from .fusion import Plan
+from .groups import find_groups
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -34,6 +35,14 @@ _RULES: dict[str, Rule] = {
     "any": reduce.fold, "argmax": reduce.arg, "argmin": reduce.arg,
     "cumsum": scan.cumulative, "cumprod": scan.cumulative, "matmul": linalg.matmul,
 }
+
+
+def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
+    """Decide what is stored, where, and together with what; ``summaries`` tell what callees share."""
+    decided = fusion.plan(func, summaries)
+    for block in func.blocks:
+        find_groups(decided, block)
+    return decided
 
 
 def lower(fn: FunctionLowering, op: Op) -> None:

@@ -16,21 +16,50 @@ if TYPE_CHECKING:
 
 
 def store(fn: FunctionLowering, op: Op) -> None:
-    """Compute every element of ``op``'s result into its buffer."""
-    result = op.result
-    target = fn.plan.reuse.get(result)
-    buffer = fn.values[result] = destination(fn, result)
+    """Compute every element of ``op``'s result into its buffer; those of a group all at its last member."""
+    members = fn.plan.groups.get(op, [op])
+    if op is not members[-1]:
+        return
+    buffers = [_begin(fn, member) for member in members]
+    target = fn.plan.reuse.get(op.result)
     if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
         return                                       # nobody reads the original again, so it is the copy
+    # Results count as lazy while their elements are computed: they come from their operands.
+    results = [member.result for member in members]
+    fn.plan.lazy.update(results)
+    try:
+        if len(members) == 1:
+            fill_buffer(fn, buffers[0], op.result, op.result)
+        else:
+            _fill_together(fn, buffers, results)
+    finally:
+        fn.plan.lazy.difference_update(results)
+
+
+def _begin(fn: FunctionLowering, op: Op) -> Buffer:
+    """Give the result of ``op`` its buffer."""
+    buffer = fn.values[op.result] = destination(fn, op.result)
+    target = fn.plan.reuse.get(op.result)
     if target is not None:
         assert isinstance(target.type, Array)
         fn.values[target] = replace(buffer, type=target.type)    # of the same sizes, but LLVM does not know it
-    # The result counts as lazy while its elements are computed: they come from its operands.
-    fn.plan.lazy.add(result)
-    try:
-        fill_buffer(fn, buffer, result, result)
-    finally:
-        fn.plan.lazy.discard(result)
+    return buffer
+
+
+def _fill_together(fn: FunctionLowering, buffers: list[Buffer], results: list[Value]) -> None:
+    """Compute several arrays of the same sizes element by element."""
+    like = buffers[0].type
+    extent = [next((s for s in axis if s[0] != "%"), axis[0]) for axis in zip(*(b.sizes for b in buffers))]
+    marks = [note(fn, v) for v in results]
+
+    def body(place: Place, _: list[str]) -> list[str]:
+        elements = Elements(fn)
+        index = place.flat if place.flat is not None else position(fn, extent, place.at)
+        for buffer, result, mark in zip(buffers, results, marks):
+            fn.store(buffer.dtype, elements.get(result, place), buffer.ptr, index, mark)
+        return []
+
+    nest(fn, extent, body, flat=all(can_be_flat(fn, v, like) for v in results))
 
 
 def destination(fn: FunctionLowering, result: Value) -> Buffer:

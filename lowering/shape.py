@@ -110,8 +110,8 @@ def view(fn: FunctionLowering, op: Op) -> bool:
     if start is None:
         return False
     source = op.operands[0]
-    if not is_array(source) or source in fn.plan.lazy:
-        return False
+    if not is_array(source) or source in fn.plan.lazy or source not in fn.values:
+        return False                                 # (a member of a group may not be there yet)
     offset = start(fn, op)
     if offset is None:
         return False

@@ -12,7 +12,7 @@ from jitad.lowering import vecmath
 from jitad.lowering.arrays import plan
 from jitad.lowering.invoke import Compiled
 
-from .lowering_arrays import Build, module_of, sample
+from .lowering_arrays import Build, check, module_of, sample
 
 X, Y, M = sample((50,)), sample((50,), seed=1), sample((6, 7))
 
@@ -145,3 +145,62 @@ def test_accumulators_carried_by_a_loop_are_updated_in_place():
 def test_different_arrays_are_known_not_to_overlap():
     c = compiled(lambda b, x, y: [b.add(b.mul(x, y), 1.0)], X, Y)
     assert "memcheck" not in c.native.llvm and "!alias.scope" in c.native.llvm
+
+
+def groups(build: Build, *args) -> list[list[str]]:
+    """The ops that share a loop, by name."""
+    found = plan(module_of(build, args).functions["f"]).groups
+    return [[op.name for op in g] for g in {id(g): g for g in found.values()}.values()]
+
+
+def test_results_of_the_same_sizes_share_a_loop():
+    def build(b, x, y):
+        z = b.exp(b.mul(x, y))
+        w = b.sin(b.add(z, y))
+        return [z, w, b.mul(z, w)]
+    assert groups(build, X, Y) == [["exp", "sin", "mul"]]
+    check(build, X, Y)
+
+
+def test_a_reader_between_them_ends_a_group():
+    def build(b, x, y):
+        z = b.exp(x)
+        n = b.sum(z, axes=(0,))
+        return [z, b.mul(z, b.div(z, n))]
+    assert groups(build, X, Y) == [["exp"], ["mul"]]
+    check(build, X, Y)
+
+
+def test_an_update_of_what_a_member_reads_ends_a_group():
+    def build(b, x, y):
+        a = b.set(b.copy(x), 0.5, 0)
+        z = b.exp(a)
+        w = b.set(a, 1.5, 1)
+        return [z, b.sin(b.mul(z, y)), w]
+    assert groups(build, X, Y) == [["exp"], ["sin"]]
+    check(build, X, Y)
+
+
+def test_a_member_that_is_read_out_of_place_ends_a_group():
+    def build(b, x):
+        n = b.dims(x)[0]
+        z = b.exp(x)
+        back = b.slice(z, b.sub(n, 1), n, -1)
+        return [z, b.sin(b.mul(z, back))]
+    assert groups(build, X) == [["exp"], ["sin"]]
+    check(build, X)
+
+
+def test_a_member_may_take_over_what_another_one_reads_in_place():
+    def build(b, x, y):
+        a = b.set(b.copy(x), 0.5, 0)
+        z = b.exp(b.mul(a, y))
+        return [z, b.sin(b.add(a, z))]
+    func = module_of(build, [X, Y]).functions["f"]
+    assert len(plan(func).reuse) == 1
+    assert groups(build, X, Y) == [["exp", "sin"]]
+    check(build, X, Y)
+
+
+def test_sizes_that_only_happen_to_be_equal_do_not_group():
+    assert groups(lambda b, x, y: [b.exp(x), b.exp(y)], X, Y) == [["exp"], ["exp"]]
