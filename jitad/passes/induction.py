@@ -109,11 +109,11 @@ def _bound(op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int]
 
 def _ways(loop: Loop, incoming: Incoming) -> Iterator[Way]:
     assert loop.latch is not None and loop.latch.term is not None
-    latch, edge = loop.latch, loop.back_edge()
-    if latch.term is not None and latch.term.name != "branch":
+    latch, term, edge = loop.latch, loop.latch.term, loop.back_edge()
+    if term.name != "branch":
         yield Way(edge.args, [])
         return
-    condition, truth = latch.term.operands[0], latch.term.edges[0] is edge
+    condition, truth = term.operands[0], term.edges[0] is edge
     signal = _signal(condition, latch)
     if signal is None:
         yield Way(edge.args, _parts(condition, truth))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ..ir.graph import Block, Edge, Function, Op, Value
-from ..ir.linear import Memory, State
+from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.linear import Memory, State, Summary
 from ..ir.ops import OPS
 from ..ir.types import Scalar
 from .cfg import passed
@@ -52,11 +52,24 @@ def consumed_values(func: Function, owned: Callable[[Op], Iterable[int]]) -> set
     return found
 
 
+class Summaries:
+    """What the results of the functions of a module share; looked at only when a call is met."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._memory: Memory | None = None
+
+    def of(self, name: str) -> Summary:
+        if self._memory is None:
+            self._memory = Memory(self.module)
+        return self._memory.summary(name)
+
+
 class Sharing:
     """``states``: what may share with what at the start of each block, as bits of ``number``."""
 
-    def __init__(self, func: Function, memory: Memory, consumed: set[Value]) -> None:
-        self.func, self.memory, self.consumed = func, memory, consumed
+    def __init__(self, func: Function, summaries: Summaries, consumed: set[Value]) -> None:
+        self.func, self.summaries, self.consumed = func, summaries, consumed
         self.number: dict[Value, int] = {}
         for block in func.blocks:
             for v in (*block.params, *(r for op in block.ops for r in op.results)):
@@ -113,7 +126,7 @@ class Sharing:
         """What each parameter's new value may share with, before the edge."""
         sources = {p: state.with_self(self.number[a]) for p, a in passed(edge) if a in self.number}
         if term.name == "call":
-            summary = self.memory.summary(term.attrs["callee"])
+            summary = self.summaries.of(term.attrs["callee"])
             for result, param in summary.params:
                 p = edge.block.params[result]
                 sources[p] = sources.get(p, 0) | state.with_self(self.number[term.operands[param]])

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.linear import Memory, State
+from ..ir.linear import State
 from ..ir.ops import OPS
 from ..ir.signature import signature
 from .cfg import landing, merge_chains, passed, substitute
 from .liveness import Liveness
-from .sharing import WHOLE_VIEWS, Sharing, consumed_values, in_memory
+from .sharing import WHOLE_VIEWS, Sharing, Summaries, consumed_values, in_memory
 
 
 def uniqueness(module: Module, roots: Iterable[str] | None = None) -> None:
@@ -31,10 +31,9 @@ def uniqueness(module: Module, roots: Iterable[str] | None = None) -> None:
         _own_parameters(module, set(roots))
     for func in funcs:
         _copy_what_is_live(module, func)
-    memory = Memory(module) if funcs else None
+    summaries = Summaries(module)
     for func in funcs:
-        assert memory is not None
-        _Placer(module, memory, func).run()
+        _Placer(module, summaries, func).run()
 
 
 def _owned(module: Module, call: Op) -> list[int]:
@@ -101,10 +100,10 @@ def _copy_what_is_live(module: Module, func: Function) -> None:
 class _Placer:
     """Phase 3 for one function."""
 
-    def __init__(self, module: Module, memory: Memory, func: Function) -> None:
+    def __init__(self, module: Module, summaries: Summaries, func: Function) -> None:
         self.module, self.func = module, func
         consumed = consumed_values(func, lambda call: _owned(module, call))
-        self.sharing = Sharing(func, memory, consumed)
+        self.sharing = Sharing(func, summaries, consumed)
         self.consumed = consumed
         self.liveness = Liveness(func)
         self.borrowed = self.sharing.bits(p for i, p in enumerate(func.params) if i not in func.own)
