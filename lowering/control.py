@@ -148,7 +148,16 @@ class Flow:
         elif loop is not None:
             args = self._enter_loop(loop, args)
         self._arrive(edge.block, args)
-        self.code.jump(self._label(edge.block))
+        self.code.jump(self._label(edge.block), self.note([edge]))
+
+    def note(self, edges: Sequence[Edge]) -> str:
+        """Metadata for a terminator if one of its ``edges`` goes back to a loop's head."""
+        for e in edges:
+            loop = self.fn.places.heads.get(e.block)
+            if loop is not None and self.block in loop.blocks:
+                term = self.block.term
+                return self.fn.writer.loop_note(cold=term is not None and bool(term.attrs.get("cold")))
+        return ""
 
     def _plain_edge(self, edge: Edge) -> bool:
         """Whether ``_go`` would do nothing but jump."""
@@ -247,7 +256,7 @@ class Flow:
                 labels.append(code.label("edge"))
                 detours.append((labels[-1], e))
         if op.name == "branch":
-            code.branch(selector, labels[0], labels[1])
+            code.branch(selector, labels[0], labels[1], self.note(op.edges))
         else:
             cases = " ".join(f"i64 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
             code.end(f"switch i64 {selector}, label %{labels[-1]} [ {cases} ]")

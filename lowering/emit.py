@@ -56,6 +56,18 @@ class Writer:
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 
+    def loop_note(self, cold: bool = False) -> str:
+        """Metadata for a loop's back edge.
+
+        LLVM may unroll a loop whose trip count it knows, so that small arrays become registers; others only grow.
+        A ``cold`` loop is kept as it is: small, and quick to compile.
+        """
+        facts = ["llvm.loop.unroll.disable"] if cold else ["llvm.loop.unroll.runtime.disable"]
+        nodes = [self.node(f'!"{f}"') for f in facts]
+        if cold:
+            nodes.append(self.node('!"llvm.loop.vectorize.width", i32 1'))
+        return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *nodes]))
+
     def _add_node(self, text: str) -> str:
         self._metadata.append(text)
         return f"!{len(self._metadata) - 1}"

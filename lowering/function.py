@@ -150,7 +150,7 @@ class FunctionLowering:
             code.add_incoming(phi, value)
         for out, value in zip(outs, nexts):
             code.add_incoming(out, value)
-        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done, note)
+        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done, note or self.writer.loop_note())
         code.start(done)
         return outs
 

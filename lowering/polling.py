@@ -148,7 +148,8 @@ class Polling:
         code, strip = self.code, self.strips[loop]
         following, trip = self.fn.scalar(strip.count.next), self.fn.scalar(strip.count.trip)
         over, again, out = code.label("over"), code.label("again"), code.label("leave")
-        code.branch(code.op(f"icmp slt i64 {following}, {strip.limit}", "c"), head, over)
+        note = self.fn.flow.note([loop.back_edge()])
+        code.branch(code.op(f"icmp slt i64 {following}, {strip.limit}", "c"), head, over, note)
         code.start(over)
         code.branch(code.op(f"icmp slt i64 {following}, {trip}", "c"), again, out)
         code.start(again)
