@@ -63,7 +63,8 @@ def same_axes(v: Value, w: Value) -> bool:
 
 def find_groups(plan: Plan, block: Block) -> None:
     """Enter the groups of ``block`` into ``plan``."""
-    sizes, groups = _Sizes(), []
+    sizes = _Sizes()
+    groups: list[_Group] = []
     for op in block.all_ops():
         sizes.see(op)
         if op in plan.deferred or (op.results and op.results[0] in plan.lazy):
