@@ -24,6 +24,7 @@ from .passes.simplify import simplify
 from .passes.sizes import sizes
 from .passes.thread import thread
 from .passes.uniqueness import uniqueness
+from .passes.unroll import unroll
 from .passes.version import version
 
 Pass = Callable[[Module, Sequence[str]], None]
@@ -44,6 +45,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "sizes", _plain(sizes)),
     ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
+    ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
@@ -72,7 +75,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
-    "uniqueness": uniqueness,
+    "uniqueness": uniqueness, "unroll": unroll,
     "version": version,
 }
 

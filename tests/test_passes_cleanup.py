@@ -16,6 +16,9 @@ from jitad.passes.licm import licm
 from jitad.passes.loops import LoopForest
 from jitad.passes.simplify import simplify
 from jitad.passes.sizes import sizes
+from jitad.passes.unroll import unroll
+
+from .irgen import outcome
 
 
 def names(module: Module, name: str = "f") -> Counter[str]:
@@ -306,3 +309,41 @@ func @f(%x: f64, %y: f64, %p: bool) -> (f64) {
 """)
     simplify(module)
     assert names(module) == {"select": 1, "return": 1}
+
+
+def test_short_loops_are_written_out() -> None:
+    text = LOOP.format(body="""%low = le %a, %x : bool
+  check {exc = 1} %low
+  %w = cast %it : f64
+  %a2 = mul %a, %w : f64
+  %b2 = add %b, %a : f64""", result="%b").replace("lt %it, %n", "lt %it, %trip").replace(
+        "%zero = const 0 : i64", "%zero = const 0 : i64\n  %trip = const TRIP : i64")
+    for trip, left in ((3, 0), (4, 0), (9, 1)):
+        module = parse_module(text.replace("TRIP", str(trip)))
+        plain = parse_module(text.replace("TRIP", str(trip)))
+        simplify(module)
+        to_cps(module)
+        unroll(module)
+        simplify(module)
+        verify(module, linear=False)
+        func = module.functions["f"]
+        check_cps(func)
+        assert len(LoopForest(func).loops) == left
+        for x in (-0.5, 0.5):
+            args = [0, x, [0.0], 0]
+            assert outcome(plain, args, "f") == outcome(module, args, "f")
+
+
+def test_what_was_just_stored_is_not_read() -> None:
+    module = parse_module("""
+func @f(%x: f64, %i: i64, %n: i64) -> (f64, f64[?]) {
+^entry:
+  %a = fill %x, %n : f64[?]
+  %y = sin %x : f64
+  %b = set %a, %y, %i : f64[?]
+  %r = get %b, %i : f64
+  return %r, %b
+}
+""")
+    simplify(module)
+    assert names(module)["get"] == 0

@@ -15,7 +15,7 @@ from jitad.ir.verify import verify
 from .irgen import arguments, generate, outcome, same
 
 ALONE = ["simplify", "inline", "dce", "thread", "sizes", "cse", "accumulate", "uniqueness"]
-NEED_CPS = ["simplify", "inline", "dce", "sizes", "cse", "facts", "licm", "uniqueness"]
+NEED_CPS = ["simplify", "inline", "dce", "sizes", "cse", "facts", "licm", "unroll", "uniqueness"]
 
 
 def holds(module: Module, run_pass: Callable[[Module], None], seed: int, cps: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ir.fold import same
 from ..ir.graph import Op, Value
 from ..ir.types import BOOL, Scalar, dtype_of
 
@@ -115,17 +116,20 @@ def _transpose(op: Op) -> Found:
 
 
 def _get(op: Op) -> Found:
-    """a[i][j] is a[i, j]; an element of what is the same everywhere is that."""
+    """a[i][j] is a[i, j]; an element of what is the same everywhere is that; what was just stored need not be read."""
     a, indices = op.operands[0], op.operands[1:]
     if a.op is None:
         return None
     if a.op.name == "get":
         return "get", [*a.op.operands, *indices], {}
-    if a.op.name == "fill" and isinstance(op.result.type, Scalar):
-        return a.op.operands[0]
     if a.op.name == "iota":
         return indices[0]
-    return None
+    if not isinstance(op.result.type, Scalar):
+        return None
+    if a.op.name == "fill" or (a.op.name == "broadcast_to" and isinstance(a.op.operands[0].type, Scalar)):
+        return a.op.operands[0]
+    stored = a.op.name == "set" and len(a.op.operands) == len(op.operands) + 1
+    return a.op.operands[1] if stored and all(map(same, a.op.operands[2:], indices)) else None
 
 
 def _stop(op: Op) -> Found:
