@@ -7,6 +7,8 @@ parameters are found again.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +18,7 @@ import numpy as np
 from ..errors import DifferentiationError
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Type, is_float
-from . import data, jacobians, numpy_api, pytree
+from . import builtin, data, jacobians, numpy_api, pytree
 from .closures import BoundMethod, Fn
 from .lattice import is_number
 from .pytree import Structure
@@ -149,6 +151,17 @@ class Wrt:
         return user_value(t, self.structure, leaves)
 
 
+@functools.cache
+def _outputs_named(name: str) -> Fn:
+    """``jacobians.outputs`` under the name of the function that it stands for."""
+    fn = builtin.fn_of(jacobians.outputs)
+    return Fn(dataclasses.replace(fn.code, name=name), fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
+
+
+def _outputs_of(fun: Any) -> Fn:
+    return _outputs_named(str(getattr(fun, "__name__", "function")))
+
+
 # --- the function and its derivatives -----------------------------------------------------------------
 
 class Applied:
@@ -166,7 +179,7 @@ class Applied:
             raise DifferentiationError(f"{what}: the argument to differentiate with respect to holds no float", t.loc,
                                        "pass a float: 3.0, x.astype(float)")
         given |= {p: w.argument for p, w in zip(places, self.wrt)}
-        self.ref = t.call_traced(jacobians.outputs, (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
+        self.ref = t.call_traced(_outputs_of(fun), (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
                                                      t.new_dict({k: given[k] for k in kwargs})), {})
         self._find_parameters()
 

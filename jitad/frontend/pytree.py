@@ -24,7 +24,7 @@ class Structure:
     def __init__(self, type: type | None, static: Any = None, children: tuple[Structure, ...] = (),
                  count: int | None = None) -> None:
         self.type, self.static, self.children = type, static, children
-        self.count = sum(c.count for c in children) if count is None else count
+        self.count: int = sum(c.count for c in children) if count is None else count
         self._hash = hash((type, static, children))
 
     @property
@@ -176,7 +176,7 @@ def _unflatten(s: Structure, leaves: Iterator[Any]) -> Any:
     return build(t, s.static, [_unflatten(c, leaves) for c in s.children])
 
 
-def build(t: type, static: Any, children: list[Any]) -> Any:
+def build(t: Any, static: Any, children: list[Any]) -> Any:
     """A container of type ``t`` from the values of its children."""
     if t is tuple:
         return tuple(children)
@@ -185,7 +185,7 @@ def build(t: type, static: Any, children: list[Any]) -> Any:
     if issubclass(t, dict):
         return t(zip(static, children))
     if issubclass(t, tuple) and static is not None:
-        return t._make(children)             # type: ignore[attr-defined]  # a NamedTuple
+        return t._make(children)             # a NamedTuple
     if static is None:
         return t(children)
     instance = object.__new__(t)             # not through __init__: it may check or convert its arguments

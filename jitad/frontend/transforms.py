@@ -68,7 +68,7 @@ class Transform(Traceable):
         return f"<jitad {self.name} of {getattr(self.fun, '__qualname__', self.fun)}>"
 
     @property
-    def __signature__(self) -> inspect.Signature:
+    def __signature__(self) -> Any:
         return inspect.signature(self.fun)
 
 
@@ -86,7 +86,7 @@ def _compiled_of(fun: Any) -> dict[Any, Any]:
     """What has been compiled from a function; it lives as long as the function does."""
     bound = isinstance(fun, types.MethodType)
     holder = fun.__func__ if bound else fun
-    known = getattr(holder, _MEMO, None)
+    known: tuple[Any, dict[Any, Any]] | None = getattr(holder, _MEMO, None)
     if known is None or known[0] is not holder:             # wrappers copy the attributes of what they wrap
         known = (holder, {})
         try:
@@ -95,8 +95,8 @@ def _compiled_of(fun: Any) -> dict[Any, Any]:
             pass                                            # an object without room: compiled each time
     if not bound:
         return known[1]
-    self_, table = known[1].setdefault(id(fun.__self__), (fun.__self__, {}))
-    return table
+    of_object: tuple[Any, dict[Any, Any]] = known[1].setdefault(id(fun.__self__), (fun.__self__, {}))
+    return of_object[1]
 
 
 class ValueAndGrad(Transform):
@@ -122,7 +122,7 @@ class Pull(Transform):
     """(primals, cotangent) → a tuple of the primals' cotangents; ``static``: which primals, if not all."""
 
     name = "vjp"
-    __signature__ = None   # (primals, cotangent), not the parameters of the function
+    __signature__: Any = None   # (primals, cotangent), not the parameters of the function
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         primals = tuple(t.iterate(args[0]))
@@ -134,7 +134,7 @@ class Push(Transform):
     """(primals, tangents) → (result, tangent of the result); ``static``: which primals, if not all."""
 
     name = "jvp"
-    __signature__ = None   # (primals, tangents), not the parameters of the function
+    __signature__: Any = None   # (primals, tangents), not the parameters of the function
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         primals, tangents = (tuple(t.iterate(x)) for x in args)
@@ -164,7 +164,7 @@ class HessianProduct(Transform):
     """(primals, tangents) → the Hessian times the tangents: forward mode over reverse."""
 
     name = "hvp"
-    __signature__ = None   # (primals, tangents), not the parameters of the function
+    __signature__: Any = None   # (primals, tangents), not the parameters of the function
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         n = len(t.iterate(args[0]))

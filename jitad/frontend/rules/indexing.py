@@ -28,6 +28,7 @@ def getitem(t: Context, a: Any, index: Any) -> Sym:
     items = index_items(t, index)
     if all(map(windows.is_basic, items)):
         w = windows.window(t, v, windows.expand(items, rank(v)))
+        windows.refuse_zero_d(t, items, w)
         return Sym(windows.read(t, v, w), False)
     return Sym(_Advanced(t, v, items).read(), False)
 

@@ -145,6 +145,12 @@ def _clip(t: Context, bound: Any, n: Value, low: Value, high: Value) -> Value:
     return e.minimum(e.maximum(e.select(e.lt(i, 0), e.add(i, n), i), low), high)
 
 
+def refuse_zero_d(t: Context, items: tuple[Any, ...], w: Window) -> None:
+    """``a[i, ...]`` of a vector is a view without axes in NumPy, and here there are none such."""
+    if not w.shown and any(i is Ellipsis for i in items):
+        refuse(t, "an index with `...` that leaves no axis", "a[i]")
+
+
 # --- reading and writing --------------------------------------------------------------------------
 
 def _whole(t: Context, v: Value, axis: int, part: Value | Span) -> bool:
