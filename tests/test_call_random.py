@@ -1,4 +1,5 @@
-"""Random trees of values through one jitted identity: many signatures side by side, in any order, from any shape of call."""
+"""Random trees of values through one jitted identity: many signatures side by side, in any order, from any shape of
+call."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def test_what_goes_in_comes_out(x: Any, rest: list[Any], named: dict[str, Any]) 
 
 
 def test_entries_in_a_long_chain_take_turns() -> None:
-    values = [1.0, 2, True, np.float32(3), np.ones(2), np.ones(2, "f4"), np.ones((2, 2)), (1.0, 2), [1.0, 2], Pair(1.0, 2),
-              {"a": 1.0}, None, "text", np.ones(1), np.ones((2, 1)), ((), [], {})]
+    values = [1.0, 2, True, np.float32(3), np.ones(2), np.ones(2, "f4"), np.ones((2, 2)), (1.0, 2), [1.0, 2],
+              Pair(1.0, 2), {"a": 1.0}, None, "text", np.ones(1), np.ones((2, 1)), ((), [], {})]
     for n in range(30):
         if n == 3:                               # by then all is compiled
             before = sys.getrefcount(None)
