@@ -28,7 +28,10 @@ def differentiate(module: Module) -> None:
     while todo := [n for n in module.derived if n not in module.functions]:
         ready = [n for n in todo if not _waits(module, module.derived[n].base)]
         if not ready:
-            raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another")
+            callers = sorted({f.name for f in module.functions.values() for op in f.all_ops()
+                              if op.name == "call" and op.attrs["callee"] in todo})
+            raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another, in "
+                                       f"{', '.join(callers)}: that takes derivatives of every order")
         for name in ready:
             if name not in module.functions:
                 _make(module, name, module.derived[name])
