@@ -201,8 +201,8 @@ def _row(fn: FunctionLowering, p: Product, i: str) -> list[str]:
         fn.loop(p.n, lambda j, _: _put(fn, p, fn.add(row, j), literal(0, p.t)))
     groups, rest = _divide(fn, p.k)
     fn.loop(groups, lambda g, _: _add_rows(fn, p, i, row, fn.mul(g, str(UNROLL)), UNROLL))
-    done = fn.mul(groups, str(UNROLL))
-    fn.loop(rest, lambda k, _: _add_rows(fn, p, i, row, fn.add(done, k), 1))
+    done, note = fn.mul(groups, str(UNROLL)), _cold(fn) if rest[0] == "%" else ""
+    fn.loop(rest, lambda k, _: _add_rows(fn, p, i, row, fn.add(done, k), 1, note))
     return []
 
 
@@ -213,7 +213,13 @@ def _divide(fn: FunctionLowering, k: str) -> tuple[str, str]:
     return fn.code.op(f"udiv i64 {k}, {UNROLL}", "n"), fn.code.op(f"urem i64 {k}, {UNROLL}", "n")
 
 
-def _add_rows(fn: FunctionLowering, p: Product, i: str, row: str, first: str, count: int) -> list[str]:
+def _cold(fn: FunctionLowering) -> str:
+    """Loop metadata for the few rows left over: not worth the time to vectorise or unroll them."""
+    off = [fn.writer.node(text) for text in ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')]
+    return f", !llvm.loop {fn.writer.distinct(lambda me: ', '.join([me, *off]))}"
+
+
+def _add_rows(fn: FunctionLowering, p: Product, i: str, row: str, first: str, count: int, note: str = "") -> list[str]:
     """Add the multiples of ``count`` rows of ``b``, from row ``first`` on."""
     ks = [fn.add(first, str(u)) for u in range(count)]
     factors = [fn.load(p.t, p.a, _a_index(fn, p, i, k)) for k in ks]
@@ -226,7 +232,7 @@ def _add_rows(fn: FunctionLowering, p: Product, i: str, row: str, first: str, co
             total = combine(fn, "sum", p.t, total, _times(fn, p.t, x, fn.load(p.t, p.b, fn.add(start, j))))
         return _put(fn, p, at, total)
 
-    fn.loop(p.n, body)
+    fn.loop(p.n, body, note=note)
     return []
 
 
