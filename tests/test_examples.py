@@ -54,15 +54,15 @@ def test_mixture_against_matrices() -> None:
 
 def test_gradients() -> None:
     mixture, points, prior = small_mixture()
-    check_grads(lambda m: gmm.gmm_objective(m, points, prior), (mixture,), order=2)
+    check_grads(gmm.gmm_objective, (mixture, points, prior), order=2)
     text = np.arange(12).reshape(4, 3) % 5
     for kind, loss in ((char_rnn.RNN, char_rnn.rnn_loss), (char_rnn.LSTM, char_rnn.lstm_loss)):
         net = char_rnn.make_net(kind, 5, hidden=4, dtype=np.float64)
-        check_grads(lambda n, loss=loss: loss(n, text), (net,), order=1)
+        check_grads(loss, (net, text), order=1)
     trees, vocabulary = treelstm.standard_library(most=2)
     tree = min(trees, key=lambda t: len(t.words))
     net = treelstm.make_net(3, 4, 5, vocabulary, dtype=np.float64)
-    check_grads(lambda n: treelstm.tree_and_words_loss(n, tree), (net,), order=1)
+    check_grads(treelstm.tree_and_words_loss, (net, tree), order=1)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="ADBench's instances are not beside the repository")

@@ -295,5 +295,5 @@ def test_own_derivative_is_refused() -> None:
         if x < 1:
             return x ** 2
         return grad(lambda y: own_derivative(y - 1))(x)
-    with pytest.raises(jitad.DifferentiationError, match="own_derivative"):
+    with pytest.raises(jitad.DifferentiationError, match="through one another"):
         jit(own_derivative)(1.5)
