@@ -22,7 +22,8 @@ from .errors import CompileError
 from .ir.clone import clone_blocks
 from .ir.graph import Block, Function, Module
 from .passes.cfg import incoming, merge_chains, remove_unreachable, split_critical_edges
-from .passes.loop_shape import LoopShaper, Surroundings
+from .passes.loop_shape import LoopShaper
+from .passes.loop_tables import Surroundings
 from .passes.loops import Loop, LoopForest, raising_blocks
 
 LARGEST_RAISE = 20

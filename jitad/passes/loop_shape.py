@@ -17,77 +17,18 @@ reads.  A column that a row lacks is ``undef``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..ir.clone import clone_blocks
-from ..ir.graph import Block, Edge, Function, Op, Value
+from ..ir.graph import Block, Edge, Value
 from ..ir.types import BOOL, I64, Type
-from .cfg import set_term
-from .dominance import Dominators
-from .liveness import Liveness
-from .loops import Loop, raising_blocks
+from .loop_tables import Key, Row, Surroundings, merge_columns
+from .loops import Loop
 
 LARGEST_TEST = 40
 """A head with more ops than this is not copied to rotate its loop."""
 
 AGAIN = -1
 """The number that asks for another iteration."""
-
-Key = tuple[str, Any, int]
-Row = dict[Key, Value]
-
-
-class Surroundings:
-    """What the loops of one level share, kept up to date as each is changed: who uses a value, which edges enter
-    a block; and what does not change: liveness before exits, which blocks only raise."""
-
-    def __init__(self, func: Function, dom: Dominators) -> None:
-        self.func, self.number = func, dom.number
-        self.live_in = Liveness(func).live_in
-        self.raising = raising_blocks(dom)
-        self.users: dict[Value, list[Op]] = {}
-        self.entering: dict[Block, dict[Edge, Block]] = {b: {} for b in func.blocks}
-        for b in func.blocks:
-            for op in b.all_ops():
-                self.note_uses(op)
-            self._note_edges(b)
-
-    def new_block(self, name: str) -> Block:
-        block = self.func.new_block(name)
-        self.entering[block] = {}
-        return block
-
-    def note_uses(self, op: Op) -> None:
-        for v in op.used():
-            self.users.setdefault(v, []).append(op)
-
-    def redirect(self, edge: Edge, to: Block, args: list[Value]) -> None:
-        source = self.entering[edge.block].pop(edge)
-        edge.block, edge.args = to, args
-        self.entering[to][edge] = source
-        assert source.term is not None
-        self.note_uses(source.term)
-
-    def end(self, block: Block, name: str, operands: list[Value], edges: list[Edge]) -> None:
-        """Set or replace the terminator of a block."""
-        for e in block.term.edges if block.term else ():
-            del self.entering[e.block][e]
-        set_term(block, name, operands, edges)
-        assert block.term is not None
-        self.note_uses(block.term)
-        self._note_edges(block)
-
-    def emit(self, block: Block, name: str, operands: list[Value], result: Type, /, **attrs: Any) -> Value:
-        op = Op(name, operands, [result], attrs)
-        op.block = block
-        block.ops.append(op)
-        self.note_uses(op)
-        return op.result
-
-    def _note_edges(self, block: Block) -> None:
-        assert block.term is not None
-        for e in block.term.edges:
-            self.entering[e.block][e] = block
 
 
 @dataclass(eq=False)
@@ -340,7 +281,7 @@ class LoopShaper:
         self.region.add(latch)
         signal = latch.add_param(I64 if several else BOOL, "exit" if several else "again")
         rows = [way.row for way in ways] + ([test[2]] if test else [])
-        groups = _merge_columns({**again, **self.columns}, rows)
+        groups = merge_columns({**again, **self.columns}, rows)
         params: Row = {}
         for group, t in groups:
             param = latch.add_param(t)
@@ -382,25 +323,3 @@ class LoopShaper:
                 if new is not None:
                     op.replace_uses({v: new})
                     self.around.users.setdefault(new, []).append(op)
-
-
-def _merge_columns(columns: dict[Key, Type], rows: list[Row]) -> list[tuple[list[Key], Type]]:
-    """Group columns that one parameter can serve: no row tells them apart and some row passes both the same value."""
-    groups: list[tuple[list[Key], Type]] = []
-    merged: list[list[Value | None]] = []
-    for key, t in columns.items():
-        mine = [row.get(key) for row in rows]
-        for (group, other), theirs in zip(groups, merged):
-            if other == t and _alike(mine, theirs):
-                group.append(key)
-                theirs[:] = [a or b for a, b in zip(theirs, mine)]
-                break
-        else:
-            groups.append(([key], t))
-            merged.append(mine)
-    return groups
-
-
-def _alike(a: list[Value | None], b: list[Value | None]) -> bool:
-    pairs = [(x, y) for x, y in zip(a, b) if x is not None and y is not None]
-    return bool(pairs) and all(x is y for x, y in pairs)
