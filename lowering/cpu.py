@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -22,6 +23,12 @@ from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
 from .target import Target
+
+# A sum in a loop keeps its order and is vectorised all the same: the terms are computed as vectors and added one by
+# one.  LLVM does so by default on other processors.
+ORDERED_SUMS = "force-ordered-reductions"
+# A third of the time of code generation, and no faster code on anything measured.
+NO_STRENGTH_REDUCTION = "disable-lsr"
 
 Extend = Callable[[ModuleLowering], list[str]]
 
@@ -42,19 +49,22 @@ def _features() -> str:
 
 
 @cache
-def _initialised() -> llvm.Target:
-    """The host's target.  A sum in a loop keeps its order and is vectorised all the same: the terms are computed as
-    vectors and added one by one (LLVM has this for other processors by default; the option holds for the process)."""
+def _machine(codegen: int) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    llvm.set_option("jitad", "-force-ordered-reductions")
-    return llvm.Target.from_default_triple()
+    host = llvm.Target.from_default_triple()
+    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen, reloc="pic",
+                                      codemodel="small", jit=True)
 
 
-@cache
-def _machine(codegen: int) -> llvm.TargetMachine:
-    return _initialised().create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen,
-                                                reloc="pic", codemodel="small", jit=True)
+@contextmanager
+def _switched_on(option: str) -> Iterator[None]:
+    """Set one of LLVM's own options, which hold for the process, for as long as it is needed."""
+    llvm.set_option("jitad", f"-{option}=true")
+    try:
+        yield
+    finally:
+        llvm.set_option("jitad", f"-{option}=false")
 
 
 @cache
@@ -74,7 +84,8 @@ class Native:
         start = time.perf_counter()
         unit = optimise(self.source, self.options)
         optimised = time.perf_counter()
-        image = _machine(_codegen(self.options)).emit_object(unit)
+        with _switched_on(NO_STRENGTH_REDUCTION):
+            image = _machine(_codegen(self.options)).emit_object(unit)
         emitted = time.perf_counter()
         for name, library in ((blas.PREFIX, blas.library), (vecmath.SYMBOLS, _libmvec)):
             if name in self.source and (path := library()) is not None:
@@ -108,7 +119,8 @@ class Native:
         """The machine code as assembly."""
         with _lock:
             unit = optimise(self.source, self.options)
-            return str(_machine(_codegen(self.options)).emit_assembly(unit))
+            with _switched_on(NO_STRENGTH_REDUCTION):
+                return str(_machine(_codegen(self.options)).emit_assembly(unit))
 
 
 @cache
@@ -140,7 +152,8 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
     tuning.loop_interleaving = options.level == 3
     tuning.loop_unrolling = options.level > 0
     passes = llvm.create_pass_builder(_machine(_codegen(options)), tuning)
-    passes.getModulePassManager().run(unit, passes)
+    with _switched_on(ORDERED_SUMS):
+        passes.getModulePassManager().run(unit, passes)
     return unit
 
 
