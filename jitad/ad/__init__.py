@@ -4,7 +4,7 @@
 (``ir.graph.Derived``):
 
 * ``vjp``: (params…, result cotangents…) → (results…, cotangents of ``wrt``…), both sweeps in one function;
-* ``fwd``: (params…) → (results…, stack), and ``bwd``: (params that are not ``own``…, result cotangents…, one
+* ``fwd``: (params…) → (results…, stack), and ``bwd``: (params neither ``own`` nor stacks…, result cotangents…, one
   accumulator for each array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled
   once for all callers;
 * ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
@@ -12,11 +12,14 @@
 
 from __future__ import annotations
 
-from ..cps import normalise
+from ..cps import to_cps
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.graph import Derived, Function, Module
-from ..ir.types import STACK, carries_adjoint
+from ..ir.types import STACK, Stack, carries_adjoint
+from ..passes.cse import cse
+from ..passes.inline import inline
+from ..passes.simplify import simplify
 from .forward import jvp
 from .frames import Frames
 from .reverse import ThereAndBack
@@ -25,16 +28,25 @@ from .tail import results_at_end
 
 def differentiate(module: Module) -> None:
     """Make every function in ``module.derived`` until none is missing."""
+    first = True
     while todo := [n for n in module.derived if n not in module.functions]:
+        if not first:
+            _tidy(module)
         ready = [n for n in todo if not _waits(module, module.derived[n].base)]
         if not ready:
-            callers = sorted({f.name for f in module.functions.values() for op in f.all_ops()
-                              if op.name == "call" and op.attrs["callee"] in todo})
-            raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another, in "
-                                       f"{', '.join(callers)}: that takes derivatives of every order")
+            raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another")
         for name in ready:
             if name not in module.functions:
                 _make(module, name, module.derived[name])
+        first = False
+
+
+def _tidy(module: Module) -> None:
+    """Between derivatives of derivatives: small calls are opened, so that what they pass needs no stack."""
+    inline(module)
+    simplify(module)
+    cse(module)
+    to_cps(module)
 
 
 def _waits(module: Module, base: str) -> bool:
@@ -56,8 +68,6 @@ def _waits(module: Module, base: str) -> bool:
 
 def _make(module: Module, name: str, what: Derived) -> None:
     base = module.functions[what.base]
-    if what.base in module.derived:                      # made here: its loops are not closed yet
-        normalise(base)
     if what.kind == "jvp":
         module.add(jvp(module, base, name, what.wrt))
     elif what.kind == "vjp":
@@ -109,7 +119,7 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     """The two sweeps as two functions; what both need goes over on the stack."""
     sweep = ThereAndBack(module, base, forward, wrt, accumulate=True)
     first, frames = sweep.func, Frames(sweep, split=True)
-    primals = [p for p in first.params if p.index not in base.own]
+    primals = [p for p in first.params if p.index not in base.own and not isinstance(p.type, Stack)]
     second = Function(backward, [*(p.type for p in primals), *(s.type for s in sweep.seeds),
                                  *(a.type for a in sweep.accumulators), STACK],
                       [base.params[i].type for i in wrt], [p.hint for p in primals])

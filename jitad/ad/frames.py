@@ -22,7 +22,7 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import STACK, Scalar, Type
+from ..ir.types import STACK, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .rerun import Rerun, candidates, remove_forward
@@ -131,7 +131,7 @@ class Frames:
         op = v.op
         if op is None:
             if v.owner is self.sweep.func.entry:
-                return not (self.split and v.index in self.sweep.func.own)
+                return not self.split or (v.index not in self.sweep.func.own and not isinstance(v.type, Stack))
         elif op.name in ("const", "undef", "stack_empty"):
             return True
         level = self.level(v)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.types import BOOL, I64, Array, carries_adjoint
+from ..ir.types import BOOL, I64, Array, Stack, carries_adjoint
 from ..passes.liveness import Liveness
 from ..passes.loops import LoopForest
 from .activity import active, call_results
@@ -308,7 +308,7 @@ class ThereAndBack(Adjoints):
         results = [r for r in call_results(block) if r is not tape and carries_adjoint(r.type)]
         seeds = [self.as_type(self.env.pop(r), r.type) if r in self.env else self.zero(r) for r in results]
         base = self.module.functions[term.attrs["base"]]
-        primals = [v for i, v in enumerate(term.operands) if i not in base.own]
+        primals = [v for i, v in enumerate(term.operands) if i not in base.own and not isinstance(v.type, Stack)]
         wrt = [term.operands[i] for i in term.attrs["wrt"]]
         params = [base.params[i] for i in term.attrs["wrt"]]
         accumulators, seen = [], set()

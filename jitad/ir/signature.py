@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .graph import Derived, Module
-from .types import STACK, Array, Type, carries_adjoint, is_float
+from .types import STACK, Array, Stack, Type, carries_adjoint, is_float
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
     if d.kind == "fwd":
         return Signature(base.params, (*base.results, STACK), base.own)
     if d.kind == "bwd":
-        primals = tuple(t for i, t in enumerate(base.params) if i not in base.own)
+        primals = tuple(t for i, t in enumerate(base.params) if i not in base.own and not isinstance(t, Stack))
         accumulators = tuple(t for t in wrt if isinstance(t, Array))
         first = len(primals) + len(seeds)
         own = frozenset(range(first, first + len(accumulators)))
