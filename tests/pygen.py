@@ -158,6 +158,8 @@ class Program:
         elif depth and self.kind_of_result and r.random() < 0.05:
             self.put(f"if {self.c()}:")
             self.put(f"    return {self.result()}")
+        elif depth and r.random() < 0.7:             # names that mean different arrays on different paths are refused
+            r.choice([s for s in simple if s not in (self.alias, self.swap, self.assign_a)])()
         else:
             r.choice(simple)()
 
@@ -291,7 +293,7 @@ class Program:
     def while_(self, depth: int) -> None:
         v = self.name("w")
         self.put(f"{v} = {self.r.randint(0, 3)}")
-        self.put(f"while {v} > 0{self.r.choice(['', f' and {self.c()}'])}:")
+        self.put(f"while {v} > 0{self.r.choice(['', f' and ({self.c()})'])}:")
         self.indent += 1
         self.put(f"{v} -= 1")
         self.indent -= 1

@@ -25,6 +25,7 @@ from .lattice import UNBOUND, describe, is_scalar, is_structure, same
 from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 State = dict[Obj, Any]
+STALE = object()                # what no object holds: in `maybe`, the stand-in may not be read any more
 AMBIGUOUS = "it may be one of several arrays here, depending on the path taken"
 
 
@@ -50,7 +51,7 @@ class Merger:
         self.state: State = {}
         self._merged: dict[tuple[Any, ...], Obj] = {}
         self._stands_for: list[dict[Obj, list[Obj]]] = [{} for _ in edges]
-        self._new: set[Obj] = set()
+        self.new: dict[Obj, list[tuple[int, Obj]]] = {}      # objects made here: the edges and objects they stand for
 
     def run(self, roots: Iterable[Obj] | None) -> State:
         """Merge what can be reached from ``roots`` (``None``: everything), keep what no path changed."""
@@ -125,17 +126,15 @@ class Merger:
 
     def _array(self, vals: Sequence[Any], some: Sequence[ArrayRef], hint: str) -> Any:
         first = some[0]
-        alike = all(len(v.steps) == len(first.steps) and all(x is y for x, y in zip(v.steps, first.steps)) for v in some)
+        whole = len(some) == len(vals) or not first.steps
+        alike = whole and all(len(v.steps) == len(first.steps) and all(x is y for x, y in zip(v.steps, first.steps)) for v in some)
         if alike and (not first.steps or all(v.obj is first.obj for v in some)):
             obj = self._obj(tuple(v if v is UNBOUND else v.obj for v in vals), hint)
             if isinstance(obj, Conflict):
                 return obj
             return first if obj is first.obj else ArrayRef(obj, first.steps)
         out = ArrayObj(AMBIGUOUS)                       # views of different places
-        for known, v in zip(self._stands_for, vals):
-            if v is not UNBOUND:
-                known.setdefault(v.obj, []).append(out)
-        self._new.add(out)
+        self._represent(out, [v if v is UNBOUND else v.obj for v in vals])
         contents = []
         for edge, v in zip(self.edges, vals):
             with self.t.on(edge):
@@ -154,11 +153,9 @@ class Merger:
             objs = (first,) * len(objs)
         if objs in self._merged:
             return self._merged[objs]
-        out = first if all(o is first for o in some) else self._stand_in(some)
+        out = first if all(o is first for o in some) else self._stand_in(first)
         self._merged[objs] = out
-        for known, o in zip(self._stands_for, objs):
-            if o is not UNBOUND:
-                known.setdefault(o, []).append(out)
+        self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
         self.state[out] = UNBOUND
         content = self._merge(contents, hint) if isinstance(out, Slot) else self._content(type(out), contents, hint)
@@ -167,17 +164,18 @@ class Merger:
             return content
         return out
 
-    def _stand_in(self, some: Sequence[Any]) -> Obj:
-        readonly = next((o.readonly for o in some if o.readonly), "")
-        first, out = some[0], None
+    def _stand_in(self, first: Any) -> Obj:
         if isinstance(first, Instance):
-            out = Instance(first.cls, readonly)
-        elif isinstance(first, Slot):
-            out = Slot(first.name)
-        else:
-            out = type(first)(readonly)
-        self._new.add(out)
-        return out
+            return Instance(first.cls)
+        return Slot(first.name) if isinstance(first, Slot) else type(first)()
+
+    def _represent(self, out: Obj, objs: Sequence[Any]) -> None:
+        """Note that ``out`` stands for ``objs[e]`` on edge ``e``."""
+        sources = [(e, o) for e, o in enumerate(objs) if o is not UNBOUND]
+        for e, o in sources:
+            self._stands_for[e].setdefault(o, []).append(out)
+        if any(o is not out for _, o in sources):
+            self.new[out] = sources
 
     def _content(self, cls: type, contents: Sequence[Any], hint: str) -> Any:
         some = [c for c in contents if c is not UNBOUND]
@@ -210,18 +208,22 @@ class Merger:
         return {k: merge([UNBOUND if c is UNBOUND else c.get(k, UNBOUND) for c in contents], str(k)) for k in keys}
 
     def _mark_ambiguous(self) -> None:
-        """Freeze each new object that shares a source with another live object."""
-        for known in self._stands_for:
-            for outs in known.values():
-                distinct = list(dict.fromkeys(outs))
-                if len(distinct) < 2:
-                    continue
-                for out in distinct:
-                    if out in self._new and not isinstance(out, Slot):
-                        out.readonly = out.readonly or AMBIGUOUS
-                        if out.readonly == AMBIGUOUS or isinstance(out, ArrayObj):
-                            others = tuple((o, self.state.get(o, UNBOUND)) for o in distinct if o is not out)
-                            out.maybe = out.maybe + others
+        """Freeze each new object that may be the same as another live one."""
+        for out, sources in self.new.items():
+            if isinstance(out, Slot):
+                continue
+            others: dict[Obj, None] = {}
+            stale = False
+            for e, o in sources:
+                others.update(dict.fromkeys(self._stands_for[e][o]))
+                out.readonly = out.readonly or o.readonly
+                for other, then in o.maybe:
+                    stale = stale or self.edges[e].state.get(other, UNBOUND) is not then
+                    others.update(dict.fromkeys(self._stands_for[e].get(other, ())))
+            others.pop(out, None)
+            if others or stale:
+                out.readonly = out.readonly or AMBIGUOUS
+                out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
 
 
 class Matcher:
@@ -232,17 +234,20 @@ class Matcher:
         self.args: list[Any] = [UNBOUND] * len(header.types)
         self._there: dict[Obj, Obj] = {}
         self._back: dict[Obj, Obj] = {}
-        self._frozen: list[tuple[ArrayObj, ArrayObj]] = []
+        self._frozen: list[tuple[Obj, Obj]] = []
 
     def run(self, roots: Iterable[Obj]) -> bool:
         """Whether the edge fits; if so ``args`` are its arguments."""
         fits = all(self._obj(root, root) for root in roots if root in self.header.state or root in self.edge.state)
         return fits and all(self._alias_known(frozen, obj) for frozen, obj in self._frozen)
 
-    def _alias_known(self, frozen: ArrayObj, obj: ArrayObj) -> bool:
-        """Whether a frozen stand-in knows of the live object that it would be the same as."""
-        twin = self._back.get(obj)
-        return twin is None or twin is frozen or bool(twin.readonly) or any(o is twin for o, _ in frozen.maybe)
+    def _alias_known(self, frozen: Obj, obj: Obj) -> bool:
+        """Whether a frozen stand-in knows each live object that it would be the same as."""
+        for o in (obj, *(o for o, _ in obj.maybe)):
+            twin = self._back.get(o)
+            if twin is not None and twin is not frozen and not twin.readonly and all(k is not twin for k, _ in frozen.maybe):
+                return False
+        return True
 
     def _value(self, h: Any, b: Any) -> bool:
         if isinstance(h, Conflict):
@@ -281,7 +286,7 @@ class Matcher:
         return True
 
     def _ref(self, h: ArrayRef, b: ArrayRef) -> bool:
-        if h.obj.readonly == AMBIGUOUS and h.obj in self.header._new and not h.steps:
+        if h.obj.readonly and h.obj in self.header.new and not h.steps:
             self._frozen.append((h.obj, b.obj))
             with self.t.on(self.edge):
                 return self._value(self.state[h.obj], self.t.read(b))
@@ -292,10 +297,14 @@ class Matcher:
     def _obj(self, h: Obj, b: Any) -> bool:
         if h in self._there:
             return self._there[h] is b
-        if type(h) is not type(b) or b in self._back or (h not in self.header._new and h is not b):
+        if type(h) is not type(b) or b in self._back or (h not in self.header.new and h is not b):
             return False
         if isinstance(h, Instance) and h.cls is not b.cls:
             return False
+        if h is not b and (h.readonly or b.readonly or b.maybe) and not isinstance(h, Slot):
+            if not h.readonly:
+                return False
+            self._frozen.append((h, b))
         self._there[h], self._back[b] = b, h
         x, y = self.state.get(h, UNBOUND), self.edge.state.get(b, UNBOUND)
         if isinstance(h, (Slot, ArrayObj)) or isinstance(x, Conflict):
