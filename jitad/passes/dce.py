@@ -87,9 +87,10 @@ def _drop_idle_loops(func: Function) -> bool:
     if not forest.loops:
         return False
     ends = {loop for loop in forest.loops if counted(loop)}
+    read = forest.open_loops() if ends else set()
     gone: set[Block] = set()
     for loop in reversed(forest.loops):                  # outer ones first: they take the inner ones along
-        if loop.head not in gone and _ends(loop, ends) and not _matters(loop, func):
+        if loop.head not in gone and loop not in read and _ends(loop, ends) and not _matters(loop):
             assert loop.preheader is not None and loop.preheader.term is not None
             edge = loop.exit_edge()
             loop.preheader.term.edges = [Edge(edge.block, edge.args)]
@@ -110,12 +111,9 @@ def _ends(loop: Loop, ends: set[Loop]) -> bool:
     return True
 
 
-def _matters(loop: Loop, func: Function) -> bool:
-    """Whether the loop has an effect, leaves from elsewhere, or gives on what it computes (closed or not)."""
+def _matters(loop: Loop) -> bool:
+    """Whether the loop has an effect, leaves from elsewhere, or passes on what it computes."""
     if loop.exit is None or any(a.block in loop.blocks for a in loop.exit_edge().args):
-        return True
-    outside = (b for b in func.blocks if b not in loop.blocks)
-    if any(v.block in loop.blocks for b in outside for op in b.all_ops() for v in op.used()):
         return True
     for b in loop.blocks:
         assert b.term is not None

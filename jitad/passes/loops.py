@@ -101,6 +101,18 @@ class LoopForest:
         loop = self.loop_of(block)
         return loop.depth if loop else 0
 
+    def open_loops(self) -> set[Loop]:
+        """Loops that define what blocks outside read (an argument of an edge that leaves is read inside)."""
+        found: set[Loop] = set()
+        for b in self.dom.order:
+            for op in b.all_ops():
+                for v in op.used():
+                    home = self.innermost.get(v.block) if v.block is not b else None
+                    while home is not None and b not in home.blocks:
+                        found.add(home)
+                        home = home.parent
+        return found
+
     def _add(self, head: Block, latches: list[Block]) -> None:
         """Walk back from the latches; heads come in postorder, so inner loops are known already."""
         loop = Loop(head, {head}, latches)

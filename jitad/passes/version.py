@@ -26,15 +26,12 @@ LARGEST = 120                                               # ops of a loop that
 def version(module: Module) -> None:
     """Give every innermost counted loop with steady checks a version without them; expects normal form."""
     for func in module.functions.values():
-        for loop in LoopForest(func).loops:
+        forest = LoopForest(func)
+        unclosed = forest.open_loops()
+        for loop in forest.loops:
             known = counted(loop)
-            if not loop.children and known is not None and loop.exit is not None and _is_closed(func, loop):
+            if not loop.children and known is not None and loop.exit is not None and loop not in unclosed:
                 _Version(func, loop, known).run()
-
-
-def _is_closed(func: Function, loop: Loop) -> bool:
-    return all(v.block not in loop.blocks for b in func.blocks if b not in loop.blocks
-               for op in b.all_ops() for v in op.used())
 
 
 class _Version:
