@@ -65,16 +65,33 @@ def new() -> int:
 
 
 def _reserve() -> mmap.mmap:
-    """As much address space as there is memory, or as one gets."""
+    """As much address space as there is memory, or as one gets.
+
+    A child process does not inherit it (it makes contexts of its own): the system would refuse to fork, as the parent
+    and its child together might one day touch more than there is.
+    """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     size = min(_LARGEST, _physical_memory())
     while True:
         try:
-            return mmap.mmap(-1, size, flags=flags)
+            region = mmap.mmap(-1, size, flags=flags)
+            if hasattr(mmap, "MADV_DONTFORK"):
+                region.madvise(mmap.MADV_DONTFORK)
+            return region
         except (OSError, ValueError, OverflowError):
             if size <= _SMALLEST:
                 raise MemoryError("no address space for the arena of compiled code") from None
             size //= 2
+
+
+def _abandon() -> None:
+    """In a child process: where the arenas were there may be something else soon, so they must not be unmapped."""
+    for kept in _all:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    _all.clear()
+
+
+os.register_at_fork(after_in_child=_abandon)
 
 
 def _physical_memory() -> int:

@@ -15,6 +15,7 @@ The GIL is let go while the body runs if it can be long: see ``effort``.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -332,6 +333,11 @@ class _Pool:
 
     def __init__(self) -> None:
         self._head = ctypes.c_void_p()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A child process has none of its parent's arenas."""
+        self._head.value = None
 
     @property
     def pointer(self) -> str:

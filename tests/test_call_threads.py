@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import signal
 import sys
 import threading
@@ -169,6 +170,21 @@ def test_a_handler_may_call_compiled_code() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert seen == [100]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_process_goes_on_with_memory_of_its_own() -> None:
+    module, func, b = function("f64[?]", "f64[?]")
+    b.ret([b.cumsum(func.params[0], axis=0)])
+    f = enter(module)
+    a = np.ones(20_000)
+    assert f(a)[-1] == 20_000.0
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if all(f(a)[-1] == 20_000.0 for _ in range(3)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert f(a)[-1] == 20_000.0
 
 
 def test_memory_error_when_the_arena_is_full() -> None:
