@@ -11,6 +11,8 @@ to be raised when it is.
 
 from __future__ import annotations
 
+import math
+
 from ..ir.builder import Builder
 from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
@@ -18,8 +20,11 @@ from ..ir.types import I64
 from .cfg import set_term
 from .dominance import reverse_postorder
 from .loops import Counted, Loop, LoopForest, counted
+from .ranges import Ranges
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+NEAR = 2**30
+"""Steps and starts beyond this, which no array needs, could wrap on the way from the first iteration to the last."""
 LARGEST = 120                                               # ops of a loop that is worth a second version
 
 
@@ -41,9 +46,10 @@ class _Version:
         self.wanted: dict[Value, bool] = {}
 
     def run(self) -> None:
-        for block in self.loop.blocks:
+        for block in (b for b in reverse_postorder(self.func) if b in self.loop.blocks):
             for op in block.ops:
                 self._look_at(op)
+        self.wanted = {c: t for c, t in self.wanted.items() if c.op is not None and self._stays_small(c.op)}
         if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST:
             self._split()
 
@@ -93,6 +99,46 @@ class _Version:
     def _from_outside(self, v: Value) -> bool:
         return v.block not in self.loop.blocks or v.const is not None
 
+    # --- nothing may wrap in between --------------------------------------------------------------------
+
+    def _stays_small(self, comparison: Op) -> bool:
+        """Whether what is compared cannot wrap in any iteration if all that comes from outside is within ``NEAR``."""
+        return all(self._largest(v) < 2**62 for v in comparison.operands)
+
+    def _largest(self, v: Value) -> int:
+        op = v.op
+        if v.const is not None:
+            return abs(int(v.const))
+        if op is None or v.block not in self.loop.blocks:
+            return NEAR
+        sizes = [self._largest(u) for u in op.operands if u.type == I64]
+        return math.prod(sizes) if op.name == "mul" else sum(sizes)
+
+    def _leaves(self) -> list[Value]:
+        """What the comparisons read from outside, and the number of iterations."""
+        found = {self.known.trip: None}
+        todo, seen = list(self.wanted), set()
+        while todo:
+            v = todo.pop()
+            if v in seen or v.const is not None or v is self.known.iv:
+                continue
+            seen.add(v)
+            if v.block in self.loop.blocks:
+                todo += v.op.operands if v.op is not None else ()
+            else:
+                found[v] = None
+        return [v for v in found if v.type == I64 and v.const is None]
+
+    def _near(self, b: Builder) -> Value:
+        holds, ranges = b.const(True), Ranges()
+        for v in self._leaves():
+            low, high = ranges.interval(v)
+            if low < -NEAR:
+                holds = b.and_(holds, b.ge(v, -NEAR))
+            if high > NEAR:
+                holds = b.and_(holds, b.le(v, NEAR))
+        return holds
+
     # --- the two versions -----------------------------------------------------------------------------
 
     def _split(self) -> None:
@@ -126,7 +172,7 @@ class _Version:
         term, preheader.term = preheader.term, None
         b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
         ends = (b.const(0), b.sub(self.known.trip, 1))
-        holds = b.const(True)
+        holds = self._near(b)
         for condition, truth in self.wanted.items():
             for end in ends:
                 known = self._at(condition, {self.known.iv: end}, b)
