@@ -18,6 +18,7 @@ from .passes.accumulate import accumulate
 from .passes.cse import cse
 from .passes.dce import dce
 from .passes.facts import facts
+from .passes.fission import fission
 from .passes.inline import inline
 from .passes.licm import licm
 from .passes.simplify import simplify
@@ -65,6 +66,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "version", _plain(version)),
+    ("optimized", "fission", _plain(fission)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "uniqueness", uniqueness),
@@ -76,7 +78,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll,
-    "version": version,
+    "version": version, "fission": fission,
 }
 
 

@@ -1,0 +1,60 @@
+"""What does not depend on a serial loop's state is computed before it, and nothing else is."""
+
+import numpy as np
+
+from jitad.ir.builder import Builder
+from jitad.ir.graph import Function, Module, Value
+from jitad.ir.interp import Interpreter
+from jitad.ir.types import F64, I64, Array
+from jitad.ir.verify import verify
+from jitad.passes.dce import dce
+from jitad.passes.fission import fission
+from jitad.passes.loops import LoopForest
+
+VEC = Array(F64, (None,))
+
+
+def loop(serial: bool, trip: int | None = None) -> Module:
+    """``s = s * cos(x[i] * w)`` or ``s += cos(x[i] * w)`` over ``range(n)``."""
+    module = Module()
+    func = module.add(Function("f", [I64, VEC, F64], [F64]))
+    n, x, w = func.params
+    b = Builder(func.entry)
+    if trip is not None:
+        n = b.const(trip)
+    head, done = func.new_block("head"), func.new_block("done")
+    i, s, out = head.add_param(I64), head.add_param(F64), done.add_param(F64)
+    b.jump(head, [b.const(0), b.const(1.0)])
+    b.at(head)
+    t: Value = b.cos(b.mul(b.get(x, i), w))
+    s = b.mul(s, t) if serial else b.emit_op("add", [s, t], acc=True).result
+    following = b.add(i, 1)
+    b.branch(b.lt(following, n), head, [following, s], done, [s])
+    b.at(done)
+    b.ret([out])
+    return module
+
+
+def loops_after(module: Module) -> int:
+    args = [20, np.linspace(0.1, 2.0, 20), 0.7]
+    before = Interpreter(module).run("f", args)
+    fission(module)
+    dce(module, ["f"])
+    verify(module, linear=False)
+    np.testing.assert_allclose(Interpreter(module).run("f", args), before, rtol=1e-14)
+    return len(LoopForest(module.functions["f"]).loops)
+
+
+def test_a_serial_loop_is_split() -> None:
+    module = loop(serial=True)
+    assert loops_after(module) == 2
+    last = next(b for b in module.functions["f"].blocks if b.name == "head")
+    assert "cos" not in [op.name for op in last.ops]
+
+
+def test_a_reduction_stays_one_loop() -> None:
+    assert loops_after(loop(serial=False)) == 1
+
+
+def test_a_short_loop_stays_one_loop() -> None:
+    assert loops_after(loop(serial=True, trip=8)) == 1
