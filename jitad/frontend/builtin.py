@@ -195,6 +195,18 @@ def _all_generator(t: Any, g: Generator) -> Any:
     return _accumulate(t, g, True, both)
 
 
+def _message_of_empty(fun: Callable[..., Any]) -> str:
+    """What this Python says of ``min(())``."""
+    try:
+        fun(())
+    except ValueError as e:
+        return str(e)
+    return ""
+
+
+EMPTY = {"lt": _message_of_empty(min), "gt": _message_of_empty(max)}
+
+
 def _extreme_generator(op: str) -> Rule:
     def rule(t: Any, g: Generator) -> Any:
         acc = Slot("accumulator")
@@ -213,9 +225,9 @@ def _extreme_generator(op: str) -> Rule:
         g.each(acc, visit)
         best = t.state.get(acc, UNBOUND)
         if best is UNBOUND:
-            raise ValueError(f"{'min' if op == 'lt' else 'max'}() iterable argument is empty")
+            return t.native(min if op == "lt" else max, ())
         if isinstance(best, Maybe):
-            t.check(best.flag, "ValueError", f"{'min' if op == 'lt' else 'max'}() iterable argument is empty")
+            t.check(best.flag, "ValueError", EMPTY[op])
             best = best.value
         return best
     return rule

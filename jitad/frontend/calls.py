@@ -21,7 +21,7 @@ from .lattice import is_number
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Instance, Sym
 
-__all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of", "run_body"]
+__all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
 
 
 class Calls:
@@ -60,11 +60,6 @@ def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
     if getattr(type(fun), "is_jitad", False):
         return callable_of(t, fun.py_func, args)
     return builtin.forwarder(fun), [fun, *args]
-
-
-def run_body(t: Any, fn: Fn, bound: dict[str, Any]) -> None:
-    """Trace the body: it ends in ``t.returns``."""
-    t.path(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
 
 
 # --- by the kind of callable ------------------------------------------------------------------------

@@ -58,12 +58,14 @@ class Expressions:
     def on_Name(self, e: ast.Name) -> Hook:
         name, loc = e.id, self.loc(e)
         if self.scope.is_variable(name):
+            own = name in self.scope.locals
+
             def local(f: Frame) -> Any:
                 slot = f.slots[name]
                 v = f.t.state.get(slot)
                 if v is None or type(v) in _CHECKED:
                     f.t.builder.loc = loc
-                    v = f.t.load(slot)
+                    v = f.t.load(slot, own)
                 return v if not isinstance(v, np.ndarray) else f.t.lift(v)
             return local
 

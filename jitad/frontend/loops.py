@@ -8,7 +8,7 @@ again from the entry and that back edge, and the body is traced again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -150,24 +150,42 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any], assign:
     t.state[held] = (v, tuple(items))
     f.hidden.append(held)
     completed: Edge | None = None
+    before = {xs: t.contents(xs) for xs in _lists(v)}
     try:
         for k in range(len(items)):
             def once(k: int = k) -> None:
-                assign(f, t.load(held)[1][k])
+                source, known = t.load(held)
+                assign(f, t.contents(source)[k] if isinstance(source, ListObj) else known[k])
                 node.body(f)
             loop, ends = _run_body(f, once)
             breaks += loop.breaks
             if not ends:
                 break
             t.join(ends, None if node.head is None else f.roots(node.head))
-            source = t.load(held)[0]
-            if isinstance(source, ListObj) and len(t.contents(source)) != len(items):
-                t.unsupported("a loop that changes the length of the list it walks", "walk a copy: `list(xs)`")
+            _check_unchanged(t, t.load(held)[0], len(items), before)
         else:
             completed = t.here()
     finally:
         f.hidden.remove(held)
     _leave(f, node, completed, breaks)
+
+
+def _lists(v: Any) -> Iterator[ListObj]:
+    """The lists that ``zip``, ``enumerate`` and the like walk."""
+    if isinstance(v, Tagged):
+        for part in v.parts():
+            if isinstance(part, ListObj):
+                yield part
+            else:
+                yield from _lists(part)
+
+
+def _check_unchanged(t: Any, source: Any, length: int, before: dict[ListObj, Any]) -> None:
+    """Refuse a body that changes what the loop walks, where the elements have been looked up already."""
+    if isinstance(source, ListObj) and len(t.contents(source)) != length:
+        t.unsupported("a loop that changes the length of the list it walks", "walk a copy: `list(xs)`")
+    if any(not lattice.same(t.contents(xs), content) for xs, content in before.items()):
+        t.unsupported("a loop that changes a list that `zip` or `enumerate` walks", "walk a copy: `list(xs)`")
 
 
 # --- the header -----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from ..ir.types import Type
 from . import data, lattice, pytree
 from .closures import Fn
 from .lattice import UNBOUND, is_number, is_structure, same
-from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym, activate
 
 ROUNDS = 12
 VARIANTS = 16           # of one code that differ in numbers alone, before the numbers become run-time values
@@ -140,8 +140,13 @@ class Transfer:
     def _array(self, ref: ArrayRef) -> Any:
         base = self.obj(ref.obj)
         base = base if isinstance(base, ArrayRef) else ArrayRef(base)
-        steps = tuple(s.with_parts([self.leaf(Sym(x)).value for x in s.parts()]) for s in ref.steps)
+        steps = tuple(s.moved(self._moved) for s in ref.steps)
         return ArrayRef(base.obj, (*base.steps, *steps)) if steps else base
+
+    def _moved(self, v: Value) -> Value:
+        """A size or index of a view: constants stay constants, so that literal sizes do."""
+        value: Value = self.leaf(Sym(v)).value if v.const is None else self.t.builder.const(v.const)
+        return value
 
     def obj(self, obj: Obj) -> Any:
         if obj in self.known:
@@ -351,6 +356,11 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
     return spec
 
 
+def run_body(t: Any, fn: Fn, bound: dict[str, Any]) -> None:
+    """Trace the body: it ends in ``t.returns``."""
+    t.path(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
+
+
 def _forget(session: Any, spec: Specialisation) -> None:
     """Drop what was traced with a result of ``spec`` that has changed."""
     for key, other in list(session.functions.items()):
@@ -377,8 +387,6 @@ def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: 
         inner.constant(array)
     previous = spec.outcome
     inside = Fn(fn.code, slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
-    from .calls import run_body                      # calls are mutually recursive by nature
-    from .values import activate
     with activate(inner):
         run_body(inner, inside, args)
         spec.consts = [a for a, _ in inner.consts.values()]

@@ -18,7 +18,7 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Type, dtype_of, from_numpy
-from . import calls, data, operations, pytree, views
+from . import calls, data, operations, pytree, specialise, views
 from .lattice import UNBOUND, is_number, is_scalar, scalar_type
 from .state import Edge, Merger, State
 from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Options, Slot, Sym, activate
@@ -254,25 +254,25 @@ class Trace(operations.Operations, calls.Calls):
 
     # --- variables ------------------------------------------------------------------------------------
 
-    def load(self, slot: Slot) -> Any:
-        """The value of a variable; a run-time check where it may be unbound."""
+    def load(self, slot: Slot, own: bool = True) -> Any:
+        """The value of a variable (of this function's own, or of one around it); checked where it may be unbound."""
         v = self.state.get(slot, UNBOUND)
         if v is UNBOUND:
-            self._unbound(slot)
+            self.raise_(*_unbound(slot, own))
         if isinstance(v, Maybe):
             if v.flag is not True:
-                self.check(v.flag, "UnboundLocalError", _unbound_message(slot))
+                self.check(v.flag, *_unbound(slot, own))
             v = self.state[slot] = v.value
         if isinstance(v, Conflict):
             self.unsupported(f"`{slot.name}` is {v.reason}", "give it one type and structure on every path")
         return v
 
-    def _unbound(self, slot: Slot) -> NoReturn:
-        self.raise_("UnboundLocalError", _unbound_message(slot))
 
-
-def _unbound_message(slot: Slot) -> str:
-    return f"cannot access local variable '{slot.name}' where it is not associated with a value"
+def _unbound(slot: Slot, own: bool) -> tuple[str, str]:
+    """The exception for a variable without a value."""
+    if own:
+        return "UnboundLocalError", f"cannot access local variable '{slot.name}' where it is not associated with a value"
+    return "NameError", f"cannot access free variable '{slot.name}' where it is not associated with a value in enclosing scope"
 
 
 # --- the entry point ------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
         args = [_argument(t, a) for a in arg_specs]
         kwargs = {k: _argument(t, a) for k, a in kw.items()}
         fn, args = calls.callable_of(t, fun, args)
-        calls.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
-        func.loc = fn.code.loc
+        func.loc = t.builder.loc = fn.code.loc
+        specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
         if not t.returns:
             return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [],
                           [array for array, _ in t.consts.values()])

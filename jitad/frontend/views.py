@@ -47,13 +47,9 @@ class IndexStep:
     def write(self, t: Any, base: Sym, new: Sym) -> Sym:
         return Sym(windows.write(t, base.value, self.window, new))
 
-    def parts(self) -> tuple[Value, ...]:
-        return tuple(v for a in self.window.axes for v in ((a,) if isinstance(a, Value) else a))
-
-    def with_parts(self, values: Sequence[Value]) -> IndexStep:
-        left = iter(values)
-        axes = tuple(next(left) if isinstance(a, Value) else (next(left), next(left), next(left))
-                     for a in self.window.axes)
+    def moved(self, move: Callable[[Value], Value]) -> IndexStep:
+        """The step in another function, where ``move`` finds its values."""
+        axes = tuple(move(a) if isinstance(a, Value) else (move(a[0]), move(a[1]), move(a[2])) for a in self.window.axes)
         return IndexStep(Window(axes, self.window.shown), self.lead)
 
 
@@ -78,10 +74,7 @@ class TransposeStep:
         back = tuple(self.perm.index(i) for i in range(len(self.perm)))
         return Sym(t.builder.transpose(new.value, perm=back))
 
-    def parts(self) -> tuple[Value, ...]:
-        return ()
-
-    def with_parts(self, values: Sequence[Value]) -> TransposeStep:
+    def moved(self, move: Callable[[Value], Value]) -> TransposeStep:
         return self
 
 
@@ -99,11 +92,8 @@ class ReshapeStep:
         shaped = t.builder.reshape(new.value, *t.builder.dims(base.value))
         return Sym(t.builder.as_type(shaped, type=base.type))
 
-    def parts(self) -> tuple[Value, ...]:
-        return self.sizes
-
-    def with_parts(self, values: Sequence[Value]) -> ReshapeStep:
-        return ReshapeStep(tuple(values))
+    def moved(self, move: Callable[[Value], Value]) -> ReshapeStep:
+        return ReshapeStep(tuple(map(move, self.sizes)))
 
 
 # --- reading ----------------------------------------------------------------------------------------
@@ -148,7 +138,9 @@ def getitem(t: Any, ref: ArrayRef, index: Any) -> Any:
     items = index_items(t, data.plain(t, index))
     if not all(map(windows.is_basic, items)):
         return t.wrap(numpy_api.getitem(t, a, data.plain(t, index)))
-    return _through(t, ref, _index_step(t, a, items))
+    step = _index_step(t, a, items)
+    windows.refuse_zero_d(t, tuple(items), step.window)
+    return _through(t, ref, step)
 
 
 def view(t: Any, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
