@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array
-from . import ops
+from . import ops, vecmath
 from .alias import SCOPE_LIMIT, is_array
 from .types import Buffer
 
@@ -127,6 +127,18 @@ def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:
     if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
         return all(can_be_flat(fn, o, like) for o in op.operands)
     return op.name == "broadcast_to" and not is_array(op.operands[0])
+
+
+def masked_tail(fn: FunctionLowering, *values: Value) -> str:
+    """Metadata for the innermost loop that computes ``values``, if a mask is to end it; ``""`` otherwise."""
+    masks = vecmath.masks_tails(fn.target.features) and any(_calls_libm(fn, v) for v in values)
+    return vecmath.masked(fn.writer) if masks else ""
+
+
+def _calls_libm(fn: FunctionLowering, v: Value) -> bool:
+    if v not in fn.plan.lazy or v.op is None:
+        return False
+    return v.op.name in vecmath.OPS or any(_calls_libm(fn, o) for o in v.op.operands)
 
 
 # --- elements -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
 from ..ir.types import Array
-from .elements import WRITTEN_OUT, Elements, Place, can_be_flat, nest, note, position, sizes
+from .elements import WRITTEN_OUT, Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .types import Buffer, width
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _fill_together(fn: FunctionLowering, buffers: list[Buffer], results: list[Va
             fn.store(buffer.dtype, elements.get(result, place), buffer.ptr, index, mark)
         return []
 
-    nest(fn, extent, body, flat=all(can_be_flat(fn, v, like) for v in results))
+    nest(fn, extent, body, flat=all(can_be_flat(fn, v, like) for v in results), note=masked_tail(fn, *results))
 
 
 def destination(fn: FunctionLowering, result: Value) -> Buffer:
@@ -86,7 +86,7 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
         fn.store(buffer.dtype, value, buffer.ptr, index, mark)
         return []
 
-    nest(fn, extent, body, flat=flat)
+    nest(fn, extent, body, flat=flat, note=masked_tail(fn, source))
 
 
 def _few(fn: FunctionLowering, extent: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.types import I64, Array, Scalar, dtype_of
 from . import ops, types
-from .elements import Elements, Place, can_be_flat, nest, note, position, sizes
+from .elements import Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .types import Buffer, literal
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[st
         return [combine(fn, op.name, t, acc[0], Elements(fn).get(source, place))]
 
     start = [(types.register(t), identity(op.name, t))]
-    return nest(fn, inner, body, start, flat, interleaved(fn))[0]
+    return nest(fn, inner, body, start, flat, masked_tail(fn, source) or interleaved(fn))[0]
 
 
 def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) -> None:

@@ -30,6 +30,10 @@ _ARITY = {name: 1 for name in _UNARY} | {name: 2 for name in _BINARY}
 _LEVELS = (("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128))
 
 
+# The ops of ``ir.ops`` that these functions compute.
+OPS = frozenset(_ARITY)
+
+
 @dataclass(frozen=True)
 class Variant:
     """One vector version of a libm function."""
@@ -74,3 +78,17 @@ def attribute(writer: Writer, scalar: str, features: str) -> str:
         writer.keep(v.symbol)
     names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{scalar}({v.symbol})" for v in found)
     return f'"vector-function-abi-variant"="{names}"' if names else ""
+
+
+def masks_tails(features: str) -> bool:
+    """Whether a loop over these functions had better run its last, partial vector under a mask.
+
+    A remainder of single calls costs several times a vector call; AVX-512 masks any element type at no cost.
+    """
+    return library() is not None and all(f"+{f}" in features.split(",") for f in ("avx512f", "avx512bw", "avx512vl"))
+
+
+def masked(writer: Writer) -> str:
+    """Loop metadata that asks for it."""
+    on = writer.node('!"llvm.loop.vectorize.predicate.enable", i1 true')
+    return f", !llvm.loop {writer.distinct(lambda me: f'{me}, {on}')}"

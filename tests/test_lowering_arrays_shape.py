@@ -10,6 +10,7 @@ import pytest
 from jitad.ir.types import I64
 from jitad.lowering import vecmath
 from jitad.lowering.arrays import plan
+from jitad.lowering.cpu import target
 from jitad.lowering.invoke import Compiled
 
 from .lowering_arrays import Build, check, module_of, sample
@@ -50,6 +51,14 @@ def test_a_chain_of_transcendentals_vectorises(dtype):
 def test_a_fused_reduction_vectorises():
     c = compiled(lambda b, x, y: [b.sum(b.exp(b.mul(x, y)), axes=(0,))], X, Y)
     assert any(n.endswith("_exp") for n in vector_calls(c))
+
+
+@pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
+def test_the_rest_of_a_transcendental_loop_runs_under_a_mask():
+    c = compiled(lambda b, x: [b.tanh(x)], X)
+    assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
+    for n in range(20):
+        np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
 
 def test_chains_are_one_loop():
