@@ -1,7 +1,7 @@
 """The char-RNN, the char-LSTM and the TreeLSTM: a training step (an epoch) against PyTorch in the same run.
 
-A step is loss, gradient, clipping and Adagrad, all of it in float32 and from the same start.  The losses of the
-first steps are compared before anything is timed.  PyTorch is written twice, cell by cell and with its fused layers.
+A step is loss, gradient, clipping and Adagrad, timed in float32.  Before that the losses of the first steps are
+compared, in float64 and from the same start.  PyTorch is written twice, cell by cell and with its fused layers.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def torch_cells(net: Any) -> tuple[list[Any], Callable[..., Any]]:
 
     def loss(text: Any) -> Any:
         text = torch.as_tensor(text)
-        h = c = torch.zeros(text.shape[1], len(hidden))
-        total = torch.zeros(())
+        h = c = torch.zeros(text.shape[1], len(hidden), dtype=hidden.dtype)
+        total = torch.zeros((), dtype=hidden.dtype)
         for now, then in zip(text[:-1], text[1:]):
             gates = inputs[now] + h @ hidden + bias
             if isinstance(net, RNN):
@@ -81,8 +81,8 @@ def torch_layers(net: Any) -> tuple[list[Any], Callable[..., Any]]:
 
     inputs, hidden, bias, out, out_bias = (torch.tensor(p) for p in net)
     characters, gated = len(inputs), isinstance(net, LSTM)
-    layer = (torch.nn.LSTM if gated else torch.nn.RNN)(characters, HIDDEN)
-    head = torch.nn.Linear(HIDDEN, characters)
+    layer = (torch.nn.LSTM if gated else torch.nn.RNN)(characters, HIDDEN, dtype=inputs.dtype)
+    head = torch.nn.Linear(HIDDEN, characters, dtype=inputs.dtype)
 
     def order(a: Any) -> Any:
         i, f, o, g = a.chunk(4, -1) if gated else (a, None, None, None)
@@ -93,7 +93,7 @@ def torch_layers(net: Any) -> tuple[list[Any], Callable[..., Any]]:
             mine.copy_(given)
         layer.bias_hh_l0.zero_()
     layer.bias_hh_l0.requires_grad_(False)
-    one_hot = torch.eye(characters)
+    one_hot = torch.eye(characters, dtype=inputs.dtype)
 
     def loss(text: Any) -> Any:
         text = torch.as_tensor(text)
@@ -128,46 +128,53 @@ def torch_tree(net: Any) -> tuple[list[Any], Callable[..., Any]]:
 
 # --- measurements ---------------------------------------------------------------------------------
 
+def train_alike(steps: dict[str, Step], batches: list[Any]) -> None:
+    """Raise unless the losses of the first steps are equal.
+
+    In float64, and few: Adagrad divides by the size of a gradient, so that rounding decides on the smallest ones.
+    """
+    agree({name: [step(b) for b in batches[:8]] for name, step in steps.items()}, 1e-5)
+
+
 def forever(batches: list[Any]) -> Iterator[Any]:
     while True:
         yield from batches
 
 
-def compare(steps: dict[str, Step], batches: list[Any], checked: int, rounds: int) -> dict[str, float]:
-    """Median seconds for a step, after the losses of the first ``checked`` steps were found to go together.
+def character_steps(kind: Any, loss: Any, count: int, dtype: Any) -> dict[str, Step]:
+    net = make_net(kind, count, dtype=dtype)
+    peers = {"PyTorch cells": torch_cells, "PyTorch layer": torch_layers} if has("torch") else {}
+    return {"jitad": ours(net, loss, 0.1, 5.0)} | {k: torch_step(*make(net), 0.1, 5.0) for k, make in peers.items()}
 
-    They part slowly: Adagrad divides by the size of a gradient, so rounding decides on the smallest ones.
-    """
-    losses = {name: [step(b) for b in batches[:checked]] for name, step in steps.items()}
-    agree({name: ls[0] for name, ls in losses.items()}, 1e-5)
-    agree(losses, 3e-2)
+
+def characters(kind: Any, loss: Any, data: Any, rounds: int) -> dict[str, float]:
+    """Seconds a step."""
+    text, count = encode((data / "text/graham.txt").read_text().strip())
+    batches = [(chunk(text, i),) for i in range(50)]
+    train_alike(character_steps(kind, loss, count, np.float64), batches)
+    steps = character_steps(kind, loss, count, np.float32)
     turn = {name: forever(batches) for name in steps}
     calls = {name: lambda step=step, turn=turn[name]: step(next(turn)) for name, step in steps.items()}
     return turns(calls, rounds, 0.1)
 
 
-def characters(kind: Any, loss: Any, data: Any, rounds: int) -> dict[str, float]:
-    text, count = encode((data / "text/graham.txt").read_text().strip())
-    net = make_net(kind, count)
-    peers = {"PyTorch cells": torch_cells, "PyTorch layer": torch_layers} if has("torch") else {}
-    steps = {name: torch_step(*make(net), 0.1, 5.0) for name, make in peers.items()}
-    steps = {"jitad": ours(net, loss, 0.1, 5.0)} | steps
-    return compare(steps, [(chunk(text, i),) for i in range(50)], 20, rounds)
+def tree_steps(dtype: Any) -> dict[str, Step]:
+    net = treelstm.make_net(150, 300, 5, dtype=dtype)
+    peers = {"PyTorch": torch_step(*torch_tree(net), 0.05)} if has("torch") else {}
+    return {"jitad": ours(net, treelstm.tree_loss, 0.05)} | peers
 
 
 def trees(data: Any, rounds: int) -> dict[str, float]:
     """An epoch over the treebank: 1,101 trees one by one; timed on every tenth and scaled by the number of nodes."""
     every, vocabulary = treelstm.load_sst(data / "sst/array_tree.txt")
-    words = np.random.default_rng(1).normal(0, 0.1, (vocabulary, 300)).astype(np.float32)
-    net = treelstm.make_net(150, 300, 5)
-    steps = {"PyTorch": torch_step(*torch_tree(net), 0.05)} if has("torch") else {}
-    steps = {"jitad": ours(net, treelstm.tree_loss, 0.05)} | steps
+    words = np.random.default_rng(1).normal(0, 0.1, (vocabulary, 300))
     part = every[::10]
-    agree({name: [step((words, tree)) for tree in part[:10]] for name, step in steps.items()}, 3e-2)
+    train_alike(tree_steps(np.float64), [(words, tree) for tree in part[:10]])
+    steps, given = tree_steps(np.float32), words.astype(np.float32)
 
     def epoch(step: Step) -> None:
         for tree in part:
-            step((words, tree))
+            step((given, tree))
     times = turns({name: lambda step=step: epoch(step) for name, step in steps.items()}, rounds, 0.1)
     scale = sum(len(t.words) for t in every) / sum(len(t.words) for t in part)
     return {name: t * scale for name, t in times.items()}

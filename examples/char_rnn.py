@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.training import Run, adagrad, cli, plain_python, train
+from examples.training import Run, adagrad, cli, compare, train
 from jitad import jit
 
 Floats = NDArray[Any]
@@ -121,15 +121,15 @@ def _run(name: str, kind: type[Any], loss: Any, data: Path | None, steps: int) -
         net, memory = adagrad(net, gradient, memory, rate=0.1, clip=5.0)
         return value
 
-    python = plain_python(lambda: loss.py_func(net, chunk(text, 0)))
-    return train(name, f"{len(text):,} characters", steps, step, python)
+    value = compare(loss, net, chunk(text, 0))
+    return train(name, f"{len(text):,} characters", steps, step, value)
 
 
-def run_rnn(data: Path | None = None, steps: int = 5000) -> Run:
+def run_rnn(data: Path | None = None, steps: int = 20_000) -> Run:
     return _run("char-RNN", RNN, rnn_loss, data, steps)
 
 
-def run_lstm(data: Path | None = None, steps: int = 5000) -> Run:
+def run_lstm(data: Path | None = None, steps: int = 20_000) -> Run:
     return _run("char-LSTM", LSTM, lstm_loss, data, steps)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.training import Run, cli, momentum, plain_python, train
+from examples.training import Run, cli, compare, momentum, train
 from jitad import jit
 
 Floats = NDArray[np.float64]
@@ -123,7 +123,7 @@ def digits(components: int = 10, dimensions: int = 8) -> tuple[Mixture, Floats, 
     return Mixture(np.zeros(components), means, np.zeros((components, width))), points, Prior(1.0, 0)
 
 
-def run(data: Path | None = None, steps: int = 400) -> Run:
+def run(data: Path | None = None, steps: int = 1500) -> Run:
     """Fit; ``data`` is a folder that holds ``adbench/gmm``."""
     file = data / "adbench/gmm/gmm_d10_K25.txt" if data else None
     use_file = file is not None and file.exists()
@@ -136,10 +136,9 @@ def run(data: Path | None = None, steps: int = 400) -> Run:
         mixture, velocity = momentum(mixture, gradient, velocity, rate=0.02)
         return value
 
-    few = points[:100]
-    python = plain_python(lambda: loss.py_func(mixture, few, prior), scale=len(points) / len(few))
+    value = compare(loss, mixture, points[:100], prior, scale=len(points) / 100)
     what = f"{len(mixture.alphas)} Gaussians, {'ADBench' if use_file else 'digits'} {points.shape[0]}×{points.shape[1]}"
-    return train("gmm", what, steps, step, python)
+    return train("gmm", what, steps, step, value)
 
 
 if __name__ == "__main__":

@@ -45,11 +45,12 @@ def adagrad(params: Params, gradient: Params, memory: Params, rate: float,
 
 
 @dataclass(frozen=True)
-class Python:
-    """One evaluation of the loss, without its gradient, in plain Python and NumPy."""
+class Value:
+    """Seconds of one evaluation of the loss, without its gradient: in plain Python and NumPy, and compiled."""
 
-    seconds: float
-    scale: float            # measured on a part of the work and multiplied by this
+    python: float
+    compiled: float
+    part: bool              # measured on a part of the data and extrapolated
 
 
 @dataclass(frozen=True)
@@ -60,22 +61,25 @@ class Run:
     first_call: float       # seconds, compilation included
     step: float             # median seconds of the later steps
     total: float
-    python: Python
-
-    @property
-    def faster(self) -> float:
-        """How often a compiled step, gradient and update included, fits into one plain evaluation."""
-        return self.python.seconds / self.step
+    value: Value
 
 
-def plain_python(evaluate: Callable[[], Any], scale: float = 1.0) -> Python:
-    """Time the same code uncompiled, once; ``scale`` is the whole work over the part that is run."""
-    start = time.perf_counter()
-    evaluate()
-    return Python((time.perf_counter() - start) * scale, scale)
+def compare(loss: Any, *arguments: Any, scale: float = 1.0) -> Value:
+    """Time a compiled function and the same code uncompiled; ``scale`` is the whole work over that of the arguments."""
+    loss(*arguments)
+    return Value(best(lambda: loss.py_func(*arguments)) * scale, best(lambda: loss(*arguments)) * scale, scale != 1)
 
 
-def train(name: str, what: str, steps: int, step: Callable[[int], float], python: Python) -> Run:
+def best(evaluate: Callable[[], Any], rounds: int = 5) -> float:
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        evaluate()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def train(name: str, what: str, steps: int, step: Callable[[int], float], value: Value) -> Run:
     """Call ``step(i)``, which yields the loss, ``steps`` times under a progress bar."""
     losses: list[float] = []
     times: list[float] = []
@@ -89,7 +93,7 @@ def train(name: str, what: str, steps: int, step: Callable[[int], float], python
             times.append(time.perf_counter() - start)
             progress.update(task, advance=1, loss=float(np.mean(losses[-100:])))
     later = times[1:] or times
-    return Run(name, what, losses, times[0], float(np.median(later)), sum(times), python)
+    return Run(name, what, losses, times[0], float(np.median(later)), sum(times), value)
 
 
 def smooth(losses: Sequence[float]) -> np.ndarray:
@@ -103,15 +107,16 @@ def readable(seconds: float) -> str:
 
 
 def closing_table(runs: Sequence[Run]) -> Table:
-    table = Table(title="Trained with jitad: a step is value, gradient and update", title_justify="left")
-    for heading in ("program", "data", "loss", "first call", "one step", "all steps", "plain Python, value only", ""):
+    table = Table(title="A step is value, gradient and update; the last three columns compare the value alone",
+                  title_justify="left")
+    for heading in ("program", "data", "loss", "first call", "one step", "all steps", "plain Python", "compiled", ""):
         table.add_column(heading, justify="left" if heading in ("program", "data") else "right")
     for r in runs:
-        curve = smooth(r.losses)
-        note = "*" if r.python.scale != 1 else ""
+        curve, v, note = smooth(r.losses), r.value, "*" if r.value.part else ""
         table.add_row(r.name, r.what, f"{curve[0]:.3f} → {curve[-1]:.3f}", readable(r.first_call), readable(r.step),
-                      readable(r.total), readable(r.python.seconds) + note, f"{r.faster:,.1f}×")
-    if any(r.python.scale != 1 for r in runs):
+                      readable(r.total), readable(v.python) + note, readable(v.compiled) + note,
+                      f"{v.python / v.compiled:,.1f}×")
+    if any(r.value.part for r in runs):
         table.caption = "* measured on a part of the data and extrapolated to all of it"
         table.caption_justify = "left"
     return table

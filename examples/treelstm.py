@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from examples.training import Run, adagrad, cli, plain_python, train
+from examples.training import Run, adagrad, cli, compare, train
 from jitad import jit
 
 Floats = NDArray[Any]
@@ -171,7 +171,7 @@ def make_net(hidden: int, embedding: int, classes: int, vocabulary: int = 0,
     return Net(*(a.astype(dtype) for a in arrays))
 
 
-def run(data: Path | None = None, steps: int = 3000) -> Run:
+def run(data: Path | None = None, steps: int = 12_000) -> Run:
     file = data / "sst/array_tree.txt" if data else None
     if file and file.exists():
         trees, vocabulary = load_sst(file)
@@ -182,7 +182,7 @@ def run(data: Path | None = None, steps: int = 3000) -> Run:
         trees, vocabulary = standard_library()
         net, what, loss, given = make_net(48, 24, len(PACKAGES), vocabulary), "syntax trees", tree_and_words_loss, ()
     memory = type(net)(*(np.zeros_like(p) for p in net))
-    order = np.random.default_rng(0)
+    order, mean = np.random.default_rng(0), np.mean([len(t.words) for t in trees])
     chosen = np.concatenate([order.permutation(len(trees)) for _ in range(1 + steps // len(trees))])
 
     def step(i: int) -> float:
@@ -192,8 +192,8 @@ def run(data: Path | None = None, steps: int = 3000) -> Run:
         net, memory = adagrad(net, gradient, memory, rate=0.05)
         return value / np.sum(tree.labels >= 0)
 
-    python = plain_python(lambda: [loss.py_func(net, *given, t) for t in trees[::len(trees) // 10][:10]], scale=0.1)
-    return train("TreeLSTM", f"{len(trees):,} {what}", steps, step, python)
+    value = compare(loss, net, *given, min(trees, key=lambda t: abs(len(t.words) - mean)))
+    return train("TreeLSTM", f"{len(trees):,} {what}", steps, step, value)
 
 
 if __name__ == "__main__":

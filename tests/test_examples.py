@@ -24,8 +24,8 @@ def test_learns(program: object, steps: int) -> None:
 
 
 def test_closing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    python = training.Python(2.0, 0.5)
-    runs = [Run(name, "data", list(np.linspace(3, 1, 50)), 1.0, 0.001, 1.0, python) for name in ("one", "two")]
+    value = training.Value(2.0, 0.001, True)
+    runs = [Run(name, "data", list(np.linspace(3, 1, 50)), 1.0, 0.001, 1.0, value) for name in ("one", "two")]
     training.close(runs, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert "2,000.0×" in capsys.readouterr().out
