@@ -10,7 +10,7 @@ from typing import Any
 from . import data, iteration, numpy_api, virtualise
 from .closures import Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
 from .lattice import UNBOUND
-from .loops import Generator
+from .comprehensions import Generator
 from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
 
 Rule = Callable[..., Any]

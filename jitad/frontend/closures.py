@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .values import Operators, Slot
 
 if TYPE_CHECKING:
-    from .virtualise import Code
+    from .code import Code
 
 
 class Fn:

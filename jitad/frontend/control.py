@@ -11,13 +11,12 @@ from ..ir.graph import ExcInfo, Op
 from ..ir.types import BOOL
 from . import data
 from .closures import Raised, Template
-from .loops import Clauses, Generator, Loop, LoopNode, break_, comprehend, continue_, for_, while_
 from .scope import Names
 from .state import State
 from .values import Slot, Sym
 
 if TYPE_CHECKING:
-    from .virtualise import Frame, Hook
+    from .code import Frame, Hook
 
 
 def if_(f: Frame, test: Hook, then: Hook, other: Hook, after: Names, loc: Loc) -> None:
@@ -211,6 +210,3 @@ def format_(f: Frame, pieces: Sequence[Any]) -> Any:
             text += "{" + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}"
             values.append(v)
     return Template(text, *values) if values else text.replace("{{", "{").replace("}}", "}")
-
-
-__all__ = ["Clauses", "Generator", "Loop", "LoopNode", "break_", "comprehend", "continue_", "for_", "while_"]

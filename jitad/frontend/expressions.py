@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Loc
-from . import control
+from . import comprehensions, control
 from .closures import Fn
 from .scope import Scope, stores
 from .values import Conflict, Maybe
 
 if TYPE_CHECKING:
-    from .virtualise import Code, Frame, Hook
+    from .code import Code, Frame, Hook
 
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv",
@@ -226,30 +226,30 @@ class Expressions:
                     return None, None
                 clauses.append((first if k == 0 else self.expr(g.iter), self.target(g.target),
                                 [self.expr(c) for c in g.ifs], self.loc(g.iter)))
-            return control.Clauses(tuple(clauses), names), element()
+            return comprehensions.Clauses(tuple(clauses), names), element()
         finally:
             self.scope.locals = before
 
     def on_ListComp(self, e: ast.ListComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
-        return lambda f: f.t.new_list(control.comprehend(f, clauses, element))
+        return lambda f: f.t.new_list(comprehensions.comprehend(f, clauses, element))
 
     def on_SetComp(self, e: ast.SetComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
-        return lambda f: frozenset(control.comprehend(f, clauses, element))
+        return lambda f: frozenset(comprehensions.comprehend(f, clauses, element))
 
     def on_DictComp(self, e: ast.DictComp) -> Hook:
         def pair() -> Hook:
             key, value = self.expr(e.key), self.expr(e.value)
             return lambda f: (key(f), value(f))
         clauses, element = self._generators(e.generators, pair)
-        return lambda f: f.t.new_dict(dict(control.comprehend(f, clauses, element)))
+        return lambda f: f.t.new_dict(dict(comprehensions.comprehend(f, clauses, element)))
 
     def on_GeneratorExp(self, e: ast.GeneratorExp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
         changed = list(stores([e.elt]))
         loc = self.loc(e)
-        return lambda f: control.Generator(f, clauses, element, changed, loc)
+        return lambda f: comprehensions.Generator(f, clauses, element, changed, loc)
 
 
 def _none(f: Any) -> None:

@@ -9,93 +9,15 @@ CPython's compiler takes several times as long as the tracing itself, and each h
 from __future__ import annotations
 
 import ast
-import builtins
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import Loc, UnsupportedError
-from . import control, source
+from . import control, loops, source
+from .code import Code, Frame, Hook
 from .expressions import Expressions
-from .scope import Liveness, Names, Scope, body_of, parameters, stores
-from .values import Obj, Slot
-
-Hook = Callable[["Frame"], Any]
-
-
-class Frame:
-    """One activation: its variables, and the loops it is in."""
-
-    __slots__ = ("t", "code", "slots", "globals", "loops", "hidden")
-
-    def __init__(self, t: Any, code: Code, slots: dict[str, Slot], globals: dict[str, Any]) -> None:
-        self.t, self.code, self.slots, self.globals = t, code, slots, globals
-        self.loops: list[control.Loop] = []
-        self.hidden: list[Slot] = []                 # what loops iterate over: live, though it has no name
-
-    def roots(self, live: Names) -> list[Obj]:
-        """What can be reached after a join where these names are live."""
-        slots = self.slots
-        named: list[Obj] = [slots[n] for n in sorted(live | self.code.cells) if n in slots]
-        return named + self.hidden + self.t.pinned
-
-
-@dataclass(eq=False)
-class Code:
-    """A function as hooks."""
-
-    name: str
-    args: ast.arguments
-    body: Hook
-    locals: Names
-    free: Names
-    cells: Names
-    defaults: list[Hook]
-    kw_defaults: list[Hook | None]
-    loc: Loc
-
-    def frame(self, t: Any, fn: Any, bound: dict[str, Any]) -> Frame:
-        """A frame whose parameters are bound."""
-        slots = dict(fn.slots)
-        for name, value in fn.cells.items():
-            slots[name] = Slot(name)
-            t.state[slots[name]] = t.lift(value)
-        for name in self.free - slots.keys():
-            slots[name] = Slot(name)
-        for name in self.locals:
-            slots[name] = Slot(name)
-        for name, value in bound.items():
-            t.state[slots[name]] = value
-        return Frame(t, self, slots, fn.globals)
-
-    def bind(self, t: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Arguments by parameter name, as Python binds them."""
-        spec, bound, rest = self.args, {}, dict(kwargs)
-        names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-        bound.update(zip(names, args))
-        if spec.vararg:
-            bound[spec.vararg.arg] = tuple(args[len(names):])
-        elif len(args) > len(names):
-            raise TypeError(f"{self.name}() takes {len(names)} positional arguments but {len(args)} were given")
-        allowed = {a.arg for a in (*spec.args, *spec.kwonlyargs)}
-        for key in [k for k in rest if k in allowed]:
-            if key in bound:
-                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
-            bound[key] = rest.pop(key)
-        if spec.kwarg:
-            bound[spec.kwarg.arg] = t.new_dict(rest)
-        elif rest:
-            raise TypeError(f"{self.name}() got an unexpected keyword argument '{next(iter(rest))}'")
-        if fn.defaults:
-            for name, value in zip(names[-len(fn.defaults):], fn.defaults):
-                bound.setdefault(name, value)
-        for name, value in fn.kw_defaults.items():
-            bound.setdefault(name, value)
-        missing = [n for n in parameters(spec) if n not in bound]
-        if missing:
-            raise TypeError(f"{self.name}() missing required argument: '{missing[0]}'")
-        return {n: bound[n] for n in parameters(spec)}
+from .scope import Liveness, Scope, stores
 
 
 _codes: dict[types.CodeType, Code] = {}
@@ -254,24 +176,24 @@ class Virtualiser(Expressions):
     def do_While(self, s: ast.While) -> Hook:
         node = self._loop(s)
         test, loc = self.expr(s.test), self.loc(s.test)
-        return lambda f: control.while_(f, node, test, loc)
+        return lambda f: loops.while_(f, node, test, loc)
 
     def do_For(self, s: ast.For) -> Hook:
         node = self._loop(s)
         iterable, assign, loc = self.expr(s.iter), self.target(s.target), self.loc(s.iter)
-        return lambda f: control.for_(f, node, iterable, assign, loc)
+        return lambda f: loops.for_(f, node, iterable, assign, loc)
 
-    def _loop(self, s: ast.While | ast.For) -> control.LoopNode:
+    def _loop(self, s: ast.While | ast.For) -> loops.LoopNode:
         changed = stores([*s.body, s.target] if isinstance(s, ast.For) else [*s.body, s.test])
-        return control.LoopNode(self.suite(s.body), self.suite(s.orelse) if s.orelse else None,
+        return loops.LoopNode(self.suite(s.body), self.suite(s.orelse) if s.orelse else None,
                                 self.live.head.get(s, frozenset()), self.live.after.get(s, frozenset()),
                                 list(dict.fromkeys(changed)), self.loc(s))
 
     def do_Break(self, s: ast.Break) -> Hook:
-        return lambda f: control.break_(f)
+        return lambda f: loops.break_(f)
 
     def do_Continue(self, s: ast.Continue) -> Hook:
-        return lambda f: control.continue_(f)
+        return lambda f: loops.continue_(f)
 
     def do_Assert(self, s: ast.Assert) -> Hook:
         test, loc = self.expr(s.test), self.loc(s)
@@ -383,5 +305,3 @@ _REFUSED = {
     "AsyncFunctionDef": ("`async def`", "write an ordinary function"),
     "ClassDef": ("a class inside a traced function", "define it at module level"),
 }
-BUILTINS = vars(builtins)
-__all__ = ["BUILTINS", "Code", "Frame", "Hook", "Virtualiser", "body_of", "virtualise"]

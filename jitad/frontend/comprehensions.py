@@ -1,0 +1,96 @@
+"""Comprehensions: lists of static length, and generator expressions that a reduction consumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Loc
+from .loops import LoopNode, continue_, for_
+from .scope import Names
+from .values import Slot
+
+if TYPE_CHECKING:
+    from .code import Frame, Hook
+
+
+@dataclass
+class Clauses:
+    """``for target in iterable if …`` of a comprehension, and the names of its targets."""
+
+    items: tuple[tuple[Hook, Callable[[Frame, Any], None], list[Hook], Loc], ...]
+    names: Names
+
+    def frame(self, f: Frame) -> Frame:
+        """A frame for the targets, which are variables of the comprehension alone."""
+        inner = type(f)(f.t, f.code, dict(f.slots), f.globals)
+        for name in self.names:
+            inner.slots[name] = Slot(name)
+        return inner
+
+
+def comprehend(f: Frame, clauses: Clauses, element: Hook) -> list[Any]:
+    """The elements of a comprehension over static structures."""
+    out: list[Any] = []
+    inner = clauses.frame(f)
+
+    def run(k: int) -> None:
+        if k == len(clauses.items):
+            out.append(element(inner))
+            return
+        iterable, assign, conditions, loc = clauses.items[k]
+        for item in f.t.iterate(iterable(f if k == 0 else inner)):
+            assign(inner, item)
+            if all(_known(f, c(inner), loc) for c in conditions):
+                run(k + 1)
+    run(0)
+    return out
+
+
+def _known(f: Frame, condition: Any, loc: Loc) -> bool:
+    c = f.t.truth(condition, loc)
+    if not isinstance(c, bool):
+        f.t.unsupported("the length of this comprehension depends on run-time values",
+                        "fill an array in a loop, or sum with a conditional expression")
+    return c
+
+
+@dataclass(eq=False)
+class Generator:
+    """A generator expression: consumed by ``sum``, ``min``, … where it stands."""
+
+    f: Frame
+    clauses: Clauses
+    element: Hook
+    changed: list[tuple[str, bool]]
+    loc: Loc
+
+    def items(self) -> list[Any]:
+        return comprehend(self.f, self.clauses, self.element)
+
+    def each(self, acc: Slot, visit: Callable[[Any], None]) -> None:
+        """``visit`` each element; loops whose trip count is a run-time value are loops in the IR.
+
+        ``acc`` is the variable that ``visit`` changes.
+        """
+        inner = self.clauses.frame(self.f)
+        inner.slots[acc.name] = acc
+        changed = [(acc.name, False), *self.changed]
+        self._level(inner, 0, changed, visit)
+
+    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]], visit: Callable[[Any], None]) -> None:
+        if k == len(self.clauses.items):
+            return visit(self.element(inner))
+        iterable, assign, conditions, loc = self.clauses.items[k]
+
+        def body(f: Frame) -> None:
+            for c in conditions:
+                truth = f.t.truth(c(f), loc)
+                if truth is False:
+                    continue_(f)
+                if truth is not True:
+                    f.t.branch(truth.value, lambda: None, lambda: continue_(f), None)
+            self._level(f, k + 1, changed, visit)
+        node = LoopNode(body, None, None, None, changed, loc)
+        for_(inner, node, (lambda f: iterable(self.f)) if k == 0 else iterable, assign, loc)
