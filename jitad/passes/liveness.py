@@ -6,10 +6,12 @@
                  successors *see directly*;
 ``at_end[B]``    ``live_out[B]`` and the arguments of the edges that leave ``B``: what the end of ``B`` must still hold.
 
-Every set is a dict with ``None`` values, so that its order is the same in each run.
+Every set is a dict with ``None`` values, so that its order is the same in each run.  Inside, sets are bits of integers.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 from ..ir.graph import Block, Function, Value
 from .dominance import reverse_postorder
@@ -19,35 +21,59 @@ ValueSet = dict[Value, None]
 
 class Liveness:
     def __init__(self, func: Function) -> None:
-        order = reverse_postorder(func)
-        reads = {b: _reads(b) for b in order}
-        own = {b: _defined(b) for b in order}
-        self.live_in: dict[Block, ValueSet] = {b: {} for b in order}
-        self.live_out: dict[Block, ValueSet] = {b: {} for b in order}
-        preds: dict[Block, list[Block]] = {b: [] for b in order}
-        for b in order:
-            for s in b.successors():
-                preds[s].append(b)
-        todo = dict.fromkeys(reversed(order))
-        while todo:
-            b = next(iter(todo))
-            del todo[b]
-            out: ValueSet = {}
-            for s in b.successors():
-                out |= self.live_in[s]
-            self.live_out[b] = out
-            here = reads[b] | {v: None for v in out if v not in own[b]}
-            if len(here) != len(self.live_in[b]):        # sets only grow
-                self.live_in[b] = here
-                todo |= dict.fromkeys(preds[b])
-        self.at_end: dict[Block, ValueSet] = {
-            b: self.live_out[b] | {a: None for e in (b.term.edges if b.term else ()) for a in e.args} for b in order}
+        self._order = reverse_postorder(func)
+        self._values: list[Value] = []                   # those read outside the block that defines them
+        self._number: dict[Value, int] = {}
+        reads = {b: self._reads(b) for b in self._order}
+        defined = dict.fromkeys(self._order, 0)
+        for i, v in enumerate(self._values):
+            defined[v.block] |= 1 << i
+        self._in = self._solve(reads, defined)
+        self.live_in: dict[Block, ValueSet] = {b: self._decode(mask) for b, mask in self._in.items()}
 
+    @cached_property
+    def live_out(self) -> dict[Block, ValueSet]:
+        return {b: self._decode(self._out(b)) for b in self._order}
 
-def _defined(block: Block) -> set[Value]:
-    return {*block.params, *(r for op in block.ops for r in op.results)}
+    @cached_property
+    def at_end(self) -> dict[Block, ValueSet]:
+        return {b: self.live_out[b] | {a: None for e in (b.term.edges if b.term else ()) for a in e.args}
+                for b in self._order}
 
+    def _solve(self, reads: dict[Block, int], defined: dict[Block, int]) -> dict[Block, int]:
+        """Sweep from the end until nothing moves: about as often as loops nest."""
+        self._in = dict.fromkeys(self._order, 0)
+        changed = True
+        while changed:
+            changed = False
+            for b in reversed(self._order):
+                here = reads[b] | self._out(b) & ~defined[b]
+                if here != self._in[b]:
+                    self._in[b], changed = here, True
+        return self._in
 
-def _reads(block: Block) -> ValueSet:
-    """Values read in the block that are defined elsewhere."""
-    return {v: None for op in block.all_ops() for v in op.used() if v.block is not block}
+    def _out(self, block: Block) -> int:
+        mask = 0
+        for e in block.term.edges if block.term else ():
+            mask |= self._in[e.block]
+        return mask
+
+    def _reads(self, block: Block) -> int:
+        """Values read in the block that are defined elsewhere."""
+        mask = 0
+        for op in block.all_ops():
+            for v in op.used():
+                if v.block is not block:
+                    if v not in self._number:
+                        self._number[v] = len(self._values)
+                        self._values.append(v)
+                    mask |= 1 << self._number[v]
+        return mask
+
+    def _decode(self, mask: int) -> ValueSet:
+        found: ValueSet = {}
+        while mask:
+            low = mask & -mask
+            found[self._values[low.bit_length() - 1]] = None
+            mask ^= low
+        return found
