@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = (("errors",), ("ir",), ("passes",), ("cps",), ("ad",), ("frontend",), ("pipeline",), ("kernels",), ("lowering",),
-          ("api",), ("__init__", "__main__"))
+LAYERS = (("errors",), ("ir",), ("passes",), ("cps",), ("ad",), ("frontend",), ("pipeline",), ("kernels",),
+          ("lowering",), ("api",), ("__init__", "__main__"))
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}
 FILES = [(prefix, file) for prefix, folder in TREES.items() for file in sorted(folder.rglob("*.py"))]
