@@ -8,14 +8,12 @@ tests whether this call is of the shape it was compiled for, reads the arguments
 the compiled function, which LLVM inlines here, and makes the results (``box``).  In every other case it goes on to
 the next entry in line, at last to Python, which converts or compiles.
 
-The context comes from a free list that the GIL guards, so calls may nest and threads may run side by side.
-The GIL is let go while the body runs if it can be long: see ``effort``.
+``lease`` is about the context and the GIL, which is let go while the body runs if that can be long (``effort``).
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,9 +25,8 @@ from .box import Boxer, Computed, Fixed, Leaf, buildable
 from .capi import function, pointer
 from .emit import Code, Writer, global_name
 from .function import symbol
+from .lease import Lease
 from .unbox import Argument, Unboxer
-
-LONG_BODY = 4096             # elements and counts among the arguments, from which on the GIL is let go
 
 
 @dataclass(eq=False)
@@ -78,16 +75,16 @@ class _EntryWriter:
         self.miss, self.failed, self.unmade = code.label("miss"), code.label("failed"), code.label("unmade")
         self.unboxer = Unboxer(code, self.miss, self.likely)
         self.boxer = Boxer(code, self.unmade, self.likely)
+        self.lease = Lease(writer, code, self.likely, entry.effort)
 
     def write(self) -> str:
-        for text in _DECLARATIONS:
-            self.writer.declare(*text)
+        self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         parts = self.arguments()
-        ctx = self.take_context()
-        self.prepare(ctx)
+        ctx = self.lease.take(self.unboxer.held)
+        self.lease.prepare(ctx, self.entry.recursive)
         results = self.run(ctx, parts)
         made = self.results(results)
-        self.trim(ctx)
+        self.lease.trim(ctx)
         self.give_back(ctx)
         self.code.end(f"ret ptr {made}")
         self.failure(ctx, results[0])
@@ -122,73 +119,12 @@ class _EntryWriter:
         for i, name in enumerate(names):
             unboxer.require_equal("ptr", unboxer.load("ptr", "%kwnames", capi.TUPLE_ITEMS + 8 * i), pointer(name))
 
-    def take_context(self) -> str:
-        """The first of the free list, or a new one."""
-        code = self.code
-        first = code.op(f"load ptr, ptr {POOL.pointer}, align 8", "first")
-        have, lack, done = code.label("have"), code.label("lack"), code.label("context")
-        ctx = code.phi("ptr", done, "ctx")
-        code.branch(code.op(f"icmp ne ptr {first}, null", "c"), have, lack, self.likely)
-        code.start(have)
-        following = code.op(f"load ptr, ptr {self.field(first, 'next')}, align 8")
-        code.do(f"store ptr {following}, ptr {POOL.pointer}, align 8")
-        code.add_incoming(ctx, first)
-        code.jump(done)
-        code.start(lack)
-        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {pointer(context.new)})")
-        none = code.label("none")
-        got = code.label("got")
-        code.branch(code.op(f"icmp ne ptr {number}, null", "c"), got, none, self.likely)
-        code.start(none)
-        for obj in self.unboxer.held:
-            code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
-        code.end("ret ptr null")
-        code.start(got)
-        made = code.op(f"call ptr {function('PyLong_AsVoidPtr')}(ptr {number})")
-        code.do(f"call void {function('Py_DecRef')}(ptr {number})")
-        code.add_incoming(ctx, made)
-        code.jump(done)
-        code.start(done)
-        return ctx
-
-    def prepare(self, ctx: str) -> None:
-        """Tell the context how to ask for signals, and where this thread's stack ends."""
-        code = self.code
-        if self.entry.effort != "short":
-            names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
-            self.writer.function("jitad.poll", _POLL.format(*map(function, names)))
-            code.do(f"store ptr @jitad.poll, ptr {self.field(ctx, 'poll')}, align 8")
-        if self.entry.recursive:
-            known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
-            here = code.op(f"call i64 {function('pthread_self')}()")
-            moved = code.op(f"icmp ne i64 {known}, {here}", "c")
-            self.rarely(moved, lambda: self.call_python(context.bind_thread, ctx))
-
-    def rarely(self, condition: str, then: Callable[[], None]) -> None:
-        code = self.code
-        rare, after = code.label("rare"), code.label("after")
-        code.branch(code.op(f"xor i1 {condition}, true"), after, rare, self.likely)
-        code.start(rare)
-        then()
-        code.jump(after)
-        code.start(after)
-
-    def call_python(self, callee: Callable[[int], None], ctx: str) -> None:
-        """Call a Python function, which does not fail, with the address of the context."""
-        number = self.code.op(f"call ptr {function('PyLong_FromVoidPtr')}(ptr {ctx})")
-        none = self.code.op(f"call ptr {function('PyObject_CallOneArg')}(ptr {pointer(callee)}, ptr {number})")
-        self.code.do(f"call void {function('Py_DecRef')}(ptr {number})")
-        self.code.do(f"call void {function('Py_DecRef')}(ptr {none})")
-
-    def field(self, ctx: str, name: str) -> str:
-        return self.code.op(f"getelementptr inbounds i8, ptr {ctx}, i64 {context.offset(name)}", "field")
-
     # --- the body ---------------------------------------------------------------------------------
 
     def run(self, ctx: str, parts: Sequence[str]) -> list[str]:
         """Call the compiled function; yields the status and the parts of the results."""
         code, f = self.code, self.entry.function
-        state = self.release_gil()
+        state = self.lease.release_gil([*self.unboxer.sizes, *self.unboxer.counts])
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
         arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
         struct = types.result_struct(f.result_types)
@@ -196,38 +132,9 @@ class _EntryWriter:
         note = "" if self.entry.inline else " " + self.writer.attributes("noinline")
         whole = code.op(f"call {struct} {callee}({', '.join([f'ptr {ctx}', *arguments])}){note}", "r")
         if state is not None:
-            self.take_gil(state)
+            self.lease.take_gil(state)
         count = 1 + sum(len(types.parts_of(t)) for t in f.result_types)
         return [code.op(f"extractvalue {struct} {whole}, {i}", "out") for i in range(count)]
-
-    def release_gil(self) -> str | None:
-        """Let others run if this can take long; yields the thread's state, or null if it was kept."""
-        entry, code = self.entry, self.code
-        if entry.effort == "short":
-            return None
-        if entry.effort == "long":
-            return code.op(f"call ptr {function('PyEval_SaveThread')}()", "thread")
-        work = "0"
-        for size in (*self.unboxer.sizes, *self.unboxer.counts):
-            work = code.op(f"call i64 @llvm.sadd.sat.i64(i64 {work}, i64 {size})")
-        release, go_on, before = code.label("release"), code.label("go"), code.here
-        state = code.phi("ptr", go_on, "thread")
-        code.add_incoming(state, "null", before)
-        code.branch(code.op(f"icmp sgt i64 {work}, {LONG_BODY}", "c"), release, go_on)
-        code.start(release)
-        code.add_incoming(state, code.op(f"call ptr {function('PyEval_SaveThread')}()"))
-        code.jump(go_on)
-        code.start(go_on)
-        return state
-
-    def take_gil(self, state: str) -> None:
-        code = self.code
-        again, done = code.label("again"), code.label("held")
-        code.branch(code.op(f"icmp ne ptr {state}, null", "c"), again, done)
-        code.start(again)
-        code.do(f"call void {function('PyEval_RestoreThread')}(ptr {state})")
-        code.jump(done)
-        code.start(done)
 
     # --- after ------------------------------------------------------------------------------------
 
@@ -260,33 +167,14 @@ class _EntryWriter:
             del parts[:n]
         return found
 
-    def trim(self, ctx: str) -> None:
-        """After a call that took much memory, let the system have it back."""
-        code = self.code
-        if self.entry.effort == "short":
-            return
-        fields = [self.field(ctx, name) for name in ("arena_base", "arena_top", "arena_high")]
-        base, top, high = [code.op(f"load i64, ptr {f}, align 8") for f in fields]
-        most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
-        used = code.op(f"sub i64 {most}, {base}")
-        self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"), lambda: self.call_python(context.trim, ctx))
-
     def give_back(self, ctx: str) -> None:
-        """Let go the arguments that were held, empty the arena, put the context back at the head of the free list."""
-        code = self.code
-        for obj in self.unboxer.held:
-            code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
-        base = code.op(f"load ptr, ptr {self.field(ctx, 'arena_base')}, align 8")
-        code.do(f"store ptr {base}, ptr {self.field(ctx, 'arena_top')}, align 8")
-        first = code.op(f"load ptr, ptr {POOL.pointer}, align 8")
-        code.do(f"store ptr {first}, ptr {self.field(ctx, 'next')}, align 8")
-        code.do(f"store ptr {ctx}, ptr {POOL.pointer}, align 8")
+        self.lease.give_back(ctx, self.unboxer.held)
 
     def failure(self, ctx: str, status: str) -> None:
         """Raise what the status says.  An interrupt has been raised already by the handler that was polled."""
         code = self.code
         code.start(self.failed)
-        words = [code.op(f"load i64, ptr {self.field(ctx, f'operand{i}')}, align 8") for i in range(4)]
+        words = [code.op(f"load i64, ptr {self.lease.field(ctx, f'operand{i}')}, align 8") for i in range(4)]
         self.give_back(ctx)
         interrupted, raising = code.label("interrupted"), code.label("raise")
         code.branch(code.op(f"icmp eq i32 {status}, {context.INTERRUPT}", "c"), interrupted, raising)
@@ -326,35 +214,3 @@ class _EntryWriter:
         following = code.op(f"load ptr, ptr inttoptr (i64 {ctypes.addressof(self.entry.next)} to ptr), align 8")
         made = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")
         code.end(f"ret ptr {made}")
-
-
-class _Pool:
-    """The head of the free list of contexts, in memory that stays where it is."""
-
-    def __init__(self) -> None:
-        self._head = ctypes.c_void_p()
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        """A child process has none of its parent's arenas."""
-        self._head.value = None
-
-    @property
-    def pointer(self) -> str:
-        return f"inttoptr (i64 {ctypes.addressof(self._head)} to ptr)"
-
-
-POOL = _Pool()
-_DECLARATIONS = (
-    ("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1"),
-    ("llvm.sadd.sat.i64", "i64", "i64, i64"),
-    ("llvm.umax.i64", "i64", "i64, i64"),
-)
-_POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
-  %state = call i32 {}()
-  %status = call i32 {}()
-  call void {}(i32 %state)
-  ret i32 %status
-}}
-"""
-

@@ -236,14 +236,15 @@ def test_nothing_leaks() -> None:
 # --- speed ----------------------------------------------------------------------------------------
 
 def nanoseconds(statement: str, scope: dict[str, Any], number: int = 100_000) -> float:
-    return min(timeit.repeat(statement, globals=scope, number=number, repeat=7)) / number * 1e9
+    """Of processor time, which other processes disturb less."""
+    return min(timeit.repeat(statement, globals=scope, number=number, repeat=7, timer=time.process_time)) / number * 1e9
 
 
 def test_a_scalar_call_costs_no_more_than_two_of_math_sin() -> None:
     module, func, b = function("f64", "f64")
     b.ret([b.mul(func.params[0], func.params[0])])
     scope = {"f": enter(module), "sin": math.sin, "x": 0.5}
-    for _ in range(3):                           # a busy machine gets a second chance
+    for _ in range(6):                           # a busy machine gets a second chance
         if nanoseconds("f(x)", scope) <= 2 * nanoseconds("sin(x)", scope):
             return
     pytest.fail("calls are slow")
@@ -254,7 +255,7 @@ def test_arrays_are_as_quick() -> None:
     x, y, z = func.params
     b.ret([b.sum(b.add(b.mul(x, y), z), axes=(0,))])
     scope = {"f": enter(module), "sin": math.sin, "v": 0.5, "x": np.arange(8.0)}
-    for _ in range(3):
+    for _ in range(6):
         if nanoseconds("f(x, x, x)", scope) <= 4 * nanoseconds("sin(v)", scope):
             return
     pytest.fail("calls are slow")

@@ -1,0 +1,180 @@
+"""What an entry point borrows for the time of a call: a context, and leave to run without the GIL.
+
+Contexts come from a free list that the GIL guards, so calls may nest and threads may run side by side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+
+from . import context
+from .capi import function, pointer
+from .emit import Code, Writer
+
+LONG_BODY = 4096             # elements and counts among the arguments, from which on the GIL is let go
+
+
+class _Pool:
+    """The head of the free list of contexts, in memory that stays where it is."""
+
+    def __init__(self) -> None:
+        self._head = ctypes.c_void_p()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A child process has none of its parent's arenas."""
+        self._head.value = None
+
+    @property
+    def pointer(self) -> str:
+        return f"inttoptr (i64 {ctypes.addressof(self._head)} to ptr)"
+
+
+POOL = _Pool()
+
+class Lease:
+    """Emits the taking and giving back.  ``effort`` is what ``effort.effort`` says of the function."""
+
+    def __init__(self, writer: Writer, code: Code, likely: str, effort: str) -> None:
+        self.writer, self.code, self.likely, self.effort = writer, code, likely, effort
+        for text in _DECLARATIONS:
+            writer.declare(*text)
+
+    # --- the context ------------------------------------------------------------------------------
+
+    def take(self, held: Sequence[str]) -> str:
+        """The first of the free list, or a new one; without memory for one, let go what is ``held`` and fail."""
+        code = self.code
+        first = code.op(f"load ptr, ptr {POOL.pointer}, align 8", "first")
+        have, lack, done = code.label("have"), code.label("lack"), code.label("context")
+        ctx = code.phi("ptr", done, "ctx")
+        code.branch(code.op(f"icmp ne ptr {first}, null", "c"), have, lack, self.likely)
+        code.start(have)
+        following = code.op(f"load ptr, ptr {self.field(first, 'next')}, align 8")
+        code.do(f"store ptr {following}, ptr {POOL.pointer}, align 8")
+        code.add_incoming(ctx, first)
+        code.jump(done)
+        code.start(lack)
+        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {pointer(context.new)})")
+        none = code.label("none")
+        got = code.label("got")
+        code.branch(code.op(f"icmp ne ptr {number}, null", "c"), got, none, self.likely)
+        code.start(none)
+        self.drop(held)
+        code.end("ret ptr null")
+        code.start(got)
+        made = code.op(f"call ptr {function('PyLong_AsVoidPtr')}(ptr {number})")
+        code.do(f"call void {function('Py_DecRef')}(ptr {number})")
+        code.add_incoming(ctx, made)
+        code.jump(done)
+        code.start(done)
+        return ctx
+
+    def prepare(self, ctx: str, recursive: bool) -> None:
+        """Tell the context how to ask for signals, and where this thread's stack ends."""
+        code = self.code
+        if self.effort != "short":
+            names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
+            self.writer.function("jitad.poll", _POLL.format(*map(function, names)))
+            code.do(f"store ptr @jitad.poll, ptr {self.field(ctx, 'poll')}, align 8")
+        if recursive:
+            known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
+            here = code.op(f"call i64 {function('pthread_self')}()")
+            moved = code.op(f"icmp ne i64 {known}, {here}", "c")
+            self.rarely(moved, lambda: self.call_python(context.bind_thread, ctx))
+
+    def trim(self, ctx: str) -> None:
+        """After a call that took much memory, let the system have it back."""
+        code = self.code
+        if self.effort == "short":
+            return
+        fields = [self.field(ctx, name) for name in ("arena_base", "arena_top", "arena_high")]
+        base, top, high = [code.op(f"load i64, ptr {f}, align 8") for f in fields]
+        most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
+        used = code.op(f"sub i64 {most}, {base}")
+        self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"), lambda: self.call_python(context.trim, ctx))
+
+    def give_back(self, ctx: str, held: Sequence[str]) -> None:
+        """Let go what is ``held``, empty the arena, put the context back at the head of the free list."""
+        code = self.code
+        self.drop(held)
+        base = code.op(f"load ptr, ptr {self.field(ctx, 'arena_base')}, align 8")
+        code.do(f"store ptr {base}, ptr {self.field(ctx, 'arena_top')}, align 8")
+        first = code.op(f"load ptr, ptr {POOL.pointer}, align 8")
+        code.do(f"store ptr {first}, ptr {self.field(ctx, 'next')}, align 8")
+        code.do(f"store ptr {ctx}, ptr {POOL.pointer}, align 8")
+
+    def drop(self, held: Sequence[str]) -> None:
+        for obj in held:
+            self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+
+    def field(self, ctx: str, name: str) -> str:
+        return self.code.op(f"getelementptr inbounds i8, ptr {ctx}, i64 {context.offset(name)}", "field")
+
+    # --- the GIL ----------------------------------------------------------------------------------
+
+    def release_gil(self, amounts: Sequence[str]) -> str | None:
+        """Let others run if this can take long; yields the thread's state, or null if the GIL was kept.
+
+        ``amounts``: sizes and counts among the arguments, which tell how much there is to do.
+        """
+        code = self.code
+        if self.effort == "short":
+            return None
+        if self.effort == "long":
+            return code.op(f"call ptr {function('PyEval_SaveThread')}()", "thread")
+        work = "0"
+        for amount in amounts:
+            work = code.op(f"call i64 @llvm.sadd.sat.i64(i64 {work}, i64 {amount})")
+        release, go_on, before = code.label("release"), code.label("go"), code.here
+        state = code.phi("ptr", go_on, "thread")
+        code.add_incoming(state, "null", before)
+        code.branch(code.op(f"icmp sgt i64 {work}, {LONG_BODY}", "c"), release, go_on)
+        code.start(release)
+        code.add_incoming(state, code.op(f"call ptr {function('PyEval_SaveThread')}()"))
+        code.jump(go_on)
+        code.start(go_on)
+        return state
+
+    def take_gil(self, state: str) -> None:
+        code = self.code
+        again, done = code.label("again"), code.label("held")
+        code.branch(code.op(f"icmp ne ptr {state}, null", "c"), again, done)
+        code.start(again)
+        code.do(f"call void {function('PyEval_RestoreThread')}(ptr {state})")
+        code.jump(done)
+        code.start(done)
+
+    # --- small steps ------------------------------------------------------------------------------
+
+    def rarely(self, condition: str, then: Callable[[], None]) -> None:
+        code = self.code
+        rare, after = code.label("rare"), code.label("after")
+        code.branch(code.op(f"xor i1 {condition}, true"), after, rare, self.likely)
+        code.start(rare)
+        then()
+        code.jump(after)
+        code.start(after)
+
+    def call_python(self, callee: Callable[[int], None], ctx: str) -> None:
+        """Call a Python function, which does not fail, with the address of the context."""
+        number = self.code.op(f"call ptr {function('PyLong_FromVoidPtr')}(ptr {ctx})")
+        none = self.code.op(f"call ptr {function('PyObject_CallOneArg')}(ptr {pointer(callee)}, ptr {number})")
+        self.code.do(f"call void {function('Py_DecRef')}(ptr {number})")
+        self.code.do(f"call void {function('Py_DecRef')}(ptr {none})")
+
+
+_DECLARATIONS = (
+    ("llvm.sadd.sat.i64", "i64", "i64, i64"),
+    ("llvm.umax.i64", "i64", "i64, i64"),
+)
+_POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
+  %state = call i32 {}()
+  %status = call i32 {}()
+  call void {}(i32 %state)
+  ret i32 %status
+}}
+"""
+
