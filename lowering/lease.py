@@ -34,6 +34,7 @@ class _Pool:
 
 POOL = _Pool()
 
+
 class Lease:
     """Emits the taking and giving back.  ``effort`` is what ``effort.effort`` says of the function."""
 
