@@ -150,6 +150,8 @@ class _Version:
         values: dict[Value, Value] = {}
         blocks = clone_blocks(order, func, values)
         self._settle(blocks)
+        if latch.term is not None:
+            latch.term.attrs["cold"] = True          # machine code for it is kept small
         entry = loop.entry_edge()
         fast, slow = func.new_block("fast"), func.new_block("checked")
         set_term(fast, "jump", edges=[Edge(blocks[loop.head], list(entry.args))])
