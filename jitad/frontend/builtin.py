@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..ir.types import I64
 from . import data, iteration, numpy_api, virtualise
 from .closures import Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
 from .lattice import UNBOUND
@@ -74,7 +75,7 @@ def _range(t: Any, *args: Any) -> Any:
 
 def _index(t: Any, x: Sym) -> Any:
     """An integer as a weak i64; a constant as the number it is."""
-    v = t.value(x, iteration.I64)
+    v = t.value(x, I64)
     return v.const if v.const is not None else Sym(v, True)
 
 
@@ -181,17 +182,13 @@ def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
 
 def _any_generator(t: Any, g: Generator) -> Any:
     def either(a: Any, x: Any) -> Any:
-        c = t.truth(x)
-        return a if c is False else True if c is True or a is True else c if a is False else \
-            Sym(t.builder.or_(t.value(a), c.value), True)
+        return t.both("or", a, t.truth(x))
     return _accumulate(t, g, False, either)
 
 
 def _all_generator(t: Any, g: Generator) -> Any:
     def both(a: Any, x: Any) -> Any:
-        c = t.truth(x)
-        return a if c is True else False if c is False or a is False else c if a is True else \
-            Sym(t.builder.and_(t.value(a), c.value), True)
+        return t.both("and", a, t.truth(x))
     return _accumulate(t, g, True, both)
 
 
@@ -244,8 +241,7 @@ def _type(t: Any, v: Any) -> type:
 
 
 def _isinstance(t: Any, v: Any, cls: Any) -> bool:
-    kinds = cls if isinstance(cls, tuple) else getattr(cls, "__args__", (cls,)) if isinstance(cls, types.UnionType) else (cls,)
-    return issubclass(_type(t, v), tuple(kinds))
+    return issubclass(_type(t, v), cls)
 
 
 def _hasattr(t: Any, v: Any, name: str) -> bool:

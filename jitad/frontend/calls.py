@@ -8,6 +8,7 @@ further results, and an argument that it returns comes back as that object.
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -149,7 +150,7 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
     if data.is_user_class(fun):
         return data.construct(t, fun, args, kwargs)
-    if isinstance(getattr(type(fun), "__call__", None), types.FunctionType):
+    if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):
         return t.call(type(fun).__call__, fun, *args, **kwargs)
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
         return t.lift(t.native(fun, *args, **kwargs))

@@ -74,7 +74,7 @@ class Method(Tagged):
         self.name = name
 
     @property
-    def static(self) -> Any:                          # type: ignore[override]
+    def static(self) -> Any:
         return self.name
 
     def with_parts(self, parts: tuple[Any, ...]) -> Method:
@@ -123,7 +123,7 @@ class Partial(Tagged):
         self.names = names
 
     @property
-    def static(self) -> Any:                          # type: ignore[override]
+    def static(self) -> Any:
         return self.names
 
     def with_parts(self, parts: tuple[Any, ...]) -> Partial:
@@ -140,7 +140,7 @@ class Raised(Tagged):
         self.cls = cls
 
     @property
-    def static(self) -> Any:                          # type: ignore[override]
+    def static(self) -> Any:
         return self.cls
 
     def with_parts(self, parts: tuple[Any, ...]) -> Raised:
@@ -157,7 +157,7 @@ class Template(Tagged):
         self.text = text
 
     @property
-    def static(self) -> Any:                          # type: ignore[override]
+    def static(self) -> Any:
         return self.text
 
     def with_parts(self, parts: tuple[Any, ...]) -> Template:

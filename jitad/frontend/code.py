@@ -62,7 +62,8 @@ class Code:
 
     def bind(self, t: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, as Python binds them."""
-        spec, bound, rest = self.args, {}, dict(kwargs)
+        spec, rest = self.args, dict(kwargs)
+        bound: dict[str, Any] = {}
         names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
         bound.update(zip(names, args))
         if spec.vararg:

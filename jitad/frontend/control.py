@@ -190,7 +190,8 @@ def escape(text: str) -> str:
 
 def format_(f: Frame, pieces: Sequence[Any]) -> Any:
     """An f-string: a string when all is known, otherwise a ``Template``."""
-    text, values = "", []
+    text = ""
+    values: list[Any] = []
     for p in pieces:
         if isinstance(p, str):
             text += escape(p)

@@ -52,7 +52,7 @@ def export(t: Any, v: Any) -> Any:
     if isinstance(v, Instance):
         if not dataclasses.is_dataclass(v.cls):
             t.unsupported(f"an object of class {v.cls.__name__} as a result", "make the class a dataclass")
-        out = object.__new__(v.cls)
+        out: Any = object.__new__(v.cls)
         for name, x in t.contents(v).items():
             object.__setattr__(out, name, export(t, x))
         return out
@@ -88,7 +88,7 @@ def _holds_stand_ins(v: Any) -> bool:
 
 def _writable(t: Any, obj: Obj, what: str) -> None:
     if obj.readonly:
-        t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {'list' if what == 'a list' else 'dict'}(x)`")
+        t.unsupported(f"changes {what}: {obj.readonly}", "copy it first: `x = list(x)`, `dict(x)`")
 
 
 def store_list(t: Any, xs: ListObj, items: list[Any]) -> None:
@@ -200,12 +200,11 @@ def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
 def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """An object of the user's class, made while tracing."""
     if issubclass(cls, tuple):
-        make = getattr(cls, "_make", None)
-        if make is None:
+        if not hasattr(cls, "_make"):
             t.unsupported(f"makes a {cls.__name__}")
         bound = inspect.signature(cls).bind(*args, **kwargs)
         bound.apply_defaults()
-        return make(bound.arguments.values())
+        return cls._make(bound.arguments.values())
     obj = Instance(cls)
     t.state[obj] = {}
     if dataclasses.is_dataclass(cls) and "__init__" in cls.__dict__ and not _has_source(cls.__init__):
@@ -229,8 +228,8 @@ def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict
             content[field.name] = bound[field.name]
         elif field.default is not dataclasses.MISSING:
             content[field.name] = t.lift(field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            content[field.name] = t.call(field.default_factory)
+        elif (factory := field.default_factory) is not dataclasses.MISSING:
+            content[field.name] = t.call(factory)
     t.state[obj] = content
     if hasattr(cls, "__post_init__"):
         t.call(cls.__post_init__, obj)
@@ -238,10 +237,12 @@ def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict
 
 def is_user_class(v: Any) -> bool:
     """A class whose objects can be taken apart."""
-    return isinstance(v, type) and v.__module__ not in ("builtins", "numpy") and not issubclass(v, (BaseException, np.generic))
+    library = ("builtins", "numpy")
+    return isinstance(v, type) and v.__module__ not in library and not issubclass(v, (BaseException, np.generic))
 
 
-LIST_METHODS = frozenset(("append", "extend", "insert", "pop", "remove", "clear", "index", "count", "reverse", "sort", "copy"))
+LIST_METHODS = frozenset((
+    "append", "extend", "insert", "pop", "remove", "clear", "index", "count", "reverse", "sort", "copy"))
 DICT_METHODS = frozenset(("keys", "values", "items", "get", "pop", "update", "setdefault", "copy", "clear", "popitem"))
 METHODS_OF: dict[type, tuple[frozenset[str], Callable[..., Any]]] = {
     ListObj: (LIST_METHODS, list_method), DictObj: (DICT_METHODS, dict_method),

@@ -187,7 +187,8 @@ class Expressions:
             return lambda f: f.t.call_at(loc, fun(f), args(f), {})
 
         def run(f: Frame) -> Any:
-            callee, positional, named = fun(f), args(f), {}
+            callee, positional = fun(f), args(f)
+            named: dict[str, Any] = {}
             for name, hook in keywords:
                 new = {name: hook(f)} if name else f.t.mapping(hook(f))
                 if twice := named.keys() & new.keys():
@@ -204,7 +205,7 @@ class Expressions:
     def closure(self, node: ast.FunctionDef | ast.Lambda, name: str) -> Hook:
         code = self.nested(node, name)
         if any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(node)):
-            return self.unsupported(node, f"{name} is a generator: `yield` is not supported", "return a tuple or an array")
+            return self.unsupported(node, f"{name} is a generator: `yield` is not supported", "return an array")
         names = [a.arg for a, d in zip(node.args.kwonlyargs, code.kw_defaults) if d]
 
         def run(f: Frame) -> Fn:

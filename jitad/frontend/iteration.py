@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.types import I64, Array
+from ..ir.types import Array
 from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
 from .values import ArrayRef, DictObj, ListObj, Sym
 
 
-def static_items(t: Any, v: Any) -> list[Any] | None:
+def static_items(t: Any, v: Any) -> Any:
     """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
     if isinstance(v, (range, Range, ArrayRef)):
         return None
@@ -29,7 +29,7 @@ def static_items(t: Any, v: Any) -> list[Any] | None:
     return written_out(t, v)
 
 
-def _zip(t: Any, v: Zip) -> list[Any] | None:
+def _zip(t: Any, v: Zip) -> Any:
     columns = [static_items(t, p) for p in v.parts()]
     if all(c is None for c in columns) and columns:
         return None
@@ -38,11 +38,10 @@ def _zip(t: Any, v: Zip) -> list[Any] | None:
     for c, p in zip(columns, v.parts()):
         if c is None:
             n = _static_count(t, p)
-            if n is None or n < shortest:
-                if n is None:
-                    t.unsupported("zip of a list or tuple with something whose length is only known at run time",
-                                  "make both arrays")
-                shortest = n
+            if n is None:
+                return t.unsupported("zip of a list or tuple with something whose length is only known at run time",
+                                     "make both arrays")
+            shortest = min(n, shortest)
             c = list(p) if isinstance(p, range) else [element(t, p, t.sym(i)) for i in range(shortest)]
         out.append(c)
     return [tuple(c[i] for c in out) for i in range(shortest)]
@@ -53,7 +52,7 @@ def _static_count(t: Any, v: Any) -> int | None:
     return n if isinstance(n, int) else n.value.const
 
 
-def written_out(t: Any, v: Any) -> list[Any]:
+def written_out(t: Any, v: Any) -> Any:
     """Every element of a structure whose length is known while tracing, ranges and arrays too."""
     if isinstance(v, ListObj):
         return list(t.contents(v))
@@ -66,8 +65,8 @@ def written_out(t: Any, v: Any) -> list[Any]:
             return list(v)
         n = _static_count(t, v)
         if n is None:
-            t.unsupported("this needs a length that is known while tracing",
-                          "use a loop that fills an array, or `static=` for the bound")
+            return t.unsupported("this needs a length that is known while tracing",
+                                 "use a loop that fills an array, or `static=` for the bound")
         return [element(t, v, t.sym(i)) for i in range(n)]
     if isinstance(v, (Zip, Enumerate, Reversed, Mapped)):
         found = static_items(t, v)

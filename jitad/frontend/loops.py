@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Loc
 from ..ir.graph import Block, Value
@@ -51,12 +51,12 @@ class Loop:
     continues: list[Edge | None] = field(default_factory=list)
 
 
-def break_(f: Frame) -> NoReturn:
+def break_(f: Frame) -> None:
     f.loops[-1].breaks.append(f.t.here())
     f.t.die()
 
 
-def continue_(f: Frame) -> NoReturn:
+def continue_(f: Frame) -> None:
     f.loops[-1].continues.append(f.t.here())
     f.t.die()
 
@@ -85,7 +85,8 @@ def _leave(f: Frame, node: LoopNode, completed: Edge | None, breaks: Sequence[Ed
 # --- while and for --------------------------------------------------------------------------------
 
 def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
-    t, breaks = f.t, []
+    t = f.t
+    breaks: list[Edge | None] = []
 
     def body(_: Sym | None) -> tuple[Edge | None, list[Edge]]:
         c = t.truth(test(f), loc)
@@ -124,7 +125,8 @@ def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any]
 
 def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
              assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
-    t, breaks = f.t, []
+    t = f.t
+    breaks: list[Edge | None] = []
 
     def body(it: Sym | None) -> tuple[Edge | None, list[Edge]]:
         assert it is not None
@@ -191,7 +193,7 @@ def _check_unchanged(t: Any, source: Any, length: int, before: dict[ListObj, Any
 # --- the header -----------------------------------------------------------------------------------
 
 def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]],
-            counted: bool) -> Edge | None:
+            counted: bool) -> Any:
     """Trace a loop until its back edge fits its header; the edge on which it ends regularly.
 
     ``body`` traces one iteration with its test and yields (the exit, the ends of the body).
@@ -222,8 +224,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
         t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
         return leave
     t.builder.loc = node.loc
-    t.unsupported("the variables of this loop change their types or structure at every iteration",
-                  "give each variable one type; keep a changing number of values in an array")
+    return t.unsupported("the variables of this loop change their types or structure at every iteration",
+                         "give each variable one type; keep a changing number of values in an array")
 
 
 def _iteration(t: Any, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,

@@ -1,4 +1,7 @@
-"""Operations on user values: operators, attributes, elements.  All static: Python does it; otherwise ``numpy_api`` emits it."""
+"""Operations on user values: operators, attributes, elements.
+
+Python does what is static; the rest is emitted by ``numpy_api``.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from ..errors import Loc
 from ..ir.types import Array
 from . import data, iteration, numpy_api, views
 from .closures import Method
-from .lattice import UNBOUND, is_number, same
+from .lattice import is_number, same
 from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
@@ -30,8 +33,19 @@ class Operations:
     """The part of ``Trace`` that deals with values."""
 
     state: dict[Obj, Any]
+    result: Slot
     builder: Any
-    depth: int
+    branch: Any
+    call: Any
+    check: Any
+    constant: Any
+    contents: Any
+    load: Any
+    new_dict: Any
+    new_list: Any
+    raise_: Any
+    sym: Any
+    unsupported: Any
 
     # --- reading and writing arrays -------------------------------------------------------------------
 
@@ -41,7 +55,7 @@ class Operations:
 
     def lift(self, v: Any) -> Any:
         """A value from outside: arrays become constants."""
-        return self.constant(v) if type(v) is np.ndarray else v              # type: ignore[attr-defined]
+        return self.constant(v) if type(v) is np.ndarray else v
 
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""
@@ -62,7 +76,7 @@ class Operations:
 
     def raise_error(self, e: BaseException) -> None:
         text = str(e.args[0]) if len(e.args) == 1 else str(e)
-        self.raise_(type(e).__name__, text.replace("{", "{{").replace("}", "}}"))       # type: ignore[attr-defined]
+        self.raise_(type(e).__name__, text.replace("{", "{{").replace("}", "}}"))
 
     def binary(self, op: str, x: Any, y: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
@@ -74,12 +88,12 @@ class Operations:
         if isinstance(x, Instance) or isinstance(y, Instance):
             return self._special(f"__{op}__", f"__r{op}__", x, y, op)
         if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
-            return self.new_list(self.contents(x) + self.contents(y))        # type: ignore[attr-defined]
+            return self.new_list(self.contents(x) + self.contents(y))
         if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
             xs, n = (x, y) if isinstance(x, ListObj) else (y, x)
-            return self.new_list(self.contents(xs) * n)                      # type: ignore[attr-defined]
+            return self.new_list(self.contents(xs) * n)
         if op == "or" and isinstance(x, DictObj):
-            return self.new_dict({**self.contents(x), **self.mapping(y)})    # type: ignore[attr-defined]
+            return self.new_dict({**self.contents(x), **self.mapping(y)})
         return self.lift(self.native(NATIVE[op], x, y))
 
     def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
@@ -88,7 +102,7 @@ class Operations:
         if isinstance(x, (Sym, ArrayRef)):
             return self._emit(numpy_api.unary, op, x)
         if isinstance(x, Instance):
-            return self.call(self.getattr(x, f"__{op}__"))                   # type: ignore[attr-defined]
+            return self.call(self.getattr(x, f"__{op}__"))
         return self.native(NATIVE[op], x)
 
     def _emit(self, rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -100,7 +114,7 @@ class Operations:
     def _special(self, name: str, swapped: str, x: Any, y: Any, op: str) -> Any:
         for obj, method, other in ((x, name, y), (y, swapped, x)):
             if isinstance(obj, Instance) and hasattr(obj.cls, method):
-                return self.call(self.getattr(obj, method), other)           # type: ignore[attr-defined]
+                return self.call(self.getattr(obj, method), other)
         raise TypeError(f"unsupported operand types for {op}: {data.describe(x)} and {data.describe(y)}")
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
@@ -111,7 +125,7 @@ class Operations:
             views.store_all(self, x, new)
             return x
         if isinstance(x, ListObj) and op == "add":
-            data.store_list(self, x, [*self.contents(x), *self.iterate(y)])  # type: ignore[attr-defined]
+            data.store_list(self, x, [*self.contents(x), *self.iterate(y)])
             return x
         return self.binary(op, x, y)
 
@@ -128,8 +142,8 @@ class Operations:
             found = self._contains(y, x)
             return found if op == "in" else self.not_(found)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
-            if op in ("eq", "ne") and not all(is_number(v) or isinstance(v, (Sym, ArrayRef, ListObj, tuple)) for v in (x, y)):
-                return op == "ne"                                            # a number and None or a string
+            if op in ("eq", "ne") and not (_is_numeric(x) and _is_numeric(y)):
+                return op == "ne"                    # a number and None or a string
             return self._emit(numpy_api.compare, op, x, y)
         if isinstance(x, Instance) and hasattr(x.cls, f"__{op}__") and not hasattr(x.cls, "__dataclass_fields__"):
             return self._special(f"__{op}__", f"__{REFLECTED[op]}__", x, y, op)
@@ -139,7 +153,7 @@ class Operations:
         if not (data.is_static(x) and data.is_static(y)):
             if op in ("eq", "ne") and type(x) is not type(y):
                 return op == "ne"
-            self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")   # type: ignore[attr-defined]
+            self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")
         return self.native(NATIVE[op], x, y)
 
     def _all_equal(self, xs: list[Any], ys: list[Any]) -> Any:
@@ -150,8 +164,15 @@ class Operations:
             c = self.truth(self.compare("eq", x, y))
             if c is False:
                 return False
-            result = c if result is True else result if c is True else Sym(self.builder.and_(result.value, c.value), True)
+            result = self.both("and", result, c)
         return result
+
+    def both(self, op: str, x: Any, y: Any) -> Any:
+        """``x and y``, ``x or y`` of truths that are there already."""
+        if isinstance(x, bool) or isinstance(y, bool):
+            known, other = (x, y) if isinstance(x, bool) else (y, x)
+            return other if known is (op == "and") else known
+        return Sym(self.builder.emit(op, x.value, y.value), True)
 
     def _identical(self, x: Any, y: Any) -> bool:
         if x is y or same(x, y):
@@ -159,15 +180,15 @@ class Operations:
         if x is None or y is None or isinstance(x, (type, bool)) or isinstance(y, (type, bool)):
             return False
         if isinstance(x, (Sym,)) or isinstance(y, (Sym,)):
-            self.unsupported("`is` between values that are only known at run time", "use `==`")   # type: ignore[attr-defined]
+            self.unsupported("`is` between values that are only known at run time", "use `==`")
         return False
 
     def _contains(self, container: Any, x: Any) -> Any:
         if isinstance(container, DictObj):
-            return x in self.contents(container)                             # type: ignore[attr-defined]
+            return x in self.contents(container)
         if isinstance(container, ArrayRef):
             equal = self._emit(numpy_api.compare, "eq", container, x)
-            return self.call(np.any, equal)                                  # type: ignore[attr-defined]
+            return self.call(np.any, equal)
         if data.is_static(container) and data.is_static(x):
             return self.native(operator.contains, container, x)
         result: Any = False
@@ -175,7 +196,7 @@ class Operations:
             c = self.truth(self.compare("eq", item, x))
             if c is True:
                 return True
-            result = c if result is False else result if c is False else Sym(self.builder.or_(result.value, c.value), True)
+            result = self.both("or", result, c)
         return result
 
     def truth(self, v: Any, loc: Loc | None = None) -> Any:
@@ -188,11 +209,11 @@ class Operations:
                 return bool(c.value.const)
             return c
         if isinstance(v, (ListObj, DictObj)):
-            return bool(self.contents(v))                                    # type: ignore[attr-defined]
+            return bool(self.contents(v))
         if isinstance(v, Instance):
             for name in ("__bool__", "__len__"):
                 if hasattr(v.cls, name):
-                    return self.truth(self.call(self.getattr(v, name)))      # type: ignore[attr-defined]
+                    return self.truth(self.call(self.getattr(v, name)))
             return True
         return bool(v) if not hasattr(type(v), "with_parts") else True
 
@@ -203,8 +224,8 @@ class Operations:
     def choose(self, c: Sym, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """``then() if c else other()`` for a condition known at run time."""
         def side(fun: Callable[[], Any]) -> Callable[[], None]:
-            return lambda: self.keep(self.result, fun())                     # type: ignore[attr-defined]
-        self.branch(c.value, side(then), side(other), None)                  # type: ignore[attr-defined]
+            return lambda: self.keep(self.result, fun())
+        self.branch(c.value, side(then), side(other), None)
         return self.take_result()
 
     def keep(self, slot: Slot, v: Any) -> None:
@@ -213,8 +234,8 @@ class Operations:
 
     def take_result(self) -> Any:
         """The value of an expression whose paths have been joined."""
-        v = self.load(self.result)                                           # type: ignore[attr-defined]
-        self.state.pop(self.result)                                          # type: ignore[attr-defined]
+        v = self.load(self.result)
+        self.state.pop(self.result)
         return v
 
     # --- elements ---------------------------------------------------------------------------------------
@@ -225,20 +246,20 @@ class Operations:
         if isinstance(obj, ArrayRef):
             return self.native(views.getitem, self, obj, index)
         if isinstance(obj, ListObj):
-            found = self.native(data.list_item, self, self.contents(obj), index)         # type: ignore[attr-defined]
-            return self.new_list(found) if isinstance(index, slice) else found           # type: ignore[attr-defined]
+            found = self.native(data.list_item, self, self.contents(obj), index)
+            return self.new_list(found) if isinstance(index, slice) else found
         if isinstance(obj, tuple):
             return self.lift(self.native(data.list_item, self, obj, index))
         if isinstance(obj, DictObj):
-            return self.native(operator.getitem, self.contents(obj), index)              # type: ignore[attr-defined]
+            return self.native(operator.getitem, self.contents(obj), index)
         if isinstance(obj, Instance):
-            return self.call(self.getattr(obj, "__getitem__"), index)                    # type: ignore[attr-defined]
+            return self.call(self.getattr(obj, "__getitem__"), index)
         if isinstance(obj, Sym):
             raise TypeError(f"{data.describe(obj)} is not subscriptable")
         if isinstance(obj, (list, str, range)):
             return self.lift(self.native(data.list_item, self, obj, index))
         if not data.is_static(index) and not isinstance(obj, dict):
-            self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time")   # type: ignore[attr-defined]
+            self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time")
         return self.lift(self.native(operator.getitem, obj, index))
 
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
@@ -251,13 +272,13 @@ class Operations:
         elif isinstance(obj, DictObj):
             hash(index)
             data._writable(self, obj, "a dict")
-            self.state[obj] = {**self.contents(obj), index: value}           # type: ignore[attr-defined]
+            self.state[obj] = {**self.contents(obj), index: value}
         elif isinstance(obj, Instance):
-            self.call(self.getattr(obj, "__setitem__"), index, value)        # type: ignore[attr-defined]
+            self.call(self.getattr(obj, "__setitem__"), index, value)
         elif isinstance(obj, (tuple, Sym)):
             raise TypeError(f"{data.describe(obj)} does not support item assignment")
         else:
-            self.unsupported(f"writes into {data.describe(obj)}, which is a constant here", "copy it into a new object")   # type: ignore[attr-defined]
+            self.unsupported(f"writes into {data.describe(obj)}, which is a constant here", "copy it into a new object")
 
     def iterate(self, v: Any) -> list[Any]:
         """Every element of something whose length is known while tracing."""
@@ -271,14 +292,14 @@ class Operations:
             items = list(v) if type(v) is tuple else self.iterate(v)
         if star is None:
             if len(items) > n:
-                self.raise_("ValueError", f"too many values to unpack (expected {n})")       # type: ignore[attr-defined]
+                self.raise_("ValueError", f"too many values to unpack (expected {n})")
             if len(items) < n:
-                self.raise_("ValueError", f"not enough values to unpack (expected {n}, got {len(items)})")   # type: ignore[attr-defined]
+                self.raise_("ValueError", f"not enough values to unpack (expected {n}, got {len(items)})")
             return items
         tail = n - 1 - star
         if len(items) < n - 1:
-            self.raise_("ValueError", f"not enough values to unpack (expected at least {n - 1}, got {len(items)})")   # type: ignore[attr-defined]
-        middle = self.new_list(items[star:len(items) - tail])                # type: ignore[attr-defined]
+            self.raise_("ValueError", f"not enough values to unpack (expected at least {n - 1}, got {len(items)})")
+        middle = self.new_list(items[star:len(items) - tail])
         return [*items[:star], middle, *items[len(items) - tail:]]
 
     def _unpack_array(self, v: ArrayRef, n: int) -> list[Any]:
@@ -286,15 +307,16 @@ class Operations:
         a = self.read(v)
         assert isinstance(a.type, Array)
         size = self.builder.dim(a.value, axis=0)
-        self.check(self.builder.eq(size, n), "ValueError", f"cannot unpack an array of length {{}} into {n} names", size)   # type: ignore[attr-defined]
-        return [views.element(self, v, self.sym(i)) for i in range(n)]       # type: ignore[attr-defined]
+        message = f"cannot unpack an array of length {{}} into {n} names"
+        self.check(self.builder.eq(size, n), "ValueError", message, size)
+        return [views.element(self, v, self.sym(i)) for i in range(n)]
 
     def mapping(self, v: Any) -> dict[str, Any]:
-        return dict(self.contents(v)) if isinstance(v, DictObj) else dict(v)     # type: ignore[attr-defined]
+        return dict(self.contents(v)) if isinstance(v, DictObj) else dict(v)
 
     def length(self, v: Any) -> Any:
         if isinstance(v, (ListObj, DictObj)):
-            return len(self.contents(v))                                     # type: ignore[attr-defined]
+            return len(self.contents(v))
         n = self._emit(len, v) if not isinstance(v, (ArrayRef, Sym)) else self._emit(numpy_api.TABLE[len], v)
         known = n.value.const if isinstance(n, Sym) else n
         return n if known is None else known
@@ -322,7 +344,7 @@ class Operations:
         if name in numpy_api.METHODS or name in numpy_api.MUTATING_METHODS:
             return Method(name, obj)
         if hasattr(np.ndarray, name):
-            self.unsupported(f"the array method or attribute `{name}` is not supported")     # type: ignore[attr-defined]
+            self.unsupported(f"the array method or attribute `{name}` is not supported")
         raise AttributeError(f"{data.describe(obj)} has no attribute '{name}'")
 
     def setattr(self, obj: Any, name: str, value: Any, loc: Loc | None = None) -> None:
@@ -331,4 +353,5 @@ class Operations:
         data.set_attribute(self, obj, name, value)
 
 
-__all__ = ["NATIVE", "Operations", "UNBOUND"]
+def _is_numeric(v: Any) -> bool:
+    return is_number(v) or isinstance(v, (Sym, ArrayRef, ListObj, tuple))

@@ -2,7 +2,7 @@
 
 Arguments form a graph: values that hold mutable objects, which hold values.  ``Packer`` walks it once and yields a key
 (static values, types, which objects are the same) and the run-time leaves, which become the arguments.
-``Transfer`` copies a graph from one trace to another, leaf by leaf in the same order; ``Inwards`` is the way into a callee.
+``Transfer`` copies a graph from one trace to another, leaf by leaf in the same order; ``Inwards`` is the way in.
 """
 
 from __future__ import annotations
@@ -169,7 +169,8 @@ class Inwards(Transfer):
 
     def __init__(self, outer: Any, inner: Any, known: dict[Any, Any], packer: Packer) -> None:
         super().__init__(outer.state, inner, self._parameter, known)
-        self.outer, self.order = outer, []
+        self.outer = outer
+        self.order: list[Obj] = []
 
     def _parameter(self, s: Sym) -> Sym:
         return Sym(self.t.func.entry.add_param(s.type), s.weak)

@@ -265,6 +265,7 @@ class Trace(operations.Operations, calls.Calls):
 
 def _unbound(slot: Slot, own: bool) -> tuple[str, str]:
     """The exception for a variable without a value."""
+    rest = "where it is not associated with a value"
     if own:
-        return "UnboundLocalError", f"cannot access local variable '{slot.name}' where it is not associated with a value"
-    return "NameError", f"cannot access free variable '{slot.name}' where it is not associated with a value in enclosing scope"
+        return "UnboundLocalError", f"cannot access local variable '{slot.name}' {rest}"
+    return "NameError", f"cannot access free variable '{slot.name}' {rest} in enclosing scope"

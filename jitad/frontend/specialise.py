@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TypeInferenceError, UnsupportedError
+from ..errors import JitadError, TypeInferenceError, UnsupportedError
 from ..ir.graph import ExcInfo, Function, Value
 from ..ir.types import Type
 from . import lattice
@@ -52,6 +52,7 @@ class Specialisation:
     objs: list[Obj] = field(default_factory=list)
     outcome: Outcome | None = None
     consts: list[np.ndarray] = field(default_factory=list)
+    const_objs: dict[int, Obj] = field(default_factory=dict)       # the callee's objects for them, by id
     done: bool = False
     hit: bool = False                                # called while it was being traced
     depends: set[Specialisation] = field(default_factory=set)      # unfinished functions whose result it used
@@ -82,8 +83,8 @@ def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
         if spec.done:                                # it never returns
             t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
             t.builder.at(after)
-            t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
-        t.die()
+            return t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
+        return t.die()
     results = t.builder.call_then(spec.name, _arguments(t, spec, packer), outcome.types)
     return _finish(t, spec, outcome, packer, results)
 
@@ -94,10 +95,11 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
     outcome = spec.outcome
     if outcome is None:
         if not spec.done:
-            t.die()
+            return t.die()
         raise UnsupportedError(f"`{fn.code.name}` never returns", t.loc)
     return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
-                       lambda t, results: _finish(t, spec, outcome, packer, results), bool(outcome.changed), outcome.value)
+                       lambda t, results: _finish(t, spec, outcome, packer, results),
+                       bool(outcome.changed), outcome.value)
 
 
 def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
@@ -119,13 +121,14 @@ def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, resu
         else:
             t.state[mine] = content
     for obj in transfer.made:
-        known[obj].maybe = tuple((o.obj if isinstance(o, ArrayRef) else o, t.state.get(o.obj if isinstance(o, ArrayRef) else o))
-                                 for o in (known.get(m) for m, _ in obj.maybe) if o is not None)
+        others = [known[o] for o, _ in obj.maybe if o in known]
+        objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
+        known[obj].maybe = tuple((o, t.state.get(o)) for o in objs)
     return value
 
 
 def _const_obj(spec: Specialisation, array: np.ndarray) -> Obj:
-    return spec.const_objs[id(array)]                # type: ignore[attr-defined, no-any-return]
+    return spec.const_objs[id(array)]
 
 
 def _overwrite(t: Any, ref: ArrayRef, content: Sym) -> None:
@@ -196,7 +199,8 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
                                          fn.code.loc, "return a value on some path without recursion")
             _forget(session, spec)
         else:
-            raise TypeInferenceError(f"the result of the recursive function `{fn.code.name}` finds no type", fn.code.loc)
+            raise TypeInferenceError(f"the result of the recursive function `{fn.code.name}` finds no type",
+                                     fn.code.loc)
     except BaseException:
         del session.functions[key]
         session.module.functions.pop(name, None)
@@ -209,8 +213,13 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
 
 
 def run_body(t: Any, fn: Fn, bound: dict[str, Any]) -> None:
-    """Trace the body: it ends in ``t.returns``."""
-    t.path(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
+    """Trace the body: it ends in ``t.returns``.  An exception of the user's code says which line it is from."""
+    try:
+        t.survives(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
+    except Exception as e:
+        if not isinstance(e, JitadError) and not getattr(e, "__notes__", None):
+            e.add_note(f'while tracing File "{t.loc.file}", line {t.loc.line}, in {t.loc.function}\n{t.loc.excerpt()}')
+        raise
 
 
 def _forget(session: Any, spec: Specialisation) -> None:
@@ -242,14 +251,15 @@ def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: 
     with activate(inner):
         run_body(inner, inside, args)
         spec.consts = [a for a, _ in inner.consts.values()]
-        spec.const_objs = {k: ref.obj for k, (_, ref) in inner.consts.items()}     # type: ignore[attr-defined]
+        spec.const_objs = {k: ref.obj for k, (_, ref) in inner.consts.items()}
         if not inner.returns:
             return None
         inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
         return _outcome(inner, spec, initial, previous, func)
 
 
-def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None, func: Function) -> Outcome:
+def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
+             func: Function) -> Outcome:
     value = t.load(t.result)
     if spec.hit:
         value = _dynamic(t, value)
@@ -277,7 +287,7 @@ def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Ou
 
 
 def _places(outcome: Outcome) -> Iterable[int]:
-    return outcome.shape[1]                          # type: ignore[no-any-return]
+    return outcome.shape[1]
 
 
 def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:

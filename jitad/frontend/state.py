@@ -127,7 +127,7 @@ class Merger:
     def _array(self, vals: Sequence[Any], some: Sequence[ArrayRef], hint: str) -> Any:
         first = some[0]
         whole = len(some) == len(vals) or not first.steps
-        alike = whole and all(len(v.steps) == len(first.steps) and all(x is y for x, y in zip(v.steps, first.steps)) for v in some)
+        alike = whole and all(_same_steps(v, first) for v in some)
         if alike and (not first.steps or all(v.obj is first.obj for v in some)):
             obj = self._obj(tuple(v if v is UNBOUND else v.obj for v in vals), hint)
             if isinstance(obj, Conflict):
@@ -226,6 +226,10 @@ class Merger:
                 out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
 
 
+def _same_steps(a: ArrayRef, b: ArrayRef) -> bool:
+    return len(a.steps) == len(b.steps) and all(x is y for x, y in zip(a.steps, b.steps))
+
+
 class Matcher:
     """Compares a back edge with the header state and collects the header's arguments."""
 
@@ -245,7 +249,9 @@ class Matcher:
         """Whether a frozen stand-in knows each live object that it would be the same as."""
         for o in (obj, *(o for o, _ in obj.maybe)):
             twin = self._back.get(o)
-            if twin is not None and twin is not frozen and not twin.readonly and all(k is not twin for k, _ in frozen.maybe):
+            if twin is None or twin is frozen or twin.readonly:
+                continue
+            if all(k is not twin for k, _ in frozen.maybe):
                 return False
         return True
 
@@ -290,7 +296,7 @@ class Matcher:
             self._frozen.append((h.obj, b.obj))
             with self.t.on(self.edge):
                 return self._value(self.state[h.obj], self.t.read(b))
-        if len(h.steps) != len(b.steps) or any(x is not y for x, y in zip(h.steps, b.steps)):
+        if not _same_steps(h, b):
             return False
         return self._obj(h.obj, b.obj)
 
@@ -314,4 +320,3 @@ class Matcher:
         if isinstance(x, tuple):
             return len(x) == len(y) and all(map(self._value, x, y))
         return list(x) == list(y) and all(map(self._value, x.values(), y.values()))
-

@@ -98,11 +98,11 @@ class Operators:
 
     __slots__ = ()
 
-    __bool__ = _refuse("truth", "use it as a condition in traced code (`if`, `while`, `and`), not in a helper run by Python")
-    __hash__ = _refuse("hash", "dict keys and set elements must be known while tracing")       # type: ignore[assignment]
+    __bool__ = _refuse("truth", "use it as a condition (`if`, `while`, `and`) in traced code")
+    __hash__ = _refuse("hash", "dict keys and set elements must be known while tracing")
     __float__ = _refuse("Python float", "use the value as it is, or `np.float64(x)`")
     __int__ = _refuse("Python int", "use `int(x)` in traced code")
-    __index__ = _refuse("Python index", "lists and tuples take indices known while tracing: use an array, or `jitad.unroll`")
+    __index__ = _refuse("Python index", "index an array, or walk the list with `jitad.unroll`")
     __array__ = _refuse("NumPy array", "call a NumPy function that jitad knows")
 
     def __iter__(self) -> Iterator[Any]:
@@ -261,7 +261,7 @@ class ArrayRef(Operators):
     steps: tuple[Any, ...] = ()
     cache: tuple[Sym, Sym] | None = field(default=None, repr=False)     # (contents of obj, what this view showed then)
 
-    __hash__ = Operators.__hash__          # type: ignore[assignment]
+    __hash__ = Operators.__hash__
 
 
 for _op in COMPARE:

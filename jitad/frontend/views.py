@@ -49,7 +49,8 @@ class IndexStep:
 
     def moved(self, move: Callable[[Value], Value]) -> IndexStep:
         """The step in another function, where ``move`` finds its values."""
-        axes = tuple(move(a) if isinstance(a, Value) else (move(a[0]), move(a[1]), move(a[2])) for a in self.window.axes)
+        axes = tuple(move(a) if isinstance(a, Value) else (move(a[0]), move(a[1]), move(a[2]))
+                     for a in self.window.axes)
         return IndexStep(Window(axes, self.window.shown), self.lead)
 
 
@@ -159,12 +160,12 @@ def _as_view(t: Any, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
     if result.value is a.value:
         return t.new_array(result) if fun in COPIES else ref
     op = result.value.op
-    direct = op is not None and bool(op.operands) and op.operands[0] is a.value
-    if direct and op.name == "transpose":
-        step: Any = TransposeStep(tuple(op.attrs["perm"]))
-    elif direct and op.name == "reshape" and all(s.is_element for s in ref.steps):
-        step = ReshapeStep(tuple(op.operands[1:]))
-    elif direct and op.name in ("cast", "copy"):
+    direct = op if op is not None and op.operands and op.operands[0] is a.value else None
+    if direct is not None and direct.name == "transpose":
+        step: Any = TransposeStep(tuple(direct.attrs["perm"]))
+    elif direct is not None and direct.name == "reshape" and all(s.is_element for s in ref.steps):
+        step = ReshapeStep(tuple(direct.operands[1:]))
+    elif direct is not None and direct.name in ("cast", "copy"):
         return t.new_array(result)
     else:
         frozen = t.new_array(result, MAYBE_VIEW)

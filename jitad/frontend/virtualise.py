@@ -2,13 +2,14 @@
 
 Each node becomes a Python closure ``node(f)`` that acts on a ``Frame``; control flow, boolean
 operators, comparisons, calls and local names act through the trace ``f.t``, which decides at once what is
-known and records the rest.  It is done once for each code object, in one pass.  (Closures rather than rewritten source:
-CPython's compiler takes several times as long as the tracing itself, and each hook knows its place in the source exactly.)
+known and records the rest.  It is done once for each code object, in one pass.  (Closures, and not rewritten source:
+compiling that would take several times as long as tracing does, and each hook knows its exact place in the source.)
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -56,7 +57,8 @@ class Virtualiser(Expressions):
                 f.t.return_(None)
         a = node.args
         return Code(self.name, a, body, self.scope.locals, self.scope.free, self.scope.cells,
-                    [self.outer_expr(d) for d in a.defaults], [d and self.outer_expr(d) for d in a.kw_defaults],
+                    [self.outer_expr(d) for d in a.defaults],
+                    [self.outer_expr(d) if d else None for d in a.kw_defaults],
                     self.loc(node))
 
     def outer_expr(self, node: ast.expr) -> Hook:
@@ -230,7 +232,7 @@ class Virtualiser(Expressions):
                 f.t.state[f.slots[name]] = found[name]
         return run
 
-    do_ImportFrom = do_Import                        # type: ignore[assignment]
+    do_ImportFrom = do_Import
 
     def do_Match(self, s: ast.Match) -> Hook:
         """``match`` on constants: a chain of comparisons."""
@@ -250,7 +252,7 @@ class Virtualiser(Expressions):
                 return lambda f, v: v is constant
             case ast.MatchOr(patterns=patterns):
                 tests = [self.pattern(q) for q in patterns]
-                return lambda f, v: control.any_of(f, [lambda g, test=test: test(g, v) for test in tests], loc)
+                return lambda f, v: control.any_of(f, [functools.partial(_applied, test, v) for test in tests], loc)
             case ast.MatchAs(pattern=None, name=None):
                 return lambda f, v: True
             case ast.MatchAs(pattern=None, name=str(name)):
@@ -290,6 +292,10 @@ class Virtualiser(Expressions):
             for one, item in zip(targets, f.t.unpack(v, len(targets), star, loc)):
                 one(f, item)
         return assign
+
+
+def _applied(test: Callable[[Frame, Any], Any], v: Any, f: Frame) -> Any:
+    return test(f, v)
 
 
 def _load(name: ast.Name) -> ast.Name:
