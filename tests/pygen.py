@@ -1,9 +1,10 @@
 """Random Python programs with control flow, calls, arrays and aliasing.
 
-``program(seed)`` is the source of a module with ``main(x, n, a)``: ``x`` a float, ``n`` a small int, ``a`` an array of three floats.
-Programs end quickly, their values stay small, and they use what jitad claims to compile, weighted towards what is easy
-to get wrong: arrays with several names, views, stores through them, calls that change their arguments, variables assigned on some
-paths, loops left early.  jitad may refuse one of them; it may never compute something else than CPython.
+``program(seed)`` is the source of a module with ``main(x, n, a)``: ``x`` a float, ``n`` a small int, ``a`` an array of
+three floats.  Programs end quickly, their values stay small, and they use what jitad claims to compile, weighted
+towards what is easy to get wrong: arrays with several names, views, stores through them, calls that change their
+arguments, variables assigned on some paths, loops left early.  jitad may refuse one of them; it may never compute
+something else than CPython.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class Program:
         self.indent = 0
         self.names: dict[str, list[str]] = {}
         self.loops = 0
-        self.helpers: list[tuple[str, str]] = []         # name, kinds of its parameters
+        self.helpers: list[tuple[str, str]] = []  # name, kinds of its parameters
         self.fresh = 0
         self.kind_of_result = ""
 
@@ -66,7 +67,9 @@ class Program:
         """Everything in ``main``; one kind of value in a helper."""
         if not self.kind_of_result:
             return f"({', '.join(v for k in 'fiaml' for v in self.names[k])})"
-        return {"f": self.f, "a": lambda: self.any("a"), "t": lambda: f"({self.f()}, {self.any('a')})"}[self.kind_of_result]()
+        return {"f": self.f, "a": lambda: self.any("a"), "t": lambda: f"({self.f()}, {self.any('a')})"}[
+            self.kind_of_result
+        ]()
 
     def put(self, line: str) -> None:
         self.lines.append("    " * self.indent + line if line else "")
@@ -83,43 +86,97 @@ class Program:
     def f(self, depth: int = 2) -> str:
         r = self.r
         if depth == 0 or r.random() < 0.3:
-            return r.choice([self.any("f"), self.any("f"), f"{r.choice([0.5, -1.25, 2.0, 3.0, 0.0])}", f"{self.any('a')}[{self.i(0)}]"])
-        g = lambda: self.f(depth - 1)                                    # noqa: E731
-        return r.choice([
-            lambda: f"({g()} + {g()})", lambda: f"({g()} - {g()})", lambda: f"({g()} * {g()})", lambda: f"np.sin({g()})",
-            lambda: f"math.tanh({g()})", lambda: f"({g()} / (1.5 + abs({g()})))", lambda: f"max({g()}, {g()})",
-            lambda: f"({g()} if {self.c()} else {g()})", lambda: f"{self.any('a')}.sum()", lambda: f"{self.any('a')}[{self.i(1)}]",
-            lambda: f"{self.any('m')}[{self.i(0)} % 2, {self.i(0)}]", lambda: f"float({self.i(1)})",
-            lambda: f"sum(v * {g()} for v in {self.any('a')})", lambda: f"(-{g()})", lambda: f"{self.i(1)} * 0.5",
-        ])()
+            return r.choice(
+                [
+                    self.any("f"),
+                    self.any("f"),
+                    f"{r.choice([0.5, -1.25, 2.0, 3.0, 0.0])}",
+                    f"{self.any('a')}[{self.i(0)}]",
+                ]
+            )
+        g = lambda: self.f(depth - 1)  # noqa: E731
+        return r.choice(
+            [
+                lambda: f"({g()} + {g()})",
+                lambda: f"({g()} - {g()})",
+                lambda: f"({g()} * {g()})",
+                lambda: f"np.sin({g()})",
+                lambda: f"math.tanh({g()})",
+                lambda: f"({g()} / (1.5 + abs({g()})))",
+                lambda: f"max({g()}, {g()})",
+                lambda: f"({g()} if {self.c()} else {g()})",
+                lambda: f"{self.any('a')}.sum()",
+                lambda: f"{self.any('a')}[{self.i(1)}]",
+                lambda: f"{self.any('m')}[{self.i(0)} % 2, {self.i(0)}]",
+                lambda: f"float({self.i(1)})",
+                lambda: f"sum(v * {g()} for v in {self.any('a')})",
+                lambda: f"(-{g()})",
+                lambda: f"{self.i(1)} * 0.5",
+            ]
+        )()
 
     def i(self, depth: int = 1) -> str:
         """An integer; as an index it is in ``range(-3, 3)``."""
         r = self.r
         if depth == 0 or r.random() < 0.4:
             return r.choice([f"{self.any('i')} % 3", "0", "1", "-1", "2"])
-        return r.choice([f"({self.i(0)} + {self.i(0)}) % 3", f"({self.i(0)} * {self.i(0)}) % 3", f"{self.any('i')} // 2 % 3",
-                         f"(1 if {self.c()} else 2)", f"len({self.any('a')}) - 1", f"int({self.any('f')} > 0)"])
+        return r.choice(
+            [
+                f"({self.i(0)} + {self.i(0)}) % 3",
+                f"({self.i(0)} * {self.i(0)}) % 3",
+                f"{self.any('i')} // 2 % 3",
+                f"(1 if {self.c()} else 2)",
+                f"len({self.any('a')}) - 1",
+                f"int({self.any('f')} > 0)",
+            ]
+        )
 
     def c(self) -> str:
         r = self.r
-        return r.choice([f"{self.any('f')} > {self.any('f')}", f"{self.any('f')} < 0.5", f"{self.i(0)} == {self.i(0)}",
-                         f"0 < {self.any('f')} < 1", f"{self.any('f')} > 0 and {self.any('i')} > 1",
-                         f"not {self.any('f')} > 0.1 or {self.any('i')} % 2 == 0", f"{self.any('i')}", "n > 1" if self.names["i"][:1] == ["n"] else "True"])
+        return r.choice(
+            [
+                f"{self.any('f')} > {self.any('f')}",
+                f"{self.any('f')} < 0.5",
+                f"{self.i(0)} == {self.i(0)}",
+                f"0 < {self.any('f')} < 1",
+                f"{self.any('f')} > 0 and {self.any('i')} > 1",
+                f"not {self.any('f')} > 0.1 or {self.any('i')} % 2 == 0",
+                f"{self.any('i')}",
+                "n > 1" if self.names["i"][:1] == ["n"] else "True",
+            ]
+        )
 
     def a(self) -> str:
         """A new array of three."""
         r = self.r
-        return r.choice([f"np.zeros(3) + {self.f(1)}", f"np.ones(3) * {self.f(1)}", f"{self.any('a')}.copy()",
-                         f"{self.any('a')} + {self.f(1)}", f"np.sin({self.any('a')})", f"{self.any('a')} * {self.any('a')} * 0.3",
-                         f"np.array([{self.f(1)}, {self.f(1)}, {self.f(1)}])", f"np.where({self.any('a')} > 0, {self.any('a')}, {self.f(0)})"])
+        return r.choice(
+            [
+                f"np.zeros(3) + {self.f(1)}",
+                f"np.ones(3) * {self.f(1)}",
+                f"{self.any('a')}.copy()",
+                f"{self.any('a')} + {self.f(1)}",
+                f"np.sin({self.any('a')})",
+                f"{self.any('a')} * {self.any('a')} * 0.3",
+                f"np.array([{self.f(1)}, {self.f(1)}, {self.f(1)}])",
+                f"np.where({self.any('a')} > 0, {self.any('a')}, {self.f(0)})",
+            ]
+        )
 
     def view(self) -> str:
         """Something that shares memory."""
         r = self.r
-        return r.choice([self.any("a"), self.any("a"), f"{self.any('m')}[{self.i(0)} % 2]", f"{self.any('m')}[1]",
-                         f"{self.any('a')}[::-1]", f"{self.any('m')}.T[:, 0]", f"{self.any('m')}.reshape(6)[1:4]",
-                         f"({self.any('a')} if {self.c()} else {self.any('a')})" if r.random() < 0.3 else self.any("a")])
+        return r.choice(
+            [
+                self.any("a"),
+                self.any("a"),
+                f"{self.any('m')}[{self.i(0)} % 2]",
+                f"{self.any('m')}[1]",
+                f"{self.any('a')}[::-1]",
+                f"{self.any('m')}.T[:, 0]",
+                f"{self.any('m')}.reshape(6)[1:4]",
+                f"({self.any('a')} if {self.c()} else {self.any('a')})" if r.random() < 0.3 else self.any("a"),
+            ]
+        )
 
     def call(self) -> str:
         if not self.helpers:
@@ -131,8 +188,16 @@ class Program:
 
     def new(self, kind: str) -> None:
         v = self.name(kind)
-        self.put(f"{v} = " + {"f": lambda: f"{self.r.choice([0.25, -0.5, 1.0])}", "i": lambda: str(self.r.randint(0, 3)),
-                              "a": lambda: "np.zeros(3)", "m": lambda: "np.zeros((2, 3))", "l": lambda: f"[{self.f(0)}, {self.f(0)}]"}[kind]())
+        self.put(
+            f"{v} = "
+            + {
+                "f": lambda: f"{self.r.choice([0.25, -0.5, 1.0])}",
+                "i": lambda: str(self.r.randint(0, 3)),
+                "a": lambda: "np.zeros(3)",
+                "m": lambda: "np.zeros((2, 3))",
+                "l": lambda: f"[{self.f(0)}, {self.f(0)}]",
+            }[kind]()
+        )
         self.names[kind].append(v)
 
     def block(self, size: int, depth: int) -> None:
@@ -147,8 +212,22 @@ class Program:
 
     def statement(self, depth: int) -> None:
         r = self.r
-        simple = [self.assign_f, self.assign_f, self.assign_i, self.assign_a, self.store, self.store, self.augment, self.alias,
-                  self.alias, self.swap, self.call_helper, self.call_helper, self.lists, self.closure]
+        simple = [
+            self.assign_f,
+            self.assign_f,
+            self.assign_i,
+            self.assign_a,
+            self.store,
+            self.store,
+            self.augment,
+            self.alias,
+            self.alias,
+            self.swap,
+            self.call_helper,
+            self.call_helper,
+            self.lists,
+            self.closure,
+        ]
         nested = [self.if_, self.if_, self.for_, self.for_, self.while_]
         if depth < 3 and r.random() < 0.35:
             r.choice(nested)(depth)
@@ -158,7 +237,7 @@ class Program:
         elif depth and self.kind_of_result and r.random() < 0.05:
             self.put(f"if {self.c()}:")
             self.put(f"    return {self.result()}")
-        elif depth and r.random() < 0.7:             # names that mean different arrays on different paths are refused
+        elif depth and r.random() < 0.7:  # names that mean different arrays on different paths are refused
             r.choice([s for s in simple if s not in (self.alias, self.swap, self.assign_a)])()
         else:
             r.choice(simple)()
@@ -187,13 +266,24 @@ class Program:
         self.bind("a", self.a())
 
     def alias(self) -> None:
-        self.bind("a", self.view()) if self.r.random() < 0.8 else self.bind("m", self.r.choice([self.any("m"), f"{self.any('m')}.copy()"]))
+        self.bind("a", self.view()) if self.r.random() < 0.8 else self.bind(
+            "m", self.r.choice([self.any("m"), f"{self.any('m')}.copy()"])
+        )
 
     def store(self) -> None:
         r = self.r
-        place = r.choice([f"{self.any('a')}[{self.i()}]", f"{self.any('a')}[{self.i(0)}]", f"{self.any('m')}[{self.i(0)} % 2, {self.i(0)}]",
-                          f"{self.any('m')}[{self.i(0)} % 2]", f"{self.any('a')}[1:]", f"{self.any('a')}[:]",
-                          f"{self.any('m')}[0][{self.i(0)}]", f"{self.any('a')}[{self.any('a')} > 0.2]"])
+        place = r.choice(
+            [
+                f"{self.any('a')}[{self.i()}]",
+                f"{self.any('a')}[{self.i(0)}]",
+                f"{self.any('m')}[{self.i(0)} % 2, {self.i(0)}]",
+                f"{self.any('m')}[{self.i(0)} % 2]",
+                f"{self.any('a')}[1:]",
+                f"{self.any('a')}[:]",
+                f"{self.any('m')}[0][{self.i(0)}]",
+                f"{self.any('a')}[{self.any('a')} > 0.2]",
+            ]
+        )
         self.put(f"{place} {r.choice(['=', '=', '+=', '*='])} {self.f(1)}")
 
     def augment(self) -> None:
@@ -201,7 +291,8 @@ class Program:
         if r.random() < 0.5:
             self.put(f"{self.any('a')} {r.choice(['+=', '*=', '-='])} {r.choice([self.f(1), self.any('a')])}")
         else:
-            self.put(f"{r.choice([v for v in self.names['f'] if v != 'x'] or ['x'])} {r.choice(['+=', '-=', '*='])} {self.f(1)}")
+            name = r.choice([v for v in self.names["f"] if v != "x"] or ["x"])
+            self.put(f"{name} {r.choice(['+=', '-=', '*='])} {self.f(1)}")
 
     def swap(self) -> None:
         kind = self.r.choice("faf")
@@ -233,9 +324,16 @@ class Program:
         if not self.names["l"]:
             return self.new("l")
         v = self.any("l")
-        r.choice([lambda: self.put(f"{v}[{r.choice(['0', '1', '-1'])}] = {self.f(1)}"), lambda: self.bind("l", v),
-                  lambda: self.bind("l", f"list({v})"), lambda: self.bind("f", f"sum({v})"),
-                  lambda: self.bind("f", f"{v}[1]"), lambda: self.bind("l", f"[u * {self.f(0)} for u in {v}]")])()
+        r.choice(
+            [
+                lambda: self.put(f"{v}[{r.choice(['0', '1', '-1'])}] = {self.f(1)}"),
+                lambda: self.bind("l", v),
+                lambda: self.bind("l", f"list({v})"),
+                lambda: self.bind("f", f"sum({v})"),
+                lambda: self.bind("f", f"{v}[1]"),
+                lambda: self.bind("l", f"[u * {self.f(0)} for u in {v}]"),
+            ]
+        )()
 
     def closure(self) -> None:
         name, r = self.name("g"), self.r
@@ -269,9 +367,20 @@ class Program:
 
     def for_(self, depth: int) -> None:
         r = self.r
-        over = r.choice(["range(n)" if self.names["i"][:1] == ["n"] else "range(2)", "range(3)", f"range({self.i(1)})", self.any("a"), self.any("m"),
-                         f"enumerate({self.any('a')})", f"zip({self.any('a')}, {self.any('m')}[0])", "range(2, 0, -1)",
-                         f"reversed({self.any('a')})"] + [v for v in self.names["l"][:1]])
+        over = r.choice(
+            [
+                "range(n)" if self.names["i"][:1] == ["n"] else "range(2)",
+                "range(3)",
+                f"range({self.i(1)})",
+                self.any("a"),
+                self.any("m"),
+                f"enumerate({self.any('a')})",
+                f"zip({self.any('a')}, {self.any('m')}[0])",
+                "range(2, 0, -1)",
+                f"reversed({self.any('a')})",
+            ]
+            + [v for v in self.names["l"][:1]]
+        )
         kind = "i" if over.startswith("range") else "a" if over in self.names["m"] else "f"
         v = self.name(kind)
         target = v

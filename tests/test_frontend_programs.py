@@ -293,7 +293,8 @@ def twice(f, x):
 
 @case((2.0,))
 def functions_as_arguments(x):
-    return twice(lambda z: z * x, x), functools.partial(power, n=3)(x), functools.reduce(lambda a, b: a * b, [x, x, 2.0])
+    product = functools.reduce(lambda a, b: a * b, [x, x, 2.0])
+    return twice(lambda z: z * x, x), functools.partial(power, n=3)(x), product
 
 
 def with_everything(x, *rest, k=2, **others):

@@ -15,7 +15,11 @@ from jitad.errors import TypeInferenceError, UnsupportedError
 
 from . import pygen, tracing
 
-INPUTS = ((0.7, 2, np.array([0.3, -0.6, 1.1])), (-0.4, 0, np.array([-1.0, 0.5, 0.1])), (1.5, 3, np.array([0.0, 2.0, -3.0])))
+INPUTS = (
+    (0.7, 2, np.array([0.3, -0.6, 1.1])),
+    (-0.4, 0, np.array([-1.0, 0.5, 0.1])),
+    (1.5, 3, np.array([0.0, 2.0, -3.0])),
+)
 SEEDS = int(os.environ.get("JITAD_FUZZ", "60"))
 
 

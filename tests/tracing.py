@@ -17,6 +17,7 @@ from jitad.ir.verify import verify
 
 def spec(x: Any) -> Any:
     """The argument specification of a value: a ``Leaf`` for each number and array."""
+
     def leaf(v: Any) -> Any:
         if isinstance(v, (bool, int, float)):
             return tracer.Leaf({bool: BOOL, int: I64, float: F64}[type(v)], True)
@@ -25,6 +26,7 @@ def spec(x: Any) -> Any:
             assert dtype is not None
             return tracer.Leaf(Array(dtype, tuple(1 if d == 1 else None for d in v.shape)))
         return v
+
     leaves, structure = pytree.flatten(x)
     return pytree.unflatten(structure, [leaf(v) for v in leaves])
 
@@ -61,7 +63,8 @@ def agree(got: Any, want: Any) -> bool:
     want_leaves, want_structure = pytree.flatten(want)
     return got_structure == want_structure and all(
         np.shape(x) == np.shape(y) and np.allclose(x, y, rtol=1e-9, atol=1e-12, equal_nan=True)
-        for x, y in zip(got_leaves, want_leaves))
+        for x, y in zip(got_leaves, want_leaves)
+    )
 
 
 def check(fun: Callable[..., Any], *args: Any) -> Any:
@@ -72,5 +75,5 @@ def check(fun: Callable[..., Any], *args: Any) -> Any:
         raise got
     assert agree(got, want), f"{got!r} != {want!r}"
     if isinstance(want, Exception):
-        assert str(want).startswith(str(got))            # pytest adds to the messages of assertions
+        assert str(want).startswith(str(got))  # pytest adds to the messages of assertions
     return got

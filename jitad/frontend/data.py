@@ -200,11 +200,12 @@ def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
 def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """An object of the user's class, made while tracing."""
     if issubclass(cls, tuple):
-        if not hasattr(cls, "_make"):
+        make: Any = getattr(cls, "_make", None)
+        if make is None:
             t.unsupported(f"makes a {cls.__name__}")
         bound = inspect.signature(cls).bind(*args, **kwargs)
         bound.apply_defaults()
-        return cls._make(bound.arguments.values())
+        return make(bound.arguments.values())
     obj = Instance(cls)
     t.state[obj] = {}
     if dataclasses.is_dataclass(cls) and "__init__" in cls.__dict__ and not _has_source(cls.__init__):
