@@ -2,7 +2,8 @@
 
 A loop that carries a state from one iteration to the next runs one iteration at a time.  What in it depends on the
 iteration's number alone (``cos(w * frames[i])`` on the way back of a recurrence) does not have to: a loop before
-computes it for all iterations, eight at a time, into an array that the serial loop reads.
+computes it, eight iterations at a time, into an array that the serial loop reads.  Both take the iterations strip by
+strip, so that the array is small however long the loop.
 
 Notation: *free* ops of a loop depend on its counter, on values from outside and on free ops only, and have no effect.
 """
@@ -11,10 +12,9 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
-from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import I64, Array, Scalar
-from .cfg import set_term
 from .loops import Counted, Loop, LoopForest, counted
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
@@ -22,6 +22,8 @@ DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan
 """Functions that have vector versions and cost more than an array element written and read."""
 SHORT = 16
 """Loops known to run no longer stay whole."""
+STRIP = 512
+"""Iterations computed ahead at a time: few enough that what is kept of them stays in the first cache."""
 
 
 def fission(module: Module) -> None:
@@ -30,12 +32,14 @@ def fission(module: Module) -> None:
         if any(op.name in DEAR for op in func.all_ops()):
             for loop in LoopForest(func).loops:
                 known = counted(loop)
-                if known is not None and loop.blocks == {loop.head} and (known.trip.const or SHORT + 1) > SHORT:
+                if known is not None and loop.blocks == {loop.head} and loop.exit is not None:
                     _split(func, loop, known)
 
 
 def _split(func: Function, loop: Loop, known: Counted) -> None:
-    if not _is_serial(loop.head) or any(op.name == "check" for op in loop.head.ops):
+    if not _is_serial(loop.head) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
+        return
+    if any(op.name == "check" for op in loop.head.ops):
         return                                       # what a check guards must not run before it
     free = _free_ops(loop.head, known)
     kept = _kept(loop.head, free)
@@ -77,31 +81,75 @@ def _kept(head: Block, free: dict[Op, None]) -> list[Op]:
 
 
 def _move(func: Function, loop: Loop, known: Counted, free: dict[Op, None], kept: list[Op]) -> None:
-    """Build the loop before, between the preheader and the head, and read what it leaves."""
-    assert loop.preheader is not None and loop.preheader.term is not None
-    entry = loop.preheader.term.edges[0]
-    types = [Array(op.result.type, (known.trip.const,)) for op in kept if isinstance(op.result.type, Scalar)]
-    before, between = func.new_block(loop.head.name), func.new_block()
-    it = before.add_param(I64, known.iv.hint)
-    arrays = [before.add_param(t) for t in types]
-    results = [between.add_param(t) for t in types]
+    """Strip by strip: ``strip`` starts one, ``before`` fills its arrays, the loop reads them, ``next`` goes on.
 
+    The loop's own counter then starts from 0 in every strip; ``start`` is the strip's first iteration.
+    """
+    assert loop.preheader is not None and loop.preheader.term is not None
+    head, entry = loop.head, loop.preheader.term.edges[0]
+    types = [Array(op.result.type, (STRIP,)) for op in kept if isinstance(op.result.type, Scalar)]
+    strip, before, between, onward = (func.new_block(n) for n in ("strip", head.name, "between", "next"))
+    start, carried = strip.add_param(I64, "start"), [strip.add_param(p.type, p.hint) for p in head.params[1:]]
+    rooms = [strip.add_param(t) for t in types]
+    b = Builder(loop.preheader, kept[0].loc)
+    loop.preheader.term = None
+    room = [b.emit_op("empty", [b.const(STRIP)], dtype=t.dtype).result for t in types]
+    b.jump(strip, [b.const(0), *entry.args[1:], *room])
+    b.at(strip)
+    length = b.minimum(b.sub(known.trip, start), STRIP)
+    b.jump(before, [b.const(0), *rooms])
+    _fill(before, between, _needed(free, kept), kept, start, length, known)
+    b.at(between)
+    b.jump(head, [b.const(0), *carried])
+    assert loop.exit is not None
+    leave = loop.exit
+    _restart(loop, known, start, length, onward, list(between.params))
+    _read(head, known, dict(zip(kept, between.params)))
+    b.at(onward)
+    again = b.add(start, STRIP)
+    kept_on = len(carried) + len(types)
+    b.branch(b.lt(again, known.trip), strip, [again, *onward.params[:kept_on]], leave, onward.params[kept_on:])
+
+
+def _fill(before: Block, between: Block, needed: list[Op], kept: list[Op], start: Value, length: Value,
+          known: Counted) -> None:
+    """The loop that computes one strip."""
+    j = before.add_param(I64, known.iv.hint)
+    arrays = [before.add_param(Array(op.result.type, (STRIP,))) for op in kept if isinstance(op.result.type, Scalar)]
     b = Builder(before, kept[0].loc)
-    values = {known.iv: it}
-    for op in _needed(free, kept):
+    values = {known.iv: b.add(start, j)}
+    for op in needed:
         copy = clone_op(op, values)
         copy.block = before
         before.ops.append(copy)
-    nexts = [b.emit_op("set", [a, values[op.result], it]).result for a, op in zip(arrays, kept)]
-    following = b.add(it, 1)
-    b.branch(b.lt(following, known.trip), before, [following, *nexts], between, nexts)
+    nexts = [b.emit_op("set", [a, values[op.result], j]).result for a, op in zip(arrays, kept)]
+    following = b.add(j, 1)
+    for a in arrays:
+        between.add_param(a.type)
+    b.branch(b.lt(following, length), before, [following, *nexts], between, nexts)
 
-    b.at(loop.preheader)
-    loop.preheader.term = None
-    empty = [b.emit_op("empty", [known.trip], dtype=t.dtype).result for t in types]
-    b.jump(before, [b.const(0), *empty])
-    set_term(between, "jump", edges=[Edge(loop.head, entry.args)])
-    _read(loop.head, known, dict(zip(kept, results)))
+
+def _restart(loop: Loop, known: Counted, start: Value, length: Value, onward: Block, arrays: list[Value]) -> None:
+    """The serial loop counts within the strip; what else it does with its counter sees the iteration's number."""
+    head, term = loop.head, loop.head.term
+    assert term is not None
+    back, leave = loop.back_edge(), loop.exit_edge()
+    ops, head.ops, head.term = head.ops, [], None
+    b = Builder(head)
+    full = b.add(start, known.iv)
+    for op in ops:
+        if op is not known.next.op:
+            number = {known.iv: full}
+            if known.next in op.operands:
+                number[known.next] = b.add(full, 1)
+            op.replace_uses(number)
+        head.ops.append(op)
+    numbers = {known.iv: full, known.next: b.add(full, 1)}
+    passed = [numbers.get(a, a) for a in [*back.args[1:], *leave.args]]
+    states, leaving = passed[:len(back.args) - 1], passed[len(back.args) - 1:]
+    for v in [*states, *arrays, *leaving]:
+        onward.add_param(v.type)
+    b.branch(b.lt(known.next, length), head, [known.next, *states], onward, [*states, *arrays, *leaving])
 
 
 def _needed(free: dict[Op, None], kept: list[Op]) -> list[Op]:
