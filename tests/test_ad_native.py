@@ -1,4 +1,7 @@
-"""Random IR programs through the whole pipeline: derivatives in compiled code against the interpreter, which runs them unoptimised."""
+"""Random IR programs through the whole pipeline: derivatives in compiled code against the interpreter.
+
+The interpreter runs them unoptimised.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,8 @@ def _modules(seed: int, statements: int, second: bool):
     return found[0], found[1], name
 
 
-@pytest.mark.parametrize(("seed", "statements", "second"), [(s, 8, False) for s in range(25)] + [(s, 3, True) for s in range(25, 50)])
+@pytest.mark.parametrize(("seed", "statements", "second"),
+                         [(s, 8, False) for s in range(25)] + [(s, 3, True) for s in range(25, 50)])
 def test_compiled_derivatives(seed: int, statements: int, second: bool) -> None:
     plain, optimised, name = _modules(seed, statements, second)
     args = irgen.arguments(seed)

@@ -40,7 +40,8 @@ def _smooth_here(value, args, wrt, directions) -> tuple[np.ndarray, bool]:
     """The central difference, and whether two step sizes agree on it (no kink or overflow nearby)."""
     out = []
     for eps in (1e-6, 3e-6):
-        up, down = ([a + s * eps * directions[wrt.index(i)] if i in wrt else a for i, a in enumerate(args)] for s in (1, -1))
+        up, down = ([a + s * eps * directions[wrt.index(i)] if i in wrt else a for i, a in enumerate(args)]
+                    for s in (1, -1))
         out.append((value(up) - value(down)) / (2 * eps))
     return out[0], bool(np.allclose(out[0], out[1], rtol=1e-4, atol=1e-5))
 

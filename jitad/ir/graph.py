@@ -17,8 +17,8 @@
     attrs     ::= "{" (id "=" literal)* "}"                    ; Python literals and types
 
 Lists have commas between their items; ``;`` begins a comment; an op stands on one line.  The literal of ``const``
-is its value.  Attributes that the result types imply are not written (``printer.IMPLIED``), result types that the op's rule
-gives may be left out.
+is its value.  Attributes that the result types imply are not written (``printer.IMPLIED``), result types that the op's
+rule gives may be left out.
 
 A block is a continuation and its parameters are that continuation's; there are no phi nodes.
 ``call`` names the continuation it returns to: its edge's block takes the callee's results as its

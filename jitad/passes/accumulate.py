@@ -1,7 +1,7 @@
 """``a[i] = a[i] + v`` as one ``add_at``, before differentiation.
 
-Its derivative then is a load: the adjoint of ``set`` has to clear the element and that of ``get`` to add to it again.  The value is the same
-to the last bit, as there is one addition either way.
+Its derivative then is a load: the adjoint of ``set`` has to clear the element and that of ``get`` to add to it
+again.  The value is the same to the last bit, as there is one addition either way.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Innermost loops in two versions: one without index checks, for when they are known to hold, and the loop as it is.
 
-Python's indices may be negative and out of bounds, and an index such as ``column + r`` has to be looked at in each iteration, which
-keeps a loop from being vectorised.  But it moves steadily with the iteration, so a comparison that it is part of holds throughout if
-it holds in the first and the last one.  Before the loop these two are tested; then the *fast* version, in which the
-comparisons have the value that leads past the check (or past the wrap of a negative index), or the loop as it is, which raises what is
-to be raised when it is.
+Python's indices may be negative and out of bounds, and an index such as ``column + r`` has to be looked at in each
+iteration, which keeps a loop from being vectorised.  But it moves steadily with the iteration, so a comparison that it
+is part of holds throughout if it holds in the first and the last one.  Before the loop these two are tested; then the
+*fast* version, in which the comparisons have the value that leads past the check (or past the wrap of a negative
+index), or the loop as it is, which raises what is to be raised when it is.
 
 *Steady*: ``a + k * it`` with ``a`` and ``k`` from outside the loop and ``it`` its index.
 """
