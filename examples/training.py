@@ -23,8 +23,10 @@ Params = TypeVar("Params", bound=tuple[Any, ...])          # a NamedTuple of arr
 
 
 def momentum(params: Params, gradient: Params, velocity: Params, rate: float,
-             decay: float = 0.9) -> tuple[Params, Params]:
-    """Gradient descent with momentum: (new parameters, new velocity)."""
+             decay: float = 0.9, longest: float = 1.0) -> tuple[Params, Params]:
+    """Gradient descent with momentum: (new parameters, new velocity); a longer gradient is shortened to ``longest``."""
+    length = math.sqrt(sum(float(np.sum(g * g)) for g in gradient))
+    rate *= min(1.0, longest / length)
     velocity = type(params)(*(decay * v - rate * g for v, g in zip(velocity, gradient)))
     return type(params)(*(p + v for p, v in zip(params, velocity))), velocity
 
