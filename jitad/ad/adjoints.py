@@ -23,7 +23,7 @@ class Adjoints:
         self.env: Env = {}
 
     def zero(self, v: Value) -> Value:
-        return self.b.stack_empty() if isinstance(v.type, Stack) else self.b.zeros_like(v)
+        return self.b.stack_empty() if isinstance(v.type, Stack) else self.as_type(self.b.zeros_like(v), v.type)
 
     def as_type(self, value: Value, type: Type) -> Value:
         return self.b.as_type(value, type=type) if isinstance(type, Array) and value.type != type else value

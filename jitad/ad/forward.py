@@ -62,7 +62,11 @@ class _Forward:
 
     def tangent(self, v: Value) -> Value:
         """The tangent of ``v``, zero when it has none."""
-        return self.dot[v] if v in self.dot else self.b.zeros_like(v)
+        return self.dot[v] if v in self.dot else self._typed(self.b.zeros_like(v), v.type)
+
+    def _typed(self, dot: Value, t: Type) -> Value:
+        """A tangent has the very type of its value, literal sizes included."""
+        return self.b.as_type(dot, type=t) if isinstance(t, Array) and dot.type != t else dot
 
     def _block(self, block: Block) -> None:
         ops, block.ops = block.ops, []
@@ -80,11 +84,12 @@ class _Forward:
     def _op(self, op: Op) -> None:
         if op.name in ZERO or not is_float(op.results[0].type):
             return
+        dot: Value | None
         if op.name in PARTIALS:
             dot = self._elementwise(op)
         elif op.name in WEIGHTS:
             weighted = self.b.mul(WEIGHTS[op.name](self.b, op), self.dot[op.operands[0]])
-            dot: Value | None = self.b.sum(weighted, axes=op.attrs["axes"])
+            dot = self.b.sum(weighted, axes=op.attrs["axes"])
         elif op.name in LINEAR:
             dot = self._linear(op)
         elif op.name in BILINEAR:
@@ -92,8 +97,7 @@ class _Forward:
         else:
             raise DifferentiationError(REFUSED.get(op.name, f"{op.name} has no derivative"), op.loc)
         if dot is not None:
-            t = op.result.type
-            self.dot[op.result] = self.b.as_type(dot, type=t) if isinstance(t, Array) and dot.type != t else dot
+            self.dot[op.result] = self._typed(dot, op.result.type)
 
     def _elementwise(self, op: Op) -> Value | None:
         b, total = self.b, None

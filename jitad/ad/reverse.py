@@ -127,7 +127,7 @@ class ThereAndBack(Adjoints):
                 back.carried = list(wanted)
         self.b.at(bar)
         if back is not None:
-            back.index = self.b.sub(self.b.sub(back.trip, 1), back.count)  # type: ignore[arg-type]
+            back.index = self.b.sub(self.b.sub(back.trip, 1), back.count)
             self._only_from_outside(back)
         self._body(block)
 
