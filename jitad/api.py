@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .errors import DeviceError, UnsupportedError
+from .errors import DeviceError, UnsupportedError, shown
 from .lowering import callable as native_callable
 from .lowering.callable import Jit
 
@@ -92,7 +92,11 @@ class Handle:
         self.target = native_callable.make(Handle.__call__, self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return (self.dispatcher or self.wake())(*args, **kwargs)
+        try:
+            return (self.dispatcher or self.wake())(*args, **kwargs)
+        except Exception as error:
+            error.__traceback__ = shown(error)
+            raise
 
     def wake(self) -> Dispatcher:
         """The dispatcher, made when it is first needed."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import compiler
 from .compiler import Compiled, Shape
+from .errors import TypeInferenceError
 from .frontend import transforms
+from .frontend.builtin import location
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
 from .reference import interpret
@@ -68,8 +70,17 @@ class Dispatcher:
 
     def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """The signature of a call and its leaves in the form that machine code takes."""
-        _, static = self.facts()
-        return signature(*self._positional(args, kwargs), static, self.options.static_shapes)
+        names, static = self.facts()
+        args, kwargs = self._positional(args, kwargs)
+        try:
+            return signature(args, kwargs, static, self.options.static_shapes)
+        except TypeInferenceError as e:
+            for key, value in [*enumerate(args), *kwargs.items()]:
+                name = names[key] if isinstance(key, int) and key < len(names) else key
+                if not _has_signature(value, key in static):
+                    raise TypeInferenceError(f"argument {name}: {e.message}", location(self.described_by),
+                                             e.hint) from None
+            raise
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same call with as many arguments by position as possible, the others in order of their names."""
@@ -86,8 +97,7 @@ class Dispatcher:
         """Names of the parameters that can be passed by position; positions and names of the static ones."""
         if self._facts is None:
             names = tuple(p.name for p in parameters(self.described_by) if p.kind in _POSITIONAL)
-            static = [s for s in self.static if isinstance(s, str)]
-            static += [names[s] for s in self.static if isinstance(s, int)]
+            static = [_static_name(self.described_by, s, names) for s in self.static]
             positions = [names.index(s) for s in static if s in names]
             self._facts = names, frozenset([*static, *positions])
         return self._facts
@@ -181,6 +191,25 @@ def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
         return list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         return []
+
+
+def _static_name(fun: Callable[..., Any], key: str | int, names: Sequence[str]) -> str:
+    """The name of the parameter that one of ``jit(static=…)`` stands for."""
+    if isinstance(key, int) and -len(names) <= key < len(names):
+        return names[key]
+    known = parameters(fun)
+    if isinstance(key, str) and (key in [p.name for p in known] or any(p.kind is p.VAR_KEYWORD for p in known)):
+        return key
+    raise TypeError(f"jit(static=…): {name_of(fun)}() has no parameter {key!r}: there are {', '.join(names)}")
+
+
+def _has_signature(value: Any, static: bool) -> bool:
+    """Whether a value can be an argument."""
+    try:
+        signature((value,), {}, frozenset([0] if static else []), False)
+    except TypeInferenceError:
+        return False
+    return True
 
 
 def name_of(fun: Any) -> str:

@@ -7,7 +7,9 @@ file, their line, a caret), why, and how to write it instead.  Run-time errors a
 from __future__ import annotations
 
 import linecache
+import os
 from dataclasses import dataclass
+from types import TracebackType
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,29 @@ class JitadError(Exception):
         if self.hint:
             parts.append(f"  Instead: {self.hint}")
         return "\n".join(parts)
+
+
+def shown(error: BaseException) -> TracebackType | None:
+    """The traceback of ``error`` for the user: an error that says itself where it is from has no frames of jitad's.
+
+    Failures of the compiler keep theirs, and so does everything under ``JITAD_DEBUG=1``.
+    """
+    frames = []
+    tb = error.__traceback__
+    while tb is not None:
+        frames.append(tb)
+        tb = tb.tb_next
+    users = [tb for tb in frames if not _is_own(tb)]
+    told = isinstance(error, JitadError) or hasattr(error, "__notes__") or users[-1:] == frames[-1:]
+    if not told or isinstance(error, CompileError) or os.environ.get("JITAD_DEBUG") == "1":
+        return error.__traceback__
+    for tb, following in zip(users, [*users[1:], None]):
+        tb.tb_next = following
+    return users[0] if users else None
+
+
+def _is_own(tb: TracebackType) -> bool:
+    return str(tb.tb_frame.f_globals.get("__name__")).split(".")[0] == "jitad"
 
 
 class UnsupportedError(JitadError):

@@ -3,6 +3,7 @@ traceback."""
 
 from __future__ import annotations
 
+import ast
 import struct
 from types import TracebackType
 
@@ -54,8 +55,12 @@ def located(error: BaseException, loc: Loc) -> BaseException:
     """
     if not loc.line:
         return error
-    source = "\n" * (loc.line - 1) + "raise __error__"
-    code = compile(source, loc.file, "exec").replace(co_name=loc.function or "<compiled>")
+    tree = ast.parse("raise __error__")
+    for node in ast.walk(tree):                          # the columns are what Python's carets show
+        if isinstance(node, (ast.stmt, ast.expr)):
+            node.lineno = node.end_lineno = loc.line
+            node.col_offset, node.end_col_offset = loc.col, max(loc.end_col, loc.col + 1)
+    code = compile(tree, loc.file, "exec").replace(co_name=loc.function or "<compiled>")
     try:
         exec(code, {"__error__": error})
     except BaseException as caught:

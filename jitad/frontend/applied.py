@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DifferentiationError
+from ..errors import DifferentiationError, Loc
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Type, is_float
 from . import builtin, data, jacobians, numpy_api, pytree
@@ -112,7 +112,7 @@ def parameter_names(fun: Any) -> list[str]:
     return list(inspect.signature(fun).parameters)
 
 
-def _place(fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what: str) -> int | str:
+def _place(fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what: str, loc: Loc) -> int | str:
     """A position in ``args`` or a name in ``kwargs`` for one of ``argnums``."""
     if isinstance(key, str) and key in kwargs:
         return key
@@ -124,7 +124,8 @@ def _place(fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what
     if isinstance(key, str) and key in names and names.index(key) < len(args):
         return names.index(key)
     wanted = f"named {key!r}" if isinstance(key, str) else f"number {key}"
-    raise DifferentiationError(f"{what}: the call has no argument {wanted}")
+    raise DifferentiationError(f"{what}: the call has no argument {wanted}", loc,
+                               f"one of {', '.join(names)}, or its position, counted from 0" if names else "")
 
 
 class Wrt:
@@ -169,14 +170,16 @@ class Applied:
 
     def __init__(self, t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> None:
         self.t, self.what, self.fun = t, what, fun
+        self.loc = builtin.location(fun) if t.loc.file == jacobians.__file__ else t.loc
         self.several = isinstance(argnums, tuple)
-        places = [_place(fun, k, args, kwargs, what) for k in (argnums if self.several else (argnums,))]
+        places = [_place(fun, k, args, kwargs, what, self.loc) for k in (argnums if self.several else (argnums,))]
         if len(set(places)) != len(places):
-            raise DifferentiationError(f"{what}: argnums names an argument twice", t.loc)
+            raise DifferentiationError(f"{what}: argnums names an argument twice", self.loc)
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         self.wrt = [Wrt(t, given[p]) for p in places]
         if not any(w.floats for w in self.wrt):
-            raise DifferentiationError(f"{what}: the argument to differentiate with respect to holds no float", t.loc,
+            found = " and ".join(data.describe(data.plain(t, given[p])) for p in places)
+            raise DifferentiationError(f"{what} is with respect to {found}, which holds no float", self.loc,
                                        "pass a float: 3.0, x.astype(float)")
         given |= {p: w.argument for p, w in zip(places, self.wrt)}
         self.ref = t.call_traced(_outputs_of(fun), (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
@@ -208,7 +211,7 @@ class Applied:
         t, types = self.t, self.ref.result_types
         if not types or isinstance(types[0], Array) or not is_float(types[0]):
             found = f"its result is {types[0]}" if types else "it returns nothing"
-            raise DifferentiationError(f"{self.what} takes a function that returns one float: {found}", t.loc,
+            raise DifferentiationError(f"{self.what} takes a function that returns one float: {found}", self.loc,
                                        "return a float (sum or mean of an array), or use jacrev or vjp")
         seeds = {0: t.builder.const(1.0, types[0])}
         results, cotangents = self._reverse(lambda i, result: seeds.get(i))
@@ -220,10 +223,10 @@ class Applied:
         if has_aux:
             if structure.type is not tuple or len(structure.children) != 2 or not structure.children[0].is_leaf:
                 raise DifferentiationError(f"{self.what} with has_aux takes a function that returns (value, aux)",
-                                           self.t.loc)
+                                           self.loc)
         elif not structure.is_leaf:
             raise DifferentiationError(f"{self.what} takes a function that returns one float, not {structure}",
-                                       self.t.loc, "has_aux=True for a function that returns (value, aux)")
+                                       self.loc, "has_aux=True for a function that returns (value, aux)")
 
     def pull_back(self, cotangent: Any) -> Any:
         """The cotangents of the arguments for one of the result."""
@@ -280,7 +283,7 @@ class Applied:
         """(result, tangent) for one tangent for each argument."""
         t, ref = self.t, self.ref
         if len(tangents) != len(self.wrt):
-            raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", t.loc)
+            raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", self.loc)
         of: dict[Value, Value] = {}
         for w, tangent in zip(self.wrt, tangents):
             for x, dx in zip(w.leaves, like(t, w.structure, tangent, f"{self.what}: a tangent")):
@@ -303,7 +306,8 @@ class Applied:
         sym = numpy_api.lift(t, x)
         value = core.as_dtype(t, sym, core.dtype_of(type))
         if core.rank(value) != len(core.dims_of(type)):
-            raise DifferentiationError(f"{self.what}: a tangent of type {value.type} for a value of type {type}", t.loc)
+            raise DifferentiationError(f"{self.what}: a tangent of type {value.type} for a value of type {type}",
+                                       self.loc)
         if like is None or not isinstance(type, Array):
             return value
         for a, b in zip(core.sizes(t, value), core.sizes(t, like)):

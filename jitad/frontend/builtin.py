@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import types
 from collections.abc import Callable
 from typing import Any
 
+from ..errors import NOWHERE, Loc
 from ..ir.types import I64
 from . import data, iteration, numpy_api, virtualise
-from .closures import Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
+from .closures import BoundMethod, Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
+from .code import Frame
 from .lattice import UNBOUND
 from .comprehensions import Generator
 from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
@@ -33,7 +36,7 @@ def find(fun: Any) -> Rule | None:
 _functions: dict[types.FunctionType, Fn] = {}
 
 
-def fn_of(fun: types.FunctionType) -> Fn:
+def fn_of(fun: Any) -> Fn:
     """A function object of Python's as a traceable function; its captured variables are constants."""
     cells = {}
     for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or ()):
@@ -51,7 +54,30 @@ def _forward(fun: Any, *args: Any, **kwargs: Any) -> Any:
 
 def forwarder(fun: Any) -> Fn:
     """A function that calls its first argument with the others: makes anything callable traceable."""
-    return fn_of(_forward)                            # type: ignore[arg-type]
+    return _forwarder_at(location(fun))
+
+
+@functools.cache
+def _forwarder_at(loc: Loc) -> Fn:
+    """``_forward`` as if it stood at ``loc``: what is wrong with the call is shown to the user there."""
+    fn = fn_of(_forward)
+
+    def body(f: Frame) -> None:
+        fun, args, kwargs = (f.t.load(f.slots[name]) for name in ("fun", "args", "kwargs"))
+        f.t.return_(f.t.call_at(loc, fun, args, f.t.mapping(kwargs)))
+    return Fn(dataclasses.replace(fn.code, body=body, loc=loc), {}, (), {}, fn.globals)
+
+
+def location(fun: Any) -> Loc:
+    """Where the user wrote a function, or the one that this is made from."""
+    if isinstance(fun, Fn):
+        return fun.code.loc
+    if isinstance(fun, types.FunctionType):
+        return virtualise.virtualise(fun.__code__).loc
+    if isinstance(fun, (BoundMethod, Partial)):
+        return location(fun.parts()[0])
+    inner = getattr(fun, "__func__", None) or (getattr(fun, "fun", None) if hasattr(fun, "traced_call") else None)
+    return location(inner) if inner is not None else NOWHERE
 
 
 def unroll(iterable: Any) -> Any:

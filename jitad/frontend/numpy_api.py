@@ -85,7 +85,9 @@ def find(t: Context, fun: Any) -> Rule | None:
         return None
     if rule is None and (isinstance(fun, np.ufunc) or _package(fun) == "numpy"):
         name = getattr(fun, "__name__", str(fun))
-        raise UnsupportedError(f"the NumPy function {name} is not supported", t.loc, HINTS.get(name, ""))
+        draws = hasattr(np.random, name) and getattr(np, name, None) is not fun
+        hint = DRAW if draws else HINTS.get(name, "write it as a loop, or call it outside and pass the result")
+        raise UnsupportedError(f"the NumPy function {name} is not supported", t.loc, hint)
     return rule
 
 
@@ -93,6 +95,7 @@ def _package(fun: Any) -> str:
     return str(getattr(fun, "__module__", None) or "").split(".")[0]
 
 
+DRAW = "draw the random numbers outside and pass them as an array"
 HINTS = {
     "sort": "sorting is not differentiable program flow yet: sort before the call and pass the result",
     "argsort": "sort before the call and pass the indices",

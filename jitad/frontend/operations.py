@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Loc
+from ..ir.graph import ExcInfo
 from ..ir.types import Array
 from . import data, iteration, numpy_api, views
 from .closures import Method
@@ -75,6 +76,8 @@ class Operations:
             self.raise_error(e)
 
     def raise_error(self, e: BaseException) -> None:
+        if type(e).__module__ != "builtins":
+            self.raise_info(ExcInfo("", None, self.loc, type(e), e.args))
         text = str(e.args[0]) if len(e.args) == 1 else str(e)
         self.raise_(type(e).__name__, text.replace("{", "{{").replace("}", "}}"))
 

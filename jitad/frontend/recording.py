@@ -20,6 +20,8 @@ from .values import ArrayObj, ArrayRef, Conflict, DictObj, ListObj, Maybe, Obj, 
 
 ARGUMENT = "it belongs to the caller"
 CONSTANT = "it is a constant, captured from outside the function"
+GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
+           "assign `out[i] = x`")
 
 
 class Dead(Exception):
@@ -191,7 +193,8 @@ class Trace(operations.Operations, calls.Calls):
         """What a mutable object holds now."""
         content = self.state.get(obj, UNBOUND)
         if isinstance(content, Conflict):
-            self.unsupported(f"this is {content.reason}", "give it one structure on every path")
+            self.unsupported(f"this is {content.reason}", GROWING if isinstance(obj, ListObj) else
+                             "give it one structure on every path")
         if content is UNBOUND:
             raise JitadError(f"an object ({data.describe(obj)}) was lost where paths meet", self.loc)
         for other, then in obj.maybe:
@@ -259,7 +262,8 @@ class Trace(operations.Operations, calls.Calls):
                 self.check(v.flag, *_unbound(slot, own))
             v = self.state[slot] = v.value
         if isinstance(v, Conflict):
-            self.unsupported(f"`{slot.name}` is {v.reason}", "give it one type and structure on every path")
+            what = "the function's result" if slot is self.result else f"`{slot.name}`"
+            self.unsupported(f"{what} is {v.reason}", "give it one type and structure on every path")
         return v
 
 

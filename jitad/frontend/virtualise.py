@@ -30,7 +30,8 @@ def virtualise(code: types.CodeType) -> Code:
     if known is None:
         if code.co_flags & 0x2A0:
             raise UnsupportedError(f"{code.co_name} is a generator or a coroutine",
-                                   Loc(code.co_filename, code.co_firstlineno), "return an array or a tuple")
+                                   Loc(code.co_filename, code.co_firstlineno, function=code.co_name),
+                                   "return an array or a tuple")
         node = source.find(code)
         scope = Scope(node, None, frozenset(code.co_freevars))
         known = _codes[code] = Virtualiser(code.co_filename, scope, code.co_name).function(node)

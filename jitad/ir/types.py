@@ -167,6 +167,6 @@ def parse(text: str) -> Type:
         return SCALARS[text]
     name, bracket, rest = text.partition("[")
     if not bracket or not rest.endswith("]") or name not in SCALARS:
-        raise ValueError(f"not a type: {text!r}")
+        raise ValueError(f"not a type: {text!r} (types look like f64, i64, f64[:], f32[:, 3])")
     dims = tuple(None if d.strip() in ("?", ":") else int(d) for d in rest[:-1].split(","))
     return Array(SCALARS[name], dims)

@@ -51,13 +51,25 @@ def _with_rest(t: Context, v: Value, items: Sequence[Any]) -> list[Value]:
     product = e.const(1)
     for n in known:
         product = e.mul(product, n)
-    message = f"cannot reshape array of size {{}} into shape ({', '.join(['?'] * len(items))})"
+    message, shown = _reshape_message(known, unknown)
     if unknown:
         known[unknown[0]] = e.floordiv(total, product) if product.const != 1 else total
-        t.check(e.eq(e.mul(known[unknown[0]], product), total), "ValueError", message, total)
+        t.check(e.eq(e.mul(known[unknown[0]], product), total), "ValueError", message, total, *shown)
     elif (same := core.equal_sizes(t, total, product)) is not None:
-        t.check(same, "ValueError", message, total)
+        t.check(same, "ValueError", message, total, *shown)
     return known
+
+
+def _reshape_message(sizes: Sequence[Value], unknown: Sequence[int]) -> tuple[str, list[Value]]:
+    """The message of a size that does not fit, and the sizes that stand in it (with the array's, four at most)."""
+    parts, shown = [], []
+    for i, n in enumerate(sizes):
+        if i in unknown or n.const is not None:
+            parts.append("-1" if i in unknown else str(n.const))
+        else:
+            parts.append("{}" if len(shown) < 3 else "?")
+            shown.append(n)
+    return f"cannot reshape array of size {{}} into shape ({','.join(parts)}{',' * (len(parts) == 1)})", shown[:3]
 
 
 def _given(t: Context, items: Sequence[Any], unknown: Sequence[int]) -> list[Value]:
