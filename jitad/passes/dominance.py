@@ -5,7 +5,7 @@ Unreachable blocks are in no map: they dominate nothing and nothing dominates th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..ir.graph import Block, Function, Op, Value
 
@@ -14,24 +14,20 @@ def reverse_postorder(func: Function) -> list[Block]:
     """The reachable blocks, each before its successors but for back edges; the first edge comes first."""
     order: list[Block] = []
     seen = {func.entry}
-    path = [(func.entry, _from_last(func.entry))]
+    path = [(func.entry, func.entry.successors())]
     while path:
         block, rest = path[-1]
-        for s in rest:
+        while rest:
+            s = rest.pop()                               # the last first: what is walked last comes first in the end
             if s not in seen:
                 seen.add(s)
-                path.append((s, _from_last(s)))
+                path.append((s, s.successors()))
                 break
         else:
             order.append(block)
             path.pop()
     order.reverse()
     return order
-
-
-def _from_last(block: Block) -> Iterator[Block]:
-    """The successors, last first: what is walked last comes first in reverse postorder."""
-    return reversed(block.successors())
 
 
 class Dominators:

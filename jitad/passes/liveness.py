@@ -6,11 +6,13 @@
                  successors *see directly*;
 ``at_end[B]``    ``live_out[B]`` and the arguments of the edges that leave ``B``: what the end of ``B`` must still hold.
 
-Every set is a dict with ``None`` values, so that its order is the same in each run.  Inside, sets are bits of integers.
+Every set is a dict with ``None`` values, so that its order is the same in each run.  Inside, sets are bits of integers,
+and become dicts (to be read only: blocks with equal sets share one) when they are asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from ..ir.graph import Block, Function, Value
@@ -20,16 +22,27 @@ ValueSet = dict[Value, None]
 
 
 class Liveness:
-    def __init__(self, func: Function) -> None:
+    """Of all values, or of those that are ``wanted``."""
+
+    def __init__(self, func: Function, wanted: Callable[[Value], bool] | None = None) -> None:
+        self._wanted = wanted
         self._order = reverse_postorder(func)
         self._values: list[Value] = []                   # those read outside the block that defines them
         self._number: dict[Value, int] = {}
+        self._decoded: dict[int, ValueSet] = {}
         reads = {b: self._reads(b) for b in self._order}
         defined = dict.fromkeys(self._order, 0)
         for i, v in enumerate(self._values):
             defined[v.block] |= 1 << i
         self._in = self._solve(reads, defined)
-        self.live_in: dict[Block, ValueSet] = {b: self._decode(mask) for b, mask in self._in.items()}
+
+    def before(self, block: Block) -> ValueSet:
+        """``live_in`` of one block."""
+        return self._decode(self._in[block])
+
+    @cached_property
+    def live_in(self) -> dict[Block, ValueSet]:
+        return {b: self._decode(mask) for b, mask in self._in.items()}
 
     @cached_property
     def live_out(self) -> dict[Block, ValueSet]:
@@ -37,8 +50,8 @@ class Liveness:
 
     @cached_property
     def at_end(self) -> dict[Block, ValueSet]:
-        return {b: self.live_out[b] | {a: None for e in (b.term.edges if b.term else ()) for a in e.args}
-                for b in self._order}
+        return {b: self.live_out[b] | {a: None for e in (b.term.edges if b.term else ()) for a in e.args
+                                       if self._wanted is None or self._wanted(a)} for b in self._order}
 
     def _solve(self, reads: dict[Block, int], defined: dict[Block, int]) -> dict[Block, int]:
         """Sweep from the end until nothing moves: about as often as loops nest."""
@@ -63,17 +76,21 @@ class Liveness:
         mask = 0
         for op in block.all_ops():
             for v in op.used():
-                if v.block is not block:
-                    if v not in self._number:
-                        self._number[v] = len(self._values)
+                if v.block is not block and (self._wanted is None or self._wanted(v)):
+                    number = self._number.get(v)
+                    if number is None:
+                        number = self._number[v] = len(self._values)
                         self._values.append(v)
-                    mask |= 1 << self._number[v]
+                    mask |= 1 << number
         return mask
 
     def _decode(self, mask: int) -> ValueSet:
-        found: ValueSet = {}
-        while mask:
-            low = mask & -mask
-            found[self._values[low.bit_length() - 1]] = None
-            mask ^= low
+        found = self._decoded.get(mask)
+        if found is None:
+            found = self._decoded[mask] = {}
+            digits = bin(mask)[:1:-1]                    # finding the ones in text is quicker than in the number
+            at = digits.find("1")
+            while at >= 0:
+                found[self._values[at]] = None
+                at = digits.find("1", at + 1)
         return found

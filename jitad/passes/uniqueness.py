@@ -81,7 +81,7 @@ def _copy_before(block: Block, position: int, v: Value) -> Value:
 
 def _copy_what_is_live(module: Module, func: Function) -> None:
     borrowed = {p for i, p in enumerate(func.params) if i not in func.own}
-    at_end = Liveness(func).at_end
+    at_end = Liveness(func, in_memory).at_end
     for block in func.blocks:
         assert block.term is not None
         live = set(at_end[block])
@@ -105,7 +105,7 @@ class _Placer:
         consumed = consumed_values(func, lambda call: _owned(module, call))
         self.sharing = Sharing(func, summaries, consumed)
         self.consumed = consumed
-        self.liveness = Liveness(func)
+        self.liveness = Liveness(func, in_memory)
         self.borrowed = self.sharing.bits(p for i, p in enumerate(func.params) if i not in func.own)
         self.elided: dict[Value, Value] = {}
         self.copies: list[tuple[Block, int, Op, int]] = []
@@ -178,7 +178,7 @@ class _Placer:
 
     def _edge(self, state: State, block: Block, edge: Edge) -> None:
         missing = len(edge.block.params) - len(edge.args)
-        live = self.sharing.bits(self.liveness.live_in[edge.block])
+        live = self.sharing.bits(self.liveness.before(edge.block))
         kept = [a for p, a in passed(edge) if p not in self.consumed]
         for i, a in enumerate(edge.args):
             if edge.block.params[missing + i] in self.consumed:

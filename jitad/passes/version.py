@@ -18,7 +18,6 @@ from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64
 from .cfg import set_term
-from .dominance import reverse_postorder
 from .loops import Counted, Loop, LoopForest, counted
 from .ranges import Ranges
 
@@ -36,17 +35,18 @@ def version(module: Module) -> None:
         for loop in forest.loops:
             known = counted(loop)
             if not loop.children and known is not None and loop.exit is not None and loop not in unclosed:
-                _Version(func, loop, known).run()
+                _Version(func, loop, known, forest.dom.number).run()
 
 
 class _Version:
-    def __init__(self, func: Function, loop: Loop, known: Counted) -> None:
+    def __init__(self, func: Function, loop: Loop, known: Counted, number: dict[Block, int]) -> None:
         self.func, self.loop, self.known = func, loop, known
+        self.order = sorted(loop.blocks, key=number.__getitem__)
         self.steady: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
 
     def run(self) -> None:
-        for block in (b for b in reverse_postorder(self.func) if b in self.loop.blocks):
+        for block in self.order:
             for op in block.ops:
                 self._look_at(op)
         self.wanted = {c: t for c, t in self.wanted.items() if c.op is not None and self._stays_small(c.op)}
@@ -146,9 +146,8 @@ class _Version:
         preheader, latch, leave = loop.preheader, loop.latch, loop.exit
         assert preheader is not None and latch is not None and leave is not None
         holds = self._test(preheader)
-        order = [b for b in reverse_postorder(func) if b in loop.blocks]
         values: dict[Value, Value] = {}
-        blocks = clone_blocks(order, func, values)
+        blocks = clone_blocks(self.order, func, values)
         self._settle(blocks)
         if latch.term is not None:
             latch.term.attrs["cold"] = True          # machine code for it is kept small
