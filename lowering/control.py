@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Block, Edge, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import Loop
-from . import context, memory, ops, types
+from . import context, memory, ops, types, vecmath
 from .emit import Writer, global_name
 from .types import Lowered
 
@@ -156,8 +156,16 @@ class Flow:
             loop = self.fn.places.heads.get(e.block)
             if loop is not None and self.block in loop.blocks:
                 term = self.block.term
-                return self.fn.writer.loop_note(cold=term is not None and bool(term.attrs.get("cold")))
+                if term is not None and term.attrs.get("cold"):
+                    return self.fn.writer.loop_note(cold=True)
+                return self._masked(loop) or self.fn.writer.loop_note()
         return ""
+
+    def _masked(self, loop: Loop) -> str:
+        """Metadata for a loop that a mask is to end if LLVM vectorises it."""
+        if loop.blocks != {loop.head} or not vecmath.masks_tails(self.fn.target.features):
+            return ""
+        return vecmath.masked(self.fn.writer) if any(op.name in vecmath.OPS for op in loop.head.ops) else ""
 
     def _plain_edge(self, edge: Edge) -> bool:
         """Whether ``_go`` would do nothing but jump."""

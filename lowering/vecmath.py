@@ -90,5 +90,6 @@ def masks_tails(features: str) -> bool:
 
 def masked(writer: Writer) -> str:
     """Loop metadata that asks for it."""
-    on = writer.node('!"llvm.loop.vectorize.predicate.enable", i1 true')
-    return f", !llvm.loop {writer.distinct(lambda me: f'{me}, {on}')}"
+    facts = ('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"')
+    nodes = ", ".join(writer.node(f) for f in facts)
+    return f", !llvm.loop {writer.distinct(lambda me: f'{me}, {nodes}')}"

@@ -61,6 +61,26 @@ def test_the_rest_of_a_transcendental_loop_runs_under_a_mask():
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
 
+@pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
+def test_so_does_the_rest_of_a_program_s_own_loop():
+    def build(b, x):
+        n, start = b.dim(x, axis=0), b.copy(x)
+        loop, done = (b.func.new_block(name) for name in ("loop", "done"))
+        i, y = loop.add_param(I64), loop.add_param(start.type)
+        result = done.add_param(start.type)
+        b.jump(loop, [b.const(0), start])
+        b.at(loop)
+        following = b.add(i, 1)
+        nexts = b.set(y, b.tanh(b.get(x, i)), i)
+        b.branch(b.lt(following, n), loop, [following, nexts], done, [nexts])
+        b.at(done)
+        return [result]
+    c = compiled(build, X)
+    assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
+    for n in range(1, 20):
+        np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
+
+
 def test_chains_are_one_loop():
     def build(b, x, y):
         z = b.add(b.mul(x, y), b.exp(x))
