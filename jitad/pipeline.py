@@ -6,17 +6,16 @@ pass.
 
 from __future__ import annotations
 
-import gc
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 
 from .ad import differentiate
 from .cps import to_cps
 from .ir.graph import Module
 from .ir.verify import verify
 from .passes.accumulate import accumulate
+from .passes.closed_form import closed_form
 from .passes.cse import cse
 from .passes.dce import dce
 from .passes.facts import facts
@@ -53,6 +52,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
+    ("adjoint", "closed_form", _plain(closed_form)),
     ("adjoint", "facts", _plain(facts)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "accumulate", _plain(accumulate)),
@@ -78,7 +78,8 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
-    "facts": facts, "licm": licm, "accumulate": accumulate, "differentiate": differentiate, "adjoint": differentiate,
+    "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
+    "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll,
     "version": version, "fission": fission,
 }
@@ -98,8 +99,7 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     for stage in STAGES:
         for _, name, run_pass in (entry for entry in PIPELINE if entry[0] == stage):
             start = time.perf_counter()
-            with _no_collection():
-                run_pass(module, names)
+            run_pass(module, names)
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
             if debug:
                 verify(module, linear=name == "uniqueness")
@@ -108,15 +108,3 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
         if stage == stop:
             break
     return seconds
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Passes make many small objects and little garbage: looking for cycles meanwhile is a fifth of their time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
