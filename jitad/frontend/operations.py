@@ -45,6 +45,7 @@ class Operations:
     new_dict: Any
     new_list: Any
     raise_: Any
+    raise_info: Any
     sym: Any
     unsupported: Any
 
@@ -77,7 +78,7 @@ class Operations:
 
     def raise_error(self, e: BaseException) -> None:
         if type(e).__module__ != "builtins":
-            self.raise_info(ExcInfo("", None, self.loc, type(e), e.args))
+            self.raise_info(ExcInfo("", None, self.builder.loc, type(e), e.args))
         text = str(e.args[0]) if len(e.args) == 1 else str(e)
         self.raise_(type(e).__name__, text.replace("{", "{{").replace("}", "}}"))
 

@@ -62,7 +62,8 @@ def _with_rest(t: Context, v: Value, items: Sequence[Any]) -> list[Value]:
 
 def _reshape_message(sizes: Sequence[Value], unknown: Sequence[int]) -> tuple[str, list[Value]]:
     """The message of a size that does not fit, and the sizes that stand in it (with the array's, four at most)."""
-    parts, shown = [], []
+    parts: list[str] = []
+    shown: list[Value] = []
     for i, n in enumerate(sizes):
         if i in unknown or n.const is not None:
             parts.append("-1" if i in unknown else str(n.const))

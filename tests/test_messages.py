@@ -1,0 +1,175 @@
+"""What a user reads when something is wrong: what, where (file, line, caret), why, and what to write instead."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitad
+from jitad import (
+    DifferentiationError,
+    JitadError,
+    ShapeError,
+    TypeInferenceError,
+    UnsupportedError,
+    grad,
+    hessian,
+    jit,
+    jvp,
+)
+
+A = np.ones(3)
+
+
+def written(a):
+    a[0] = 0.0
+
+
+def growing(n):
+    out = []
+    for i in range(n):
+        out.append(i * 2.0)
+    return out
+
+
+def draws(x):
+    return x + np.random.rand()
+
+
+def inverts(a):
+    return np.linalg.inv(a)
+
+
+def prints(x):
+    print(x)
+
+
+def tries(x):
+    try:
+        return 1 / x
+    except ZeroDivisionError:
+        return 0.0
+
+
+def half_a_result(x):
+    if x > 0:
+        return x
+
+
+def mismatched(x):
+    return np.zeros((3, 2)) + np.zeros((4, 2)) + x
+
+
+def square(x):
+    return x * x
+
+
+def truncated(x):
+    return int(x)
+
+
+# the function, its arguments; the error, what it says, the marked piece of source
+REFUSED = [
+    (jit(written), (A,), UnsupportedError, "it belongs to the caller", "a[0]", "`b = a.copy()`"),
+    (jit(growing), (3,), UnsupportedError, "a list of length 0 or 1", "out.append(i * 2.0)", "`out = np.zeros(n)`"),
+    (jit(draws), (1.0,), UnsupportedError, "rand is not supported", "np.random.rand()", "pass them as an array"),
+    (jit(inverts), (np.eye(2),), UnsupportedError, "inv is not supported", "np.linalg.inv(a)", "a loop"),
+    (jit(prints), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
+    (jit(tries), (1.0,), UnsupportedError, "`try`", "t", "`if`"),
+    (jit(half_a_result), (1.0,), UnsupportedError, "the function's result is a float or None", "x > 0", "one type"),
+    (jit(mismatched), (1.0,), ShapeError, "(3, 2) (4, 2)", "np.zeros((3, 2)) + np.zeros((4, 2))", ""),
+    (jit(square), (np.ones(2, complex),), TypeInferenceError, "argument x: arrays of dtype complex128", "d", "float64"),
+    (jit(square, static="x"), ([1],), TypeInferenceError, "argument x: a static argument must be hashable", "d",
+     "tuple"),
+    (jit(square, grad=True).grad, (3,), DifferentiationError, "an int, which holds no float", "d", "pass a float"),
+    (jit(square, grad=True).grad, (A,), DifferentiationError, "its result is f64[?]", "d", "sum or mean"),
+    (grad(truncated), (3.0,), DifferentiationError, "its result is i64", "d", "return a float"),
+    (grad(square, argnums=2), (3.0,), DifferentiationError, "no argument number 2", "d", "one of x"),
+    (grad(square, argnums="y"), (3.0,), DifferentiationError, "no argument named 'y'", "d", "one of x"),
+    (hessian(square), (3,), DifferentiationError, "an int, which holds no float", "d", "pass a float"),
+    (lambda: jvp(square, (1.0,), (1.0, 2.0)), (), DifferentiationError, "1 arguments and 2 tangents", "d", ""),
+]
+
+
+@pytest.mark.parametrize(("fun", "args", "kind", "what", "marked", "instead"), REFUSED, ids=[r[3] for r in REFUSED])
+def test_refused(monkeypatch, fun: Callable[..., Any], args: tuple[Any, ...], kind: type[JitadError], what: str,
+                 marked: str, instead: str) -> None:
+    monkeypatch.delenv("JITAD_DEBUG", raising=False)    # it shows all frames
+    with pytest.raises(kind) as info:
+        fun(*args)
+    head, where, source, carets, *hint = str(info.value).splitlines()
+    assert what in head
+    assert f'File "{__file__}", line ' in where
+    start = carets.index("^")
+    assert source[start:start + carets.count("^")] == marked
+    assert instead in "".join(hint) and bool(instead) == bool(hint)
+    frames = traceback.extract_tb(info.value.__traceback__)
+    assert not {"compile", "trace"} & {f.name for f in frames}
+
+
+@jit
+def third(a, i):
+    return a[0] + a[i] * 2
+
+
+def test_a_run_time_error_ends_at_the_users_line_and_column() -> None:
+    for _ in range(2):                                  # the call that compiles, and one of compiled code
+        with pytest.raises(IndexError, match="index 3 is out of bounds for axis 0 with size 3") as info:
+            third(A, 3)
+        last = traceback.extract_tb(info.value.__traceback__)[-1]
+        assert (last.filename, last.name, last.line) == (__file__, "third", "return a[0] + a[i] * 2")
+        assert "    return a[0] + a[i] * 2"[last.colno:last.end_colno] == "a[i]"
+
+
+def test_errors_of_numpys_own_kinds() -> None:
+    with pytest.raises(np.exceptions.AxisError, match="axis 2 is out of bounds for array of dimension 1"):
+        jit(lambda a: np.sum(a, axis=2))(A)
+    with pytest.raises(ValueError, match=r"cannot reshape array of size 3 into shape \(2,2\)"):
+        jit(lambda a: a.reshape(2, 2))(A)
+    with pytest.raises(ValueError, match=r"cannot reshape array of size 3 into shape \(2,5\)"):
+        jit(lambda a, n: a.reshape(2, n))(A, 5)
+    with pytest.raises(ValueError, match=r"cannot reshape array of size 3 into shape \(2,-1\)"):
+        jit(lambda a: a.reshape(2, -1))(A)
+
+
+def test_a_static_parameter_that_is_not_there() -> None:
+    for wrong in ("m", 3):
+        with pytest.raises(TypeError, match=rf"square\(\) has no parameter {wrong!r}: there are x"):
+            jit(square, static=(wrong,))(1.0)
+    assert jit(lambda x, **options: x, static="mode")(1.0, mode="fast") == 1.0
+
+
+def test_a_type_that_is_none() -> None:
+    with pytest.raises(ValueError, match="types look like f64"):
+        jitad.spec("f63[:]")
+
+
+PROGRAM = """
+import numpy as np
+from jitad import jit
+
+@jit
+def f(a):
+    return a.foo
+
+f(np.ones(3))
+"""
+
+
+@pytest.mark.parametrize("debug", ["0", "1"])
+def test_the_compilers_frames_are_shown_when_asked_for(tmp_path, debug: str) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True,
+                          env={**os.environ, "JITAD_DEBUG": debug}, timeout=60)
+    lines = done.stderr.splitlines()
+    assert lines[-4:] == ["AttributeError: an array has no attribute 'foo'",
+                          f'while tracing File "{tmp_path}/program.py", line 7, in f',
+                          "    return a.foo", "           ^^^^^"]
+    assert ("frontend" in done.stderr) == (debug == "1")
