@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,8 +55,9 @@ class Shape:
 class Compiled:
     """Machine code for one signature.
 
-    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls.  ``entries`` are the
-    entry points that take whole arguments as a user passes them; they go into the object that the user holds.
+    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls, and made when it is
+    first needed.  ``entries`` are the entry points that take whole arguments as a user passes them; they go into the
+    object that the user holds.
     """
 
     signature: Signature
@@ -66,7 +69,7 @@ class Compiled:
     recursive: bool
     failures: Failures
     native: cpu.Native | None = None
-    call: Any = None
+    _call: Any = None
     entries: dict[Shape, pycall.Entry] = field(default_factory=dict)
     kept: list[pycall.Entry | cpu.Native] = field(default_factory=list)      # what machine code points to
     seconds: dict[str, float] = field(default_factory=dict)
@@ -124,17 +127,36 @@ class Compiled:
         return not shape.keywords and not kwargs.children and dynamic and all(a.is_leaf for a in args.children)
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> pycall.Entry:
-        """One more entry point, in LLVM code of its own that calls the compiled function by its address."""
+        """One more entry point."""
+        entry = self.entries[shape] = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
+        self._compile_alone(entry)
+        return entry
+
+    @property
+    def call(self) -> Any:
+        if self._call is None:
+            with lock:
+                if self._call is None:
+                    entry = self.flat_entry("jitad.entry")
+                    self._compile_alone(entry)
+                    self.set_call(entry)
+        return self._call
+
+    def set_call(self, flat: pycall.Entry) -> None:
+        call = native_callable.make(_refused, self)
+        flat.next.value = native_callable.SLOW_VECTORCALL
+        native_callable.set_entry(call, flat.code)
+        self._call = call
+
+    def _compile_alone(self, entry: pycall.Entry) -> None:
+        """Compile an entry in LLVM code of its own, which calls the compiled function by its address."""
         assert self.native is not None
-        entry = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
         entry.address = self.native.address(_BODY)
         writer = Writer(cpu.target().triple, cpu.target().layout)
         pycall.write(writer, entry)
         native = cpu.Native(writer.text(), self.native.options, [entry.name], {})
         entry.code = native.address(entry.name)
         self.kept.append(native)
-        self.entries[shape] = entry
-        return entry
 
 
 def lowering_options(options: Options) -> LoweringOptions:
@@ -153,16 +175,29 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
                      options: Options) -> Compiled:
     """Machine code for ``fun`` at this signature, with an entry for calls of this shape."""
     clock = _Clock()
-    program = traced(fun, signature, options)
-    clock("trace")
-    observe = _dumper(program.module)
-    pipeline.run(program.module, [program.root], observe)
-    clock("passes")
-    compiled = _prepare(program, signature)
-    _lower(compiled, program.module, program.root, shape, names, options)
-    clock("machine code")
+    with _no_collection():
+        program = traced(fun, signature, options)
+        clock("trace")
+        observe = _dumper(program.module)
+        pipeline.run(program.module, [program.root], observe)
+        clock("passes")
+        compiled = _prepare(program, signature)
+        _lower(compiled, program.module, program.root, shape, names, options)
+        clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Compiling makes many small objects and little garbage: looking for cycles meanwhile is a fifth of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _prepare(program: tracer.Traced, signature: Signature) -> Compiled:
@@ -177,25 +212,19 @@ def fixed_leaves(program: tracer.Traced) -> dict[int, Any]:
 
 
 def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:
-    flat = compiled.flat_entry("jitad.entry")
-    entries = [flat]
-    if compiled.is_flat(shape):
-        compiled.entries[shape] = flat
-    elif compiled.enterable():
-        compiled.entries[shape] = whole = compiled.entry("jitad.entry.whole", shape, names)
-        entries.append(whole)
-        flat.inline = False
+    flat = not compiled.enterable() or compiled.is_flat(shape)
+    entry = compiled.flat_entry("jitad.entry") if flat else compiled.entry("jitad.entry", shape, names)
+    if not flat or compiled.is_flat(shape):
+        compiled.entries[shape] = entry
 
     def extend(lowering: ModuleLowering) -> list[str]:
         lowering.writer.global_(_BODY, f"alias i8, ptr {global_name(symbol(root))}")
-        return [*(pycall.write(lowering.writer, e) for e in entries), _BODY]
+        return [pycall.write(lowering.writer, entry), _BODY]
 
     compiled.native = native = cpu.compile_module(module, [root], lowering_options(options), extend)
-    for e in entries:
-        e.code = native.address(e.name)
-    compiled.call = native_callable.make(_refused, compiled)
-    flat.next.value = native_callable.SLOW_VECTORCALL
-    native_callable.set_entry(compiled.call, flat.code)
+    entry.code = native.address(entry.name)
+    if flat:
+        compiled.set_call(entry)
     for stage in ("llvm", "asm"):
         if stage in _dumped():
             _dump(stage, getattr(native, stage))

@@ -57,8 +57,10 @@ class Dispatcher:
         compiled = self.table.get(sig)
         if compiled is None:
             compiled = self.compile(sig, args, kwargs)
-        else:
-            self._seen(compiled, args, kwargs)
+            self.last, shape = sig, Shape(len(args), tuple(kwargs))
+            if shape in compiled.entries and not compiled.is_flat(shape):
+                return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
+        self._seen(compiled, args, kwargs)
         self.last = sig
         return compiled.call(*[x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
 

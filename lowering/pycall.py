@@ -36,9 +36,8 @@ class Entry:
     ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
     ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
     makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
-    ``fixed``: leaves of the result that are no results of ``function``, by number. ``inline``: whether the compiled
-    function may be inlined here; ``address``: of the compiled function, if it is in code made earlier.  ``code`` is
-    the address of the entry itself, once it has been compiled.
+    ``fixed``: leaves of the result that are no results of ``function``, by number.  ``address``: of the compiled
+    function, if it is in code made earlier.  ``code`` is the address of the entry itself, once it has been compiled.
     """
 
     name: str
@@ -53,7 +52,6 @@ class Entry:
     build: Callable[[tuple[Any, ...]], Any] | None = None
     fixed: dict[int, Any] = field(default_factory=dict)
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
-    inline: bool = True
     address: int = 0
     code: int = 0
 
@@ -129,8 +127,7 @@ class _EntryWriter:
         arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
         struct = types.result_struct(f.result_types)
         callee = f"inttoptr (i64 {self.entry.address} to ptr)" if self.entry.address else global_name(symbol(f.name))
-        note = "" if self.entry.inline else " " + self.writer.attributes("noinline")
-        whole = code.op(f"call {struct} {callee}({', '.join([f'ptr {ctx}', *arguments])}){note}", "r")
+        whole = code.op(f"call {struct} {callee}({', '.join([f'ptr {ctx}', *arguments])})", "r")
         if state is not None:
             self.lease.take_gil(state)
         count = 1 + sum(len(types.parts_of(t)) for t in f.result_types)
