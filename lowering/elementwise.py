@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,30 +22,35 @@ def store(fn: FunctionLowering, op: Op) -> None:
     members = fn.plan.groups.get(op, [op])
     if op is not members[-1]:
         return
-    buffers = [_begin(fn, member) for member in members]
+    results = [member.result for member in members]
+    for result in results:
+        fn.values[result] = destination(fn, result)
     target = fn.plan.reuse.get(op.result)
     if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
         return                                       # nobody reads the original again, so it is the copy
-    # Results count as lazy while their elements are computed: they come from their operands.
-    results = [member.result for member in members]
+    with _taking_over(fn, results):
+        if len(members) == 1:
+            fill_buffer(fn, fn.array(op.result), op.result, op.result)
+        else:
+            _fill_together(fn, [fn.array(r) for r in results], results)
+
+
+@contextmanager
+def _taking_over(fn: FunctionLowering, results: list[Value]) -> Iterator[None]:
+    """While the elements of ``results`` are computed.
+
+    They count as lazy: they come from their operands.  A buffer that is taken over is read with the sizes that it is
+    written with, which are the same, but LLVM does not know it.  Only here: on another path those need not be set.
+    """
+    taken = {fn.plan.reuse[r]: r for r in results if r in fn.plan.reuse}
+    old = {v: fn.array(v) for v in taken}
+    fn.values.update({v: replace(fn.array(r), type=old[v].type) for v, r in taken.items()})
     fn.plan.lazy.update(results)
     try:
-        if len(members) == 1:
-            fill_buffer(fn, buffers[0], op.result, op.result)
-        else:
-            _fill_together(fn, buffers, results)
+        yield
     finally:
         fn.plan.lazy.difference_update(results)
-
-
-def _begin(fn: FunctionLowering, op: Op) -> Buffer:
-    """Give the result of ``op`` its buffer."""
-    buffer = fn.values[op.result] = destination(fn, op.result)
-    target = fn.plan.reuse.get(op.result)
-    if target is not None:
-        assert isinstance(target.type, Array)
-        fn.values[target] = replace(buffer, type=target.type)    # of the same sizes, but LLVM does not know it
-    return buffer
+        fn.values.update(old)
 
 
 def _fill_together(fn: FunctionLowering, buffers: list[Buffer], results: list[Value]) -> None:
