@@ -75,16 +75,19 @@ SAMPLES: dict[str, list[tuple[list[Any], Emit]]] = {
                    ((2, 2, 3), (2, 3, 4), False, False), ((2, 3, 2), (2, 4, 3), True, True)]],
 }
 
+# More of an elementwise op than its general operands.
+SPECIAL: dict[str, list[tuple[list[Any], Emit]]] = {"div": [([VECTOR], lambda b, x: b.div(1.0, x))]}
+
 
 def _samples(name: str) -> list[tuple[list[Any], Emit]]:
-    """The lines of ``SAMPLES``; for an elementwise op scalars, arrays, and arrays that broadcast."""
+    """The lines of ``SAMPLES``; for an elementwise op scalars, arrays, arrays that broadcast, and special cases."""
     if name in SAMPLES:
         return SAMPLES[name]
     count = len(PARTIALS[name])
     kinds: list[list[Any]] = [[F64] * count, [MATRIX] * count]
     if count == 2:
         kinds += [[MATRIX, F64], [F64, VECTOR], [np.ones((3, 1)), np.ones((1, 4))], [MATRIX, np.ones((3, 1))]]
-    return [(k, lambda b, *xs: b.emit(name, *xs)) for k in kinds]
+    return [(k, lambda b, *xs: b.emit(name, *xs)) for k in kinds] + SPECIAL.get(name, [])
 
 
 def _example(spec: Any, name: str, rng: np.random.Generator) -> Any:
