@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .graph import Value
+from .origin import size_origin
 from .types import BOOL, I64, Array, Scalar, dtype_of
 
 _COMPARE = {
@@ -139,22 +140,10 @@ def _dim(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
         assert isinstance(a.type, Array)
         if a.type.dims[axis] is not None:
             return a.type.dims[axis], I64
-        op = a.op
-        if op is None:
-            return None
-        if op.name in ("fill", "broadcast_to", "reshape"):
-            return op.operands[1 + axis]
-        if op.name == "slice":
-            return op.operands[2 + 3 * axis]
-        if op.name in ("empty", "iota"):
-            return op.operands[axis]
-        if op.name in ("set", "add_at", "set_slice", "add_slice", "put", "add_put", "copy", "as_type",
-                       "cast", "stop", "cumsum", "cumprod"):
-            a = op.operands[0]
-        elif op.name == "transpose":
-            a, axis = op.operands[0], op.attrs["perm"][axis]
-        else:
-            return None
+        origin = size_origin(a, axis)
+        if origin is None or isinstance(origin, Value):
+            return origin
+        a, axis = origin
 
 
 def _same_type(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:

@@ -8,14 +8,11 @@ block parameter that of all its arguments if they agree (optimistically, so thro
 from __future__ import annotations
 
 from ..ir.graph import Block, Function, Module, Op, Value
-from ..ir.ops import OPS
+from ..ir.origin import Axis, size_origin
 from ..ir.types import I64, Array
 from .cfg import substitute
 from .loops import LoopForest
 
-SAME_SHAPE = frozenset("set add_at set_slice add_slice put add_put copy as_type cast stop cumsum cumprod".split())
-
-Axis = tuple[Value, int]
 Size = Axis | Value | int                 # an axis of an array that nothing more is known of, an i64 value, a number
 
 
@@ -133,52 +130,9 @@ def _through_ops(axis: Axis) -> Size:
         literal = v.type.dims[number]
         if literal is not None:
             return literal
-        step = _step(v, number)
+        step = size_origin(v, number)
         if step is None:
             return v, number
         if isinstance(step, Value):
             return step if step.const is None else int(step.const)
         v, number = step
-
-
-def _step(v: Value, number: int) -> Axis | Value | None:
-    op = v.op
-    if op is None:
-        return None
-    if op.name in ("fill", "broadcast_to", "reshape"):
-        return op.operands[1 + number]
-    if op.name == "slice":
-        return op.operands[2 + 3 * number]
-    if op.name in ("empty", "iota"):
-        return op.operands[number]
-    if op.name in SAME_SHAPE:
-        return op.operands[0], number
-    if op.name == "transpose":
-        return op.operands[0], op.attrs["perm"][number]
-    if op.name == "get":
-        return op.operands[0], number + len(op.operands) - 1
-    if op.name == "take":
-        index = op.operands[1]
-        assert isinstance(index.type, Array)
-        return (index, number) if number < index.type.rank else (op.operands[0], number - index.type.rank + 1)
-    if op.name in ("sum", "prod", "max", "min", "all", "any", "argmax", "argmin"):
-        return _reduced(op, number)
-    return _of_elementwise(op, number) if OPS[op.name].elementwise else None
-
-
-def _reduced(op: Op, number: int) -> Axis:
-    array = op.operands[0]
-    assert isinstance(array.type, Array)
-    axes = op.attrs["axes"] if "axes" in op.attrs else (op.attrs["axis"],)
-    return array, [i for i in range(array.type.rank) if i not in axes][number]
-
-
-def _of_elementwise(op: Op, number: int) -> Axis | None:
-    """An operand that has the axis and is not broadcast along it."""
-    rank = op.result.type.rank if isinstance(op.result.type, Array) else 0
-    for v in op.operands:
-        if isinstance(v.type, Array):
-            at = number - (rank - v.type.rank)
-            if at >= 0 and v.type.dims[at] is None:
-                return v, at
-    return None

@@ -15,13 +15,11 @@ import numpy as np
 from ...errors import ShapeError, TypeInferenceError, UnsupportedError
 from ...ir.fold import same
 from ...ir.graph import Op, Value
-from ...ir.ops import OPS
+from ...ir.origin import size_origin
 from ...ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
 from ..values import Context, Sym
 
 Rule = Callable[..., Any]
-_SAME_SIZES = frozenset(("set", "add_at", "set_slice", "add_slice", "put", "add_put", "copy", "as_type",
-                         "cumsum", "cumprod"))
 _ARITHMETIC = frozenset(("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select", "lt"))
 
 
@@ -159,50 +157,12 @@ def size(t: Context, v: Value, axis: int) -> Value:
         dim = dims_of(v.type)[axis]
         if dim is not None:
             return b.const(dim)
-        origin = _origin(v, axis)
+        origin = size_origin(v, axis)
         if isinstance(origin, Value):
             return origin
         if origin is None:
             return _read_at_birth(v, axis)
         v, axis = origin
-
-
-def _origin(v: Value, axis: int) -> Value | tuple[Value, int] | None:
-    """Where a size comes from: a value, an axis of an operand, or ``None`` when it is this array's own."""
-    op = v.op
-    if op is None:
-        return None
-    if op.name in ("fill", "broadcast_to", "reshape"):
-        return op.operands[1 + axis]
-    if op.name == "slice":
-        return op.operands[2 + 3 * axis]
-    if op.name in ("empty", "iota"):
-        return op.operands[axis]
-    if op.name in _SAME_SIZES:
-        return op.operands[0], axis
-    if op.name == "transpose":
-        return op.operands[0], op.attrs["perm"][axis]
-    if op.name == "get":
-        return op.operands[0], axis + len(op.operands) - 1
-    if op.name in ("sum", "prod", "max", "min", "all", "any"):
-        left = [i for i in range(rank(op.operands[0])) if i not in op.attrs["axes"]]
-        return op.operands[0], left[axis]
-    if op.name == "concat" and axis != op.attrs["axis"]:
-        return op.operands[0], axis
-    if op.name == "take":
-        n = rank(op.operands[1])
-        return (op.operands[1], axis) if axis < n else (op.operands[0], axis - n + 1)
-    return _elementwise_origin(op, axis) if OPS[op.name].elementwise else None
-
-
-def _elementwise_origin(op: Op, axis: int) -> tuple[Value, int] | None:
-    n = rank(op.result)
-    for operand in op.operands:
-        dims = dims_of(operand.type)
-        own = axis - (n - len(dims))
-        if own >= 0 and dims[own] is None:
-            return operand, own
-    return None
 
 
 def _read_at_birth(v: Value, axis: int) -> Value:
