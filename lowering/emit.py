@@ -108,7 +108,7 @@ class Code:
         self._count = 0
         self._allocas: list[str] = []
         self._first: list[str] = []
-        self._blocks: dict[str, list[str]] = {"entry": []}
+        self._blocks: dict[str, list[str | list[str]]] = {"entry": []}
         self._phis: dict[str, list[str]] = {"entry": []}
         self._incoming: dict[str, tuple[str, list[tuple[str, str]]]] = {}
         self.here = "entry"
@@ -131,6 +131,13 @@ class Code:
         """Append an instruction without result."""
         assert not self.ended, f"{self.here} has ended: {text}"
         self._blocks[self.here].append(text)
+
+    def gap(self) -> list[str]:
+        """A place for instructions here, which may be given later."""
+        lines: list[str] = []
+        assert not self.ended
+        self._blocks[self.here].append(lines)
+        return lines
 
     def alloca(self, type: str, count: int = 1, align: int = 8) -> str:
         """Memory in the stack frame, reserved once at entry, so that it can become registers."""
@@ -190,4 +197,6 @@ class Code:
             type, incoming = self._incoming[name]
             pairs = ", ".join(f"[ {v}, %{b} ]" for v, b in incoming)
             head.append(f"  {name} = phi {type} {pairs}")
-        return head + ["  " + line for line in self._blocks[label]]
+        for line in self._blocks[label]:
+            head += ["  " + line] if isinstance(line, str) else ["  " + x for x in line]
+        return head

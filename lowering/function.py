@@ -45,6 +45,7 @@ class FunctionLowering:
         self.flow = control.Flow(self)
         self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
+        self.arrays_made = 0
 
     # --- values -----------------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .function import FunctionLowering
 
 ALIGN = 64
+INLINE = 8
+"""Arrays that a function makes in code of its own; it calls a routine for more, since code takes time to compile."""
 
 
 def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
@@ -33,7 +35,7 @@ def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value 
     if local:
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
-    return Buffer(reserve(fn, _bytes(fn, type, sizes), ALIGN), sizes, type)
+    return Buffer(_reserve_array(fn, _bytes(fn, type, sizes)), sizes, type)
 
 
 def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
@@ -50,6 +52,16 @@ def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
         total, flag = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), code.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
         over = code.op(f"or i1 {over}, {flag}") if over else flag
     return code.op(f"select i1 {over}, i64 -1, i64 {total}")
+
+
+def _reserve_array(fn: FunctionLowering, size: str) -> str:
+    fn.arrays_made += 1
+    if fn.arrays_made <= INLINE or fn.target.is_gpu:
+        return reserve(fn, size, ALIGN)
+    at = fn.code.op(f"call preserve_mostcc ptr {runtime.reserving(fn.writer)}(ptr %ctx, i64 {size})", "a")
+    fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), context.MEMORY)
+    fn.flow.allocates()
+    return at
 
 
 def reserve(fn: FunctionLowering, size: str, align: int) -> str:
@@ -78,23 +90,37 @@ class Recycler:
 
     def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
         self.fn, self.loop = fn, loop
-        self.state = fn.code.alloca("i64", runtime.LOOP_WORDS)
+        self.state = ""
+        self.entrances: list[list[str]] = []
         held = fn.places.steady | fn.places.slotted
         self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in held]
 
     def enter(self) -> None:
         """On the way into the loop: note the mark; there are no spaces yet."""
+        self.entrances.append(self.fn.code.gap())
+        if self.state:
+            self._fill_gaps()
+
+    def _fill_gaps(self) -> None:
+        """Nothing need be noted for a loop that takes no memory, which shows when its end is reached."""
         code = self.fn.code
-        top = code.op(f"load i64, ptr {self.fn.field('arena_top')}, align 8", "mark")
-        code.do(f"store i64 {top}, ptr {self.state}, align 8")
-        at = code.op(f"getelementptr inbounds i8, ptr {self.state}, i64 8")
-        code.do(f"call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {8 * runtime.LOOP_WORDS - 8}, i1 false)")
         self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        for gap in self.entrances:
+            field, top, at = code.fresh("field"), code.fresh("mark"), code.fresh()
+            gap += [f"{field} = getelementptr inbounds i8, ptr %ctx, i64 {context.offset('arena_top')}",
+                    f"{top} = load i64, ptr {field}, align 8",
+                    f"store i64 {top}, ptr {self.state}, align 8",
+                    f"{at} = getelementptr inbounds i8, ptr {self.state}, i64 8",
+                    f"call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {8 * runtime.LOOP_WORDS - 8}, i1 false)"]
+        self.entrances.clear()
 
     def next(self, passed: list[types.Lowered]) -> None:
         """On the way into the next iteration, with ``passed`` for the head's parameters; changes ``passed``."""
         if not self.fn.flow.allocating & self.loop.blocks:
             return
+        if not self.state:
+            self.state = self.fn.code.alloca("i64", runtime.LOOP_WORDS)
+            self._fill_gaps()
         at = [p.index for p in self.params]
         buffers = [passed[i] for i in at]
         moved = _call_if_used(self.fn, self.state, "jitad.recycle", buffers)
@@ -135,7 +161,7 @@ def _out_of_frame(fn: FunctionLowering, v: Value, value: types.Lowered) -> types
     if not isinstance(value, Buffer) or not fn.places.may_be_local(v):
         return value
     size = _bytes(fn, value.type, value.sizes)
-    copy = Buffer(reserve(fn, size, ALIGN), value.sizes, value.type)
+    copy = Buffer(_reserve_array(fn, size), value.sizes, value.type)
     _copy(fn, copy.ptr, value.ptr, size)
     return copy
 

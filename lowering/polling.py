@@ -16,7 +16,7 @@ from ..ir.graph import Op
 from ..ir.ops import OPS
 from ..ir.types import Array
 from ..passes.loops import Counted, Loop, counted
-from . import context, types
+from . import context, runtime, types
 from .types import Lowered
 
 if TYPE_CHECKING:
@@ -97,13 +97,8 @@ class Polling:
     def ask(self) -> None:
         """Ask the handler, if there is one, and fail if it says so."""
         fn, code = self.fn, self.code
-        handler = code.op(f"load ptr, ptr {fn.field('poll')}, align 8", "poll")
-
-        def call() -> None:
-            effects = fn.writer.attributes("memory(argmem: readwrite, inaccessiblemem: readwrite) nounwind cold")
-            stop = code.op(f"call i32 {handler}(ptr %ctx) {effects}", "stop")
-            fn.flow.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
-        fn.if_(code.op(f"icmp ne ptr {handler}, null", "c"), call)
+        stop = code.op(f"call preserve_mostcc i32 {runtime.asking(fn.writer)}(ptr %ctx)", "stop")
+        fn.flow.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
 
     # --- strips -----------------------------------------------------------------------------------------
 

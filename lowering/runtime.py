@@ -1,8 +1,9 @@
-"""Routines in LLVM that compiled code calls to give back memory; ``memory.py`` has the reasons.
+"""Routines in LLVM that compiled code calls: above all to give back memory; ``memory.py`` has the reasons.
 
-A module declares them.  The JIT compiles them once for all modules; code that must stand alone defines them.  Both
-take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A
-*fresh* array is one that was allocated above the mark.  Addresses are integers here.
+Short ones (``reserving``, ``asking``) are part of each module that calls them.  ``ROUTINES`` a module declares: the JIT
+compiles them once for all modules; code that must stand alone defines them.  Both take a table of ``n`` arrays, each
+a pointer and a number of bytes, and replace the pointers of those they move.  A *fresh* array is one that was
+allocated above the mark.  Addresses are integers here.
 """
 
 from __future__ import annotations
@@ -233,12 +234,67 @@ yes:
 """
 
 
+_RESERVE = """define internal preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size) {attributes} {{
+entry:
+  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
+  %end.at = getelementptr inbounds i8, ptr %ctx, i64 {end}
+  %top = load i64, ptr %top.at, align 8
+  %end = load i64, ptr %end.at, align 8
+  %free = call i64 @llvm.usub.sat.i64(i64 %end, i64 %top)
+  %fits = icmp ule i64 %size, %free
+  br i1 %fits, label %room, label %none
+room:
+  %top63 = add i64 %top, 63
+  %at = and i64 %top63, -64
+  %size7 = add i64 %size, 7
+  %rounded = and i64 %size7, -8
+  %new = add i64 %at, %rounded
+  store i64 %new, ptr %top.at, align 8
+  %p = inttoptr i64 %at to ptr
+  ret ptr %p
+none:
+  ret ptr null
+}}
+"""
+
+_ASK = """define internal preserve_mostcc i32 @jitad.ask(ptr %ctx) noinline cold nounwind {effects} {{
+entry:
+  %at = getelementptr inbounds i8, ptr %ctx, i64 {poll}
+  %poll = load ptr, ptr %at, align 8
+  %nobody = icmp eq ptr %poll, null
+  br i1 %nobody, label %go.on, label %ask
+ask:
+  %stop = call i32 %poll(ptr %ctx) nounwind {effects}
+  ret i32 %stop
+go.on:
+  ret i32 0
+}}
+"""
+
 ROUTINES = {"jitad.recycle": _RECYCLE, "jitad.keep": _KEEP}
 
 
 def declare(writer: Writer, name: str) -> str:
     """``@name`` of a routine: ``void (ctx, pointer to the mark, n, table)``."""
     return writer.declare(name, "void", "ptr, ptr, i64, ptr", "nounwind")
+
+
+def reserving(writer: Writer) -> str:
+    """``@name`` of ``ptr (ctx, bytes)``: a new array, or null where there is no room; the module has its own."""
+    if not writer.defines("jitad.reserve"):
+        writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+        top, end = (context.offset(f"arena_{name}") for name in ("top", "end"))
+        attributes = "noinline nounwind willreturn memory(argmem: readwrite)"
+        writer.function("jitad.reserve", _RESERVE.format(top=top, end=end, attributes=attributes))
+    return "@jitad.reserve"
+
+
+def asking(writer: Writer) -> str:
+    """``@name`` of ``i32 (ctx)``: asks the handler of interrupts, if there is one; not 0 means stop."""
+    if not writer.defines("jitad.ask"):
+        effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
+        writer.function("jitad.ask", _ASK.format(poll=context.offset("poll"), effects=effects))
+    return "@jitad.ask"
 
 
 def define(writer: Writer) -> None:
