@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from .graph import Block, Edge, Function, Module, Op, Value
 from .ops import OPS
-from .order import reverse_postorder
+from .order import fixed_point
 from .printer import FunctionPrinter
 from .signature import signature
 from .types import Scalar, Type
@@ -133,22 +133,7 @@ class _Flow:
         self.killer: dict[int, Op] = {}
         self.states: dict[Block, State] = {func.entry: State()}
         if self.number:
-            self._iterate()
-
-    def _iterate(self) -> None:
-        order = reverse_postorder(self.func)
-        position = {b: i for i, b in enumerate(order)}
-        todo = {self.func.entry}
-        while todo:
-            block = min(todo, key=position.__getitem__)
-            todo.remove(block)
-            for target, state in self._block(block):
-                known = self.states.get(target)
-                if known is None:
-                    self.states[target] = state
-                    todo.add(target)
-                elif known.join(state):
-                    todo.add(target)
+            fixed_point(func, self.states, self._block)
 
     def faults(self) -> Iterator[Fault]:
         """In the order of the text: what was found while states grew holds at their end too."""

@@ -1,8 +1,21 @@
-"""Reverse postorder and dominators (Cooper, Harvey and Kennedy: iterate on immediate dominators)."""
+"""Reverse postorder, fixed points, and dominators (Cooper, Harvey and Kennedy: iterate on immediate dominators)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
+
 from .graph import Block, Function
+
+
+class Joined(Protocol):
+    """What is known at the beginning of a block."""
+
+    def join(self, other: Any) -> bool:
+        """Take in what another path knows; whether that changed anything."""
+
+
+S = TypeVar("S", bound=Joined)
 
 
 def reverse_postorder(func: Function) -> list[Block]:
@@ -21,6 +34,22 @@ def reverse_postorder(func: Function) -> list[Block]:
             order.append(block)
             path.pop()
     return order[::-1]
+
+
+def fixed_point(func: Function, states: dict[Block, S], after: Callable[[Block], Iterable[tuple[Block, S]]]) -> None:
+    """Follow every edge until no state grows: ``after(block)`` gives the states that its edges bring to others."""
+    position = {b: i for i, b in enumerate(reverse_postorder(func))}
+    todo = {func.entry}
+    while todo:
+        block = min(todo, key=position.__getitem__)
+        todo.remove(block)
+        for target, state in after(block):
+            known = states.get(target)
+            if known is None:
+                states[target] = state
+                todo.add(target)
+            elif known.join(state):
+                todo.add(target)
 
 
 class Dominance:

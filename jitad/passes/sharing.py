@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.linear import Memory, State, Summary
 from ..ir.ops import OPS
+from ..ir.order import fixed_point
 from ..ir.types import Scalar
 from .cfg import passed
-from .dominance import reverse_postorder
 
 WHOLE_VIEWS = frozenset(("as_type", "reshape"))
 """Views that are their array's whole memory, in its order."""
@@ -77,7 +77,7 @@ class Sharing:
                     self.number[v] = len(self.number)
         self.states: dict[Block, State] = {func.entry: State()}
         if self.number:
-            self._iterate()
+            fixed_point(func, self.states, self._after)
 
     def bits(self, values: Iterable[Value]) -> int:
         mask = 0
@@ -135,21 +135,6 @@ class Sharing:
                 for p in (edge.block.params[r], edge.block.params[s]):
                     sources[p] = sources.get(p, 0) | 1 << (extra + i)
         return sources
-
-    def _iterate(self) -> None:
-        order = reverse_postorder(self.func)
-        position = {b: i for i, b in enumerate(order)}
-        todo = {self.func.entry}
-        while todo:
-            block = min(todo, key=position.__getitem__)
-            todo.remove(block)
-            for target, state in self._after(block):
-                known = self.states.get(target)
-                if known is None:
-                    self.states[target] = state
-                    todo.add(target)
-                elif known.join(state):
-                    todo.add(target)
 
     def _after(self, block: Block) -> Iterator[tuple[Block, State]]:
         state = self.states[block].copy()
