@@ -47,7 +47,7 @@ def loops_after(module: Module) -> int:
 
 def test_a_serial_loop_is_split() -> None:
     module = loop(serial=True)
-    assert loops_after(module) == 3                     # over the strips; in each, what is computed before, and the rest
+    assert loops_after(module) == 3                     # over the strips; in each, what comes before, and the rest
     last = next(b for b in module.functions["f"].blocks if b.name == "head")
     assert "cos" not in [op.name for op in last.ops]
 
