@@ -146,9 +146,14 @@ def _made(block: Block) -> list[Value]:
 
 
 def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
-    """On return: move array results down to the function's mark and give back the rest."""
+    """On return: move array results down to the function's mark and give back the rest.
+
+    A function that only entries call leaves them where they are: the entry copies them and empties the arena.
+    """
     values = [_out_of_frame(fn, v, x) for v, x in zip(op.operands, values)]
     if not fn.flow.allocating or any(isinstance(v.type, Stack) for v in op.operands):
+        return values
+    if not fn.module.is_called(fn.func):
         return values
     at = [i for i, v in enumerate(values) if isinstance(v, Buffer)]
     for i, buffer in zip(at, _call_if_used(fn, mark, "jitad.keep", [values[i] for i in at])):

@@ -47,6 +47,10 @@ class ModuleLowering:
                 todo += self.callees[callee]
         return seen
 
+    def is_called(self, func: Function) -> bool:
+        """Whether a function of the module calls ``func``, not only entries."""
+        return any(func.name in callees for callees in self.callees.values())
+
     def function_attributes(self, func: Function) -> str:
         return "nounwind" + _INLINE.get(func.attrs.get("inline", ""), "")
 
