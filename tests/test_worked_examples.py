@@ -289,11 +289,18 @@ def test_sharing_is_kept() -> None:
     assert time.perf_counter() - start < 20
 
 
-def test_own_derivative_is_refused() -> None:
-    """A function defined through its own derivative needs derivatives of every order, which are made before it runs."""
-    def own_derivative(x: float) -> float:
-        if x < 1:
-            return x ** 2
-        return grad(lambda y: own_derivative(y - 1))(x)
-    with pytest.raises(jitad.DifferentiationError, match="through one another"):
-        jit(own_derivative)(1.5)
+def own_derivative(x: float) -> float:
+    if x < 1:
+        return x ** 2
+    return grad(lambda y: own_derivative(y - 1))(x)
+
+
+def test_own_derivative() -> None:
+    """A function defined through its own derivative: as many orders as the argument asks for."""
+    f = jit(own_derivative)
+    assert [f(x) for x in (0.5, 1.5, 2.5, 3.5)] == [0.25, 1.0, 2.0, 0.0]
+    assert grad(own_derivative)(1.5) == 2.0
+    assert jitad.interpret(own_derivative, 2.5) == 2.0
+    with pytest.raises(RecursionError, match="differentiated more than"):
+        f(9.5)
+

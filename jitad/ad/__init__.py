@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 from ..cps import to_cps
-from ..errors import DifferentiationError
 from ..ir.builder import Builder
-from ..ir.graph import Derived, Function, Module
+from ..ir.graph import Derived, ExcInfo, Function, Module
+from ..ir.signature import signature
 from ..ir.types import STACK, Stack, carries_adjoint
 from ..passes.cse import cse
 from ..passes.inline import inline
@@ -26,6 +26,10 @@ from .reverse import ThereAndBack
 from .tail import results_at_end
 
 
+# The order up to which a function that is defined through its own derivative is differentiated.
+HIGHEST = 4
+
+
 def differentiate(module: Module) -> None:
     """Make every function in ``module.derived`` until none is missing."""
     first = True
@@ -33,12 +37,40 @@ def differentiate(module: Module) -> None:
         if not first:
             _tidy(module)
         ready = [n for n in todo if not _waits(module, module.derived[n].base)]
-        if not ready:
-            raise DifferentiationError(f"the derivatives {', '.join(todo)} are defined through one another")
-        for name in ready:
+        for name in ready or _through_one_another(module, todo):
             if name not in module.functions:
                 _make(module, name, module.derived[name])
         first = False
+
+
+def _through_one_another(module: Module, todo: list[str]) -> list[str]:
+    """A function that is defined through its own derivative has derivatives of every order, each defined through the next.
+
+    They are made up to ``HIGHEST``; beyond, the program would need a derivative of a higher order, and raises.
+    """
+    there = [n for n in todo if module.derived[n].base in module.functions]
+    for name in there:
+        if _order(module, name) > HIGHEST:
+            module.add(_too_high(module, name))
+    left = sorted((n for n in there if n not in module.functions), key=lambda n: _order(module, n))
+    return left[:1]
+
+
+def _order(module: Module, name: str) -> int:
+    order = 0
+    while name in module.derived:
+        name, order = module.derived[name].base, order + 1
+    return order
+
+
+def _too_high(module: Module, name: str) -> Function:
+    known = signature(module, name)
+    assert known is not None
+    func = Function(name, known.params, known.results)
+    func.own = set(known.own)
+    message = f"a function defined through its own derivative is differentiated more than {HIGHEST} times"
+    Builder(func.entry).raise_(module.exception(ExcInfo("RecursionError", message, func.loc)))
+    return func
 
 
 def _tidy(module: Module) -> None:
@@ -129,8 +161,7 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     first.result_types = [*base.result_types, STACK]
     entry = Builder(second.entry)
     if sweep.pivot is None:
-        entry.ret([entry.zeros_like(second.params[i]) if carries_adjoint(t) else entry.undef(t)
-                   for i, t in enumerate(second.result_types)])
+        entry.ret([entry.undef(t) for t in second.result_types])     # nothing comes back from it
         first.blocks = [b for b in first.blocks if b is not sweep.first_bar]
         return first, second
     frames.homes |= dict(zip(primals, second.params))

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.signature import signature
 from ..ir.types import BOOL, I64, Array, Stack, carries_adjoint
 from ..passes.liveness import Liveness
 from ..passes.loops import LoopForest
@@ -69,8 +70,6 @@ class ThereAndBack(Adjoints):
         self.cotangents: list[Value] = []
         if self.pivot is None:                           # the function always raises
             self.last_bar = self.first_bar
-            self.b.at(self.last_bar)
-            self.cotangents = [self.b.zeros_like(func.params[i]) for i in self.wrt]
             return
         self.env = {}
         self.bar[self.pivot] = self.first_bar
@@ -307,19 +306,20 @@ class ThereAndBack(Adjoints):
         tape = self.ways.tapes[block]
         results = [r for r in call_results(block) if r is not tape and carries_adjoint(r.type)]
         seeds = [self.as_type(self.env.pop(r), r.type) if r in self.env else self.zero(r) for r in results]
-        base = self.module.functions[term.attrs["base"]]
+        base = signature(self.module, term.attrs["base"])
+        assert base is not None
         primals = [v for i, v in enumerate(term.operands) if i not in base.own and not isinstance(v.type, Stack)]
         wrt = [term.operands[i] for i in term.attrs["wrt"]]
-        params = [base.params[i] for i in term.attrs["wrt"]]
+        types = [base.params[i] for i in term.attrs["wrt"]]
         accumulators, seen = [], set()
-        for v, p in zip(wrt, params):
-            if isinstance(p.type, Array):
+        for v, t in zip(wrt, types):
+            if isinstance(t, Array):
                 start = self.env.pop(v, None) if v not in seen else None
-                accumulators.append(self.as_type(start, p.type) if start is not None else b.zeros_like(v))
+                accumulators.append(self.as_type(start, t) if start is not None else b.zeros_like(v))
                 seen.add(v)
         callee = self.module.derive(term.attrs["base"], "bwd", term.attrs["wrt"])
         with b.located(term.loc):
-            cotangents = b.call_then(callee, [*primals, *seeds, *accumulators, tape], [p.type for p in params])
+            cotangents = b.call_then(callee, [*primals, *seeds, *accumulators, tape], types)
         self.home[b.block] = block
         for v, g in zip(wrt, cotangents):
             self.add(v, g)

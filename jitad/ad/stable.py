@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
+from ..ir.signature import signature
 from ..passes.liveness import ValueSet
 
 
@@ -30,7 +31,7 @@ class Stability:
             if OPS[op.name].view:
                 self.views.setdefault(op.operands[0], []).append(op.result)
         elif op.name == "call":
-            callee = module.functions.get(op.attrs.get("base", op.attrs["callee"]))
+            callee = signature(module, op.attrs.get("base", op.attrs["callee"]))
             self.consumed |= {op.operands[i] for i in (callee.own if callee else ())}
         for edge in op.edges:
             skip = len(edge.block.params) - len(edge.args)

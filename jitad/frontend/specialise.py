@@ -94,7 +94,7 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
     spec, packer = specialisation(t, fn, bound)
     outcome = spec.outcome
     if outcome is None:
-        if not spec.done:
+        if not spec.done or any(not d.done for d in spec.depends):      # its result is not known yet
             return t.die()
         raise UnsupportedError(f"`{fn.code.name}` never returns", t.loc)
     return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
