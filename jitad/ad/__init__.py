@@ -16,7 +16,7 @@ from ..cps import to_cps
 from ..ir.builder import Builder
 from ..ir.graph import Derived, ExcInfo, Function, Module
 from ..ir.signature import signature
-from ..ir.types import STACK, Stack, carries_adjoint
+from ..ir.types import STACK, Stack
 from ..passes.cse import cse
 from ..passes.inline import inline
 from ..passes.simplify import simplify
@@ -44,7 +44,7 @@ def differentiate(module: Module) -> None:
 
 
 def _through_one_another(module: Module, todo: list[str]) -> list[str]:
-    """A function that is defined through its own derivative has derivatives of every order, each defined through the next.
+    """A function defined through its own derivative has derivatives of every order, each defined through the next.
 
     They are made up to ``HIGHEST``; beyond, the program would need a derivative of a higher order, and raises.
     """
