@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Sequence
@@ -34,9 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.grad is not None:
             fun = api.jit(fun, grad=_argnum(options.grad)).grad
         options.run(fun, options)
+        sys.stdout.flush()
     except JitadError as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
         return 1
+    except BrokenPipeError:                                 # the reader has seen enough: `… | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -63,9 +67,12 @@ def _load(place: str) -> Any:
     module, colon, name = place.partition(":")
     if not colon:
         raise JitadError(f"{place!r} names no function", hint="write module:name")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as e:
+        raise JitadError(f"there is no {place}: {e}", hint="write module:name, in the module's folder") from None
     return found if getattr(type(found), "is_jitad", False) else api.jit(found)
 
 
@@ -81,22 +88,40 @@ def specs(text: str) -> list[Spec]:
         if c == "," and depth == 0:
             parts.append(text[start:i].strip())
             start = i + 1
-    return [spec(p) for p in parts if p]
+    try:
+        return [spec(p) for p in parts if p]
+    except ValueError as e:
+        raise JitadError(f"--signature {text!r}: {e}") from None
+
+
+def _signature(fun: Any, text: str) -> Sequence[Spec]:
+    known = specs(text)
+    if not known and inspect.signature(fun).parameters:
+        raise JitadError(f"{fun.__name__}{inspect.signature(fun)} takes arguments",
+                         hint='--signature with a type for each, such as "f64[:], i64"')
+    return known
+
+
+def _literal(text: str) -> Any:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        raise JitadError(f"{text!r} is no Python literal", hint='write numbers and lists: 1.0 "[1.0, 2.0]"') from None
+    return np.array(value) if isinstance(value, list) else value
 
 
 def _inspect(fun: Any, options: argparse.Namespace) -> None:
-    print(fun.inspect(options.stage, *specs(options.signature)))
+    print(fun.inspect(options.stage, *_signature(fun, options.signature)))
 
 
 def _run(fun: Any, options: argparse.Namespace) -> None:
-    values = [ast.literal_eval(text) for text in options.arguments]
-    print(fun(*[np.array(v) if isinstance(v, list) else v for v in values]))
+    print(fun(*map(_literal, options.arguments)))
 
 
 def _verify(fun: Any, options: argparse.Namespace) -> None:
     """Every pass is followed by the verifier, and the result is lowered."""
     known = api.dispatcher(fun)
-    signature = known.signature_for(tuple(specs(options.signature)), {})
+    signature = known.signature_for(tuple(_signature(fun, options.signature)), {})
     program = compiler.traced(known.fun, signature, known.options)
     verify(program.module, linear=False)
     pipeline.run(program.module, [program.root], lambda stage, module: verify(module, linear=stage == "optimized"))

@@ -33,10 +33,11 @@ from .lowering.function import symbol
 from .lowering.module import ModuleLowering
 from .lowering.ops import Options as LoweringOptions
 from .lowering.unbox import Argument, readable
-from .signature import Signature, Static, classify
+from .signature import Signature, Spec, Static, classify
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
-STAGES = (*IR_STAGES, "llvm", "asm", "ptx")
+COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
+STAGES = (*COMPILED_STAGES, "ptx")
 LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 _BODY = "jitad.body"                   # a name for the compiled function that other code can refer to
@@ -178,7 +179,7 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
     with _no_collection():
         program = traced(fun, signature, options)
         clock("trace")
-        observe = _dumper(program.module)
+        observe = _dumper()
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature)
@@ -232,6 +233,8 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
 
 def _refused(compiled: Compiled, *leaves: Any) -> Any:
     """Where a flat entry goes with arguments that are not of its signature: ``classify`` and ``unbox`` disagree."""
+    if any(isinstance(x, Spec) for x in leaves):
+        raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
     raise CompileError(f"the entry point for ({compiled.signature}) does not take {[type(x).__name__ for x in leaves]}")
 
 
@@ -268,18 +271,20 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
 
 
 def _dumped() -> Sequence[str]:
-    return [name.strip() for name in os.environ.get("JITAD_DUMP", "").split(",") if name.strip()]
+    names = [name.strip() for name in os.environ.get("JITAD_DUMP", "").split(",") if name.strip()]
+    for name in names:
+        if name not in COMPILED_STAGES:
+            raise ValueError(f"JITAD_DUMP: no stage {name!r}: there are {', '.join(COMPILED_STAGES)}")
+    return names
 
 
 def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def _dumper(module: Module) -> Callable[[str, Module], None] | None:
+def _dumper() -> Callable[[str, Module], None] | None:
     """Prints the stages that ``JITAD_DUMP`` names as they come."""
     wanted = _dumped()
-    if "ir" in wanted:
-        _dump("ir", print_module(module))
     if not set(wanted) & set(IR_STAGES):
         return None
     return lambda stage, m: _dump(stage, print_module(m)) if stage in wanted else None

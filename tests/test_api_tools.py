@@ -63,6 +63,23 @@ def test_errors_of_the_command_line(program: str, capsys: Any) -> None:
     assert "UnsupportedError" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("arguments", "what"), [
+    ("inspect a_program:loss", "loss(w, x) takes arguments"),
+    ("verify a_program:loss --signature f65", "types look like f64"),
+    ("run a_program:loss one two", "'one' is no Python literal"),
+    ("run a_program:nothing", "there is no a_program:nothing"),
+    ("run no_program:loss", "there is no no_program:loss"),
+])
+def test_wrong_command_lines(program: str, capsys: Any, arguments: str, what: str) -> None:
+    assert main(arguments.split()) == 1
+    assert what in capsys.readouterr().err
+
+
+def test_a_stand_in_is_not_called_with() -> None:
+    with pytest.raises(TypeError, match="stands for an argument of inspect"):
+        jit(lambda x: x)(jitad.spec("f64"))
+
+
 def test_signatures_as_text() -> None:
     found = specs("f64[:, :], i64,f32[3, :]")
     assert [str(s) for s in found] == ["spec('f64[?, ?]')", "spec('i64')", "spec('f32[3, ?]')"]
