@@ -1,7 +1,7 @@
 """Long runs of random differentiable programs: ``python -m tests.fuzz --seconds N --seed S``.
 
 Each program runs in a process of its own, so that a crash or a loop without end is a finding like any other.  What is
-found is made small (``--keep`` leaves it as it is): statements go, blocks are unwrapped, as long as the same goes wrong.
+found is made small (``--keep`` leaves it as it is): statements go, and blocks, as long as the same goes wrong.
 ``--file`` checks and shrinks a program that is written down.
 """
 
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import adcheck, adgen
+from . import adcheck, adgen, kernelgen
 
 TIME_LIMIT = 120.0
 
@@ -45,7 +45,7 @@ def _tell(source: str, second: bool, pipe: multiprocessing.connection.Connection
     except Exception as e:
         pipe.send(f"invalid: {e}")
     else:
-        pipe.send(adcheck.verdict(main, second))
+        pipe.send(adcheck.verdict(main, second, adcheck.LONG if "N = len(p)" in source else adcheck.INPUTS))
 
 
 def kind(verdict: str) -> str:
@@ -93,11 +93,13 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=8, help="statements of a program")
     parser.add_argument("--keep", action="store_true", help="do not shrink")
     parser.add_argument("--file", type=Path)
+    parser.add_argument("--kernels", action="store_true", help="loops over arrays of any length (kernelgen.py)")
     options = parser.parse_args()
+    generate = kernelgen.program if options.kernels else adgen.program
     end, seed = time.monotonic() + options.seconds, options.seed
     counts: collections.Counter[str] = collections.Counter()
     while time.monotonic() < end:
-        source = options.file.read_text() if options.file else adgen.program(seed, options.size)
+        source = options.file.read_text() if options.file else generate(seed, options.size)
         second = options.file is not None or seed % 3 == 0
         verdict = outcome(source, second)
         counts["wrong" if verdict.startswith("wrong") else verdict[:100]] += 1

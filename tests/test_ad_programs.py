@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from . import adcheck, adgen
+from . import adcheck, adgen, kernelgen
 
-SEEDS = int(os.environ.get("JITAD_FUZZ", "24"))
+SEEDS = int(os.environ.get("JITAD_FUZZ", "12"))
 BLOCK = 6
 PROGRAMS = Path(__file__).with_name("ad_programs.txt").read_text().split("\n# --- ")[1:]
 
@@ -20,9 +20,16 @@ PROGRAMS = Path(__file__).with_name("ad_programs.txt").read_text().split("\n# --
 @pytest.mark.parametrize("block", range(0, SEEDS, BLOCK))
 def test_random_programs(block: int) -> None:
     seeds = range(block, min(block + BLOCK, SEEDS))
-    verdicts = {s: adcheck.verdict(adcheck.load(adgen.program(s, 5), f"<program {s}>"), s % 6 == 0) for s in seeds}
+    verdicts = {s: adcheck.verdict(adcheck.load(adgen.program(s, 5), f"<program {s}>"), s % 6 == 1) for s in seeds}
     assert not {s: v for s, v in verdicts.items() if v.startswith("wrong")}
     assert sum(v == "ok" for v in verdicts.values()) >= 1
+
+
+@pytest.mark.parametrize("block", range(0, SEEDS, BLOCK))
+def test_random_kernels(block: int) -> None:
+    for s in range(block, min(block + BLOCK, SEEDS)):
+        main = adcheck.load(kernelgen.program(s, 2), f"<kernel {s}>")
+        assert adcheck.verdict(main, s % 6 == 1, adcheck.LONG) in ("ok", "idle")
 
 
 @pytest.mark.parametrize("text", PROGRAMS, ids=lambda text: text.split("\n", 1)[0].replace(" ", "_"))
