@@ -174,8 +174,8 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     sweep.pivot.term = None
     Builder(sweep.pivot).ret([*sweep.results, tape])
     entry.jump(sweep.first_bar, second.params[len(primals):-1])
-    bars = frames.bars
-    first.blocks = [b for b in first.blocks if b not in set(bars)]
+    bars = dict.fromkeys(frames.bars)
+    first.blocks = [b for b in first.blocks if b not in bars]
     for block in bars:
         block.func = second
     second.blocks += bars
