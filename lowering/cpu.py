@@ -10,7 +10,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 import llvmlite.binding as llvm
@@ -29,6 +29,9 @@ from .target import Target
 ORDERED_SUMS = "force-ordered-reductions"
 # A third of the time of code generation, and no faster code on anything measured.
 NO_STRENGTH_REDUCTION = "disable-lsr"
+# Its time grows with the square of a block's length: half of all in large modules, where it is left out.
+NO_LATE_SCHEDULING = "disable-post-ra"
+LARGE = 300_000             # characters of LLVM IR
 
 Extend = Callable[[ModuleLowering], list[str]]
 
@@ -84,7 +87,7 @@ class Native:
         start = time.perf_counter()
         unit = optimise(self.source, self.options)
         optimised = time.perf_counter()
-        with _switched_on(NO_STRENGTH_REDUCTION):
+        with self._generating():
             image = _machine(_codegen(self.options)).emit_object(unit)
         emitted = time.perf_counter()
         for name, library in ((blas.PREFIX, blas.library), (vecmath.SYMBOLS, _libmvec)):
@@ -119,8 +122,14 @@ class Native:
         """The machine code as assembly."""
         with _lock:
             unit = optimise(self.source, self.options)
-            with _switched_on(NO_STRENGTH_REDUCTION):
+            with self._generating():
                 return str(_machine(_codegen(self.options)).emit_assembly(unit))
+
+    @contextmanager
+    def _generating(self) -> Iterator[None]:
+        with _switched_on(NO_STRENGTH_REDUCTION):
+            with _switched_on(NO_LATE_SCHEDULING) if len(self.source) > LARGE else nullcontext():
+                yield
 
 
 @cache
