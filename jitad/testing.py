@@ -26,6 +26,8 @@ def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, mode
     ``modes`` are ``"fwd"``, ``"rev"`` or both; higher orders combine them in every way.  Raises ``AssertionError``
     naming the worst entry.  ``eps`` is the step of the central difference; it and the tolerances default by dtype.
     """
+    if not isinstance(args, (tuple, list)):
+        raise TypeError(f"check_grads(f, args): args is a tuple of the arguments, such as ({args!r},)")
     unknown = set(modes) - {"fwd", "rev"}
     if unknown or not modes:
         raise ValueError(f"modes are 'fwd' and 'rev', not {sorted(unknown)}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +43,18 @@ def growing(n):
 
 def draws(x):
     return x + np.random.rand()
+
+
+def rolls(x):
+    return x + random.randint(1, 6)
+
+
+def clocked(x):
+    return x + time.perf_counter()
+
+
+def listed(a):
+    return [x * x for x in a]
 
 
 def inverts(a):
@@ -80,6 +94,9 @@ REFUSED = [
     (jit(written), (A,), UnsupportedError, "it belongs to the caller", "a[0]", "`b = a.copy()`"),
     (jit(growing), (3,), UnsupportedError, "a list of length 0 or 1", "out.append(i * 2.0)", "`out = np.zeros(n)`"),
     (jit(draws), (1.0,), UnsupportedError, "rand is not supported", "np.random.rand()", "pass them as an array"),
+    (jit(rolls), (1.0,), UnsupportedError, "something else at each call", "random.randint(1, 6)", "call it outside"),
+    (jit(clocked), (1.0,), UnsupportedError, "something else at each", "time.perf_counter()", "call it outside"),
+    (jit(listed), (A,), UnsupportedError, "a list or tuple of a length that is only known", "a", "`out[i] = x`"),
     (jit(inverts), (np.eye(2),), UnsupportedError, "inv is not supported", "np.linalg.inv(a)", "a loop"),
     (jit(prints), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
     (jit(tries), (1.0,), UnsupportedError, "`try`", "t", "`if`"),

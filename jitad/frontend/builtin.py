@@ -306,4 +306,5 @@ TABLE: dict[Any, Rule] = {
     callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v), print: _print,
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
     iter: lambda t, x: t.unsupported("`iter`", "use `for`"),
+    input: lambda t, *x: t.unsupported("`input` in compiled code", "pass the value"),
 }

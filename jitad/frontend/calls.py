@@ -79,6 +79,7 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     rule = numpy_api.find(t, fun)
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
+    _refuse_fickle(t, fun)
     return _call_fn(t, builtin.fn_of(fun), args, kwargs)
 
 
@@ -152,6 +153,7 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return data.construct(t, fun, args, kwargs)
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):
         return t.call(type(fun).__call__, fun, *args, **kwargs)
+    _refuse_fickle(t, fun)
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
         return t.lift(t.native(fun, *args, **kwargs))
     name = getattr(fun, "__qualname__", None) or repr(fun)
@@ -159,6 +161,16 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
                            "use Python arithmetic, `math` or NumPy, or a function written in Python")
 
 
+def _refuse_fickle(t: Any, fun: Any) -> None:
+    """Refuse a function whose result depends on more than its arguments: clocks, random numbers, the system."""
+    owner = getattr(fun, "__self__", None)
+    for module in (getattr(fun, "__module__", None), getattr(owner, "__name__", None), type(owner).__module__):
+        if str(module).split(".")[0].lstrip("_") in FICKLE:
+            t.unsupported(f"`{getattr(fun, '__qualname__', fun)}` gives something else at each call, and compiled code "
+                          "would keep what it gives now", "call it outside and pass the result")
+
+
+FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading"))
 _KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
     Fn: _call_fn, types.FunctionType: _call_function, BoundMethod: _call_bound, types.MethodType: _call_bound,
     Method: _call_method, Partial: _call_partial,

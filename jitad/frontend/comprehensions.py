@@ -40,7 +40,9 @@ def comprehend(f: Frame, clauses: Clauses, element: Hook) -> list[Any]:
             out.append(element(inner))
             return
         iterable, assign, conditions, loc = clauses.items[k]
-        for item in f.t.iterate(iterable(f if k == 0 else inner)):
+        over = iterable(f if k == 0 else inner)
+        f.t.builder.loc = loc
+        for item in f.t.iterate(over):
             assign(inner, item)
             if all(_known(f, c(inner), loc) for c in conditions):
                 run(k + 1)

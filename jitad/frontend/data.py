@@ -238,8 +238,9 @@ def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict
 
 def is_user_class(v: Any) -> bool:
     """A class whose objects can be taken apart."""
-    library = ("builtins", "numpy")
-    return isinstance(v, type) and v.__module__ not in library and not issubclass(v, (BaseException, np.generic))
+    if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
+        return False
+    return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)
 
 
 LIST_METHODS = frozenset((

@@ -152,8 +152,13 @@ class Expressions:
         return lambda f: f.t.new_list(items(f))
 
     def on_Set(self, e: ast.Set) -> Hook:
-        items = self._items(e.elts)
-        return lambda f: frozenset(items(f))          # its hash refuses stand-ins
+        items, loc = self._items(e.elts), self.loc(e)
+
+        def make(f: Frame) -> frozenset[Any]:
+            elements = items(f)
+            f.t.builder.loc = loc
+            return frozenset(elements)                # its hash refuses stand-ins
+        return make
 
     def on_Dict(self, e: ast.Dict) -> Hook:
         pairs = [(self.expr(k) if k else None, self.expr(v)) for k, v in zip(e.keys, e.values)]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.types import Array
+from . import lattice
 from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
 from .values import ArrayRef, DictObj, ListObj, Sym
 
@@ -65,8 +66,9 @@ def written_out(t: Any, v: Any) -> Any:
             return list(v)
         n = _static_count(t, v)
         if n is None:
-            return t.unsupported("this needs a length that is known while tracing",
-                                 "use a loop that fills an array, or `static=` for the bound")
+            return t.unsupported("makes a list or tuple of a length that is only known at run time",
+                                 "make an array, `out = np.zeros(n)`, and assign `out[i] = x` in a loop; or name the "
+                                 "bound in `jit(static=…)`")
         return [element(t, v, t.sym(i)) for i in range(n)]
     if isinstance(v, (Zip, Enumerate, Reversed, Mapped)):
         found = static_items(t, v)
@@ -75,7 +77,7 @@ def written_out(t: Any, v: Any) -> Any:
     if hasattr(v, "items") and hasattr(v, "clauses"):
         return v.items()
     if isinstance(v, Sym):
-        raise TypeError(f"'{v.type}' object is not iterable")
+        raise TypeError(f"{lattice.describe(v)} is not iterable")
     return [t.lift(x) for x in v]
 
 

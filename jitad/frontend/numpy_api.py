@@ -97,7 +97,7 @@ def _package(fun: Any) -> str:
 
 DRAW = "draw the random numbers outside and pass them as an array"
 HINTS = {
-    "sort": "sorting is not differentiable program flow yet: sort before the call and pass the result",
+    "sort": "sort before the call and pass the result",
     "argsort": "sort before the call and pass the indices",
     "solve": "an iterative solver written as a loop",
     "inv": "an iterative solver written as a loop",
