@@ -133,9 +133,11 @@ def plot(runs: Sequence[Run], path: Path) -> None:
     FigureCanvasAgg(figure)
     for i, r in enumerate(runs):
         axes = figure.add_subplot(1, len(runs), i + 1)
-        axes.plot(r.losses, alpha=0.25, linewidth=0.7)
+        axes.plot(r.losses, alpha=0.25, linewidth=0.7, label="each step")
         curve = smooth(r.losses)
-        axes.plot(np.arange(len(curve)) + len(r.losses) - len(curve), curve, linewidth=1.4)
+        first = len(r.losses) - len(curve)
+        axes.plot(np.arange(len(curve)) + first, curve, linewidth=1.4, label=f"mean of {first + 1}")
+        axes.legend(fontsize=8, frameon=False)
         axes.set(title=f"{r.name}: {r.what}", xlabel="step", ylabel="loss")
         axes.title.set_fontsize(8)
     path.parent.mkdir(parents=True, exist_ok=True)
