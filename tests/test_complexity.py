@@ -32,6 +32,12 @@ def halve(t):
     return t
 
 
+def logistic(s, w, n):
+    for _ in range(n):
+        s = 1.0 / (1.0 + math.exp(-s * w))
+    return s
+
+
 def reduction(x, w):
     total = 0.0
     for i in range(len(x)):
@@ -81,6 +87,12 @@ def test_gradient_is_linear_in_steps() -> None:
 def test_while_keeps_one_frame_a_step() -> None:
     runs = [counted(grad(halve), 2.0 ** n)[1] for n in (100, 400)]
     assert slope((100, 400), [work(r) for r in runs]) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_logistic_function_keeps_its_exponential_alone() -> None:
+    """Besides the state that it is applied to; the reciprocal is taken again."""
+    before, after = (counted(grad(logistic, (0, 1)), 0.3, 1.1, n)[1].elements["empty"] for n in (100, 200))
+    assert after - before == 2 * 100
 
 
 def test_reduction_keeps_nothing() -> None:

@@ -5,8 +5,8 @@ The backward sweep of ``reverse.py`` reads across.  Here each value read is one 
 * *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level
   that is still in a register when the backward sweep is in the same function (case 1);
 * in the copy of an iteration, where the backward loop runs it again (case 2, ``rerun.py``);
-* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, and loads from arrays that
-  nothing overwrites;
+* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, reciprocals, and loads from
+  arrays that nothing overwrites;
 * *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a
   scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
   itself a value of the loop around, and so on outwards.  At the function's top level, where the two sweeps are two
@@ -36,6 +36,11 @@ FREE, REDONE, KEPT = "free", "redone", "kept"
 CHEAP = frozenset(
     "add sub mul neg abs sign copysign maximum minimum floor ceil trunc round eq ne lt le gt ge and or xor not shl shr "
     "select cast stop isnan isinf isfinite dim get slice reshape transpose broadcast_to fill iota as_type".split())
+
+
+def _cheap(op: Op) -> bool:
+    """A reciprocal too: one division, as in ``1 / (1 + exp(-x))``, against an element written far away and read."""
+    return op.name in CHEAP or (op.name == "div" and op.operands[0].const is not None)
 
 
 class Frames:
@@ -167,7 +172,7 @@ class Frames:
 
     def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
         op = v.op
-        if op is None or op.name not in CHEAP or (OPS[op.name].view and not self.stable(v)):
+        if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v)):
             return False
         return all(self._reachable(u, level, needed) for u in op.operands)
 
