@@ -5,11 +5,13 @@ import numpy as np
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.interp import Interpreter
+from jitad.ir.text import parse_module
 from jitad.ir.types import F64, I64, Array
 from jitad.ir.verify import verify
 from jitad.passes.dce import dce
 from jitad.passes.fission import fission
 from jitad.passes.loops import LoopForest
+from jitad.passes.uniqueness import uniqueness
 
 VEC = Array(F64, (None,))
 
@@ -58,3 +60,33 @@ def test_a_reduction_stays_one_loop() -> None:
 
 def test_a_short_loop_stays_one_loop() -> None:
     assert loops_after(loop(serial=True, trip=8)) == 1
+
+
+def test_an_array_that_it_fills_is_not_copied_for_each_strip() -> None:
+    module = parse_module("""
+func @f(%n: i64, %x: f64[?], %w: f64) -> (f64[?]) {
+^entry:
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %first = const 1.0 : f64
+  %all = empty %n : f64[?]
+  jump ^head(%zero, %first, %all)
+
+^head(%i: i64, %s: f64, %a: f64[?]):
+  %v = get %x, %i : f64
+  %y = mul %v, %w : f64
+  %t = cos %y : f64
+  %next = mul %s, %t : f64
+  %b = set %a, %next, %i : f64[?]
+  %j = add %i, %one : i64
+  %c = lt %j, %n : bool
+  branch %c, ^head(%j, %next, %b), ^done(%b)
+
+^done(%out: f64[?]):
+  return %out
+}
+""")
+    assert loops_after(module) == 3
+    uniqueness(module)
+    verify(module)
+    assert not [op for op in module.functions["f"].all_ops() if op.name == "copy"]

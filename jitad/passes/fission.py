@@ -103,12 +103,11 @@ def _move(func: Function, loop: Loop, known: Counted, free: dict[Op, None], kept
     b.jump(head, [b.const(0), *carried])
     assert loop.exit is not None
     leave = loop.exit
-    _restart(loop, known, start, length, onward, list(between.params))
+    states, leaving = _restart(loop, known, start, length, onward, list(between.params))
     _read(head, known, dict(zip(kept, between.params)))
     b.at(onward)
     again = b.add(start, STRIP)
-    kept_on = len(carried) + len(types)
-    b.branch(b.lt(again, known.trip), strip, [again, *onward.params[:kept_on]], leave, onward.params[kept_on:])
+    b.branch(b.lt(again, known.trip), strip, [again, *states], leave, leaving)
 
 
 def _fill(before: Block, between: Block, needed: list[Op], kept: list[Op], start: Value, length: Value,
@@ -129,8 +128,12 @@ def _fill(before: Block, between: Block, needed: list[Op], kept: list[Op], start
     b.branch(b.lt(following, length), before, [following, *nexts], between, nexts)
 
 
-def _restart(loop: Loop, known: Counted, start: Value, length: Value, onward: Block, arrays: list[Value]) -> None:
-    """The serial loop counts within the strip; what else it does with its counter sees the iteration's number."""
+def _restart(loop: Loop, known: Counted, start: Value, length: Value, onward: Block,
+             arrays: list[Value]) -> tuple[list[Value], list[Value]]:
+    """The serial loop counts within the strip; what else it does with its counter sees the iteration's number.
+
+    Yields, of the parameters of ``onward``, what the next strip and what the exit receive.  A value has one parameter:
+    an array with two names, one of which is worked on in the next strip, would be copied for each."""
     head, term = loop.head, loop.head.term
     assert term is not None
     back, leave = loop.back_edge(), loop.exit_edge()
@@ -147,9 +150,9 @@ def _restart(loop: Loop, known: Counted, start: Value, length: Value, onward: Bl
     numbers = {known.iv: full, known.next: b.add(full, 1)}
     passed = [numbers.get(a, a) for a in [*back.args[1:], *leave.args]]
     states, leaving = passed[:len(back.args) - 1], passed[len(back.args) - 1:]
-    for v in [*states, *arrays, *leaving]:
-        onward.add_param(v.type)
-    b.branch(b.lt(known.next, length), head, [known.next, *states], onward, [*states, *arrays, *leaving])
+    params = {v: onward.add_param(v.type) for v in dict.fromkeys([*states, *arrays, *leaving])}
+    b.branch(b.lt(known.next, length), head, [known.next, *states], onward, list(params))
+    return [params[v] for v in [*states, *arrays]], [params[v] for v in leaving]
 
 
 def _needed(free: dict[Op, None], kept: list[Op]) -> list[Op]:
