@@ -50,6 +50,7 @@ class Frames:
         self.sweep, self.split = sweep, split
         self.dom = sweep.forest.dom
         self.plan: dict[Value, str] = {}
+        self.kept: dict[Loop | None, list[Value]] = {}        # by the loop at the end of whose iterations they are kept
         self.homes: dict[Value, Value] = {}
         self.lost: set[Value] = set()                         # found to be out of reach once
         self.levels = dict(sweep.forest.innermost)            # block → innermost loop, or the copy of an iteration
@@ -92,7 +93,7 @@ class Frames:
         for back in self.loops:
             self._keep_in_loop(back)
         for level in self.reruns:
-            for v in self._kept_at(level):
+            for v in self.kept.get(level, []):
                 self.homes[v] = self._at_end(v, level)
 
     # --- deciding -----------------------------------------------------------------------------------
@@ -127,6 +128,8 @@ class Frames:
         if v not in self.plan:
             in_register = not self.split and self.level(v) is None
             self.plan[v] = FREE if self._free(v) else REDONE if not in_register and self._can_redo(v) else KEPT
+            if self.plan[v] == KEPT:
+                self.kept.setdefault(self.level(v), []).append(v)
 
     def _free(self, v: Value) -> bool:
         if self.plan.get(v) is not None:
@@ -187,11 +190,8 @@ class Frames:
 
     # --- keeping --------------------------------------------------------------------------------------
 
-    def _kept_at(self, level: Loop | None) -> list[Value]:
-        return [v for v, how in self.plan.items() if how == KEPT and self.level(v) is level]
-
     def _keep_in_loop(self, back: LoopBack) -> None:
-        kept = self._kept_at(back.loop)
+        kept = self.kept.get(back.loop, [])
         if not kept or back.top is None:
             return
         known = counted(back.loop)
@@ -266,7 +266,7 @@ class Frames:
 
         Returns the stack that the forward function returns.
         """
-        kept = self._kept_at(None)
+        kept = self.kept.get(None, [])
         ends = [self._at_end(v, None) for v in kept]
         b = Builder(self._pivot())
         if not kept:
@@ -276,7 +276,7 @@ class Frames:
 
     def stay_at_top(self) -> None:
         """Case 1: both sweeps in one function; what does not dominate the pivot is carried there through the joins."""
-        for v in self._kept_at(None):
+        for v in self.kept.get(None, []):
             self.homes[v] = self._at_end(v, None)
 
     # --- rewriting ------------------------------------------------------------------------------------
