@@ -14,7 +14,7 @@ from types import TracebackType
 
 @dataclass(frozen=True)
 class Loc:
-    """A place in the user's source: ``file``, 1-based ``line``, 0-based ``col`` and ``end_col``."""
+    """A place in the user's source: ``file``, ``line`` from 1, ``col`` and ``end_col`` from 0 (bytes, as in ``ast``)."""
 
     file: str = "<unknown>"
     line: int = 0
@@ -27,9 +27,9 @@ class Loc:
         text = linecache.getline(self.file, self.line).rstrip("\n")
         if not text:
             return ""
-        width = max(1, self.end_col - self.col)
+        first, end = (len(text.encode()[:col].decode(errors="ignore")) for col in (self.col, self.end_col))
         indent = len(text) - len(text.lstrip())
-        carets = " " * max(0, self.col - indent) + "^" * min(width, len(text) - self.col or 1)
+        carets = " " * max(0, first - indent) + "^" * max(1, end - first)
         return f"    {text.strip()}\n    {carets}"
 
     def __str__(self) -> str:

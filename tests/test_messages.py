@@ -61,6 +61,10 @@ def inverts(a):
     return np.linalg.inv(a)
 
 
+def größer(x):
+    return "größer", print(x)
+
+
 def prints(x):
     print(x)
 
@@ -99,6 +103,7 @@ REFUSED = [
     (jit(listed), (A,), UnsupportedError, "a list or tuple of a length that is only known", "a", "`out[i] = x`"),
     (jit(inverts), (np.eye(2),), UnsupportedError, "inv is not supported", "np.linalg.inv(a)", "a loop"),
     (jit(prints), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
+    (jit(größer), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
     (jit(tries), (1.0,), UnsupportedError, "`try`", "t", "`if`"),
     (jit(half_a_result), (1.0,), UnsupportedError, "the function's result is a float or None", "x > 0", "one type"),
     (jit(mismatched), (1.0,), ShapeError, "(3, 2) (4, 2)", "np.zeros((3, 2)) + np.zeros((4, 2))", ""),
@@ -154,6 +159,15 @@ def test_errors_of_numpys_own_kinds() -> None:
         jit(lambda a, n: a.reshape(2, n))(A, 5)
     with pytest.raises(ValueError, match=r"cannot reshape array of size 3 into shape \(2,-1\)"):
         jit(lambda a: a.reshape(2, -1))(A)
+
+
+def test_a_function_that_raises_for_certain_has_a_gradient_that_does() -> None:
+    def missing(w):
+        return w["a"] * w["b"]
+    for f in (jit(missing), grad(missing), jitad.value_and_grad(missing), lambda w: jvp(missing, (w,), (w,))):
+        with pytest.raises(KeyError, match="b") as info:
+            f({"a": 1.0})
+        assert traceback.extract_tb(info.value.__traceback__)[-1].line == 'return w["a"] * w["b"]'
 
 
 def test_a_static_parameter_that_is_not_there() -> None:

@@ -305,6 +305,6 @@ TABLE: dict[Any, Rule] = {
     type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
     callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v), print: _print,
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
-    iter: lambda t, x: t.unsupported("`iter`", "use `for`"),
+    iter: lambda t, *x: t.unsupported("`iter`", "use `for`"),
     input: lambda t, *x: t.unsupported("`input` in compiled code", "pass the value"),
 }

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import JitadError, TypeInferenceError, UnsupportedError
+from ..errors import JitadError, TypeInferenceError
 from ..ir.graph import ExcInfo, Function, Value
 from ..ir.types import Type
 from . import lattice
@@ -80,11 +80,7 @@ def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
     spec, packer = specialisation(t, fn, bound)
     outcome = spec.outcome
     if outcome is None:
-        if spec.done:                                # it never returns
-            t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
-            t.builder.at(after)
-            return t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
-        return t.die()
+        return _call_for_good(t, spec, packer) if spec.done else t.die()
     results = t.builder.call_then(spec.name, _arguments(t, spec, packer), outcome.types)
     return _finish(t, spec, outcome, packer, results)
 
@@ -96,10 +92,17 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
     if outcome is None:
         if not spec.done or any(not d.done for d in spec.depends):      # its result is not known yet
             return t.die()
-        raise UnsupportedError(f"`{fn.code.name}` never returns", t.loc)
+        return _call_for_good(t, spec, packer)
     return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
                        lambda t, results: _finish(t, spec, outcome, packer, results),
                        bool(outcome.changed), outcome.value)
+
+
+def _call_for_good(t: Any, spec: Specialisation, packer: Packer) -> Any:
+    """A call that does not come back: it raises, whatever is to be done with its result."""
+    t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
+    t.builder.at(after)
+    return t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
 
 
 def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
