@@ -14,7 +14,7 @@ from types import TracebackType
 
 @dataclass(frozen=True)
 class Loc:
-    """A place in the user's source: ``file``, ``line`` from 1, ``col`` and ``end_col`` from 0 (bytes, as in ``ast``)."""
+    """A place in the user's source: ``file``, ``line`` from 1, ``col`` and ``end_col`` from 0 (in bytes)."""
 
     file: str = "<unknown>"
     line: int = 0
