@@ -170,6 +170,18 @@ def test_a_function_that_raises_for_certain_has_a_gradient_that_does() -> None:
         assert traceback.extract_tb(info.value.__traceback__)[-1].line == 'return w["a"] * w["b"]'
 
 
+def test_messages_of_the_users_own() -> None:
+    def checked(x, limits):
+        assert x.shape == (3,), f"shape {x.shape} of {limits}: {x[0]:.2f}"
+        return x
+    with pytest.raises(AssertionError, match=r"^shape \(2,\) of \[1, 2.5\]: 1.00$"):
+        jit(checked)(np.ones(2), [1, 2.5])
+    with pytest.raises(UnsupportedError, match="at most four numbers"):
+        jit(checked)(np.ones(2), [1, 2.5, 3])
+    with pytest.raises(UnsupportedError, match="at most four numbers"):
+        jit(checked)(np.ones(2), np.ones(2))
+
+
 def test_a_static_parameter_that_is_not_there() -> None:
     for wrong in ("m", 3):
         with pytest.raises(TypeError, match=rf"square\(\) has no parameter {wrong!r}: there are x"):

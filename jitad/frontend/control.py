@@ -188,6 +188,22 @@ def escape(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+def _is_known(v: Any) -> bool:
+    """Whether a value, a container of Python's own with all that is in it, is known while tracing."""
+    if isinstance(v, (tuple, list, dict)):
+        return all(map(_is_known, v.values() if isinstance(v, dict) else v))
+    return data.is_static(v)
+
+
+def _written(v: Any) -> tuple[str, list[Any]]:
+    """A tuple or list as Python writes it: a template, and the values in it that are not known."""
+    if type(v) not in (tuple, list):
+        return (escape(repr(v)), []) if _is_known(v) else ("{!r}", [v])
+    parts = [_written(x) for x in v]
+    inner = ", ".join(text for text, _ in parts) + ("," if type(v) is tuple and len(v) == 1 else "")
+    return f"({inner})" if type(v) is tuple else f"[{inner}]", [x for _, values in parts for x in values]
+
+
 def format_(f: Frame, pieces: Sequence[Any]) -> Any:
     """An f-string: a string when all is known, otherwise a ``Template``."""
     text = ""
@@ -198,16 +214,18 @@ def format_(f: Frame, pieces: Sequence[Any]) -> Any:
             continue
         hook, conversion, spec = p
         v = data.plain(f.t, hook(f))
-        if data.is_static(v):
+        if _is_known(v):
             shown = repr(v) if conversion == "r" else str(v) if conversion == "s" else v
             text += escape(format(shown, spec))
         elif isinstance(v, Template):
             text += v.text
             values += v.parts()
-        elif len(values) == 4 or not isinstance(v, Sym) or v.is_array:
-            f.t.unsupported("an f-string takes at most four numbers that are known at run time only",
-                            "leave arrays and further values out of the message")
         else:
-            text += "{" + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}"
-            values.append(v)
+            how = "{" + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}"
+            piece, found = (how, [v]) if isinstance(v, Sym) else _written(v)
+            if len(values) + len(found) > 4 or not all(isinstance(x, Sym) and not x.is_array for x in found):
+                f.t.unsupported("an f-string takes at most four numbers that are known at run time only",
+                                "leave arrays and further values out of the message")
+            text += piece
+            values += found
     return Template(text, *values) if values else text.replace("{{", "{").replace("}}", "}")
