@@ -21,6 +21,7 @@ from .frontend.builtin import location
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
 from .reference import interpret
+from .room import with_room
 from .signature import Signature, Static, signature
 from .visualize import graph
 
@@ -108,6 +109,9 @@ class Dispatcher:
 
     def compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
+        return with_room(lambda: self._compile(sig, args, kwargs))
+
+    def _compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         with compiler.lock:
             known = self.table.get(sig)
             if known is not None:

@@ -6,12 +6,15 @@ import gc
 import math
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import timeit
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -260,3 +263,26 @@ def test_arrays_are_as_quick() -> None:
             return
     pytest.fail("calls are slow")
 
+
+
+def test_compiling_in_a_thread_with_a_small_stack() -> None:
+    """In a process of its own, since a crash would take this one along.
+
+    The compiler has been imported before: an import alone is more than such a stack holds.
+    """
+    program = """
+import threading
+import numpy as np
+from jitad import jit
+out = []
+f = jit(lambda x: np.sum(np.sin(x)), grad=True)
+f(np.zeros(2))
+threading.stack_size(65536)
+thread = threading.Thread(target=lambda: out.append(f.grad(np.zeros(3))))
+thread.start()
+thread.join()
+assert out[0].tolist() == [1.0, 1.0, 1.0] and threading.stack_size() == 65536
+"""
+    path = Path(tempfile.mkdtemp()) / "program.py"
+    path.write_text(program)
+    subprocess.run([sys.executable, str(path)], check=True, timeout=60)
