@@ -19,9 +19,8 @@ _setting = threading.Lock()
 
 def with_room(work: Callable[[], T]) -> T:
     """What ``work`` yields or raises, run in a thread with a large stack where this one may have a small one."""
-    size = threading.stack_size()
     here = threading.current_thread()
-    if size == 0 or size >= ENOUGH or here is threading.main_thread() or isinstance(here, _Worker):
+    if here is threading.main_thread() or isinstance(here, _Worker) or not _small():
         return work()
     worker = _Worker(work)
     with _setting:                                       # the size is one setting for all threads
@@ -35,6 +34,14 @@ def with_room(work: Callable[[], T]) -> T:
         raise worker.error
     result: T = worker.result
     return result
+
+
+def _small() -> bool:
+    """Whether new threads have a small stack, so that this one may; asking for the size sets it to the default."""
+    with _setting:
+        size = threading.stack_size()
+        threading.stack_size(size)
+    return 0 < size < ENOUGH
 
 
 class _Worker(threading.Thread):
