@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import DeviceError, UnsupportedError, shown
 from .lowering import callable as native_callable
 from .lowering.callable import Jit
+from .room import with_room
 
 if TYPE_CHECKING:
     from .dispatch import Dispatcher
@@ -99,7 +100,10 @@ class Handle:
             raise
 
     def wake(self) -> Dispatcher:
-        """The dispatcher, made when it is first needed."""
+        """The dispatcher, made when it is first needed: that imports the compiler."""
+        return with_room(self._wake)
+
+    def _wake(self) -> Dispatcher:
         from .dispatch import make
         with Handle._lock:
             if self.dispatcher is None:

@@ -1,7 +1,7 @@
 """Compiling needs more stack than a thread may have: then another thread does it.
 
-LLVM recurses over the code that it makes, and CPython lets a thread have as little as 32 KiB (too little even for an
-import, so the first use of the compiler does not belong into such a thread).
+LLVM recurses over the code that it makes, importing the compiler nests deep, and CPython lets a thread have as little
+as 32 KiB.
 """
 
 from __future__ import annotations
