@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         stop_gradient,
         value_and_grad,
         vjp,
+        vmap,
     )
     from .reference import interpret
     from .signature import spec
@@ -56,7 +57,7 @@ __version__ = "0.1.0"
 # Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
-                     "value_and_grad", "vjp"), "frontend.transforms"),
+                     "value_and_grad", "vjp", "vmap"), "frontend.transforms"),
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
                      "TypeInferenceError", "UnsupportedError"), "errors"),
     "jit": "api", "unroll": "frontend.builtin", "interpret": "reference", "spec": "signature", "check_grads": "testing",
@@ -82,4 +83,5 @@ __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError", "TypeInferenceError",
     "UnsupportedError", "check_grads", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp",
     "linearize", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
+    "vmap",
 ]

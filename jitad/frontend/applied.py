@@ -159,7 +159,7 @@ def _outputs_named(name: str) -> Fn:
     return Fn(dataclasses.replace(fn.code, name=name), fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
 
 
-def _outputs_of(fun: Any) -> Fn:
+def outputs_of(fun: Any) -> Fn:
     return _outputs_named(str(getattr(fun, "__name__", "function")))
 
 
@@ -182,7 +182,7 @@ class Applied:
             raise DifferentiationError(f"{what} is with respect to {found}, which holds no float", self.loc,
                                        "pass a float: 3.0, x.astype(float)")
         given |= {p: w.argument for p, w in zip(places, self.wrt)}
-        self.ref = t.call_traced(_outputs_of(fun), (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
+        self.ref = t.call_traced(outputs_of(fun), (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
                                                      t.new_dict({k: given[k] for k in kwargs})), {})
         self._find_parameters()
 

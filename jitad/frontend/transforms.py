@@ -18,8 +18,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import DifferentiationError
-from . import jacobians
+from . import data, jacobians
 from .applied import Applied, map_floats, snapshot
+from .axes import parse
+from .mapped import Mapped
 from .values import tracing
 
 Argnums = int | str | tuple[int | str, ...]
@@ -160,6 +162,16 @@ class JacFwd(Transform):
         return t.call(jacobians.jacfwd, self.fun, Push(self.fun, *self.static), *self.static, *args, **kwargs)
 
 
+class Vmap(Transform):
+    """``static``: in_axes, out_axes (``axes.Axes``)."""
+
+    name = "vmap"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        in_axes, out_axes = self.static
+        return Mapped(t, self.fun, in_axes, args, kwargs).run(out_axes)
+
+
 class HessianProduct(Transform):
     """(primals, tangents) → the Hessian times the tangents: forward mode over reverse."""
 
@@ -210,7 +222,8 @@ class Maker(Traceable):
         return made if tracing() else compiled(made)
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.make(*args, **kwargs)
+        settings = {k: v if k == "fun" else data.export(t, v) for k, v in kwargs.items()}
+        return self.make(*args[:1], *(data.export(t, v) for v in args[1:]), **settings)
 
 
 class Immediate(Traceable):
@@ -273,6 +286,18 @@ def jacfwd(fun: Any, argnums: int = 0) -> Transform:
 def hessian(fun: Any, argnums: int = 0) -> Transform:
     """The Hessian of a function that returns one float: forward mode over reverse."""
     return JacFwd(Grad(fun, _position(argnums), False), _position(argnums))
+
+
+@Maker
+def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Transform:
+    """``fun`` for each element along an axis of its arguments, the results stacked.
+
+    ``in_axes``: the axis to map, or ``None`` for an argument that is the same for all elements; for all arguments
+    together, or in a tuple one for each, or in trees that stand for the start of the arguments'.  Arguments by name
+    are mapped over their first axis.  ``out_axes``: where the results have the new axis, in the same way; ``None``
+    for a result that does not depend on the element.  Raises ``ValueError`` where sizes differ.
+    """
+    return Vmap(fun, parse(in_axes, "in_axes"), parse(out_axes, "out_axes"))
 
 
 def _position(argnums: Any) -> int:

@@ -34,6 +34,8 @@ def size_origin(v: Value, axis: int) -> Value | Axis | None:
         return (op.operands[1], axis) if axis < n else (op.operands[0], axis - n + 1)
     if op.name in _REDUCTIONS:
         return _reduced(op, axis)
+    if op.name == "matmul":
+        return _product(op, axis)
     return _elementwise(op, axis) if OPS[op.name].elementwise else None
 
 
@@ -41,6 +43,16 @@ def _reduced(op: Op, axis: int) -> Axis:
     array = op.operands[0]
     axes = op.attrs["axes"] if "axes" in op.attrs else (op.attrs["axis"],)
     return array, [i for i in range(len(dims_of(array.type))) if i not in axes][axis]
+
+
+def _product(op: Op, axis: int) -> Axis:
+    """Rows are the first operand's, columns the second's, and both have the axis that counts products."""
+    a, b = op.operands
+    n, m = len(dims_of(a.type)), len(dims_of(b.type))
+    if n == 3 and axis == 0:
+        return a, 0
+    row = n > 1 and axis == n - 2
+    return (a, n - 1 if op.attrs.get("ta") else n - 2) if row else (b, m - 2 if op.attrs.get("tb") else m - 1)
 
 
 def _elementwise(op: Op, axis: int) -> Axis | None:

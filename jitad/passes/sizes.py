@@ -25,7 +25,7 @@ def name_sizes(func: Function) -> None:
     dims = [op for op in func.all_ops() if op.name == "dim"]
     if not dims:
         return
-    solver = _Solver(func)
+    solver = Solver(func)
     forest = LoopForest(func)
     mapping: dict[Value, Value] = {}
     made: dict[Axis, Value] = {}
@@ -58,7 +58,7 @@ def _take(axis: Axis) -> Value:
     return op.result
 
 
-class _Solver:
+class Solver:
     """What the axes of a function's arrays are, parameters solved together."""
 
     def __init__(self, func: Function) -> None:
