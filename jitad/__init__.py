@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from .frontend.builtin import unroll
+    from .frontend.custom import checkpoint, custom_jvp, custom_vjp
     from .frontend.transforms import (
         grad,
         hessian,
@@ -58,6 +59,7 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms"),
+    **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp"), "frontend.custom"),
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
                      "TypeInferenceError", "UnsupportedError"), "errors"),
     "jit": "api", "unroll": "frontend.builtin", "interpret": "reference", "spec": "signature", "check_grads": "testing",
@@ -69,8 +71,9 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'jitad' has no attribute {name!r}")
     module = importlib.import_module(f".{home}", __name__)
-    if home == "frontend.transforms":                       # outside traced code they are compiled like any function
-        module.register(importlib.import_module(".api", __name__).jit)
+    if home.startswith("frontend."):                        # outside traced code they are compiled like any function
+        jit = importlib.import_module(".api", __name__).jit
+        importlib.import_module(".frontend.transforms", __name__).register(jit)
     found = globals()[name] = getattr(module, name)
     return found
 
@@ -81,7 +84,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError", "TypeInferenceError",
-    "UnsupportedError", "check_grads", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp",
-    "linearize", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
+    "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp", "grad", "hessian", "hvp", "interpret",
+    "jacfwd", "jacrev", "jit", "jvp", "linearize", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
     "vmap",
 ]

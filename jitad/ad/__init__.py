@@ -8,6 +8,8 @@
   accumulator for each array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled
   once for all callers;
 * ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
+
+A function with a rule (``ir.graph.Rule``) is differentiated as the rule says (``rules.py``).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from ..passes.simplify import simplify
 from .forward import jvp
 from .frames import Frames
 from .reverse import ThereAndBack
+from .rules import by_rule
 from .tail import results_at_end
 
 
@@ -41,6 +44,7 @@ def differentiate(module: Module) -> None:
             if name not in module.functions:
                 _make(module, name, module.derived[name])
         first = False
+    module.rules.clear()
 
 
 def _through_one_another(module: Module, todo: list[str]) -> list[str]:
@@ -100,7 +104,9 @@ def _waits(module: Module, base: str) -> bool:
 
 def _make(module: Module, name: str, what: Derived) -> None:
     base = module.functions[what.base]
-    if what.kind == "jvp":
+    if what.base in module.rules:
+        module.add(by_rule(module, base, name, what))
+    elif what.kind == "jvp":
         module.add(jvp(module, base, name, what.wrt))
     elif what.kind == "vjp":
         module.add(_vjp(module, base, name, what.wrt))

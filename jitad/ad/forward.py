@@ -15,7 +15,7 @@ from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import Array, Stack, Type, is_float
 from ..passes.dominance import reverse_postorder
-from .activity import call_results, varied
+from .activity import active, call_results, varied
 from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO
 from .expand import expand
 
@@ -37,7 +37,7 @@ class _Forward:
         expand(self.func)
         self.b = Builder()
         seeds = [self.func.params[i] for i in wrt]
-        self.varied = varied(self.func, seeds)
+        self.varied, self.active = varied(self.func, seeds), active(self.func, seeds)
         self.dot: dict[Value, Value] = {}
         # parameters whose tangents stand last in the block's parameters
         self.paired: dict[Block, list[Value]] = {}
@@ -163,6 +163,8 @@ class _Forward:
         count = len(after.params) - len(self.paired[after]) - len(term.edges[0].args)
         results = after.params[:count]
         wrt = tuple(i for i, v in enumerate(term.operands) if v in self.dot or isinstance(v.type, Stack))
+        if not any(r in self.active for r in results):       # what is never looked at need not have a derivative
+            return
         if not wrt and not any(isinstance(r.type, Stack) for r in results):
             return
         term.operands += [self.dot[term.operands[i]] for i in wrt if term.operands[i] in self.dot]

@@ -153,14 +153,14 @@ class Wrt:
 
 
 @functools.cache
-def _outputs_named(name: str) -> Fn:
-    """``jacobians.outputs`` under the name of the function that it stands for."""
-    fn = builtin.fn_of(jacobians.outputs)
+def named(program: Any, name: str) -> Fn:
+    """A function of ``jacobians`` under the name of the user's function that it stands for."""
+    fn = builtin.fn_of(program)
     return Fn(dataclasses.replace(fn.code, name=name), fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
 
 
 def outputs_of(fun: Any) -> Fn:
-    return _outputs_named(str(getattr(fun, "__name__", "function")))
+    return named(jacobians.outputs, str(getattr(fun, "__name__", "function")))
 
 
 # --- the function and its derivatives -----------------------------------------------------------------

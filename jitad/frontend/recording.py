@@ -38,6 +38,7 @@ class Session:
     stack: list[calls.Specialisation] = field(default_factory=list)
     variants: dict[Any, int] = field(default_factory=dict)    # specialisations of each code
     keep: dict[int, Any] = field(default_factory=dict)        # objects whose ids stand in keys
+    customs: dict[str, Any] = field(default_factory=dict)     # functions with rules (``ruled.Entry``), by the one below
 
 
 class Trace(operations.Operations, calls.Calls):

@@ -64,7 +64,8 @@ class FunctionRef:
 
     ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
     ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
-    ``mutates``: it changes objects of its caller.
+    ``mutates``: it changes objects of its caller.  ``consts``: the arrays from outside that it takes as its last
+    parameters.
     """
 
     name: str
@@ -73,6 +74,7 @@ class FunctionRef:
     finish: Callable[[Any, list[Value]], Any]
     mutates: bool
     value: Any
+    consts: list[np.ndarray]
 
 
 def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
@@ -95,7 +97,7 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
         return _call_for_good(t, spec, packer)
     return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
                        lambda t, results: _finish(t, spec, outcome, packer, results),
-                       bool(outcome.changed), outcome.value)
+                       bool(outcome.changed), outcome.value, spec.consts)
 
 
 def _call_for_good(t: Any, spec: Specialisation, packer: Packer) -> Any:

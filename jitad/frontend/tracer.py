@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ir.graph import Function, Module
 from ..ir.types import Type
+from ..passes.dce import drop_unreached
 from . import calls, data, pytree, specialise
 from .lattice import UNBOUND, is_number, is_scalar
 from .recording import ARGUMENT, Session, Trace
@@ -83,6 +84,8 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
         syms = [t.sym(v) for v in syms if is_scalar(v) or isinstance(v, Sym)]
         t.builder.ret([v.value for v in syms])
     func.result_types = [v.type for v in syms]
+    if module.rules:
+        drop_unreached(module, [name])                       # rules of functions that recursion has traced again
     return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
                   [v.weak for v in syms], static, [array for array, _ in t.consts.values()])
 

@@ -74,13 +74,18 @@ class Transform(Traceable):
         return inspect.signature(self.fun)
 
 
-def compiled(transform: Transform) -> Any:
-    """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
+def native(fun: Any) -> Any:
+    """The jitted form of something that is called in traced code."""
     if _compile is None:
         raise DifferentiationError("the compiler has not been loaded", hint="import jitad")
+    return _compile(fun)
+
+
+def compiled(transform: Transform) -> Any:
+    """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
     table, key = _compiled_of(transform.fun), (type(transform), transform.static)
     if key not in table:
-        table[key] = _compile(transform)
+        table[key] = native(transform)
     return table[key]
 
 

@@ -2,9 +2,10 @@
 
 ::
 
-    module    ::= exception* derived* function*
+    module    ::= exception* derived* rule* function*
     exception ::= "exception" number (kind | "class" string) [message] ["args" literal] ["at" file ":" line]
     derived   ::= "derived" "@" name "=" kind "@" name "wrt" literal      ; a derivative asked for (``Derived``)
+    rule      ::= "rule" "@" name "=" kind "@" name ("," "@" name)* "wrt" literal    ; its derivative (``Rule``)
     function  ::= "func" "@" name "(" param* ")" "->" "(" type* ")" attrs? "{" block+ "}"
     param     ::= "%" id ":" ["own"] type
     block     ::= "^" id ["(" (value ":" type)* ")"] ":" op* terminator   ; the first: the function's parameters
@@ -231,13 +232,34 @@ class Derived:
     wrt: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Rule:
+    """How a function is differentiated where its body does not say it; until then it is not inlined.
+
+    ``kind`` and ``functions``:
+
+    * ``"vjp"``: forward (params…) → (results…, residuals…) and backward (params…, residuals…, result cotangents…) →
+      (cotangents of ``wrt``…); it has no forward mode;
+    * ``"jvp"``: (params…, tangents of ``wrt``…) → (results…, tangents of the float results…), linear in the tangents;
+      reverse mode is its transpose;
+    * ``"checkpoint"``: a function that does the same; the way back runs it again, and nothing but arguments is kept.
+
+    ``wrt``: the float parameters, rising, that the rule speaks of.  By others there is no derivative.
+    """
+
+    kind: str
+    functions: tuple[str, ...]
+    wrt: tuple[int, ...]
+
+
 class Module:
-    """Functions by name, exceptions by number, and the derivatives that are still to be made."""
+    """Functions by name, exceptions by number, the derivatives that are still to be made, and rules for making them."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
         self.exceptions: list[ExcInfo] = []
         self.derived: dict[str, Derived] = {}
+        self.rules: dict[str, Rule] = {}
 
     def add(self, func: Function) -> Function:
         assert func.name not in self.functions, func.name

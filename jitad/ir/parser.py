@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import NOWHERE, Loc
-from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Value
+from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Rule, Value
 from .lexer import Token, Tokens
 from .ops import OPS, TERMINATORS, TypeRuleError, result_types
 from .printer import IMPLIED, Opaque
@@ -38,6 +38,9 @@ def parse_module(text: str, file: str = "") -> Module:
             kind, base = t.take("word", "vjp or jvp").text, _name(t)
             t.expect("wrt")
             module.derived[name] = Derived(base, kind, tuple(literal(t)))
+        elif t.accept("rule"):
+            name, rule = _rule(t)
+            module.rules[name] = rule
         elif t.accept("func"):
             start = t.now
             func = FunctionParser(t).parse()
@@ -45,7 +48,7 @@ def parse_module(text: str, file: str = "") -> Module:
                 t.fail(f"a second function @{func.name}", start)
             module.add(func)
         else:
-            t.fail(f"expected 'func', 'exception' or 'derived', found {t.now.text!r}")
+            t.fail(f"expected 'func', 'exception', 'derived' or 'rule', found {t.now.text!r}")
     return module
 
 
@@ -64,6 +67,16 @@ def _exception(t: Tokens, module: Module) -> None:
         t.expect(":")
         loc = Loc(file, int(t.take("number", "a line number").text))
     module.exceptions.append(ExcInfo(kind, message, loc, cls, args))
+
+
+def _rule(t: Tokens) -> tuple[str, Rule]:
+    name = _name(t)
+    t.expect("=")
+    kind, functions = t.take("word", "vjp, jvp or checkpoint").text, [_name(t)]
+    while t.accept(","):
+        functions.append(_name(t))
+    t.expect("wrt")
+    return name, Rule(kind, tuple(functions), tuple(literal(t)))
 
 
 def _stand_in(name: str) -> type[Exception]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Loc
-from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Value
+from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Rule, Value
 from .ops import TERMINATORS
 from .types import Array, Scalar, Stack, Type, dtype_of
 
@@ -52,6 +52,7 @@ def print_module(module: Module, locations: bool = False) -> str:
     """The text of a module; with ``locations`` each op's line ends in its place in the user's source."""
     head = [_exception(i, info) for i, info in enumerate(module.exceptions)]
     head += [_derived(name, d) for name, d in module.derived.items()]
+    head += [_rule(name, r) for name, r in module.rules.items()]
     parts = ["\n".join(head)] if head else []
     parts += [print_function(f, locations) for f in module.functions.values()]
     return "\n\n".join(parts) + "\n"
@@ -245,3 +246,7 @@ def _place(loc: Loc) -> str:
 
 def _derived(name: str, d: Derived) -> str:
     return f"derived {global_name(name)} = {d.kind} {global_name(d.base)} wrt {literal(d.wrt)}"
+
+
+def _rule(name: str, r: Rule) -> str:
+    return f"rule {global_name(name)} = {r.kind} {', '.join(map(global_name, r.functions))} wrt {literal(r.wrt)}"

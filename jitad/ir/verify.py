@@ -5,6 +5,7 @@
 Module
   * A function stands under its own name (a derivative that has been made stays in the list of derivatives).
   * A derivative to be made has a base that exists, a kind, and float parameters, rising, to differentiate by.
+  * A rule is of a function that exists, and its functions exist and have the types that its kind says (``graph.Rule``).
 Function
   * It has blocks; each block, op and value stands in one place only and points back to it (owner, index, block, func).
   * No edge enters the first block.  Edges lead to blocks of the same function.
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CompileError, Loc
-from .graph import Block, Edge, Function, Module, Op, Value
+from .graph import Block, Edge, Function, Module, Op, Rule, Value
 from .linear import Memory
 from .ops import OPS, TERMINATORS, TypeRuleError, result_types
 from .order import Dominance
@@ -109,6 +110,35 @@ def _module(module: Module) -> Iterator[Violation]:
         elif list(derived.wrt) != sorted(set(derived.wrt)) or not all(
                 0 <= i < len(base.params) and carries_adjoint(base.params[i]) for i in derived.wrt):
             yield violation(name, f"{derived.wrt} are not float parameters of @{derived.base}, in order")
+    for name, rule in module.rules.items():
+        yield from (violation(name, message) for message in _rule(module, name, rule))
+
+
+def _rule(module: Module, name: str, rule: Rule) -> Iterator[str]:
+    """What does not fit between a function and its rule (``graph.Rule``)."""
+    known = [signature(module, f) for f in (name, *rule.functions)]
+    if any(s is None for s in known):
+        yield f"its rule names a function that does not exist: {', '.join(rule.functions)}"
+        return
+    base, *found = [s for s in known if s is not None]
+    if list(rule.wrt) != sorted(set(rule.wrt)) or not all(
+            0 <= i < len(base.params) and carries_adjoint(base.params[i]) for i in rule.wrt):
+        yield f"{rule.wrt} in its rule are not float parameters, in order"
+        return
+    wrt, seeds = tuple(base.params[i] for i in rule.wrt), tuple(t for t in base.results if carries_adjoint(t))
+    have = [(s.params, s.results) for s in found]
+    if rule.kind == "vjp" and len(have) == 2:
+        residuals = have[0][1][len(base.results):]
+        want = [(base.params, base.results + residuals), (base.params + residuals + seeds, wrt)]
+    elif rule.kind == "jvp":
+        want = [(base.params + wrt, base.results + seeds)]
+    elif rule.kind == "checkpoint":
+        want = [(base.params, base.results)]
+    else:
+        yield f"no such rule: {rule.kind!r} of {len(have)} functions"
+        return
+    if have != want:
+        yield f"its rule's functions have other types than a rule of kind {rule.kind!r} has"
 
 
 class _Function:

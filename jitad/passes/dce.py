@@ -139,5 +139,7 @@ def drop_unreached(module: Module, roots: Iterable[str]) -> None:
             todo += (op.attrs["callee"] for op in module.functions[name].all_ops() if op.name == "call")
         elif name in module.derived:
             todo.append(module.derived[name].base)
+        todo += module.rules[name].functions if name in module.rules else ()
     module.functions = {n: f for n, f in module.functions.items() if n in reached}
     module.derived = {n: d for n, d in module.derived.items() if n in reached}
+    module.rules = {n: r for n, r in module.rules.items() if n in reached}

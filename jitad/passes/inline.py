@@ -1,7 +1,8 @@
 """Puts small functions, and those called from one place, into their callers.
 
 Callees come before callers, so that what is inlined has been inlined into already.  A function that may call itself
-stays; so does one with ``inline = "never"``; ``"always"`` overrides sizes.
+stays; so does one with ``inline = "never"``, or with a rule for its derivative until that is made; ``"always"``
+overrides sizes.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ LARGEST_CALLER = 4000
 def inline(module: Module, roots: Iterable[str] = ()) -> None:
     """Inline throughout a module.  ``roots`` are called from outside, so one call site is not their only use."""
     graph = CallGraph(module)
-    used = {*roots, *(d.base for d in module.derived.values())}
+    used = {*roots, *(d.base for d in module.derived.values())}.union(*(r.functions for r in module.rules.values()))
     size = {name: _size(f) for name, f in module.functions.items()}
     for name in graph.order:
         func = module.functions[name]
         changed = False
         for block in list(func.blocks):
             callee = _callee(block)
-            if callee is None or callee not in module.functions or callee in graph.recursive:
+            if callee is None or callee not in module.functions or callee in graph.recursive or callee in module.rules:
                 continue
             once = graph.calls[callee] == 1 and callee not in used
             if _wanted(module.functions[callee], size[callee], once, size[name]):

@@ -1,0 +1,191 @@
+"""Derivatives of functions that have a rule (``ir.graph.Rule``): each is a function of calls alone.
+
+Written for a function ``f(x) -> y`` with ``x_bar``, ``y_bar`` adjoints and ``x_dot``, ``y_dot`` tangents:
+
+=============  ===============================  ===============================================  ===================
+kind of rule   ``f.fwd``                        ``f.bwd``                                        ``f.jvp``
+=============  ===============================  ===============================================  ===================
+vjp            ``forward(x)``, keeps residuals  ``backward(x, residuals, y_bar)``                refused
+jvp            ``rule.fwd(x, 0)``               ``rule.bwd(x, 0, y_bar)``: its transpose         ``rule(x, x_dot)``
+checkpoint     ``f(x)``, keeps nothing          ``body.fwd(x)``, then ``body.bwd(x, y_bar)``     ``body.jvp(x, x_dot)``
+=============  ===============================  ===============================================  ===================
+
+A function linear in ``x_dot`` has one derivative, itself, so the transpose of a jvp rule is its reverse sweep at any
+tangent, and zero is as good as others (JAX, autodidax: "linearize, then transpose").  Recomputing instead of keeping
+is Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12.  The ``bwd`` of a checkpoint stays a function of
+its own, so that what it computes again is not found to be the same as what has been computed already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..errors import DifferentiationError
+from ..ir.builder import Builder
+from ..ir.graph import Derived, Function, Module, Rule, Value
+from ..ir.signature import signature
+from ..ir.types import Array, Stack, Type, carries_adjoint, is_float
+
+
+def by_rule(module: Module, base: Function, name: str, what: Derived) -> Function:
+    """The derivative ``name`` of ``base`` that ``what`` describes."""
+    made = _Made(module, base, module.rules[what.base], name, what)
+    _check_wrt(base, made.rule, what.wrt)
+    _MAKE[what.kind](made)
+    made.func.loc = base.loc
+    return made.func
+
+
+def _check_wrt(base: Function, rule: Rule, wrt: Sequence[int]) -> None:
+    if not set(wrt) <= set(rule.wrt):
+        raise DifferentiationError(
+            f"`{base.attrs.get('py_name', base.name)}` has a derivative of its own, which says nothing of a value that "
+            "it uses and that is differentiated: one that it captures, or that nondiff_argnums names", base.loc,
+            "make it an argument that the rule deals with, or pass stop_gradient(value)")
+
+
+class _Made:
+    """A derivative in the making: its function, and the builder in it."""
+
+    def __init__(self, module: Module, base: Function, rule: Rule, name: str, what: Derived) -> None:
+        self.module, self.base, self.rule, self.wrt = module, base, rule, what.wrt
+        known = signature(module, name)
+        assert known is not None
+        self.func = Function(name, known.params, known.results, [p.hint for p in base.params])
+        self.func.own, self.name = set(known.own), name
+        self.b = Builder(self.func.entry, base.loc)
+
+    def call(self, name: str, args: Sequence[Value]) -> list[Value]:
+        known = signature(self.module, name)
+        assert known is not None, name
+        return self.b.call_then(name, args, known.results)
+
+    def derived(self, kind: str, function: str, wrt: Sequence[int]) -> str:
+        return self.module.derive(function, kind, wrt)
+
+    @property
+    def arrays(self) -> int:
+        """How many accumulators there are."""
+        return sum(isinstance(self.base.params[i].type, Array) for i in self.wrt)
+
+    def split(self, values: Sequence[Value], *counts: int) -> list[list[Value]]:
+        """``values`` in pieces of these lengths, and what is left."""
+        pieces, at = [], 0
+        for n in counts:
+            pieces.append(list(values[at:at + n]))
+            at += n
+        return [*pieces, list(values[at:])]
+
+    @property
+    def seeds(self) -> int:
+        return sum(carries_adjoint(t) for t in self.base.result_types)
+
+    @property
+    def tangents(self) -> tuple[int, ...]:
+        """For each of ``wrt``, the parameter of a jvp rule that is its tangent."""
+        return tuple(len(self.base.params) + self.rule.wrt.index(i) for i in self.wrt)
+
+    def zeros(self, values: Sequence[Value]) -> list[Value]:
+        return [self.zero(v, v.type) for v in values]
+
+    def zero(self, like: Value, type: Type) -> Value:
+        zero = self.b.zeros_like(like)
+        return self.b.as_type(zero, type=type) if isinstance(type, Array) and zero.type != type else zero
+
+    def cotangents(self, all: Sequence[Value], accumulators: Sequence[Value]) -> list[Value]:
+        """Of those of ``rule.wrt`` the ones of ``wrt``, arrays added to their accumulators."""
+        left, found = iter(accumulators), []
+        for i in self.wrt:
+            x_bar = all[self.rule.wrt.index(i)]
+            if isinstance(x_bar.type, Array):
+                total = self.b.emit("add", next(left), x_bar, acc=True)
+                x_bar = total if total.type == x_bar.type else self.b.as_type(total, type=x_bar.type)
+            found.append(x_bar)
+        return found
+
+
+# --- both sweeps in one function ------------------------------------------------------------------
+
+def _both(m: _Made) -> None:
+    """Whatever the rule: one sweep, then the other."""
+    base, b = m.base, m.b
+    params, seeds = m.split(m.func.params, len(base.params))
+    accumulators = [m.zero(params[i], params[i].type) for i in m.wrt if isinstance(params[i].type, Array)]
+    *results, tape = m.call(m.derived("fwd", base.name, m.wrt), params)
+    primals = [p for i, p in enumerate(params) if i not in base.own and not isinstance(p.type, Stack)]
+    b.ret([*results, *m.call(m.derived("bwd", base.name, m.wrt), [*primals, *seeds, *accumulators, tape])])
+
+
+# --- there ----------------------------------------------------------------------------------------
+
+def _forward(m: _Made) -> None:
+    params, b, n = m.func.params, m.b, len(m.base.result_types)
+    kept = b.stack_empty()
+    if m.rule.kind == "vjp":
+        values = m.call(m.rule.functions[0], params)
+        if values[n:]:
+            kept = b.push(kept, *values[n:])
+    elif m.rule.kind == "jvp":
+        zeros = m.zeros([params[i] for i in m.rule.wrt])
+        *values, kept = m.call(m.derived("fwd", m.rule.functions[0], m.tangents), [*params, *zeros])
+    else:
+        consumed = [params[i] for i in sorted(m.base.own)]
+        if consumed:
+            kept = b.push(kept, *consumed)                   # the function will have changed them
+        values = m.call(m.base.name, params)
+    b.ret([*values[:n], kept])
+
+
+# --- and back -------------------------------------------------------------------------------------
+
+def _backward(m: _Made) -> None:
+    base, b, rule = m.base, m.b, m.rule
+    primals, seeds, accumulators = m.split(m.func.params[:-1], len(m.func.params) - 1 - m.seeds - m.arrays, m.seeds)
+    tape = m.func.params[-1]
+    if rule.kind == "vjp":
+        forward = signature(m.module, rule.functions[0])
+        assert forward is not None
+        types = forward.results[len(base.result_types):]
+        residuals = b.pop(tape, types)[1] if types else []
+        b.ret(m.cotangents(m.call(rule.functions[1], [*primals, *residuals, *seeds]), accumulators))
+    elif rule.kind == "jvp":
+        args = [*primals, *m.zeros([primals[i] for i in rule.wrt]), *m.zeros(seeds), *seeds, *accumulators, tape]
+        b.ret(m.call(m.derived("bwd", rule.functions[0], m.tangents), args))
+    else:
+        _again(m, primals, seeds, accumulators, tape)
+
+
+def _again(m: _Made, primals: list[Value], seeds: list[Value], accumulators: list[Value], tape: Value) -> None:
+    """A checkpoint: the forward sweep now, and then back."""
+    base, b, (body,) = m.base, m.b, m.rule.functions
+    m.func.attrs["inline"] = "never"
+    own = sorted(base.own)
+    consumed = b.pop(tape, [base.params[i].type for i in own])[1] if own else []
+    left, again = iter(primals), dict(zip(own, consumed))
+    params = [again[i] if i in again else next(left) for i in range(len(base.params))]
+    kept = m.call(m.derived("fwd", body, m.wrt), params)[-1]
+    b.ret(m.call(m.derived("bwd", body, m.wrt), [*primals, *seeds, *accumulators, kept]))
+
+
+# --- forward mode ---------------------------------------------------------------------------------
+
+def _tangents(m: _Made) -> None:
+    base, rule = m.base, m.rule
+    params, dots = m.split(m.func.params, len(base.params))
+    if rule.kind == "vjp":
+        raise DifferentiationError(
+            f"forward mode through `{base.attrs.get('py_name', base.name)}`, which has a custom_vjp rule: that speaks "
+            "of reverse mode alone", base.loc, "use grad, vjp or jacrev, or write the rule with custom_jvp")
+    if rule.kind == "jvp":
+        given = dict(zip(m.wrt, dots))
+        zeros = [given[i] if i in given else m.zero(params[i], params[i].type) for i in rule.wrt]
+        m.b.ret(m.call(rule.functions[0], [*params, *zeros]))
+        return
+    body = m.derived("jvp", rule.functions[0], m.wrt)
+    m.func.own = set(base.own) | {len(base.params) + k for k, i in enumerate(m.wrt) if i in base.own}
+    m.b.ret(m.call(body, m.func.params))
+    float_params = tuple(i for i, p in enumerate(m.func.params) if is_float(p.type))
+    m.module.rules[m.name] = Rule("checkpoint", (body,), float_params)     # the way back of this is run again too
+
+
+_MAKE: dict[str, Callable[[_Made], None]] = {"vjp": _both, "fwd": _forward, "bwd": _backward, "jvp": _tangents}

@@ -1,0 +1,193 @@
+"""``custom_vjp``, ``custom_jvp`` and ``checkpoint``: functions that say how they are differentiated.
+
+These are the objects that users hold; what a call of one becomes stands in ``ruled.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..errors import DifferentiationError
+from . import calls, jacobians, ruled, transforms
+from .closures import Fn
+from .transforms import Maker, Traceable, Transform
+
+Nondiff = tuple[int, ...]
+
+
+class Custom(Traceable):
+    """A function with rules; ``nondiff`` are the positions of arguments that the rules take first, as they are."""
+
+    kind = ""
+    define = ""
+
+    def __init__(self, fun: Any, nondiff: Nondiff = (), rules: tuple[Any, ...] = ()) -> None:
+        self.fun = fun.py_func if getattr(type(fun), "is_jitad", False) else fun
+        if not callable(self.fun) and not hasattr(self.fun, "static"):
+            raise TypeError(f"{type(self).__name__} takes a function, not {fun!r}")
+        self.__name__ = str(getattr(self.fun, "__name__", "function"))
+        functools.update_wrapper(self, self.fun, updated=())
+        self.nondiff, self.rules = nondiff, rules
+        self._jitted: Any = None
+
+    @property
+    def static(self) -> Any:
+        return self.nondiff
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.fun, *self.rules)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Any:
+        return type(self)(parts[0], self.nondiff, tuple(parts[1:]))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._jitted is None:
+            self._jitted = transforms.native(self)
+        return self._jitted(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<jitad {self.kind} of {getattr(self.fun, '__qualname__', self.fun)}>"
+
+    def set_rules(self, *rules: Any) -> Any:
+        """Take these; the last is returned, as a decorator does."""
+        for rule in rules:
+            if not callable(rule) and not hasattr(rule, "static"):
+                raise TypeError(f"{self.define} takes functions, not {rule!r}")
+        self.rules, self._jitted = rules, None
+        return rules[-1]
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self.rules:
+            raise DifferentiationError(f"`{self.__name__}` is a {self.kind} function without a rule", t.loc,
+                                       f"say how it is differentiated: {self.__name__}.{self.define}(…)")
+        return ruled.Call(t, self, _positional(t, self.fun, args, kwargs)).run()
+
+
+class CustomVjp(Custom):
+    kind, define = "custom_vjp", "defvjp"
+
+    @property
+    def defvjp(self) -> Definition:
+        """``f.defvjp(fwd, bwd)``: ``fwd(*args) -> (out, residuals)``, ``bwd(residuals, ct) -> (cotangent, …)``.
+
+        ``bwd`` gives one cotangent for each argument, of the argument's structure; ``None`` stands for zero.
+        """
+        return Definition(self, lambda fwd, bwd: self.set_rules(fwd, bwd) and None)
+
+
+class CustomJvp(Custom):
+    kind, define = "custom_jvp", "defjvp"
+
+    @property
+    def defjvp(self) -> Definition:
+        """``f.defjvp(rule)``: ``rule(primals, tangents) -> (out, tangent)``, linear in ``tangents``.
+
+        Usable as a decorator.
+        """
+        return Definition(self, lambda rule: self.set_rules(rule))
+
+    @property
+    def defjvps(self) -> Definition:
+        """``f.defjvps(rule, …)``: for each argument ``rule(tangent, out, *args)``, or ``None``; they are added up."""
+        return Definition(self, lambda *rules: self.set_rules(SumOfParts(self.fun, rules)) and None)
+
+
+class Definition(Traceable):
+    """``f.defvjp`` and its like, in traced code and outside."""
+
+    def __init__(self, of: Custom, define: Callable[..., Any]) -> None:
+        self.of, self.define = of, define
+
+    def __call__(self, *args: Any) -> Any:
+        return self.define(*(a.py_func if getattr(type(a), "is_jitad", False) else a for a in args))
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.define(*args, **kwargs)
+
+
+class SumOfParts(Traceable):
+    """A jvp rule made of one for each argument."""
+
+    static = None
+
+    def __init__(self, fun: Any, rules: tuple[Any, ...]) -> None:
+        self.fun, self.rules = fun, rules
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.fun, self.rules)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> SumOfParts:
+        return SumOfParts(*parts)
+
+    def __call__(self, primals: Any, tangents: Any) -> Any:
+        return jacobians.sum_of_parts(self.fun, self.rules, primals, tangents)
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return t.call(jacobians.sum_of_parts, self.fun, self.rules, *args)
+
+
+class Decorator(Maker):
+    """``custom_vjp`` and ``custom_jvp``: what they make is an object of its own, in traced code and outside."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.make(*args, **kwargs)
+
+
+def _nondiff(argnums: Any) -> Nondiff:
+    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+
+@Decorator
+def custom_vjp(fun: Any, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+    """A function whose reverse mode is written by hand: ``f.defvjp(fwd, bwd)``.
+
+    ``fwd(*args) -> (out, residuals)``; ``bwd(residuals, ct)`` gives a tuple of one cotangent for each argument.
+    Arguments at ``nondiff_argnums`` come first in ``bwd`` and have none.  Forward mode is refused.
+    """
+    return CustomVjp(fun, _nondiff(nondiff_argnums))
+
+
+@Decorator
+def custom_jvp(fun: Any, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+    """A function whose forward mode is written by hand: ``f.defjvp(rule)`` or ``f.defjvps(rule, …)``.
+
+    ``rule(primals, tangents) -> (out, tangent)`` is linear in the tangents; reverse mode transposes it.
+    Arguments at ``nondiff_argnums`` come first in the rule and have no tangent.
+    """
+    return CustomJvp(fun, _nondiff(nondiff_argnums))
+
+
+def _positional(t: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments in the order of the parameters, defaults filled in."""
+    if not kwargs and not isinstance(fun, (Fn, types.FunctionType)):
+        return list(args)
+    fn, given = calls.callable_of(t, fun, list(args))
+    names, bound = fn.code.args, fn.code.bind(t, fn, given, kwargs)
+    if names.kwonlyargs or names.kwarg:
+        t.unsupported(f"`{fn.code.name}`, which has a derivative of its own, takes arguments by keyword only",
+                      "make them arguments by position")
+    rest = bound.pop(names.vararg.arg, ()) if names.vararg else ()
+    return [*bound.values(), *rest][len(given) - len(args):]
+
+
+# --- checkpoint -----------------------------------------------------------------------------------
+
+class Checkpoint(Transform):
+    name = "checkpoint"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        ref = t.call_traced(self.fun, args, kwargs)
+        name = ruled.checkpointed(t, ref)
+        return ref.finish(t, t.builder.call_then(name, ref.params, ref.result_types))
+
+
+@Maker
+def checkpoint(fun: Any) -> Transform:
+    """The same function; the way back of reverse mode runs it again, so that nothing but its arguments is kept.
+
+    Under forward mode it is as without.  Nested, each is run again in its own way back.
+    """
+    return Checkpoint(fun)

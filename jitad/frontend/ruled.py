@@ -1,0 +1,352 @@
+"""Calls of functions that have a rule for their derivative (``ir.graph.Rule``).
+
+A call traces the function and its rules, each as an IR function that returns the leaves of its result one by one, and
+puts a function over the first whose parameters are the leaves of what all of them capture, of the arguments, and the
+constant arrays of all.  That function has the rule, and is called.
+
+A rule may call the function again: that call goes to the function whose rule is being traced.
+
+Each is traced as ``run(step, custom, fixed, args)``: what ``custom`` captures and ``fixed`` (arguments that are not
+differentiated) come first among the parameters of all, so that those of one are found among those of another by place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import DifferentiationError, Loc
+from ..ir.builder import Builder
+from ..ir.graph import ExcInfo, Function, Module, Rule, Value
+from ..ir.types import Array, Type, dims_of, dtype_of, is_float
+from . import builtin, jacobians, pytree
+from .applied import FLATTEN, Wrt, named, user_value
+from .pytree import Structure
+from .specialise import FunctionRef
+from .values import ArrayRef, Sym
+
+Like = tuple[str, int] | None                                # ("param" | "result", number)
+
+
+# --- what is traced -------------------------------------------------------------------------------
+
+class Step:
+    """Calls a part of ``custom``; ``static`` are the places of the arguments that are differentiated."""
+
+    def __init__(self, where: tuple[int, ...]) -> None:
+        self.static = where
+
+    def parts(self) -> tuple[Any, ...]:
+        return ()
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Step:
+        return self
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        custom, fixed, rest = args
+        return FLATTEN.traced_call(t, (self.call(t, custom, fixed, rest),), {})
+
+    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+        raise NotImplementedError
+
+    def merged(self, fixed: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
+        """All arguments in their order."""
+        left, given = iter(fixed), dict(zip(self.static, rest))
+        return [given[i] if i in given else next(left) for i in range(len(fixed) + len(rest))]
+
+
+class Primal(Step):
+    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+        return t.call(custom.fun, *self.merged(fixed, rest))
+
+
+class Forward(Step):
+    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+        return t.call(custom.rules[0], *self.merged(fixed, rest))
+
+
+class Last(Step):
+    """The rule that takes (residuals, cotangent), or (primals, tangents)."""
+
+    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+        return t.call(custom.rules[-1], *fixed, *rest)
+
+
+# --- one call -------------------------------------------------------------------------------------
+
+@dataclass
+class Entry:
+    """A function with a rule, over the function ``of``; ``extras``: arrays that only its rules use, passed last."""
+
+    name: str
+    of: Function
+    extras: list[np.ndarray] = field(default_factory=list)
+    done: bool = False
+    called: bool = False                                     # while its rules were being traced
+
+
+class Call:
+    """A call of ``custom`` in the trace ``t``."""
+
+    def __init__(self, t: Any, custom: Any, args: list[Any]) -> None:
+        self.t, self.custom, self.loc = t, custom, t.loc
+        nondiff = {self._place(i, len(args)) for i in custom.nondiff}
+        self.where = tuple(i for i in range(len(args)) if i not in nondiff)
+        self.fixed = tuple(args[i] for i in sorted(nondiff))
+        self.wrt = [Wrt(t, args[i]) for i in self.where]
+        self.primals = tuple(w.argument for w in self.wrt)
+        self.base = self.trace(Primal, self.primals)
+        if self.base.mutates:
+            t.unsupported(f"`{custom.__name__}` has a derivative of its own and changes what it is given or captures",
+                          "return the new value")
+        index = {v: i for i, v in enumerate(self.base.params)}
+        self.places = {x.value: index[x.value] for w in self.wrt for x in w.floats}
+
+    def _place(self, i: int, count: int) -> int:
+        if -count <= i < count:
+            return i % count
+        raise DifferentiationError(f"nondiff_argnums names argument {i} of `{self.custom.__name__}`, which is called "
+                                   f"with {count}", self.loc)
+
+    def trace(self, step: type[Step], args: tuple[Any, ...]) -> FunctionRef:
+        run = named(jacobians.run, self.custom.__name__)
+        ref: FunctionRef = self.t.call_traced(run, (step(self.where), self.custom, self.fixed, args), {})
+        return ref
+
+    @property
+    def structure(self) -> Structure:
+        """That of the result."""
+        found: Structure = self.base.value[0].static
+        return found
+
+    def run(self) -> Any:
+        t, base = self.t, self.base
+        entry = self._entry()
+        entry.called |= not entry.done
+        extras = [t.value(t.constant(a)) for a in entry.extras]
+        results = t.builder.call_then(entry.name, [*base.params, *extras], base.result_types)
+        return user_value(t, self.structure, leaves(t, base, results))
+
+    def _entry(self) -> Entry:
+        """The function with the rule, made when this function has none yet."""
+        t, known = self.t, self.t.session.customs
+        below = t.module.functions[self.base.name]
+        entry: Entry | None = known.get(self.base.name)
+        if entry is not None and entry.of is below:
+            return entry
+        name = entry.name if entry is not None else t.module.unique_name(f"{self.base.name}.{self.custom.kind}")
+        t.module.functions[name] = Function(name)            # holds the name
+        entry = known[self.base.name] = Entry(name, below)
+        try:
+            RULES[self.custom.kind](self, entry)
+        except BaseException:
+            del known[self.base.name], t.module.functions[name]
+            raise
+        entry.done = True
+        if entry.called and entry.extras:
+            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array from outside the function",
+                          "pass the array as an argument")
+        return entry
+
+
+def leaves(t: Any, ref: FunctionRef, results: list[Value]) -> list[Any]:
+    """The leaves of a step's result as its caller sees them."""
+    return [t.read(x) if isinstance(x, ArrayRef) else x for x in ref.finish(t, results)[1:]]
+
+
+# --- the rules ------------------------------------------------------------------------------------
+
+def vjp_rule(call: Call, entry: Entry) -> None:
+    """``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, cotangent) -> (cotangent, …)``."""
+    t, base = call.t, call.base
+    fwd, bwd = (builtin.location(r) for r in call.custom.rules)
+    forward = call.trace(Forward, call.primals)
+    made: Structure = forward.value[0].static
+    if made.type is not tuple or len(made.children) != 2:
+        raise DifferentiationError(f"the forward rule of `{call.custom.__name__}` returns {made}", fwd,
+                                   "return (result, residuals)")
+    _matched(call.structure, made.children[0], fwd, "the result of the forward rule")
+    n = len(base.result_types)
+    stand_ins = [t.builder.undef(x) for x in forward.result_types]
+    seen = leaves(t, forward, stand_ins)
+    seeds = {i: t.builder.undef(x) for i, x in enumerate(base.result_types) if is_float(x)}
+    cotangent = user_value(t, call.structure, [Sym(seeds[i], x.weak) if i in seeds else None
+                                               for i, x in enumerate(seen[:n])])
+    backward = call.trace(Last, (user_value(t, made.children[1], seen[n:]), cotangent))
+    given: Structure = backward.value[0].static
+    if given.type is not tuple or len(given.children) != len(call.wrt):
+        raise DifferentiationError(f"the backward rule of `{call.custom.__name__}` returns {given}", bwd,
+                                   f"return a tuple of {len(call.wrt)}: a cotangent for each argument, None for zero")
+    index = iter(range(given.count))
+    of: dict[int, int | None] = {}                           # parameter → which result is its cotangent
+    for w, s in zip(call.wrt, given.children):
+        found = _matched(w.structure, s, bwd, "the cotangent of an argument", index)
+        of |= {call.places[x.value]: k for x, k in zip(w.leaves, found) if isinstance(x, Sym) and is_float(x.type)}
+
+    over = Over(call, entry)
+    first = over.function(forward, f"{entry.name}.fwd", [], fwd)
+    first.give([*base.result_types, *forward.result_types[n:]], [*range(len(forward.result_types))])
+    second = over.function(backward, f"{entry.name}.bwd", [*stand_ins[n:], *seeds.values()], bwd)
+    wrt = sorted(of)
+    second.give([base.params[i].type for i in wrt], [of[i] for i in wrt], [("param", i) for i in wrt])
+    over.finish("vjp", [first, second], wrt)
+
+
+def jvp_rule(call: Call, entry: Entry) -> None:
+    """``rule(primals, tangents) -> (out, tangent)``."""
+    t, base = call.t, call.base
+    loc = builtin.location(call.custom.rules[0])
+    dots = {v: t.builder.undef(v.type) for v in call.places}
+    tangents = tuple(user_value(t, w.structure, [
+        Sym(dots[x.value], x.weak) if isinstance(x, Sym) and is_float(x.type) else None for x in w.leaves])
+        for w in call.wrt)
+    rule = call.trace(Last, (call.primals, tangents))
+    made: Structure = rule.value[0].static
+    if made.type is not tuple or len(made.children) != 2:
+        raise DifferentiationError(f"the rule of `{call.custom.__name__}` returns {made}", loc,
+                                   "return (result, tangent of the result)")
+    _matched(call.structure, made.children[0], loc, "the result of the rule")
+    n = len(base.result_types)
+    found = _matched(call.structure, made.children[1], loc, "the tangent of the result", iter(range(n, made.count)))
+    floats = [i for i, x in enumerate(base.result_types) if is_float(x)]
+
+    over = Over(call, entry)
+    wrt = sorted(call.places.values())
+    by_place = {i: dots[v] for v, i in call.places.items()}
+    only = over.function(rule, f"{entry.name}.jvp", [by_place[i] for i in wrt], loc)
+    types = [*base.result_types, *(base.result_types[i] for i in floats)]
+    only.give(types, [*range(n), *(found[i] for i in floats)], [*[None] * n, *(("result", i) for i in floats)])
+    over.finish("jvp", [only], wrt)
+
+
+RULES = {"custom_vjp": vjp_rule, "custom_jvp": jvp_rule}
+
+
+def _matched(want: Structure, have: Structure, loc: Loc, what: str, index: Iterator[int] | None = None,
+             ) -> list[int | None]:
+    """For each leaf of ``want`` the number of the leaf of ``have`` in its place; ``None`` stands for zeros."""
+    numbers = index if index is not None else iter(range(have.count))
+    found: list[int | None] = []
+
+    def walk(w: Structure, h: Structure) -> None:
+        if h.type is pytree.NoneType and index is not None:
+            found.extend([None] * w.count)
+        elif w.is_leaf and h.is_leaf:
+            found.append(next(numbers))
+        elif w.is_leaf or h.is_leaf or len(w.children) != len(h.children) or (
+                w.type is not h.type and {w.type, h.type} != {tuple, list}):
+            raise DifferentiationError(f"{what} is {have}, and should be like {want}", loc)
+        else:
+            for a, b in zip(w.children, h.children):
+                walk(a, b)
+    walk(want, have)
+    return found
+
+
+# --- the functions over them ----------------------------------------------------------------------
+
+class Over:
+    """The functions that a rule names: they take the parameters of the function that is called, and pass on those
+    that the function below them takes."""
+
+    def __init__(self, call: Call, entry: Entry) -> None:
+        self.call, self.entry, self.module = call, entry, call.t.module
+        self.arrays = list(call.base.consts)
+        self.first_const = len(call.base.params) - len(self.arrays)
+        self.made: list[Caller] = []
+
+    def place(self, array: np.ndarray) -> int:
+        """The parameter that is this constant array, added if there is none."""
+        known = [i for i, a in enumerate(self.arrays) if a is array]
+        if not known:
+            self.arrays.append(array)
+            self.entry.extras.append(array)
+        return self.first_const + (known[0] if known else len(self.arrays) - 1)
+
+    def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc) -> Caller:
+        """A function that calls ``below``; ``stand_ins`` are parameters of it alone, behind all others."""
+        count = len(below.params) - len(below.consts)
+        own = {v: k for k, v in enumerate(stand_ins)}
+        takes = [(1, own[v]) if v in own else (0, i) for i, v in enumerate(below.params[:count])]
+        takes += [(0, self.place(a)) for a in below.consts]
+        return Caller(self.module, below, name, takes, [v.type for v in stand_ins], loc)
+
+    def finish(self, kind: str, callers: Iterable[Caller], wrt: Sequence[int]) -> None:
+        """Write the functions, now that all parameters are known."""
+        call = self.call
+        extras = [call.t.value(call.t.constant(a)).type for a in self.entry.extras]
+        types = [*(v.type for v in call.base.params), *extras]
+        base = Caller(self.module, call.base, self.entry.name, [(0, i) for i in range(len(call.base.params))], [],
+                      builtin.location(call.custom.fun))
+        base.give(call.base.result_types, [*range(len(call.base.result_types))])
+        base.write(types).attrs["py_name"] = call.custom.__name__
+        for caller in callers:
+            caller.write(types)
+        self.module.rules[self.entry.name] = Rule(kind, tuple(c.name for c in callers), tuple(wrt))
+
+
+class Caller:
+    """A function that calls ``below`` with some of its parameters and gives on some of the results."""
+
+    def __init__(self, module: Module, below: FunctionRef, name: str, takes: list[tuple[int, int]],
+                 own: list[Type], loc: Loc) -> None:
+        self.module, self.below, self.name, self.takes, self.own, self.loc = module, below, name, takes, own, loc
+
+    def give(self, types: Sequence[Type], which: Sequence[int | None], like: Sequence[Like] = ()) -> None:
+        """Result ``i`` is number ``which[i]`` of those of ``below``, or zero, of ``types[i]`` and the sizes of
+        ``like[i]``."""
+        self.types, self.which, self.like = list(types), list(which), list(like)
+
+    def write(self, types: Sequence[Type]) -> Function:
+        func = Function(self.name, [*types, *self.own], self.types)
+        func.loc = self.loc
+        b = Builder(func.entry, self.loc)
+        args = [func.params[i + len(types) * mine] for mine, i in self.takes]
+        results = b.call_then(self.below.name, args, self.below.result_types)
+        b.ret([self._result(b, results, i) for i in range(len(self.types))])
+        self.module.functions[self.name] = func
+        return func
+
+    def _result(self, b: Builder, results: list[Value], i: int) -> Value:
+        which, type, like = self.which[i], self.types[i], None
+        if i < len(self.like) and (where := self.like[i]) is not None:
+            like = (b.func.params if where[0] == "param" else results)[where[1]]
+        if which is not None:
+            return converted(b, self.module, results[which], type, like, self.loc)
+        assert like is not None
+        zero = b.zeros_like(like)
+        return b.as_type(zero, type=type) if zero.type != type else zero
+
+
+def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | None, loc: Loc) -> Value:
+    """``v`` as a value of this type, with the sizes of ``like``: checked when it runs where they are not known."""
+    fit = len(dims_of(v.type)) == len(dims_of(type)) and is_float(v.type) == is_float(type) and all(
+        n == m or n is None or m is None for n, m in zip(dims_of(v.type), dims_of(type)))
+    if not fit:
+        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc)
+    if dtype_of(v.type) != dtype_of(type):
+        v = b.cast(v, dtype=dtype_of(type))
+    if like is not None and isinstance(type, Array):
+        exc = module.exception(ExcInfo("ValueError", "a rule gives an array of size {} where {} is needed", loc))
+        for n, m in zip(b.dims(v), b.dims(like)):
+            b.check(b.eq(n, m), exc, n, m)
+    return v if v.type == type else b.as_type(v, type=type)
+
+
+# --- checkpoint -----------------------------------------------------------------------------------
+
+def checkpointed(t: Any, below: FunctionRef) -> str:
+    """The name of a function that does what ``below`` does, run again on the way back."""
+    module: Module = t.module
+    types = [v.type for v in below.params]
+    wrt = tuple(i for i, x in enumerate(types) if is_float(x))
+    name = module.unique_name(f"{below.name}.checkpoint")
+    func = module.add(Function(name, types, below.result_types))
+    func.own, func.loc = set(module.functions[below.name].own), module.functions[below.name].loc
+    b = Builder(func.entry, func.loc)
+    b.ret(b.call_then(below.name, func.params, below.result_types))
+    module.rules[name] = Rule("checkpoint", (below.name,), wrt)
+    return name
