@@ -11,7 +11,8 @@ The pipeline, file by file::
       passes/           the optimiser; pipeline.py is the list of passes          → "optimized"
       lowering/         LLVM IR, machine code, the CPython entry point            → "llvm", "asm", "ptx"
     ir/               types, ops, graph, text form, verifier, reference interpreter
-    reference.py      interpret: evaluation by the reference interpreter
+    semantics/        what programs and derivatives mean: evaluation, traces, derivatives of traces
+    reference.py      interpret: evaluation by the reference semantics
     testing.py        check_grads
     errors.py         exceptions that show the user's line
 

@@ -1,4 +1,4 @@
-"""Evaluates a traced program with the reference interpreter: slow, simple, and the meaning by definition."""
+"""What a Python function means: its traced program, derivatives included, by the reference semantics."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from . import pipeline
 from .compiler import fixed_leaves, traced
 from .frontend.pytree import unflatten
 from .frontend.values import Options
-from .ir.interp import Interpreter
 from .ir.types import F32, I32, Scalar, Type
+from .semantics.evaluate import Evaluator
 from .signature import Static, signature
 
 
 def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What ``fun`` yields for these arguments, by the reference interpreter; ``fun`` may be jitted or a derivative."""
+    """What ``fun`` yields for these arguments by definition; ``fun`` may be plain, jitted, or a derivative.
+
+    The program is evaluated as it was traced, one NumPy call an operation, and derivatives in it by the derivatives of
+    the traces they leave at their arguments: nothing that optimises, differentiates or compiles is behind it.
+    ``docs/semantics.md`` describes how.  Raises what the program raises.
+    """
     fun = getattr(fun, "py_func", fun)
     sig, leaves = signature(args, kwargs, frozenset(), False)
     program = traced(fun, sig, Options())
-    pipeline.run(program.module, [program.root], stop="adjoint")
     given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
-    results = Interpreter(program.module).run(program.root, [*given, *program.consts])
+    results = Evaluator(program.module).run(program.root, [*given, *program.consts])
     types = program.module.functions[program.root].result_types
     computed = iter([boxed(x, t) for x, t in zip(results, types)])
     fixed = fixed_leaves(program)

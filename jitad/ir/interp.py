@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CompileError, JitadError
-from .graph import Edge, ExcInfo, Function, Module, Op, Value
+from .graph import Block, Edge, ExcInfo, Function, Module, Op, Value
 from .meaning import MEANING, conforms, work
 from .ops import OPS
 from .printer import FunctionPrinter
@@ -111,7 +111,7 @@ class Interpreter:
             raise CompileError(f"@{name} takes {len(func.params)} arguments, not {len(args)}")
         end = None if budget is None else self.steps + budget
         with np.errstate(all="ignore"):
-            return self._loop(func, [_argument(a, p.type) for a, p in zip(args, func.params)], end)
+            return self._loop(func, [argument(a, p.type) for a, p in zip(args, func.params)], end)
 
     # --- control ------------------------------------------------------------------------------------
 
@@ -132,21 +132,25 @@ class Interpreter:
                 raise BudgetExceeded(f"more than the {end} steps allowed")
             operands = [values[v] for v in term.operands]
             if term.name == "call":
-                if len(calls) >= self.max_depth:
-                    raise RecursionError("maximum recursion depth exceeded")
-                callee = self._function(term.attrs["callee"])
-                calls.append(Activation(callee, dict(zip(callee.params, operands, strict=True)), term.edges[0]))
-                block = callee.entry
+                block = self._enter(calls, term, operands)
             elif term.name == "return":
                 calls.pop()
                 if not calls:
                     return operands
                 assert frame.then is not None
-                block = _follow(frame.then, calls[-1].values, operands)
+                block = follow(frame.then, calls[-1].values, operands)
             elif term.name == "raise":
-                raise exception(self.module.exceptions[term.attrs["exc"]], operands)
+                raise exception(self.module.exceptions[term.attrs["exc"]], [self._number(x) for x in operands])
             else:
-                block = _follow(_choose(term, operands, frame.func), values)
+                block = follow(_choose(term, operands, frame.func), values)
+
+    def _enter(self, calls: list[Activation], term: Op, operands: list[Any]) -> Block:
+        """The block where a call goes on."""
+        if len(calls) >= self.max_depth:
+            raise RecursionError("maximum recursion depth exceeded")
+        callee = self._function(term.attrs["callee"])
+        calls.append(Activation(callee, dict(zip(callee.params, operands, strict=True)), term.edges[0]))
+        return callee.entry
 
     def _function(self, name: str) -> Function:
         if name in self.module.functions:
@@ -166,20 +170,36 @@ class Interpreter:
             special(self, op, operands, values)
             return
         if any(x is UNDEFINED for x in operands):
-            values[op.results[0]] = _with_undefined(op, operands)
+            values[op.results[0]] = self._with_undefined(op, operands)
             return
-        if not self.in_place:
-            for i in OPS[name].consumes:
-                operands[i] = operands[i].copy()
         try:
-            result = MEANING[name](op.attrs, *operands)
+            result = self._apply(op, operands)
         except (CompileError, ValueError, IndexError) as e:
             raise CompileError(f"{e}\n  in {_line(op)}") from e
         t = op.results[0].type
-        if not conforms(result, t):
+        if not conforms(self._number(result), t):
             raise CompileError(f"{_line(op)}\n  yields {_describe(result)}, not {t}")
-        self.elements[name] += work(name, tuple(operands), result)
         values[op.results[0]] = result
+
+    def _apply(self, op: Op, operands: list[Any]) -> Any:
+        """What an op yields."""
+        if not self.in_place:
+            for i in OPS[op.name].consumes:
+                operands[i] = operands[i].copy()
+        result = MEANING[op.name](op.attrs, *operands)
+        self.elements[op.name] += work(op.name, tuple(operands), result)
+        return result
+
+    def _with_undefined(self, op: Op, operands: list[Any]) -> Any:
+        """An op on something undefined: an update leaves the array as it was, a choice may not look at it."""
+        if op.name == "select" and operands[0] is not UNDEFINED and np.ndim(operands[0]) == 0:
+            chosen = operands[1 if operands[0] else 2]
+            return chosen if conforms(self._number(chosen), op.results[0].type) else UNDEFINED
+        return operands[0] if OPS[op.name].consumes else UNDEFINED
+
+    def _number(self, x: Any) -> Any:
+        """A value as NumPy has it."""
+        return x
 
     def _undef(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
         values[op.result] = UNDEFINED
@@ -197,7 +217,7 @@ class Interpreter:
         if stack.below is None:
             raise CompileError(f"nothing on the stack\n  in {_line(op)}")
         types = [r.type for r in op.results[1:]]
-        if len(stack.values) != len(types) or not all(map(_fits, stack.values, types)):
+        if len(stack.values) != len(types) or not all(map(_fits, map(self._number, stack.values), types)):
             raise CompileError(f"{_line(op)}\n  finds {', '.join(map(_describe, stack.values))}")
         self.elements["pop"] += _elements(stack.values)
         values.update(zip(op.results, (stack.below, *stack.values)))
@@ -207,7 +227,7 @@ class Interpreter:
         if condition is UNDEFINED:
             raise CompileError(f"looks at an undefined value: {_line(op)}")
         if not condition:
-            raise exception(self.module.exceptions[op.attrs["exc"]], rest)
+            raise exception(self.module.exceptions[op.attrs["exc"]], [self._number(x) for x in rest])
 
 
 _SPECIAL: dict[str, Callable[[Interpreter, Op, list[Any], dict[Value, Any]], None]] = {
@@ -216,7 +236,7 @@ _SPECIAL: dict[str, Callable[[Interpreter, Op, list[Any], dict[Value, Any]], Non
 }
 
 
-def _follow(edge: Edge, values: dict[Value, Any], results: Sequence[Any] = ()) -> Any:
+def follow(edge: Edge, values: dict[Value, Any], results: Sequence[Any] = ()) -> Block:
     """Give an edge's block its parameters, all at once; yields the block."""
     args = [*results, *(values[v] for v in edge.args)]
     values.update(zip(edge.block.params, args, strict=True))
@@ -235,21 +255,11 @@ def _choose(term: Op, operands: list[Any], func: Function) -> Edge:
     return term.edges[int(selector) if 0 <= selector < len(term.edges) else -1]
 
 
-def _with_undefined(op: Op, operands: list[Any]) -> Any:
-    """An op on something undefined: an update leaves the array as it was, a choice may not look at it."""
-    if op.name == "select" and operands[0] is not UNDEFINED and np.ndim(operands[0]) == 0:
-        chosen = operands[1 if operands[0] else 2]
-        return chosen if isinstance(chosen, Undefined) or conforms(chosen, op.results[0].type) else UNDEFINED
-    if OPS[op.name].consumes:
-        return operands[0]
-    return UNDEFINED
-
-
 def _elements(values: Iterable[Any]) -> int:
     return sum(int(np.size(v)) for v in values if not isinstance(v, Frames))
 
 
-def _argument(x: Any, t: Type) -> Any:
+def argument(x: Any, t: Type) -> Any:
     """An argument as a value of its type, copied: the program may own it."""
     if isinstance(t, Stack):
         return x

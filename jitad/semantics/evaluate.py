@@ -1,0 +1,125 @@
+"""The evaluation of programs, derivatives included.
+
+::
+
+    evaluate f(x)          runs the body of f; primitives as in ``symbolic.apply``, control flow by the numbers
+    evaluate vjp f(x, u)   = play (reverse C)(x, u)       where C = record f at x
+    evaluate jvp f(x, v)   = play (reverse L)(0, v)       where L = record (u ↦ x_bar of vjp f(x, u)) at 0
+    evaluate fwd f(x)      = f(x), x;   evaluate bwd f(…, u, a, x) = a + vjp f(x, u)
+
+``L`` is linear in ``u``, and the reverse derivative of a linear map is its transpose: forward mode by double reverse.
+A derivative within a function that is being recorded is evaluated in the same way, on traced values; what comes out is
+played into the trace, which thus holds primitives alone and may be differentiated in turn, to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import CompileError
+from ..ir.graph import Block, Derived, Op
+from ..ir.interp import UNDEFINED, Activation, Interpreter, argument, follow
+from ..ir.signature import Signature, signature
+from ..ir.types import Array, Stack, is_float
+from .differentiate import reverse
+from .primitives import is_float as carries
+from .symbolic import apply, number, play, record
+
+
+class Kept:
+    """What ``fwd`` leaves for ``bwd``: the arguments."""
+
+    def __init__(self, primals: Sequence[Any]) -> None:
+        self.primals = primals
+
+
+class Evaluator(Interpreter):
+    """Runs functions of a module and the derivatives that it asks for, whether or not they have been made."""
+
+    def run(self, name: str, args: Sequence[Any], budget: int | None = None) -> list[Any]:
+        """The results of a function, or derivative, as NumPy scalars and arrays; raises what the program raises."""
+        params = self._signature(name).params
+        if len(args) != len(params):
+            raise CompileError(f"@{name} takes {len(params)} arguments, not {len(args)}")
+        with np.errstate(all="ignore"):
+            return self.evaluate(name, [argument(x, t) for x, t in zip(args, params)])
+
+    def evaluate(self, name: str, args: Sequence[Any]) -> list[Any]:
+        """The same on values, which may be traced."""
+        what = self.module.derived.get(name)
+        if what is None:
+            return self._loop(self._function(name), list(args), None)
+        return _DERIVATIVES[what.kind](self, what, list(args))
+
+    # --- the steps of the interpreter -----------------------------------------------------------------
+
+    def _enter(self, calls: list[Activation], term: Op, operands: list[Any]) -> Block:
+        """A call of a derivative is evaluated at once; its results go where the call returns to."""
+        name = term.attrs["callee"]
+        if name not in self.module.derived:
+            return super()._enter(calls, term, operands)
+        return follow(term.edges[0], calls[-1].values, self.evaluate(name, operands))
+
+    def _apply(self, op: Op, operands: list[Any]) -> Any:
+        return apply(op.name, op.attrs, operands)
+
+    def _number(self, x: Any) -> Any:
+        return number(x)
+
+    # --- derivatives ------------------------------------------------------------------------------------
+
+    def _signature(self, name: str) -> Signature:
+        known = signature(self.module, name)
+        if known is None:
+            raise CompileError(f"no function @{name}")
+        return known
+
+    def _vjp(self, what: Derived, args: list[Any]) -> list[Any]:
+        count = len(self._signature(what.base).params)
+        return self._pulled(what, args[:count], args[count:])
+
+    def _pulled(self, what: Derived, x: list[Any], y_bar: list[Any]) -> list[Any]:
+        """The results, and the cotangents of ``wrt``."""
+        trace = record(lambda x: self.evaluate(what.base, x), x)
+        floats = [y for y, t in zip(trace.outputs, self._signature(what.base).results) if is_float(t)]
+        given = [u for u, y in zip(y_bar, floats, strict=True) if y is not UNDEFINED]
+        return play(reverse(trace, _float_positions(x, what.wrt)), [*_floats(x), *given])
+
+    def _jvp(self, what: Derived, args: list[Any]) -> list[Any]:
+        known = self._signature(what.base)
+        x, v = args[:len(known.params)], args[len(known.params):]
+        y = self.evaluate(what.base, x)
+        zeros = [np.zeros_like(number(r)) for r, t in zip(y, known.results) if is_float(t)]
+        linear = record(lambda at: self._pulled(what, at[:len(x)], at[len(x):])[len(y):], [*x, *zeros])
+        first = len(_floats(x))
+        transposed = reverse(linear, range(first, first + len(zeros)))
+        return y + play(transposed, [*_floats(x), *zeros, *v])[len(v):]
+
+    def _fwd(self, what: Derived, args: list[Any]) -> list[Any]:
+        return [*self.evaluate(what.base, args), Kept(args)]
+
+    def _bwd(self, what: Derived, args: list[Any]) -> list[Any]:
+        known = self._signature(what.base)
+        passed = sum(i not in known.own and not isinstance(t, Stack) for i, t in enumerate(known.params))
+        results = [t for t in known.results if is_float(t)]
+        *rest, kept = args[passed:]
+        y_bar, accumulators = rest[:len(results)], iter(rest[len(results):])
+        x_bar = self._pulled(what, kept.primals, y_bar)[len(known.results):]
+        return [apply("add", {}, [next(accumulators), g]) if isinstance(known.params[i], Array) else g
+                for i, g in zip(what.wrt, x_bar)]
+
+
+_DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._fwd, "bwd": Evaluator._bwd}
+
+
+def _floats(xs: Sequence[Any]) -> list[Any]:
+    return [x for x in xs if carries(number(x))]
+
+
+def _float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
+    """Where the parameters ``wrt`` stand among the floats."""
+    floats = [i for i, x in enumerate(xs) if carries(number(x))]
+    return [floats.index(i) for i in wrt]

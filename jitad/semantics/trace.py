@@ -1,0 +1,124 @@
+"""Traces: straight lines of primitives, which is what is left of a program at a point once control flow is resolved.
+
+::
+
+    trace   ::= "trace" variable*: step* "return" operand*
+    step    ::= variable "=" primitive attributes? operand*
+    operand ::= variable | number
+
+Only floats are variables.  What is discrete (counts, indices, sizes, conditions) is known at the point, and its
+number stands in the trace.  A trace is closed: it has no variables but its own, so traces that are taken while another
+is being taken cannot be confused.
+
+Expressions of variables write steps: ``-x / (y * y)`` is three of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..ir.ops import OPS
+from .primitives import Attrs, yields
+
+
+class Var:
+    """A variable of a trace; ``shape`` and ``dtype`` are known where the trace was taken at a point."""
+
+    __slots__ = ("trace", "shape", "dtype")
+    __array_ufunc__ = None                               # NumPy's numbers leave arithmetic with variables to these
+
+    def __init__(self, trace: Trace, shape: tuple[int, ...] = (), dtype: Any = None) -> None:
+        self.trace, self.shape, self.dtype = trace, shape, dtype
+
+    def __add__(self, y: Any) -> Any:
+        return emit("add", self, y)
+
+    def __sub__(self, y: Any) -> Any:
+        return emit("sub", self, y)
+
+    def __rsub__(self, y: Any) -> Any:
+        return emit("sub", y, self)
+
+    def __mul__(self, y: Any) -> Any:
+        return emit("mul", self, y)
+
+    def __truediv__(self, y: Any) -> Any:
+        return emit("div", self, y)
+
+    def __rtruediv__(self, y: Any) -> Any:
+        return emit("div", y, self)
+
+    def __neg__(self) -> Any:
+        return emit("neg", self)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def emit(op: str, *operands: Any, **attrs: Any) -> Any:
+    """A primitive of variables: their trace grows by a step.  Of numbers: its result."""
+    trace = next((x.trace for x in operands if isinstance(x, Var)), None)
+    return yields(op, attrs, operands) if trace is None else trace.step(op, attrs, operands)
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    result: Var
+    op: str
+    attrs: Attrs
+    operands: list[Any]                                  # of variables and numbers
+
+
+@dataclass(eq=False)
+class Trace:
+    inputs: list[Var] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)     # of variables and numbers
+
+    def input(self, like: Any) -> Var:
+        """One more input, of the shape and dtype of a number or variable."""
+        self.inputs.append(Var(self, like.shape, like.dtype))
+        return self.inputs[-1]
+
+    def step(self, op: str, attrs: Attrs, operands: Iterable[Any], like: Any = None) -> Var:
+        """One more step; ``like``: the number that it yields at the point."""
+        result = Var(self) if like is None else Var(self, like.shape, like.dtype)
+        self.steps.append(Step(result, op, attrs, list(operands)))
+        return result
+
+    def copy(self) -> Trace:
+        """The same with variables of its own."""
+        new = Trace()
+        of: dict[Any, Var] = {x: new.input(x) for x in self.inputs}
+        renamed = renaming(of)
+        for s in self.steps:
+            of[s.result] = new.step(s.op, s.attrs, renamed(s.operands), s.result)
+        new.outputs = renamed(self.outputs)
+        return new
+
+    def __str__(self) -> str:
+        names = {x: f"x{i}" for i, x in enumerate([*self.inputs, *(s.result for s in self.steps)])}
+
+        def shown(xs: Sequence[Any]) -> str:
+            return ", ".join(names[x] if isinstance(x, Var) else _number(x) for x in xs)
+        lines = [f"    {names[s.result]} = {_primitive(s)} {shown(s.operands)}".rstrip() for s in self.steps]
+        return "\n".join([f"trace {shown(self.inputs)}:", *lines, f"    return {shown(self.outputs)}"])
+
+
+def renaming(of: dict[Any, Any]) -> Callable[[Sequence[Any]], list[Any]]:
+    """What replaces variables among operands by what ``of`` has for them."""
+    return lambda xs: [of[x] if isinstance(x, Var) else x for x in xs]
+
+
+def _number(x: Any) -> str:
+    return repr(x.tolist() if isinstance(x, (np.ndarray, np.generic)) else x)
+
+
+def _primitive(s: Step) -> str:
+    if s.op in OPS:
+        return s.op
+    told = ", ".join(f"{k}={v}" for k, v in s.attrs.items() if k not in ("attrs", "given"))
+    return f"{s.op}[{told}]"
