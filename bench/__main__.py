@@ -1,12 +1,95 @@
-"""Run every benchmark, each in a process of its own."""
+"""``python -m bench [names] [--peers numba,jax,…] [--quick] [--compare old.json]``: run, report, compare."""
 
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
-NAMES = ("startup", "call_overhead", "recurrence", "gmm", "lstm", "networks", "ratio")
+from . import compare, measure, page, report
+from .case import Bench, Missing
+from .peers import HERE, OUT
+
+# Each benchmark, in the order in which it is run and reported.
+NAMES = ("call_overhead", "recurrence", "gmm", "lstm", "networks", "startup")
+
+
+def command_line() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--peers", help="families of peers, with commas: c,numba,jax,pytorch,enzyme,casadi,dr.jit")
+    parser.add_argument("--quick", action="store_true", help="smaller problems, fewer rounds")
+    parser.add_argument("--rounds", type=int, help="rounds in which the programs take turns")
+    parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
+    parser.add_argument("--out", type=Path, default=OUT, help="where results.json, the pictures and the page go")
+    parser.add_argument("--compare", type=Path, metavar="OLD.json", help="what moved since; fails on a regression")
+    parser.add_argument("--list", action="store_true", help="the benchmarks, a line each")
+    parser.add_argument("--one", help=argparse.SUPPRESS)            # run it here and write its part to --out
+    options = parser.parse_args()
+    unknown = [n for n in options.names if n not in NAMES]
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}: there are {', '.join(NAMES)}")
+    return options
+
+
+def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Run a benchmark in this process."""
+    module = importlib.import_module(f"bench.{name}")
+    peers = frozenset(options.peers.lower().split(",")) if options.peers else None
+    bench = Bench(options.data, peers, options.quick, options.rounds or (5 if options.quick else 9))
+    part: dict[str, Any] = {"title": module.TITLE, "cases": []}
+    try:
+        for case in module.cases(bench):
+            part["cases"].append(measured := measure.run(case, bench.rounds))
+            report.show_case(measured)
+    except Missing as e:
+        part["missing"] = str(e)
+        report.say(f"{name}: left out, {e}")
+    return part
+
+
+def run_all(names: tuple[str, ...], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Each benchmark in a process of its own, so that none inherits another's memory or threads."""
+    results: dict[str, Any] = {"machine": report.machine(), "benchmarks": {}}
+    failed = []
+    for name in names:
+        part = options.out / "parts" / f"{name}.json"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
+        given = [a for a in sys.argv[1:] if a not in names]
+        process = subprocess.run([sys.executable, "-m", "bench", *given, "--one", name], env=os.environ)
+        if process.returncode or not part.exists():
+            failed.append(name)
+            continue
+        results["benchmarks"][name] = json.loads(part.read_text())
+    return results, failed
+
+
+def main() -> int:
+    options = command_line()
+    if options.list:
+        for name in NAMES:
+            print(f"{name:16} {importlib.import_module(f'bench.{name}').TITLE}")
+        return 0
+    if options.one:
+        part = run_one(options.one, options)
+        (options.out / "parts" / f"{options.one}.json").write_text(json.dumps(part))
+        return 0
+    results, failed = run_all(tuple(options.names) or NAMES, options)
+    (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    report.summary(results)
+    page.write(results, options.out)
+    report.say(f"{options.out / 'results.json'}, {options.out / 'index.html'}")
+    moved = compare.show(json.loads(options.compare.read_text()), results) if options.compare else 0
+    if failed:
+        report.say(f"failed: {', '.join(failed)}")
+    return 1 if failed or moved else 0
+
 
 if __name__ == "__main__":
-    command = [sys.executable, "-m"]
-    failed = [name for name in NAMES if subprocess.run([*command, f"bench.{name}", *sys.argv[1:]]).returncode]
-    if failed:
-        sys.exit(f"failed: {', '.join(failed)}")
+    sys.exit(main())

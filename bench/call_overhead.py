@@ -1,14 +1,22 @@
-"""What a call costs: a scalar function, and one with three arrays of 8 numbers."""
+"""What a call costs: a scalar function, one with three arrays of 8 numbers, and one with a hundred numbers in a tree.
+
+The loop around the calls is subtracted.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from bench.harness import agree, has, options, report, seconds, turns
+from bench.case import Bench, Case
+from bench.measure import seconds
 from jitad import jit
+
+TITLE = "Calls"
+LOOP = 1000
 
 
 def scalar(x: float) -> float:
@@ -19,39 +27,54 @@ def arrays(a: Any, b: Any, c: Any) -> float:
     return a[0] * b[1] + c[7]
 
 
-def calls(programs: dict[str, Any], arguments: dict[str, tuple[Any, ...]], rounds: int) -> dict[str, float]:
-    """Median seconds of a call, the loop around it subtracted."""
-    loops = {}
-    for name, program in programs.items():
-        names = [f"a{i}" for i in range(len(arguments[name]))]
-        scope = {"loop": range(1000), "f": program} | dict(zip(names, arguments[name]))
-        exec(f"def run():\n for _ in loop: f({', '.join(names)})", scope)
-        loops[name] = scope["run"]
-    empty = min(seconds(lambda: [None for _ in range(1000)], 20) / 20 for _ in range(5))
-    return {name: max(t - empty, 0.0) / 1000 for name, t in turns(loops, rounds).items()}
+def tree(parameters: Any) -> float:
+    return parameters["w0"][0] + parameters["w9"][9]
 
 
-def main() -> None:
-    opts = options()
-    xs = (0.7,)
+def repeated(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    """A loop of ``LOOP`` calls, with the arguments at hand."""
+    names = [f"a{i}" for i in range(len(args))]
+    scope = {"loop": range(LOOP), "f": function} | dict(zip(names, args))
+    exec(f"def run():\n for _ in loop: r = f({', '.join(names)})\n return r", scope)
+    run: Callable[[], Any] = scope["run"]                              # type: ignore[assignment]
+    return run
+
+
+def in_numba(function: Any) -> Any:
+    import numba
+    return numba.njit(function)
+
+
+def in_jax(function: Any, *args: Any) -> Callable[[], Any]:
+    import jax
+    import jax.numpy as jnp
+    return repeated(jax.jit(function), *jax.tree.map(jnp.asarray, args))
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    empty = min(seconds(lambda: [None for _ in range(LOOP)], 20) / 20 for _ in range(5)) / LOOP
     three = (np.arange(8.0), np.arange(8.0) + 1, np.ones(8))
-    one = {"jitad": jit(scalar), "math.sin": math.sin}
-    many = {"jitad": jit(arrays), "Python": arrays}
-    given = dict.fromkeys((*one, "Numba"), xs), dict.fromkeys((*many, "Numba"), three)
-    if has("numba"):
-        import numba
-        one["Numba"], many["Numba"] = numba.njit(scalar), numba.njit(arrays)
-    if has("jax"):
-        import jax
-        import jax.numpy as jnp
-        one["JAX"], many["JAX"] = jax.jit(jnp.sin), jax.jit(arrays)
-        given[0]["JAX"], given[1]["JAX"] = (jnp.asarray(0.7),), tuple(map(jnp.asarray, three))
-    rows = {}
-    for name, programs, arguments in (("scalar", one, given[0]), ("three arrays of 8", many, given[1])):
-        agree({k: f(*arguments[k]) for k, f in programs.items()}, 1e-12)
-        rows[name] = calls(programs, arguments, opts.rounds)
-    report("call_overhead", rows)
+    hundred = {f"w{i}": [float(10 * i + j) for j in range(10)] for i in range(10)}
 
-
-if __name__ == "__main__":
-    main()
+    def case(name: str) -> Case:
+        made = bench.case(name, "call", per=LOOP, rtol=1e-12)
+        made.facts["seconds of an empty iteration, not subtracted"] = empty
+        return made
+    one = case("sin of a float")
+    one.add("jitad", lambda: repeated(jit(scalar), 0.7))
+    one.add("Python math.sin", lambda: repeated(math.sin, 0.7))
+    one.add("Numba", lambda: repeated(in_numba(scalar), 0.7))
+    one.add("JAX", lambda: in_jax(lambda x: __import__("jax").numpy.sin(x), 0.7))
+    yield one
+    many = case("three arrays of 8")
+    many.add("jitad", lambda: repeated(jit(arrays), *three))
+    many.add("Python", lambda: repeated(arrays, *three))
+    many.add("Numba", lambda: repeated(in_numba(arrays), *three))
+    many.add("JAX", lambda: in_jax(arrays, *three))
+    yield many
+    leaves = case("a dict of ten lists of ten floats")
+    leaves.add("jitad", lambda: repeated(jit(tree), hundred))
+    leaves.add("Python", lambda: repeated(tree, hundred))
+    leaves.add("Numba", lambda: repeated(in_numba(tree), hundred))
+    leaves.add("JAX", lambda: in_jax(tree, hundred))
+    yield leaves

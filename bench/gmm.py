@@ -1,4 +1,4 @@
-"""ADBench's Gaussian mixture (d = 64, K = 25, n = 1000): value and gradient, jitad against C, JAX and PyTorch.
+"""ADBench's Gaussian mixture: value and gradient.
 
 The program is the one of ``examples/gmm.py``: scalar loops.  JAX and PyTorch get the usual array formulation.
 """
@@ -6,26 +6,18 @@ The program is the one of ``examples/gmm.py``: scalar loops.  JAX and PyTorch ge
 from __future__ import annotations
 
 import math
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from bench.harness import Program, agree, c_call, compiled, has, options, report, turns
+from bench.case import Bench, Case, Program
+from bench.peers import add_c
 from examples.gmm import Mixture, Prior, gmm_objective, load_adbench
+from jitad import jit
 
+TITLE = "ADBench: Gaussian mixture model"
 EXPECTED = {"d10_K25": -25649.65262120, "d32_K50": -176686.52222310, "d64_K25": -944188.54186602}
-
-
-def in_c(mixture: Mixture, points: Any, prior: Prior, *flags: str) -> tuple[Program, Program]:
-    """(value, value and gradient)."""
-    n, d = points.shape
-    K = len(mixture.alphas)
-    lib, work, bars = compiled("gmm", *flags), np.empty(2 * K * d + d + K), [np.empty_like(a) for a in mixture]
-    inputs = (d, K, n, *mixture, points, float(prior.gamma), prior.m)
-    value = c_call(lib.gmm_value, *inputs, work)
-    gradient = c_call(lib.gmm_gradient, *inputs, *bars, work)
-    return value, lambda: (gradient(), tuple(bars))
 
 
 def array_objective(xp: Any, logsumexp: Any, lower: Any, mixture: Any, points: Any, prior: Prior) -> Any:
@@ -51,7 +43,7 @@ def triangle(d: int) -> tuple[Any, Any]:
     return rows, columns
 
 
-def in_jax(mixture: Mixture, points: Any, prior: Prior) -> Program:
+def in_jax(mixture: Mixture, points: Any, prior: Prior, gradient: bool) -> Program:
     import jax
     import jax.numpy as jnp
 
@@ -64,56 +56,56 @@ def in_jax(mixture: Mixture, points: Any, prior: Prior) -> Program:
     def objective(m: Mixture, x: Any) -> Any:
         return array_objective(jnp, jax.scipy.special.logsumexp, lower, m, x, prior)
 
-    run = jax.jit(jax.value_and_grad(objective))
+    run = jax.jit(jax.value_and_grad(objective) if gradient else objective)
     m, x = Mixture(*(jnp.asarray(a) for a in mixture)), jnp.asarray(points)
     return lambda: jax.block_until_ready(run(m, x))
 
 
-def in_torch(mixture: Mixture, points: Any, prior: Prior) -> Program:
+def in_torch(mixture: Mixture, points: Any, prior: Prior, gradient: bool, compiled: bool = False) -> Program:
     import torch
 
     torch.set_num_threads(1)
     d = points.shape[1]
     rows, columns = (torch.as_tensor(a) for a in triangle(d))
-    m, x = [torch.tensor(a, requires_grad=True) for a in mixture], torch.as_tensor(points)
+    m, x = [torch.tensor(a, requires_grad=gradient) for a in mixture], torch.as_tensor(points)
 
     def lower(entries: Any) -> Any:
         out = torch.zeros(len(entries), d, d, dtype=entries.dtype)
         out[:, rows, columns] = entries
         return out
 
+    def objective() -> Any:
+        return array_objective(torch, torch.logsumexp, lower, m, x, prior)
+    value_of = torch.compile(objective) if compiled else objective
+
     def run() -> Any:
-        value = array_objective(torch, torch.logsumexp, lower, m, x, prior)
-        return value.detach(), torch.autograd.grad(value, m)
+        value = value_of()
+        return (value.detach(), torch.autograd.grad(value, m)) if gradient else value
     return run
 
 
-def main() -> None:
-    opts = options()
-    rows = {}
-    for size in ("d10_K25", "d64_K25"):
-        file = opts.data / f"adbench/gmm/gmm_{size}.txt"
-        rows[size], rows[size + " value"] = measure(file, EXPECTED[size], opts.rounds)
-    report("gmm", rows)
+def cases(bench: Bench) -> Iterator[Case]:
+    for size in ("d10_K25",) if bench.quick else EXPECTED:
+        problem = load_adbench(bench.file(f"adbench/gmm/gmm_{size}.txt"))
+        yield from problem_cases(bench, f"GMM {size}", problem, EXPECTED[size])
 
 
-def measure(file: Path, expected: float, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Times of value and gradient together, and of the value alone."""
-    from jitad import jit
-
-    mixture, points, prior = load_adbench(file)
+def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Iterator[Case]:
+    mixture, points, prior = problem
     objective = jit(gmm_objective, grad=True)
-    value, gradient = in_c(mixture, points, prior)
-    fast_value, fast_gradient = in_c(mixture, points, prior, "-ffast-math")
-    values = {"jitad": lambda: objective(mixture, points, prior), "C": value, "C -ffast-math": fast_value}
-    gradients = {"jitad": lambda: objective.value_and_grad(mixture, points, prior), "C": gradient,
-                 "C -ffast-math": fast_gradient}
-    gradients |= {"JAX": in_jax(mixture, points, prior)} if has("jax") else {}
-    gradients |= {"PyTorch": in_torch(mixture, points, prior)} if has("torch") else {}
-    agree({"the known value": expected} | {k: v() for k, v in values.items()}, 1e-9)
-    agree({k: v() for k, v in gradients.items()}, 1e-8)
-    return turns(gradients, rounds), turns(values, rounds)
-
-
-if __name__ == "__main__":
-    main()
+    (n, d), K, bars = points.shape, len(mixture.alphas), [np.empty_like(a) for a in mixture]
+    inputs, work = (d, K, n, *mixture, points, float(prior.gamma), prior.m), np.empty(2 * K * d + d + K)
+    value = bench.case(name, "value", rtol=1e-9)
+    value.results["the known value"] = expected
+    value.add("jitad", lambda: lambda: objective(mixture, points, prior))
+    add_c(value, "gmm", "gmm_value", *inputs, work)
+    value.add("JAX", lambda: in_jax(*problem, False))
+    value.add("PyTorch", lambda: in_torch(*problem, False))
+    yield value
+    gradient = bench.case(name, "gradient", rtol=1e-8)
+    gradient.add("jitad", lambda: lambda: objective.value_and_grad(mixture, points, prior))
+    add_c(gradient, "gmm", "gmm_gradient", *inputs, *bars, work, results=lambda v: (v, bars))
+    gradient.add("JAX", lambda: in_jax(*problem, True))
+    gradient.add("PyTorch", lambda: in_torch(*problem, True))
+    gradient.add("PyTorch compiled", lambda: in_torch(*problem, True, True))
+    yield gradient

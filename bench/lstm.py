@@ -1,15 +1,19 @@
-"""ADBench's LSTM: value and gradient, jitad against C, JAX and PyTorch."""
+"""ADBench's LSTM: value and gradient; written in scalar loops, and in array operations."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.harness import Program, agree, c_call, compiled, has, options, report, turns
+from bench.case import Bench, Case, Program
+from bench.peers import add_c
+from jitad import jit
 
+TITLE = "ADBench: LSTM"
 EXPECTED = {"l2_c1024": 0.66666518, "l4_c4096": 0.68726840}
 
 
@@ -85,15 +89,6 @@ def load(path: Path) -> tuple[Weights, Any, Any]:
             sequence.reshape(length, b))
 
 
-def in_c(weights: Weights, start: Any, sequence: Any, *flags: str) -> tuple[Program, Program]:
-    layers, (length, b) = len(start) // 2, sequence.shape
-    lib, bars = compiled("lstm", *flags), [np.empty_like(a) for a in weights]
-    scratch = np.empty((length - 1) * layers * 8 * b), np.empty((length - 1) * b)
-    inputs = (layers, length, b, *weights, start, sequence)
-    gradient = c_call(lib.lstm_gradient, *inputs, *bars, *scratch)
-    return c_call(lib.lstm_value, *inputs, *scratch), lambda: (gradient(), tuple(bars))
-
-
 def step(xp: Any, sigmoid: Any, main: Any, extra: Any, state: list[Any], x: Any, target: Any) -> tuple[list[Any], Any]:
     """One element of the sequence for an array library: (state, what it adds to the total)."""
     signal, after = x * extra[0], []
@@ -107,7 +102,7 @@ def step(xp: Any, sigmoid: Any, main: Any, extra: Any, state: list[Any], x: Any,
     return after, (target * (y - xp.log(2 + xp.exp(y).sum()))).sum()
 
 
-def in_jax(weights: Weights, start: Any, sequence: Any) -> Program:
+def in_jax(weights: Weights, start: Any, sequence: Any, gradient: bool) -> Program:
     import jax
     import jax.numpy as jnp
 
@@ -116,15 +111,16 @@ def in_jax(weights: Weights, start: Any, sequence: Any) -> Program:
             return step(jnp, jax.nn.sigmoid, w.main, w.extra, state, *pair)
         return -jax.lax.scan(body, list(s), (xs[:-1], xs[1:]))[1].sum() / xs[1:].size
 
-    run, (w, s, x) = jax.jit(jax.value_and_grad(total)), jax.tree.map(jnp.asarray, (weights, start, sequence))
+    run = jax.jit(jax.value_and_grad(total) if gradient else total)
+    w, s, x = jax.tree.map(jnp.asarray, (weights, start, sequence))
     return lambda: jax.block_until_ready(run(w, s, x))
 
 
-def in_torch(weights: Weights, start: Any, sequence: Any) -> Program:
+def in_torch(weights: Weights, start: Any, sequence: Any, gradient: bool) -> Program:
     import torch
 
     torch.set_num_threads(1)
-    w, x = [torch.tensor(a, requires_grad=True) for a in weights], torch.as_tensor(sequence)
+    w, x = [torch.tensor(a, requires_grad=gradient) for a in weights], torch.as_tensor(sequence)
 
     def run() -> Any:
         state, total = list(torch.as_tensor(start)), torch.zeros((), dtype=x.dtype)
@@ -132,36 +128,34 @@ def in_torch(weights: Weights, start: Any, sequence: Any) -> Program:
             state, added = step(torch, torch.sigmoid, *w, state, x[t], x[t + 1])
             total = total + added
         value = -total / x[1:].numel()
-        return value.detach(), torch.autograd.grad(value, w)
+        return (value.detach(), torch.autograd.grad(value, w)) if gradient else value
     return run
 
 
-def measure(file: Path, expected: float, rounds: int, slow_peers: bool) -> tuple[dict[str, float], dict[str, float]]:
-    """Times of value and gradient together, and of the value alone."""
-    from jitad import jit
+def cases(bench: Bench) -> Iterator[Case]:
+    for size in ("l2_c1024",) if bench.quick else EXPECTED:
+        problem = load(bench.file(f"adbench/lstm/lstm_{size}.txt"))
+        yield from problem_cases(bench, f"LSTM {size}", problem, EXPECTED[size])
 
-    problem = load(file)
+
+def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Iterator[Case]:
+    weights, start, sequence = problem
     loops, arrays = jit(objective, grad=True), jit(objective_arrays, grad=True)
-    value, gradient = in_c(*problem)
-    fast_value, fast_gradient = in_c(*problem, "-ffast-math")
-    values = {"jitad": lambda: loops(*problem), "jitad, arrays": lambda: arrays(*problem), "C": value,
-              "C -ffast-math": fast_value}
-    gradients = {"jitad": lambda: loops.value_and_grad(*problem), "C": gradient, "C -ffast-math": fast_gradient,
-                 "jitad, arrays": lambda: arrays.value_and_grad(*problem)}
-    gradients |= {"JAX": in_jax(*problem)} if has("jax") else {}
-    gradients |= {"PyTorch": in_torch(*problem)} if slow_peers and has("torch") else {}
-    agree({"the known value": expected} | {k: v() for k, v in values.items()}, 1e-7)
-    agree({k: v() for k, v in gradients.items()}, 1e-7)
-    return turns(gradients, rounds), turns(values, rounds)
-
-
-def main() -> None:
-    opts, rows = options(), {}
-    for size in ("l2_c1024", "l4_c4096"):
-        file = opts.data / f"adbench/lstm/lstm_{size}.txt"
-        rows[size], rows[size + " value"] = measure(file, EXPECTED[size], opts.rounds, size == "l2_c1024")
-    report("lstm", rows)
-
-
-if __name__ == "__main__":
-    main()
+    layers, (length, b), bars = len(start) // 2, sequence.shape, [np.empty_like(a) for a in weights]
+    scratch = np.empty((length - 1) * layers * 8 * b), np.empty((length - 1) * b)
+    inputs = (layers, length, b, *weights, start, sequence)
+    value = bench.case(name, "value", rtol=1e-7)
+    value.results["the known value"] = expected
+    value.add("jitad", lambda: lambda: loops(*problem))
+    value.add("jitad arrays", lambda: lambda: arrays(*problem))
+    add_c(value, "lstm", "lstm_value", *inputs, *scratch)
+    value.add("JAX", lambda: in_jax(*problem, False))
+    value.add("PyTorch", lambda: in_torch(*problem, False))
+    yield value
+    gradient = bench.case(name, "gradient", rtol=1e-7)
+    gradient.add("jitad", lambda: lambda: loops.value_and_grad(*problem))
+    gradient.add("jitad arrays", lambda: lambda: arrays.value_and_grad(*problem))
+    add_c(gradient, "lstm", "lstm_gradient", *inputs, *bars, *scratch, results=lambda v: (v, bars))
+    gradient.add("JAX", lambda: in_jax(*problem, True))
+    gradient.add("PyTorch", lambda: in_torch(*problem, True))
+    yield gradient

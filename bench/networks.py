@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import agree, has, options, report, turns
+from bench.case import Bench, Case, Program
 from examples import char_rnn, treelstm
 from examples.char_rnn import HIDDEN, LSTM, RNN, chunk, encode, make_net
 from examples.training import adagrad
 
+TITLE = "Training steps of small networks"
 Step = Callable[[Any], float]
 
 
@@ -128,12 +129,25 @@ def torch_tree(net: Any) -> tuple[list[Any], Callable[..., Any]]:
 
 # --- measurements ---------------------------------------------------------------------------------
 
-def train_alike(steps: dict[str, Step], batches: list[Any]) -> None:
-    """Raise unless the losses of the first steps are equal.
+Makers = dict[str, Callable[[], Step]]
 
-    In float64, and few: Adagrad divides by the size of a gradient, so that rounding decides on the smallest ones.
+
+def train_alike(case: Case, make: Callable[[Any], Makers], batches: list[Any]) -> dict[str, Step]:
+    """The steps in float32, once the first losses are equal.
+
+    The losses are compared in float64, and few of them: Adagrad divides by the size of a gradient, so that rounding
+    decides on the smallest ones.
     """
-    agree({name: [step(b) for b in batches[:8]] for name, step in steps.items()}, 1e-5)
+    for label, step in make(np.float64).items():
+        case.add(label, lambda step=step: _losses(step(), batches[:8]))
+    case.check()
+    there = list(case.programs)
+    case.programs.clear()
+    return {label: step() for label, step in make(np.float32).items() if label in there}
+
+
+def _losses(step: Step, batches: list[Any]) -> Program:
+    return lambda: [step(b) for b in batches]
 
 
 def forever(batches: list[Any]) -> Iterator[Any]:
@@ -141,52 +155,59 @@ def forever(batches: list[Any]) -> Iterator[Any]:
         yield from batches
 
 
-def character_steps(kind: Any, loss: Any, count: int, dtype: Any) -> dict[str, Step]:
-    net = make_net(kind, count, dtype=dtype)
-    peers = {"PyTorch cells": torch_cells, "PyTorch layer": torch_layers} if has("torch") else {}
-    return {"jitad": ours(net, loss, 0.1, 5.0)} | {k: torch_step(*make(net), 0.1, 5.0) for k, make in peers.items()}
-
-
-def characters(kind: Any, loss: Any, data: Any, rounds: int) -> dict[str, float]:
-    """Seconds a step."""
-    text, count = encode((data / "text/graham.txt").read_text().strip())
+def characters(bench: Bench, name: str, kind: Any, loss: Any) -> Case:
+    text, count = encode(bench.file("text/graham.txt").read_text().strip())
     batches = [(chunk(text, i),) for i in range(50)]
-    train_alike(character_steps(kind, loss, count, np.float64), batches)
-    steps = character_steps(kind, loss, count, np.float32)
-    turn = {name: forever(batches) for name in steps}
-    calls = {name: lambda step=step, turn=turn[name]: step(next(turn)) for name, step in steps.items()}
-    return turns(calls, rounds, 0.1)
+    case = bench.case(name, "step", rtol=1e-5, least=0.1)
+
+    def make(dtype: Any) -> Makers:
+        net = make_net(kind, count, dtype=dtype)
+        return {"jitad": lambda: ours(net, loss, 0.1, 5.0),
+                "PyTorch cells": lambda: torch_step(*torch_cells(net), 0.1, 5.0),
+                "PyTorch layer": lambda: torch_step(*torch_layers(net), 0.1, 5.0)}
+    for label, step in train_alike(case, make, batches).items():
+        turn = forever(batches)
+        case.programs[label] = lambda step=step, turn=turn: step(next(turn))
+    return case
 
 
-def tree_steps(dtype: Any) -> dict[str, Step]:
-    net = treelstm.make_net(150, 300, 5, dtype=dtype)
-    peers = {"PyTorch": torch_step(*torch_tree(net), 0.05)} if has("torch") else {}
-    return {"jitad": ours(net, treelstm.tree_loss, 0.05)} | peers
-
-
-def trees(data: Any, rounds: int) -> dict[str, float]:
+def trees(bench: Bench) -> Case:
     """An epoch over the treebank: 1,101 trees one by one; timed on every tenth and scaled by the number of nodes."""
-    every, vocabulary = treelstm.load_sst(data / "sst/array_tree.txt")
+    every, vocabulary = treelstm.load_sst(bench.file("sst/array_tree.txt"))
     words = np.random.default_rng(1).normal(0, 0.1, (vocabulary, 300))
-    part = every[::10]
-    train_alike(tree_steps(np.float64), [(words, tree) for tree in part[:10]])
-    steps, given = tree_steps(np.float32), words.astype(np.float32)
-
-    def epoch(step: Step) -> None:
-        for tree in part:
-            step((given, tree))
-    times = turns({name: lambda step=step: epoch(step) for name, step in steps.items()}, rounds, 0.1)
+    part = every[::40 if bench.quick else 10]
     scale = sum(len(t.words) for t in every) / sum(len(t.words) for t in part)
-    return {name: t * scale for name, t in times.items()}
+    case = bench.case("TreeLSTM", "step", rtol=1e-5, least=0.1, per=1 / scale, unit="an epoch")
+
+    def make(dtype: Any) -> Makers:
+        net = treelstm.make_net(150, 300, 5, dtype=dtype)
+        return {"jitad": lambda: ours(net, treelstm.tree_loss, 0.05),
+                "PyTorch": lambda: torch_step(*torch_tree(net), 0.05)}
+    given = words.astype(np.float32)
+    for label, step in train_alike(case, make, [(words, tree) for tree in part[:10]]).items():
+        case.programs[label] = lambda step=step: [step((given, tree)) for tree in part]
+    return case
 
 
-def main() -> None:
-    opts = options()
-    report("networks", {
-        "char-RNN step": characters(RNN, char_rnn.rnn_loss, opts.data, opts.rounds),
-        "char-LSTM step": characters(LSTM, char_rnn.lstm_loss, opts.data, opts.rounds),
-        "TreeLSTM epoch": trees(opts.data, min(opts.rounds, 7))})
+def gradients(bench: Bench) -> Iterator[Case]:
+    """Loss, and loss with gradient, without the optimiser."""
+    text, count = encode(bench.file("text/graham.txt").read_text().strip())
+    forest, vocabulary = treelstm.load_sst(bench.file("sst/array_tree.txt"))
+    words = np.random.default_rng(1).normal(0, 0.1, (vocabulary, 300)).astype(np.float32)
+    programs = {
+        "char-RNN": (char_rnn.rnn_loss, (make_net(RNN, count), chunk(text, 0))),
+        "char-LSTM": (char_rnn.lstm_loss, (make_net(LSTM, count), chunk(text, 0))),
+        "TreeLSTM": (treelstm.tree_loss, (treelstm.make_net(150, 300, 5), words, forest[0]))}
+    for name, (loss, arguments) in programs.items():
+        value, gradient = bench.case(name, "value"), bench.case(name, "gradient")
+        value.add("jitad", lambda loss=loss, a=arguments: lambda: loss(*a))
+        gradient.add("jitad", lambda loss=loss, a=arguments: lambda: loss.value_and_grad(*a))
+        yield value
+        yield gradient
 
 
-if __name__ == "__main__":
-    main()
+def cases(bench: Bench) -> Iterator[Case]:
+    yield characters(bench, "char-RNN", RNN, char_rnn.rnn_loss)
+    yield characters(bench, "char-LSTM", LSTM, char_rnn.lstm_loss)
+    yield trees(bench)
+    yield from gradients(bench)

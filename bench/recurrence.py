@@ -1,15 +1,18 @@
-"""The gradient of ``s = sin(s * w) + w`` over 20,000 steps: jitad against adjoints written by hand in C and Numba."""
+"""``s = sin(s * w) + w`` over 20,000 steps: a serial chain of transcendentals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from bench.harness import agree, c_call, compiled, has, options, report, turns
+from bench.case import Bench, Case, Program
+from bench.peers import add_c, add_enzyme
 from jitad import jit
 
+TITLE = "A scalar recurrence"
 STEPS, S, W = 20_000, 0.3, 1.1
 
 
@@ -32,32 +35,66 @@ def by_hand(w: float, s: float, steps: int) -> float:
     return w_bar
 
 
-def in_jax() -> Any:
+ENZYME = """
+extern "C" double sin(double) noexcept;
+void recurrence(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, 1>& w) {
+  double s = 0.3;
+  for (long i = 0; i < 20000; i++) s = sin(s * w[0]) + w[0];
+  out[0] = s;
+}
+"""
+
+
+def in_numba(function: Any) -> Program:
+    import numba
+    compiled = numba.njit(function)
+    return lambda: compiled(W, S, STEPS)
+
+
+def in_jax(transform: str) -> Program:
     import jax
     import jax.numpy as jnp
 
     def total(w: Any) -> Any:
         return jax.lax.scan(lambda s, _: (jnp.sin(s * w) + w, None), jnp.asarray(S), length=STEPS)[0]
-    gradient, w = jax.jit(jax.grad(total)), jnp.asarray(W)
-    return lambda: gradient(w).block_until_ready()
+    run, w = jax.jit(getattr(jax, transform)(total) if transform else total), jnp.asarray(W)
+    return lambda: run(w).block_until_ready()
 
 
-def main() -> None:
-    opts, kept = options(), np.empty(STEPS)
-    ours = jit(recurrence, grad=True)
-    gradients = {"jitad": lambda: ours.grad(W, S, STEPS),
-                 "C by hand": c_call(compiled("recurrence").recurrence_gradient, STEPS, S, W, kept)}
-    values = {"jitad": lambda: ours(W, S, STEPS), "C": c_call(compiled("recurrence").recurrence, STEPS, S, W)}
-    if has("numba"):
-        import numba
-        adjoint, value = numba.njit(by_hand), numba.njit(recurrence)
-        gradients["Numba by hand"] = lambda: adjoint(W, S, STEPS)
-        values["Numba"] = lambda: value(W, S, STEPS)
-    gradients |= {"JAX scan": in_jax()} if has("jax") else {}
-    agree({k: f() for k, f in gradients.items()}, 1e-6)
-    per_step = {"gradient, a step": turns(gradients, opts.rounds), "value, a step": turns(values, opts.rounds)}
-    report("recurrence", {row: {k: t / STEPS for k, t in times.items()} for row, times in per_step.items()})
+def in_torch(backward: bool) -> Program:
+    import torch
+
+    w = torch.tensor(W, dtype=torch.float64, requires_grad=backward)
+
+    def run() -> Any:
+        s = torch.tensor(S, dtype=torch.float64)
+        for _ in range(STEPS):
+            s = torch.sin(s * w) + w
+        return torch.autograd.grad(s, w)[0] if backward else s
+    return run
 
 
-if __name__ == "__main__":
-    main()
+def cases(bench: Bench) -> Iterator[Case]:
+    ours, kept = jit(recurrence, grad=True), np.empty(STEPS)
+    per_step = {"per": STEPS, "unit": "a step", "rtol": 1e-6}
+    value = bench.case("recurrence", "value", **per_step)
+    value.add("jitad", lambda: lambda: ours(W, S, STEPS))
+    add_c(value, "recurrence", "recurrence", STEPS, S, W)
+    add_enzyme(value, ENZYME, "recurrence", [W], [(1,)], lambda f: lambda w: f(w)[0][0])
+    value.add("Numba", lambda: in_numba(recurrence))
+    value.add("JAX scan", lambda: in_jax(""))
+    value.add("PyTorch", lambda: in_torch(False))
+    yield value
+    gradient = bench.case("recurrence", "gradient", **per_step)
+    gradient.add("jitad", lambda: lambda: ours.grad(W, S, STEPS))
+    add_c(gradient, "recurrence", "recurrence_gradient", STEPS, S, W, kept)
+    add_enzyme(gradient, ENZYME, "recurrence", [W], [(1,)], lambda f: _grad(lambda w: f(w)[0][0]))
+    gradient.add("Numba by hand", lambda: in_numba(by_hand))
+    gradient.add("JAX scan", lambda: in_jax("grad"))
+    gradient.add("PyTorch", lambda: in_torch(True))
+    yield gradient
+
+
+def _grad(f: Any) -> Any:
+    import jax
+    return lambda w: jax.grad(f)(w)[0]

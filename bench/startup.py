@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from bench.harness import HERE, has, options, report
+from bench.case import Bench, Case
+from bench.peers import HERE
+
+TITLE = "What one waits for"
 
 
-def importing() -> float:
+def importing(data: Path) -> float:
     """``import jitad`` beyond NumPy and llvmlite."""
     import llvmlite.binding  # noqa: F401
     import numpy  # noqa: F401
@@ -25,12 +28,12 @@ def warm(x: float) -> float:
     return x * x
 
 
-def first_call() -> float:
+def first_call(data: Path) -> float:
     """Trace, derive, compile and run, after another function was compiled."""
     from bench.gmm import gmm_objective, load_adbench
     from jitad import jit
 
-    problem = load_adbench(options().data / "adbench/gmm/gmm_d10_K25.txt")
+    problem = load_adbench(data / "adbench/gmm/gmm_d10_K25.txt")
     jit(warm)(1.0)
     objective = jit(gmm_objective, grad=True)
     start = time.perf_counter()
@@ -38,33 +41,35 @@ def first_call() -> float:
     return time.perf_counter() - start
 
 
-def first_call_in_jax() -> float:
+def first_call_in_jax(data: Path) -> float:
     import jax
 
     from bench.gmm import in_jax, load_adbench
 
-    problem = load_adbench(options().data / "adbench/gmm/gmm_d10_K25.txt")
+    problem = load_adbench(data / "adbench/gmm/gmm_d10_K25.txt")
     jax.jit(warm)(1.0)
-    objective = in_jax(*problem)
+    objective = in_jax(*problem, True)
     start = time.perf_counter()
     objective()
     return time.perf_counter() - start
 
 
-def fresh(what: Callable[[], float]) -> float:
-    """The median of what the function yields, each time in a new process."""
-    program = f"import bench.startup as s; print(s.{what.__name__}())"
-    command = [sys.executable, "-c", program, *sys.argv[1:]]
+def fresh(what: Callable[[Path], float], data: Path, rounds: int) -> list[float]:
+    """What the function yields, each time in a new process."""
+    program = f"import pathlib, sys, bench.startup as s; print(s.{what.__name__}(pathlib.Path(sys.argv[1])))"
+    command = [sys.executable, "-c", program, str(data)]
     runs = [subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True, check=True)
-            for _ in range(options().rounds)]
-    return statistics.median(float(r.stdout.split()[-1]) for r in runs)
+            for _ in range(rounds)]
+    return [float(r.stdout.split()[-1]) for r in runs]
 
 
-def main() -> None:
-    first = {"jitad": fresh(first_call)} | ({"JAX": fresh(first_call_in_jax)} if has("jax") else {})
-    report("startup", {"import, beyond numpy and llvmlite": {"jitad": fresh(importing)},
-                       "first call of the mixture's gradient": first})
-
-
-if __name__ == "__main__":
-    main()
+def cases(bench: Bench) -> Iterator[Case]:
+    data = bench.file("adbench/gmm/gmm_d10_K25.txt").parents[2]
+    first = bench.case("GMM d10_K25, gradient", "first call")
+    first.samples["jitad"] = fresh(first_call, data, bench.rounds)
+    if first.wanted("JAX"):
+        first.samples["JAX"] = fresh(first_call_in_jax, data, bench.rounds)
+    yield first
+    imported = bench.case("import jitad, beyond numpy and llvmlite", "import")
+    imported.samples["jitad"] = fresh(importing, data, bench.rounds)
+    yield imported

@@ -1,0 +1,142 @@
+"""What is timed: cases of programs that compute the same, one for each peer.
+
+A benchmark is a module ``bench/NAME.py`` with ``TITLE`` and ``cases(bench)``, which yields ``Case``s.  A case holds a
+program (a function without arguments) for each peer, made by ``case.add(label, make)``.  The first word of a label
+names the peer's family (``C``, ``Numba``, ``JAX``, …), which ``--peers`` chooses; a peer that is not installed, or
+that cannot express the program, is kept with its error line.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+Program = Callable[[], Any]
+OURS = "jitad"
+# The module that must be there for a family of peers, and its name on the command line.
+NEEDS = {"C": "", "Python": "", "NumPy": "", "Numba": "numba", "JAX": "jax", "PyTorch": "torch",
+         "Enzyme": "enzyme_ad", "CasADi": "casadi", "Dr.Jit": "drjit"}
+
+
+def family(label: str) -> str:
+    return label.split()[0]
+
+
+@dataclass
+class Case:
+    """Programs that compute the same, with the same cost model.
+
+    ``group`` and ``kind`` (``value``, ``gradient``, ``hessian``, ``call``, ``step``, ``first call``) name it; the time
+    of one call is divided by ``per``, counted in ``unit``s.  ``samples`` may hold times measured elsewhere (seconds).
+    """
+
+    group: str
+    kind: str
+    rtol: float = 1e-9
+    per: float = 1.0
+    unit: str = ""
+    least: float = 0.01                             # seconds of a round, at least
+    peers: frozenset[str] | None = None             # families on the command line, lower case; None: all
+    programs: dict[str, Program] = field(default_factory=dict)
+    first: dict[str, float] = field(default_factory=dict)       # seconds until the first result, compilation included
+    cannot: dict[str, str] = field(default_factory=dict)        # why a peer is left out
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, float] = field(default_factory=dict)       # other numbers, by name with unit
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}, {self.kind}"
+
+    def wanted(self, label: str) -> bool:
+        """Whether a peer takes part; a missing one is noted."""
+        kin = family(label)
+        if kin != OURS and self.peers is not None and kin.lower() not in self.peers:
+            return False
+        module = NEEDS.get(kin, "")
+        if module and importlib.util.find_spec(module) is None:
+            self.cannot[label] = f"{module} is not installed"
+            return False
+        return True
+
+    def add(self, label: str, make: Callable[[], Program]) -> None:
+        """Take part with the program that ``make`` gives; it is called once, for its result and its first time."""
+        if not self.wanted(label):
+            return
+        start = time.perf_counter()
+        try:
+            program = make()
+            self.results[label] = program()
+        except Exception as e:
+            if label == OURS:
+                raise
+            self.cannot[label] = error_line(e)
+            return
+        self.first[label] = time.perf_counter() - start
+        self.programs[label] = program
+
+    def check(self) -> None:
+        """Raise unless all results equal the first one's, entry by entry."""
+        (first, expected), *others = self.results.items()
+        for name, got in others:
+            for a, b in zip(leaves(expected), leaves(got), strict=True):
+                np.testing.assert_allclose(b, a, rtol=self.rtol, atol=self.rtol * max(1e-30, float(np.max(np.abs(a)))),
+                                           err_msg=f"{self.name}: {name} differs from {first}")
+        self.results.clear()
+
+
+def error_line(e: BaseException) -> str:
+    """The line that says what is wrong."""
+    lines = [line.strip() for line in str(e).splitlines() if line.strip(" -")]
+    return f"{type(e).__name__}: {lines[0][:160] if lines else ''}"
+
+
+def leaves(x: Any) -> list[np.ndarray]:
+    """The numbers of a result, in order; what holds no number is left out."""
+    if isinstance(x, dict):
+        x = tuple(x.values())
+    if isinstance(x, (tuple, list)):
+        return [leaf for part in x for leaf in leaves(part)]
+    if x is None:
+        return []
+    if hasattr(x, "detach"):
+        x = x.detach()
+    return [np.asarray(x, dtype=np.float64)]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a benchmark is given: where the data lie, which peers, whether to be quick."""
+
+    data: Path | None
+    peers: frozenset[str] | None
+    quick: bool
+    rounds: int
+
+    def case(self, group: str, kind: str, **settings: Any) -> Case:
+        return Case(group, kind, peers=self.peers, **settings)
+
+    def file(self, name: str) -> Path:
+        """A file of the shared data, or ``Missing``."""
+        path = (self.data or Path("shared-data")) / name
+        if not path.exists():
+            raise Missing(f"needs {name}, which is not on this machine (--data DIRECTORY)")
+        return path
+
+
+class Missing(Exception):
+    """A benchmark's data are not on this machine."""
+
+
+class Module(Protocol):
+    """A benchmark."""
+
+    TITLE: str
+
+    def cases(self, bench: Bench) -> Iterator[Case]: ...

@@ -1,0 +1,73 @@
+"""How peers are made: C by the system's compiler, Enzyme through its JAX wheel."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .case import Case, Program
+
+HERE = Path(__file__).parent
+OUT = HERE.parent / "out" / "bench"
+FLAVOURS = {"C": (), "C -ffast-math": ("-ffast-math",)}
+
+
+def compiled(name: str, *flags: str) -> ctypes.CDLL:
+    """``bench/c/name.c`` as a library, by gcc at -O3 for this machine."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    target = OUT / f"{name}{''.join(flags)}.so"
+    source = HERE / "c" / f"{name}.c"
+    if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
+        command = ["gcc", "-O3", "-march=native", "-shared", "-fPIC", *flags, str(source), "-o", str(target), "-lm"]
+        subprocess.run(command, check=True)
+    return ctypes.CDLL(str(target))
+
+
+def c_call(function: Any, *args: Any) -> Callable[[], float]:
+    """A call with its arguments converted once: ints are long, floats double, arrays pointers to their data."""
+    function.restype = ctypes.c_double
+    converted = [ctypes.c_long(a) if isinstance(a, int) else ctypes.c_double(a) if isinstance(a, float)
+                 else a.ctypes.data_as(ctypes.c_void_p) for a in args]
+
+    def call(keep: Any = args) -> float:                # the arrays live as long as the call
+        return float(function(*converted))
+    return call
+
+
+def add_c(case: Case, source: str, function: str, *args: Any, results: Callable[[float], Any] = lambda value: value,
+          flavours: dict[str, tuple[str, ...]] = FLAVOURS) -> None:
+    """Add ``function`` of ``bench/c/source.c``, strictly compiled and with -ffast-math.
+
+    ``results(value)`` are what is compared: the arrays that the function wrote into, and what it returned.
+    """
+    for label, flags in flavours.items():
+        def make(flags: tuple[str, ...] = flags) -> Program:
+            call = c_call(getattr(compiled(source, *flags), function), *args)
+            return lambda: results(call())
+        case.add(label, make)
+
+
+def add_enzyme(case: Case, source: str, function: str, inputs: Sequence[Any], outputs: Sequence[tuple[int, ...]],
+               gradient: Callable[[Any], Any] | None = None, label: str = "Enzyme") -> None:
+    """Add a C++ function as Enzyme differentiates it, through its JAX wheel: ``gradient(f)`` makes what is run.
+
+    ``function`` takes references to ``enzyme::tensor<double, sizes…>``: the outputs, then the inputs.
+    """
+    def make() -> Program:
+        import jax
+        import jax.numpy as jnp
+        from enzyme_ad.jax import cpp_call
+
+        shapes = [jax.core.ShapedArray(s, jnp.float64) for s in outputs]
+
+        def call(*args: Any) -> Any:
+            return cpp_call(*args, out_shapes=shapes, source=source, fn=function, argv=("-O3",))
+        given = [jnp.asarray(np.atleast_1d(a)) for a in inputs]
+        run = jax.jit(gradient(call) if gradient else call)
+        return lambda: jax.block_until_ready(run(*given))
+    case.add(label, make)
