@@ -16,7 +16,8 @@ from .case import Bench, Missing
 from .peers import HERE, OUT
 
 # Each benchmark, in the order in which it is run and reported.
-NAMES = ("call_overhead", "recurrence", "gmm", "lstm", "networks", "startup")
+NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "gmm", "lstm", "networks",
+         "startup")
 
 
 def command_line() -> argparse.Namespace:

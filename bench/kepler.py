@@ -1,0 +1,111 @@
+"""Kepler's equation for 1,000 pairs by Newton's method: a ``while`` that depends on the data, for each pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bench.case import Bench, Case, Program
+from bench.peers import HERE, add_c, add_enzyme
+from jitad import jit
+
+TITLE = "Kepler's equation by Newton's method, 1,000 pairs"
+PAIRS = 1000
+
+
+def solve(e: float, M: float) -> float:
+    E = M + e * math.sin(M)
+    delta = 1.0
+    while abs(delta) >= 1e-12:
+        delta = (E - e * math.sin(E) - M) / (1 - e * math.cos(E))
+        E -= delta
+    return E
+
+
+def kepler(e: Any, M: Any) -> float:
+    total = 0.0
+    for i in range(len(e)):
+        total += math.cos(solve(e[i], M[i]))
+    return total
+
+
+def in_numba(e: Any, M: Any) -> Program:
+    import numba
+
+    inner = numba.njit(solve)
+
+    @numba.njit
+    def run(e: Any, M: Any) -> float:
+        total = 0.0
+        for i in range(len(e)):
+            total += math.cos(inner(e[i], M[i]))
+        return total
+    return lambda: run(e, M)
+
+
+def in_jax(e: Any, M: Any, gradient: bool) -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    def one(e: Any, M: Any) -> Any:
+        def newton(state: Any) -> Any:
+            E, _ = state
+            delta = (E - e * jnp.sin(E) - M) / (1 - e * jnp.cos(E))
+            return E - delta, delta
+        start = (M + e * jnp.sin(M), jnp.ones_like(M))
+        return jnp.cos(jax.lax.while_loop(lambda s: abs(s[1]) >= 1e-12, newton, start)[0])
+
+    def total(e: Any, M: Any) -> Any:
+        return jax.vmap(one)(e, M).sum()
+    run = jax.jit(jax.value_and_grad(total, (0, 1)) if gradient else total)
+    e, M = jnp.asarray(e), jnp.asarray(M)
+    return lambda: jax.block_until_ready(run(e, M))
+
+
+def in_torch(e: Any, M: Any, gradient: bool) -> Program:
+    """All pairs at once, until the slowest is done."""
+    import torch
+
+    e, M = (torch.tensor(a, requires_grad=gradient) for a in (e, M))
+
+    def run() -> Any:
+        E = M + e * torch.sin(M)
+        delta = torch.ones_like(E)
+        while bool((abs(delta) >= 1e-12).any()):
+            delta = (E - e * torch.sin(E) - M) / (1 - e * torch.cos(E))
+            E = E - delta
+        value = torch.cos(E).sum()
+        return (value.detach(), torch.autograd.grad(value, (e, M))) if gradient else value
+    return run
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    e, M = rng.uniform(0.0, 0.9, PAIRS), rng.uniform(-3.0, 3.0, PAIRS)
+    ours, bars = jit(kepler, grad=(0, 1)), [np.empty(PAIRS), np.empty(PAIRS)]
+    enzyme = (HERE / "c" / "kepler_enzyme.cpp").read_text()
+    value = bench.case("Kepler", "value")
+    value.add("jitad", lambda: lambda: ours(e, M))
+    add_c(value, "kepler", "kepler", PAIRS, e, M)
+    add_enzyme(value, enzyme, "kepler", [e, M], [(1,)], lambda f: lambda e, M: f(e, M)[0][0])
+    value.add("Numba", lambda: in_numba(e, M))
+    value.add("JAX", lambda: in_jax(e, M, False))
+    value.add("PyTorch", lambda: in_torch(e, M, False))
+    yield value
+    gradient = bench.case("Kepler", "gradient", rtol=1e-7)
+    gradient.add("jitad", lambda: lambda: ours.value_and_grad(e, M))
+    add_c(gradient, "kepler", "kepler_gradient", PAIRS, e, M, *bars, results=lambda v: (v, bars))
+    add_c(gradient, "kepler", "kepler_implicit", PAIRS, e, M, *bars, results=lambda v: (v, bars),
+          flavours={"Implicit differentiation in C": ()})
+    add_enzyme(gradient, enzyme, "kepler", [e, M], [(1,)], _value_and_grad)
+    gradient.add("JAX", lambda: in_jax(e, M, True))
+    gradient.add("PyTorch", lambda: in_torch(e, M, True))
+    yield gradient
+
+
+def _value_and_grad(f: Any) -> Any:
+    import jax
+    return jax.value_and_grad(lambda e, M: f(e, M)[0][0], (0, 1))
