@@ -7,7 +7,7 @@ import pytest
 from jitad.errors import Loc
 from jitad.ir import types as T
 from jitad.ir.builder import Builder
-from jitad.ir.graph import Derived, ExcInfo, Function, Module, Op
+from jitad.ir.graph import Derived, ExcInfo, Filled, Function, Module, Operand, Op
 from jitad.ir.ops import OPS, TERMINATORS
 from jitad.ir.text import ParseError, parse_module, print_function, print_module
 
@@ -24,6 +24,7 @@ EVERYTHING = '''\
 exception 0 IndexError "index {0} is out of bounds for \\"π\\"\\n" at "a file.py":12
 exception 1 class "pkg.mod:outer.<locals>.Bad" args (1, "x", (None, True, -inf, 1e-300))
 exception 2 ValueError
+exception 3 KeyError args (operand 1, filled "{0:.2f} of {1}", (operand 0,))
 derived @f.vjp.0 = vjp @f wrt (0,)
 derived @f.jvp.0.2 = jvp @f wrt (0, 2)
 
@@ -83,6 +84,7 @@ def test_what_was_read_is_what_was_meant() -> None:
     assert m.exceptions[0] == ExcInfo("IndexError", 'index {0} is out of bounds for "π"\n', Loc("a file.py", 12))
     assert m.exceptions[1].cls.__qualname__ == "outer.<locals>.Bad"
     assert m.exceptions[1].args == (1, "x", (None, True, float("-inf"), 1e-300))
+    assert m.exceptions[3].args == (Operand(1), Filled("{0:.2f} of {1}"), (Operand(0),))
     assert m.derived["f.jvp.0.2"] == Derived("f", "jvp", (0, 2))
     assert f.own == {1} and f.attrs == {"inline": "always", "n": [1, 2.5]}
     assert f.result_types == [T.F64, T.Array(T.F64, (None, 3)), T.Array(T.I64, (2,))]

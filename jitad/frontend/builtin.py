@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import NOWHERE, Loc
 from ..ir.types import I64
-from . import data, iteration, numpy_api, virtualise
+from . import data, iteration, numpy_api, refusals, virtualise
 from .closures import BoundMethod, Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
 from .code import Frame
 from .lattice import UNBOUND
@@ -116,6 +116,22 @@ def _iterable(t: Any, v: Any) -> Any:
     return v
 
 
+def _zip(t: Any, *args: Any, strict: bool = False) -> Zip:
+    columns = [_iterable(t, x) for x in args]
+    if strict and columns:
+        first, *rest = [_count(t, x) for x in columns]
+        for k, n in enumerate(rest, 2):
+            for op, word in (("ge", "shorter"), ("le", "longer")):
+                before = "argument 1" if k == 2 else f"arguments 1-{k - 1}"
+                t.check(t.truth(t.compare(op, n, first)), "ValueError", f"zip() argument {k} is {word} than {before}")
+    return Zip(*columns)
+
+
+def _count(t: Any, v: Any) -> Any:
+    items = iteration.static_items(t, v)
+    return iteration.count(t, v) if items is None else len(items)
+
+
 def _list(t: Any, v: Any = ()) -> ListObj:
     return t.new_list(t.iterate(v))
 
@@ -127,6 +143,15 @@ def _tuple(t: Any, v: Any = ()) -> tuple[Any, ...]:
 def _dict(t: Any, v: Any = (), **kwargs: Any) -> DictObj:
     pairs = t.contents(v) if isinstance(v, DictObj) else {k: x for k, x in (t.iterate(p) for p in t.iterate(v))}
     return t.new_dict({**pairs, **kwargs})
+
+
+def _set(t: Any, v: Any = ()) -> frozenset[Any]:
+    return frozenset(t.iterate(v))                    # the hash of what is not known refuses
+
+
+def _as_it_is(fun: Any) -> Any:
+    """What ``functools.wraps(f)`` does to a function here: names and documentation have no use."""
+    return fun
 
 
 def _len(t: Any, v: Any) -> Any:
@@ -187,6 +212,8 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
 
 def _by_key(t: Any, name: Any, *args: Any, key: Any, **kwargs: Any) -> Any:
     items = list(args) if len(args) > 1 else t.iterate(args[0])
+    if not items:
+        return t.native(name, (), **kwargs)
     best = items[0]
     for x in items[1:]:
         better = t.truth(t.compare("lt" if name is min else "gt", t.call(key, x), t.call(key, best)))
@@ -231,7 +258,9 @@ EMPTY = {"lt": _message_of_empty(min), "gt": _message_of_empty(max)}
 
 
 def _extreme_generator(op: str) -> Rule:
-    def rule(t: Any, g: Generator) -> Any:
+    def rule(t: Any, g: Generator, **kwargs: Any) -> Any:
+        if "key" in kwargs:
+            return _by_key(t, min if op == "lt" else max, tuple(t.iterate(g)), **kwargs)
         acc = Slot("accumulator")
 
         def visit(x: Any) -> None:
@@ -248,7 +277,10 @@ def _extreme_generator(op: str) -> Rule:
         g.each(acc, visit)
         best = t.state.get(acc, UNBOUND)
         if best is UNBOUND:
-            return t.native(min if op == "lt" else max, ())
+            return t.native(min if op == "lt" else max, (), **kwargs)
+        if isinstance(best, Maybe) and "default" in kwargs and best.flag is not True:
+            found = best
+            return t.choose(best.flag, lambda: found.value, lambda: kwargs["default"])
         if isinstance(best, Maybe):
             t.check(best.flag, "ValueError", EMPTY[op])
             best = best.value
@@ -260,7 +292,7 @@ def _extreme_generator(op: str) -> Rule:
 
 def _type(t: Any, v: Any) -> type:
     if isinstance(v, Sym):
-        return {"f": float, "i": int, "b": bool}[v.scalar.name[0]] if v.weak else v.scalar.np.type
+        return data.type_of(v)
     if isinstance(v, Instance):
         return v.cls
     return _OWN_TYPES.get(type(v), type(v))
@@ -288,23 +320,20 @@ def _partial(t: Any, fun: Any, *args: Any, **kwargs: Any) -> Partial:
     return Partial(tuple(kwargs), fun, args, tuple(kwargs.values()))
 
 
-def _print(t: Any, *args: Any, **kwargs: Any) -> None:
-    t.unsupported("`print` in compiled code", "return the value, or print outside")
-
-
 _OWN_TYPES: dict[type, type] = {
     ListObj: list, DictObj: dict, ArrayRef: numpy_api.np.ndarray, Fn: types.FunctionType, Range: range,
 }
 
 TABLE: dict[Any, Rule] = {
-    range: _range, enumerate: _enumerate, zip: lambda t, *xs, strict=False: Zip(*(_iterable(t, x) for x in xs)),
+    range: _range, enumerate: _enumerate, zip: _zip,
     reversed: lambda t, x: Reversed(_iterable(t, x)), map: lambda t, f, *xs: Mapped(f, *(_iterable(t, x) for x in xs)),
     list: _list, tuple: _tuple, dict: _dict, len: _len, sorted: _sorted, filter: _filter, functools.reduce: _reduce,
     sum: _reduction(sum, _sum_generator), any: _reduction(any, _any_generator), all: _reduction(all, _all_generator),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
     type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
-    callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v), print: _print,
+    callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v),
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
-    iter: lambda t, *x: t.unsupported("`iter`", "use `for`"),
-    input: lambda t, *x: t.unsupported("`input` in compiled code", "pass the value"),
+    set: _set, frozenset: _set, functools.wraps: lambda t, *a, **k: _as_it_is,
+    functools.update_wrapper: lambda t, wrapper, *a, **k: wrapper,
+    **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},
 }

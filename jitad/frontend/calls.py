@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import Loc, UnsupportedError
-from . import builtin, data, numpy_api, specialise, views
-from .closures import BoundMethod, Fn, Method, Partial, Raised
+from . import builtin, data, fitting, numpy_api, raising, refusals, specialise, views
+from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Instance, Sym
@@ -75,7 +75,7 @@ def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rule = builtin.find(fun)
     if rule is not None:
-        return rule(t, *args, **kwargs)
+        return _call_builtin(t, fun, rule, args, kwargs)
     rule = numpy_api.find(t, fun)
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
@@ -101,9 +101,13 @@ def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> 
     if name in numpy_api.MUTATING_METHODS:
         return _mutate(t, numpy_api.MUTATING_METHODS[name], obj, args, kwargs)
     rule = numpy_api.METHODS[name]
-    if name in numpy_api.VIEWS and isinstance(obj, ArrayRef):
-        return views.view(t, obj, rule, name, args, kwargs)
-    return t._emit(rule, obj, *args, **kwargs)
+
+    cls = np.ndarray if isinstance(obj, ArrayRef) or obj.is_array else data.type_of(obj)
+    return _run_rule(t, getattr(cls, name, name), name, rule, [obj, *args], kwargs)
+
+
+def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return fitting.called(t, fun, rule, functools.partial(t.native, rule, t), args, kwargs)
 
 
 def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -115,11 +119,24 @@ def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs:
 
 def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
-    if args and all(map(is_number, args)) and all(map(data.is_static, kwargs.values())) and _is_scalar_function(fun):
+    if args and all(map(_is_plain, args)) and all(map(data.is_static, kwargs.values())) and _is_scalar_function(fun):
         return t.native(_quiet, fun, *args, **kwargs)
-    if fun in numpy_api.VIEWS and args and isinstance(args[0], ArrayRef):
-        return views.view(t, args[0], rule, fun, args[1:], kwargs)
-    return t._emit(rule, *args, **kwargs)
+    out = kwargs.pop("out", None) if "out" in kwargs else None
+    result = _run_rule(t, fun, fun, rule, args, kwargs)
+    return result if out is None else fitting.into(t, out, result, fitting.name_of(fun))
+
+
+def _run_rule(t: Any, fun: Any, key: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``key``: by which the views know ``fun``."""
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if key in numpy_api.VIEWS and args and isinstance(args[0], ArrayRef):
+            return views.view(t, args[0], rule, key, args[1:], kwargs)
+        return t._emit(rule, *args, **kwargs)
+    return fitting.called(t, fun, rule, run, args, kwargs)
+
+
+def _is_plain(v: Any) -> bool:
+    return is_number(v) or isinstance(v, (str, bytes))
 
 
 def _is_scalar_function(fun: Any) -> bool:
@@ -135,7 +152,7 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
     special = builtin.find(fun)
     if special is not None:
-        return t.native(special, t, *args, **kwargs)
+        return _call_builtin(t, fun, special, args, kwargs)
     if getattr(type(fun), "is_jitad", False):
         return t.call(fun.py_func, *args, **kwargs)
     if hasattr(type(fun), "traced_call"):
@@ -146,7 +163,7 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
     if isinstance(fun, type) and issubclass(fun, BaseException):
-        return Raised(fun, *args)
+        return raising.make(t, fun, args, kwargs)
     if isinstance(fun, functools.partial):
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
     if data.is_user_class(fun):
@@ -158,7 +175,7 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return t.lift(t.native(fun, *args, **kwargs))
     name = getattr(fun, "__qualname__", None) or repr(fun)
     raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
-                           "use Python arithmetic, `math` or NumPy, or a function written in Python")
+                           refusals.hint(fun))
 
 
 def _refuse_fickle(t: Any, fun: Any) -> None:

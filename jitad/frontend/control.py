@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Loc
-from ..ir.graph import ExcInfo, Op
+from ..ir.graph import Op
 from ..ir.types import BOOL
 from . import data
-from .closures import Raised, Template
+from .closures import Template
+from .raising import escape
 from .scope import Names
 from .state import State
 from .values import Slot, Sym
@@ -135,58 +135,7 @@ def match_(f: Frame, subject: Any, cases: Sequence[tuple[Any, Hook | None, Hook,
     if_(f, holds, body, lambda g: match_(g, subject, cases[1:], after), after, loc)
 
 
-# --- raise, assert, f-strings -----------------------------------------------------------------------
-
-def assert_(f: Frame, test: Hook, message: Hook | None, loc: Loc) -> None:
-    """The message is built only where the assertion fails."""
-    t = f.t
-    c = t.truth(test(f), loc)
-    t.builder.loc = loc
-    if c is True:
-        return
-
-    def fail() -> None:
-        _raise(f, Raised(AssertionError, *([message(f)] if message else [])), loc)
-    if c is False:
-        return fail()
-    if message is None:
-        exc = t.module.exception(ExcInfo("AssertionError", None, loc))
-        return t.builder.check(c.value, exc)
-    t.branch(c.value, lambda: None, fail, None)
-
-
-def raise_(f: Frame, exc: Hook, loc: Loc) -> None:
-    _raise(f, exc(f), loc)
-
-
-def _raise(f: Frame, exc: Any, loc: Loc) -> None:
-    t = f.t
-    t.builder.loc = loc
-    if isinstance(exc, BaseException):
-        exc = Raised(type(exc), *exc.args)
-    elif isinstance(exc, type) and issubclass(exc, BaseException):
-        exc = Raised(exc)
-    if not isinstance(exc, Raised):
-        raise TypeError("exceptions must derive from BaseException")
-    builtin = getattr(builtins, exc.cls.__name__, None) is exc.cls
-    kind, cls = (exc.cls.__name__, None) if builtin else ("", exc.cls)
-    args = exc.parts()
-    if not args:
-        t.raise_info(ExcInfo(kind, None, loc, cls))
-    if len(args) == 1 and isinstance(args[0], Template):
-        t.raise_info(ExcInfo(kind, args[0].text, loc, cls), *args[0].parts())
-    if len(args) == 1 and isinstance(args[0], str):
-        t.raise_info(ExcInfo(kind, escape(args[0]), loc, cls))
-    if any(not data.is_static(a) for a in args):
-        text = Template("({})".format(", ".join("{}" for _ in args)) if len(args) > 1 else "{}", *args)
-        t.raise_info(ExcInfo(kind, text.text, loc, cls), *args)
-    t.raise_info(ExcInfo(kind, None, loc, cls, tuple(args)))
-
-
-def escape(text: str) -> str:
-    """Text as a ``str.format`` template."""
-    return text.replace("{", "{{").replace("}", "}}")
-
+# --- f-strings -------------------------------------------------------------------------------------
 
 def _is_known(v: Any) -> bool:
     """Whether a value, a container of Python's own with all that is in it, is known while tracing."""

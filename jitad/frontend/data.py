@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .closures import BoundMethod, Method
+from .closures import BoundMethod, Fn, Method
 from .lattice import UNBOUND, describe, is_structure, parts, rebuild
 from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Obj, Sym
 
@@ -82,6 +82,13 @@ def import_(t: Any, v: Any) -> Any:
 
 def _holds_stand_ins(v: Any) -> bool:
     return any(not is_static(getattr(v, f.name)) for f in dataclasses.fields(v))
+
+
+def type_of(v: Any) -> type:
+    """The Python class of a scalar stand-in."""
+    names = {"f": float, "i": int, "b": bool}
+    found: type = names[v.scalar.name[0]] if v.weak else v.scalar.np.type
+    return found
 
 
 # --- lists and dicts --------------------------------------------------------------------------------
@@ -178,6 +185,10 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
 
 def static_attribute(t: Any, v: Any, name: str) -> Any:
     """An attribute of something static; methods of the user's classes are traced when called."""
+    if isinstance(v, frozenset) and name in SET_CHANGES:
+        t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
+    if isinstance(v, Fn) and name not in ("__name__",):
+        t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
     found = getattr(v, name)
     if isinstance(found, types.MethodType):
         return BoundMethod(found.__func__, found.__self__)
@@ -243,6 +254,7 @@ def is_user_class(v: Any) -> bool:
     return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)
 
 
+SET_CHANGES = frozenset(("add", "clear", "discard", "pop", "remove", "update"))
 LIST_METHODS = frozenset((
     "append", "extend", "insert", "pop", "remove", "clear", "index", "count", "reverse", "sort", "copy"))
 DICT_METHODS = frozenset(("keys", "values", "items", "get", "pop", "update", "setdefault", "copy", "clear", "popitem"))

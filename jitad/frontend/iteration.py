@@ -153,6 +153,26 @@ def _range_element(t: Any, v: Any, it: Sym) -> Any:
     return t.binary("add", t.binary("mul", it, step), start)
 
 
+def range_item(t: Any, v: Any, index: Any) -> Any:
+    """``range(…)[index]``, where one of the two is known at run time only."""
+    if not lattice.is_scalar(index) or lattice.scalar_type(index)[0].is_float:
+        return t.unsupported(f"indexes a range by {lattice.describe(index)}", "an integer")
+    n = count(t, v)
+    it = t.choose_value(t.truth(t.compare("lt", index, 0)), t.binary("add", index, n), index)
+    t.check(t.both("and", t.truth(t.compare("ge", it, 0)), t.truth(t.compare("lt", it, n))), "IndexError",
+            "range object index out of range")
+    return _range_element(t, v, t.sym(it))
+
+
+def range_contains(t: Any, v: Any, x: Any) -> Any:
+    """``x in range(…)`` for a number."""
+    start, step = (v.start, v.step) if isinstance(v, range) else (v.parts()[0], v.parts()[2])
+    steps = t.binary("floordiv", t.binary("sub", x, start), step)
+    met = t.truth(t.compare("eq", t.binary("add", t.binary("mul", steps, step), start), x))
+    inside = t.both("and", t.truth(t.compare("ge", steps, 0)), t.truth(t.compare("lt", steps, count(t, v))))
+    return t.both("and", met, inside)
+
+
 def _reversed_element(t: Any, v: Reversed, it: Sym) -> Any:
     inner = v.parts()[0]
     last = t.binary("sub", count(t, inner), 1)

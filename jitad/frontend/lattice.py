@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, F64, I64, Array, Scalar, from_numpy
-from .values import ArrayRef, Conflict, ListObj, Maybe, Obj, Slot, Sym
+from .values import ArrayRef, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 _ATOMS = (int, bool, str, bytes, complex, range, type(None), type(Ellipsis), np.dtype)
 
@@ -156,4 +156,15 @@ def describe(v: Any) -> str:
         return f"the variable {v.name}"
     if v is None or isinstance(v, (bool, int, float, str)):
         return repr(v)
-    return f"{type(v).__name__}"
+    if isinstance(v, Instance):
+        return f"a {v.cls.__name__}"
+    return _KINDS.get(type(v).__name__, f"a {type(v).__name__}")
+
+
+_KINDS = {
+    "DictObj": "a dict", "Fn": "a function", "Partial": "a function", "BoundMethod": "a method", "Method": "a method",
+    "Range": "a range", "Zip": "a zip", "Enumerate": "an enumerate", "Reversed": "a reversed", "Mapped": "a map",
+    "Unrolled": "an unroll", "Generator": "a generator expression", "Raised": "an exception",
+    "Template": "a string made from run-time values", "type": "a class", "module": "a module", "function": "a function",
+    "builtin_function_or_method": "a builtin function", "ufunc": "a NumPy function", "ellipsis": "`...`",
+}

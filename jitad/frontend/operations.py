@@ -14,9 +14,9 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from ..ir.types import Array
-from . import data, iteration, numpy_api, views
-from .closures import Method
-from .lattice import is_number, same
+from . import data, iteration, numpy_api, refusals, views
+from .closures import Method, Range
+from .lattice import is_number, is_scalar, same, scalar_type
 from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
@@ -26,6 +26,8 @@ NATIVE: dict[str, Callable[..., Any]] = {
     "neg": operator.neg, "pos": operator.pos, "invert": operator.invert, "abs": abs,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 RECORDED = (LookupError, ArithmeticError, ValueError)      # certain on this path: recorded as a `raise`
 
@@ -77,20 +79,22 @@ class Operations:
             self.raise_error(e)
 
     def raise_error(self, e: BaseException) -> None:
-        if type(e).__module__ != "builtins":
-            self.raise_info(ExcInfo("", None, self.builder.loc, type(e), e.args))
-        text = str(e.args[0]) if len(e.args) == 1 else str(e)
-        self.raise_(type(e).__name__, text.replace("{", "{{").replace("}", "}}"))
+        if len(e.args) == 1 and type(e).__module__ == "builtins" and isinstance(e.args[0], str):
+            self.raise_(type(e).__name__, e.args[0].replace("{", "{{").replace("}", "}}"))
+        builtin = type(e).__module__ == "builtins"
+        self.raise_info(ExcInfo(type(e).__name__ if builtin else "", None, self.builder.loc,
+                                None if builtin else type(e), e.args))
 
     def binary(self, op: str, x: Any, y: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
             self.builder.loc = loc
         if is_number(x) and is_number(y):
             return self.native(NATIVE[op], x, y)
-        if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
-            return self._emit(numpy_api.binary, op, x, y)
         if isinstance(x, Instance) or isinstance(y, Instance):
             return self._special(f"__{op}__", f"__r{op}__", x, y, op)
+        if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
+            self._check_operands(op, x, y)
+            return self._emit(numpy_api.binary, op, x, y)
         if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
             return self.new_list(self.contents(x) + self.contents(y))
         if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
@@ -99,6 +103,23 @@ class Operations:
         if op == "or" and isinstance(x, DictObj):
             return self.new_dict({**self.contents(x), **self.mapping(y)})
         return self.lift(self.native(NATIVE[op], x, y))
+
+    def _check_operands(self, op: str, x: Any, y: Any) -> None:
+        """Numbers and arrays go together, and lists and tuples with what is NumPy's; the rest Python refuses too."""
+        for one, other in ((x, y), (y, x)):
+            if is_number(one) or isinstance(one, (Sym, ArrayRef)):
+                continue
+            sequence = isinstance(one, (ListObj, tuple))
+            if sequence and (isinstance(other, ArrayRef) or not scalar_type(other)[1]):
+                continue
+            if op == "mul" and isinstance(other, Sym) and not other.scalar.is_float and (sequence or type(one) is str):
+                self.unsupported(f"repeats {data.describe(one)} a number of times that is only known at run time",
+                                 "make an array: `np.full(n, x)`")
+            if op == "mod" and one is x and type(x) is str:
+                self.unsupported("a string made from values that are only known at run time", refusals.TEXT)
+            if isinstance(one, complex):
+                self.unsupported("complex numbers", "two floats, or an array with an axis of two")
+            raise _no_operands(op, x, y)
 
     def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
@@ -119,7 +140,7 @@ class Operations:
         for obj, method, other in ((x, name, y), (y, swapped, x)):
             if isinstance(obj, Instance) and hasattr(obj.cls, method):
                 return self.call(self.getattr(obj, method), other)
-        raise TypeError(f"unsupported operand types for {op}: {data.describe(x)} and {data.describe(y)}")
+        raise _no_operands(op, x, y)
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
         """``x op= y``: arrays and lists change, everything else is rebound."""
@@ -193,6 +214,9 @@ class Operations:
         if isinstance(container, ArrayRef):
             equal = self._emit(numpy_api.compare, "eq", container, x)
             return self.call(np.any, equal)
+        known = isinstance(container, range) and is_number(x)
+        if isinstance(container, (Range, range)) and is_scalar(x) and not known:
+            return iteration.range_contains(self, container, x)
         if data.is_static(container) and data.is_static(x):
             return self.native(operator.contains, container, x)
         result: Any = False
@@ -260,6 +284,8 @@ class Operations:
             return self.call(self.getattr(obj, "__getitem__"), index)
         if isinstance(obj, Sym):
             raise TypeError(f"{data.describe(obj)} is not subscriptable")
+        if isinstance(obj, Range) or (isinstance(obj, range) and isinstance(index, Sym)):
+            return iteration.range_item(self, obj, index)
         if isinstance(obj, (list, str, range)):
             return self.lift(self.native(data.list_item, self, obj, index))
         if not data.is_static(index) and not isinstance(obj, dict):
@@ -291,7 +317,7 @@ class Operations:
     def unpack(self, v: Any, n: int, star: int | None, loc: Loc) -> list[Any]:
         self.builder.loc = loc
         if isinstance(v, ArrayRef):
-            items = self._unpack_array(v, n)
+            items = self._unpack_array(v, n, star)
         else:
             items = list(v) if type(v) is tuple else self.iterate(v)
         if star is None:
@@ -306,11 +332,16 @@ class Operations:
         middle = self.new_list(items[star:len(items) - tail])
         return [*items[:star], middle, *items[len(items) - tail:]]
 
-    def _unpack_array(self, v: ArrayRef, n: int) -> list[Any]:
+    def _unpack_array(self, v: ArrayRef, n: int, star: int | None) -> list[Any]:
         """``x, y = a``: the length is checked at run time where it is not known."""
         a = self.read(v)
         assert isinstance(a.type, Array)
         size = self.builder.dim(a.value, axis=0)
+        if star is not None:
+            if size.const is None:
+                self.unsupported("unpacks an array of a length that is only known at run time into a list",
+                                 "slices: `a[0], a[1:-1], a[-1]`")
+            n = size.const
         message = f"cannot unpack an array of length {{}} into {n} names"
         self.check(self.builder.eq(size, n), "ValueError", message, size)
         return [views.element(self, v, self.sym(i)) for i in range(n)]
@@ -349,12 +380,19 @@ class Operations:
             return Method(name, obj)
         if hasattr(np.ndarray, name):
             self.unsupported(f"the array method or attribute `{name}` is not supported")
+        if isinstance(obj, Sym) and hasattr(data.type_of(obj), name):
+            self.unsupported(f"the method or attribute `{name}` of {data.type_of(obj).__name__} is not supported")
         raise AttributeError(f"{data.describe(obj)} has no attribute '{name}'")
 
     def setattr(self, obj: Any, name: str, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
         data.set_attribute(self, obj, name, value)
+
+
+def _no_operands(op: str, x: Any, y: Any) -> TypeError:
+    kinds = f"{data.describe(x)} and {data.describe(y)}"
+    return TypeError(f"unsupported operand type(s) for {SYMBOLS.get(op, op)}: {kinds}")
 
 
 def _is_numeric(v: Any) -> bool:

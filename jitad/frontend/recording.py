@@ -154,7 +154,7 @@ class Trace(operations.Operations, calls.Calls):
         self.raise_info(ExcInfo(kind, message, self.loc), *values)
 
     def raise_info(self, info: ExcInfo, *values: Any) -> NoReturn:
-        self.builder.raise_(self.module.exception(info), [self.value(v) for v in values[:4]])
+        self.builder.raise_(self.module.exception(info), [self.value(v) for v in values])
         self.die()
 
     # --- values of the IR ---------------------------------------------------------------------------

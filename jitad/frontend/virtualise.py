@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import Loc, UnsupportedError
-from . import control, loops, source
+from . import control, loops, raising, source
 from .code import Code, Frame, Hook
 from .expressions import Expressions
 from .scope import Liveness, Scope, stores
@@ -201,13 +201,16 @@ class Virtualiser(Expressions):
     def do_Assert(self, s: ast.Assert) -> Hook:
         test, loc = self.expr(s.test), self.loc(s)
         message = self.expr(s.msg) if s.msg else None
-        return lambda f: control.assert_(f, test, message, loc)
+        return lambda f: raising.assert_(f, test, message, loc)
 
     def do_Raise(self, s: ast.Raise) -> Hook:
         if s.exc is None:
             return self.unsupported(s, "`raise` without an exception is not supported", "name the exception")
+        if s.cause is not None and not (isinstance(s.cause, ast.Constant) and s.cause.value is None):
+            return self.unsupported(s, "the cause of an exception, `raise … from …`, is not kept",
+                                    "`raise … from None`")
         exc, loc = self.expr(s.exc), self.loc(s)
-        return lambda f: control.raise_(f, exc, loc)
+        return lambda f: raising.raise_(f, exc, loc)
 
     def do_FunctionDef(self, s: ast.FunctionDef) -> Hook:
         make, assign = self.closure(s, s.name), self.target(ast.Name(s.name, ast.Store()))

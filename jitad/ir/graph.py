@@ -204,11 +204,26 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Operand:
+    """In ``ExcInfo.args``: the operand of the op that has this number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Filled:
+    """In ``ExcInfo.args``: a ``str.format`` template over the operands of the op, by number."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class ExcInfo:
     """What a ``raise`` or a failed ``check`` throws.
 
     ``kind`` names a builtin exception, or is ``""`` when ``cls`` is the user's own class.  ``message`` is a
-    ``str.format`` template over the operands of the op (at most four scalars); ``None``: no argument.
+    ``str.format`` template over the operands of the op (at most four scalars); ``None``: no argument, or ``args``,
+    which hold ``Operand`` and ``Filled`` where they are known at run time only, inside tuples and lists too.
     """
 
     kind: str

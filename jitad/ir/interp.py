@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CompileError, JitadError
-from .graph import Block, Edge, ExcInfo, Function, Module, Op, Value
+from .graph import Block, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Value
 from .meaning import MEANING, conforms, work
 from .ops import OPS
 from .printer import FunctionPrinter
@@ -74,14 +74,29 @@ class Activation:
 def exception(info: ExcInfo, values: Sequence[Any] = ()) -> BaseException:
     """The Python exception that a ``raise``, or a ``check`` that failed, throws with these operands."""
     cls: Any = info.cls if info.cls is not None else getattr(builtins, info.kind)
+    known = [v.item() if isinstance(v, np.generic) else v for v in values]
     if info.args is not None:
-        made = cls(*info.args)
+        made = cls(*_filled(info.args, known))
     elif info.message is None:
         made = cls()
     else:
-        made = cls(info.message.format(*(v.item() if isinstance(v, np.generic) else v for v in values)))
+        made = cls(info.message.format(*known))
     assert isinstance(made, BaseException)
     return made
+
+
+def _filled(x: Any, values: Sequence[Any]) -> Any:
+    """Arguments of an exception with their places filled."""
+    if isinstance(x, Operand):
+        return values[x.number]
+    if isinstance(x, Filled):
+        return x.text.format(*values)
+    if isinstance(x, list):
+        return [_filled(item, values) for item in x]
+    if isinstance(x, tuple):
+        items = [_filled(item, values) for item in x]
+        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+    return x
 
 
 class Interpreter:

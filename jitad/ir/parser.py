@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import NOWHERE, Loc
-from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Rule, Value
+from .graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Rule, Value
 from .lexer import Token, Tokens
 from .ops import OPS, TERMINATORS, TypeRuleError, result_types
 from .printer import IMPLIED, Opaque
@@ -125,6 +125,10 @@ def literal(t: Tokens) -> Any:
         return _string(t.next())
     if t.accept("opaque"):
         return Opaque(_string(t.take("string", "the object's repr")))
+    if t.accept("operand"):
+        return Operand(int(t.take("number", "the operand's number").text))
+    if t.accept("filled"):
+        return Filled(_string(t.take("string", "a template")))
     if token.kind == "word":
         return _WORDS[t.next().text] if token.text in _WORDS else type_(t)
     if t.accept("("):

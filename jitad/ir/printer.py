@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import Loc
-from .graph import Block, Derived, Edge, ExcInfo, Function, Module, Op, Rule, Value
+from .graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Rule, Value
 from .ops import TERMINATORS
 from .types import Array, Scalar, Stack, Type, dtype_of
 
@@ -211,7 +211,7 @@ def quoted(text: str) -> str:
 
 
 def literal(x: Any) -> str:
-    """A Python literal, a type, or ``opaque "…"`` for an object without text form."""
+    """A Python literal, a type, a place in an exception, or ``opaque "…"`` for an object without text form."""
     if isinstance(x, (Scalar, Array, Stack)):
         return str(x)
     if isinstance(x, np.generic):
@@ -226,6 +226,10 @@ def literal(x: Any) -> str:
         return f"[{', '.join(map(literal, x))}]"
     if isinstance(x, dict):
         return "{" + ", ".join(f"{literal(k)}: {literal(v)}" for k, v in x.items()) + "}"
+    if isinstance(x, Operand):
+        return f"operand {x.number}"
+    if isinstance(x, Filled):
+        return f"filled {quoted(x.text)}"
     return f"opaque {quoted(repr(x))}"
 
 

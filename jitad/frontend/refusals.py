@@ -1,0 +1,76 @@
+"""Builtins and functions of the standard library that are refused, with the reason and the way to write it instead.
+
+``ALWAYS`` acts on the world, or on the interpreter that compiled code does not have.  ``AT_RUN_TIME`` is done while
+tracing where the arguments are known then, and has no meaning for values that are not.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+_OUTPUT = "return the value, or print outside"
+_INPUT = "call it outside and pass the result"
+_NAMES = "name the variables"
+TEXT = "return the number and format it outside; the message of an exception may be an f-string"
+
+ALWAYS: dict[Any, tuple[str, str]] = {
+    print: ("`print` in compiled code", _OUTPUT),
+    input: ("`input` in compiled code", "pass the value"),
+    iter: ("`iter`: compiled code has no iterators that can be stepped", "use `for`"),
+    next: ("`next`: compiled code has no iterators that can be stepped", "use `for`, with `break` after the first"),
+    open: ("`open` in compiled code: files change between calls", _INPUT),
+    eval: ("`eval` in compiled code", "write a function"),
+    exec: ("`exec` in compiled code", "write a function"),
+    compile: ("`compile` in compiled code", "write a function"),
+    locals: ("`locals`: compiled code has no table of its variables", _NAMES),
+    globals: ("`globals`: compiled code has no table of its variables", _NAMES),
+    vars: ("`vars`: compiled code has no table of its variables", _NAMES),
+    dir: ("`dir` in compiled code", "`hasattr`"),
+    id: ("`id`: values in compiled code have no address that stays", "`is`, or a number of your own"),
+    breakpoint: ("`breakpoint` in compiled code", "run `f.py_func`, or `f.inspect(\"ir\", …)`"),
+    __import__: ("`__import__` in compiled code", "`import`"),
+    delattr: ("`delattr`: the fields of an object are known while compiling", "set it to None"),
+    object: ("`object()` in compiled code", "a constant made outside, or an int"),
+    memoryview: ("`memoryview` in compiled code", "an array"),
+    bytearray: ("`bytearray` in compiled code", "an array of integers"),
+    functools.lru_cache: ("`functools.lru_cache`: compiled code keeps no results between calls", "an array of results"),
+    functools.cache: ("`functools.cache`: compiled code keeps no results between calls", "an array of results"),
+    **{f: (f"`{f.__name__}` inside a traced function", "define the class at module level")
+       for f in (classmethod, staticmethod, property)},
+    **{getattr(builtins, name): (f"`{name}` in compiled code", _OUTPUT)
+       for name in ("help", "exit", "quit", "copyright", "credits", "license") if hasattr(builtins, name)},
+    **{getattr(contextlib, name): (f"`contextlib.{name}`: there is no `with` in compiled code", "call it outside")
+       for name in ("contextmanager", "suppress", "nullcontext")},
+}
+
+_AT_RUN_TIME: dict[Any, str] = {
+    **dict.fromkeys((str, repr, format, ascii, bin, hex, oct, chr), TEXT),
+    hash: "a number computed from the value",
+    complex: "two floats, or an array with an axis of two",
+    set: "an array; elements of sets must be known while tracing",
+    frozenset: "an array; elements of sets must be known while tracing",
+    bytes: "an array of integers",
+}
+_ELSE = "use Python arithmetic, `math` or NumPy, or a function written in Python"
+
+
+def rule(fun: Any) -> Callable[..., Any]:
+    """The rule of a function that is refused wherever it is called."""
+    what, hint = ALWAYS[fun]
+    return lambda t, *args, **kwargs: t.unsupported(what, hint)
+
+
+def hint(fun: Any) -> str:
+    """How to write instead what calls ``fun`` with values that are known at run time only."""
+    if isinstance(getattr(fun, "__self__", None), str):
+        return TEXT
+    if isinstance(fun, functools._lru_cache_wrapper):
+        return f"`{fun.__name__}.__wrapped__`, which keeps no results; or an array of results"
+    try:
+        return _AT_RUN_TIME.get(fun, _ELSE)
+    except TypeError:
+        return _ELSE

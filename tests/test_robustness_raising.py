@@ -1,0 +1,100 @@
+"""What compiled code raises: the class, the arguments and the message as in Python, at the user's line."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import UnsupportedError, grad, interpret, jit
+
+from .raising import FUNCTIONS, Plain, Told, deep
+
+
+def raised(fun: Any, *args: Any) -> BaseException:
+    try:
+        fun(*args)
+    except Exception as e:
+        return e
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize("fun", FUNCTIONS, ids=lambda f: f.__name__)
+def test_as_in_python(fun: Any) -> None:
+    expected = raised(fun, 2.5)
+    compiled = jit(fun, grad=True)
+    for call in (compiled, compiled, compiled.grad, compiled.value_and_grad, lambda x: interpret(fun, x)):
+        found = raised(call, 2.5)
+        assert type(found) is type(expected)
+        assert found.args == expected.args and str(found) == str(expected)
+        assert list(map(type, found.args)) == list(map(type, expected.args))
+        assert vars(found) == vars(expected)
+    for call in (compiled, compiled.grad):
+        last, wanted = (traceback.extract_tb(e.__traceback__)[-1] for e in (raised(call, 2.5), expected))
+        assert (last.filename, last.lineno, last.name) == (wanted.filename, wanted.lineno, wanted.name)
+    if fun is not deep:
+        assert compiled(0.5) == 0.5 and compiled.grad(0.5) == 1.0
+
+
+def test_values_of_every_type() -> None:
+    @jit
+    def f(i, b, x, y):
+        raise Plain(i, b, x, y)
+    found = raised(f, -(2**63), True, np.float32(0.1), 1e300)
+    assert found.args == (-(2**63), True, float(np.float32(0.1)), 1e300)
+    assert [type(a) for a in found.args] == [int, bool, float, float]
+
+
+def test_more_than_fits_is_refused() -> None:
+    def many(x):
+        raise Plain(x, x + 1, x + 2, x + 3, x + 4)
+
+    def array(x):
+        raise Plain("sizes", np.zeros(2) + x)
+
+    def caused(x):
+        raise ValueError("bad") from KeyError("worse")
+
+    def keywords(x):
+        raise Told(x, 3, unit="ft")
+    for fun, what in ((many, "at most 4 numbers"), (array, "an array"), (caused, "the cause of an exception"),
+                      (keywords, "keyword-only arguments of Told")):
+        with pytest.raises(UnsupportedError, match=what):
+            jit(fun)(1.0)
+
+
+def test_an_exception_whose_class_refuses_its_arguments() -> None:
+    def wrong(x):
+        if x > 1:
+            raise Told(x)
+        return x
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        jit(wrong)(2.0)
+
+
+def test_inside_derivatives_of_derivatives() -> None:
+    def inner(x):
+        if x > 2:
+            raise Told(x, 2)
+        return x ** 3
+    second = jit(lambda x: grad(grad(inner))(x))
+    assert second(1.0) == 6.0
+    assert raised(second, 3.0).args == ("3.0 exceeds 2",)
+
+
+def test_the_path_not_taken_costs_nothing() -> None:
+    @jit(grad=True)
+    def total(a):
+        s = 0.0
+        for x in a:
+            if x < 0:
+                raise AssertionError(f"negative: {x}")
+            s += np.sqrt(x)
+        return s
+    a = np.array([1.0, 4.0])
+    assert total(a) == 3.0 and total.grad(a).tolist() == [0.5, 0.25]
+    for call in (total, total.grad):
+        with pytest.raises(AssertionError, match="negative: -4.0"):
+            call(-a[::-1])
