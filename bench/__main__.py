@@ -17,7 +17,7 @@ from .peers import HERE, OUT
 
 # Each benchmark, in the order in which it is run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "gmm", "lstm", "networks",
-         "startup")
+         "random_numbers", "startup")
 
 
 def command_line() -> argparse.Namespace:

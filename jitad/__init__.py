@@ -14,6 +14,7 @@ The pipeline, file by file::
     semantics/        what programs and derivatives mean: evaluation, traces, derivatives of traces
     reference.py      interpret: evaluation by the reference semantics
     testing.py        check_grads
+    random.py         random numbers with explicit state
     errors.py         exceptions that show the user's line
 
 ``docs/architecture.md`` has the reasons.
@@ -25,6 +26,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import random
     from .api import jit
     from .errors import (
         CompileError,
@@ -67,7 +69,12 @@ _HOME = {
 }
 
 
+_MODULES = ("random",)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'jitad' has no attribute {name!r}")
@@ -80,12 +87,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})
 
 
 __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError", "TypeInferenceError",
     "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp", "grad", "hessian", "hvp", "interpret",
-    "jacfwd", "jacrev", "jit", "jvp", "linearize", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
+    "jacfwd", "jacrev", "jit", "jvp", "linearize", "random", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
     "vmap",
 ]

@@ -97,8 +97,8 @@ def truncated(x):
 REFUSED = [
     (jit(written), (A,), UnsupportedError, "it belongs to the caller", "a[0]", "`b = a.copy()`"),
     (jit(growing), (3,), UnsupportedError, "a list of length 0 or 1", "out.append(i * 2.0)", "`out = np.zeros(n)`"),
-    (jit(draws), (1.0,), UnsupportedError, "rand is not supported", "np.random.rand()", "pass them as an array"),
-    (jit(rolls), (1.0,), UnsupportedError, "something else at each call", "random.randint(1, 6)", "call it outside"),
+    (jit(draws), (1.0,), UnsupportedError, "rand is not supported", "np.random.rand()", "jitad.random.default_rng"),
+    (jit(rolls), (1.0,), UnsupportedError, "something else at each", "random.randint(1, 6)", "jitad.random"),
     (jit(clocked), (1.0,), UnsupportedError, "something else at each", "time.perf_counter()", "call it outside"),
     (jit(listed), (A,), UnsupportedError, "a list or tuple of a length that is only known", "a", "`out[i] = x`"),
     (jit(inverts), (np.eye(2),), UnsupportedError, "inv is not supported", "np.linalg.inv(a)", "a loop"),

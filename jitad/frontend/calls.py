@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import Loc, UnsupportedError
+from ..errors import JitadError, Loc, UnsupportedError
 from . import builtin, data, fitting, numpy_api, raising, refusals, specialise, views
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Instance, Sym
 
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 __all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
 
 
@@ -67,7 +69,12 @@ def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
 
 def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
     loc = t.builder.loc
-    result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
+    try:
+        result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
+    except JitadError as e:
+        if e.loc is None or not e.loc.file.startswith(OWN):
+            raise
+        raise type(e)(e.message, loc, e.hint) from e           # written in Python, but not by the user
     t.builder.loc = loc
     return result
 
@@ -184,7 +191,8 @@ def _refuse_fickle(t: Any, fun: Any) -> None:
     for module in (getattr(fun, "__module__", None), getattr(owner, "__name__", None), type(owner).__module__):
         if str(module).split(".")[0].lstrip("_") in FICKLE:
             t.unsupported(f"`{getattr(fun, '__qualname__', fun)}` gives something else at each call, and compiled code "
-                          "would keep what it gives now", "call it outside and pass the result")
+                          "would keep what it gives now",
+                          numpy_api.DRAW if "random" in str(module) else "call it outside and pass the result")
 
 
 FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading"))

@@ -95,7 +95,14 @@ def type_of(v: Any) -> type:
 
 def _writable(t: Any, obj: Obj, what: str) -> None:
     if obj.readonly:
-        t.unsupported(f"changes {what}: {obj.readonly}", "copy it first: `x = list(x)`, `dict(x)`")
+        t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {_copied(obj)}`")
+
+
+def _copied(obj: Obj) -> str:
+    """How to write a copy."""
+    if isinstance(obj, Instance):
+        return "x.copy()" if hasattr(obj.cls, "copy") else "dataclasses.replace(x)"
+    return "dict(x)" if isinstance(obj, DictObj) else "list(x)"
 
 
 def store_list(t: Any, xs: ListObj, items: list[Any]) -> None:

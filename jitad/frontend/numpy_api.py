@@ -95,7 +95,7 @@ def _package(fun: Any) -> str:
     return str(getattr(fun, "__module__", None) or "").split(".")[0]
 
 
-DRAW = "draw the random numbers outside and pass them as an array"
+DRAW = "`jitad.random.default_rng(seed)`, or draw outside and pass the numbers as an array"
 HINTS = {
     "sort": "sort before the call and pass the result",
     "argsort": "sort before the call and pass the indices",
