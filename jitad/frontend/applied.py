@@ -1,6 +1,6 @@
 """A function applied to arguments in traced code, and its derivative there, pulled back or pushed forward.
 
-The function is traced as ``jacobians.outputs`` of it, whose IR function returns the leaves of its result one by one.
+The function is traced as ``programs.outputs`` of it, whose IR function returns the leaves of its result one by one.
 What is differentiated with respect to is handed over as fresh stand-ins with IR values of their own, by which the
 parameters are found again.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import DifferentiationError, Loc
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Type, is_float
-from . import builtin, data, jacobians, numpy_api, pytree
+from . import builtin, data, numpy_api, programs, pytree
 from .closures import BoundMethod, Fn
 from .lattice import is_number
 from .pytree import Structure
@@ -60,7 +60,7 @@ def _is_float(x: Any) -> bool:
 
 
 class Flatten:
-    """What ``jacobians.outputs`` applies to a result: a tuple of its structure (static) and its leaves, all fresh."""
+    """What ``programs.outputs`` applies to a result: a tuple of its structure (static) and its leaves, all fresh."""
 
     static = None
 
@@ -148,19 +148,23 @@ class Wrt:
 
     def gradient(self, t: Any, of: dict[Value, Value]) -> Any:
         """The argument's structure with cotangents for floats and ``None`` for the rest."""
-        leaves = [Sym(of[x.value], x.weak) if isinstance(x, Sym) and is_float(x.type) else None for x in self.leaves]
-        return user_value(t, self.structure, leaves)
+        return data.import_(t, self.tree(lambda x: Sym(of[x.value], x.weak)))
+
+    def tree(self, entry: Callable[[Sym], Any]) -> Any:
+        """The argument's structure with ``entry`` of its floats and ``None`` for the rest."""
+        return pytree.unflatten(self.structure, [
+            entry(x) if isinstance(x, Sym) and is_float(x.type) else None for x in self.leaves])
 
 
 @functools.cache
 def named(program: Any, name: str) -> Fn:
-    """A function of ``jacobians`` under the name of the user's function that it stands for."""
+    """A function of ``programs`` under the name of the user's function that it stands for."""
     fn = builtin.fn_of(program)
     return Fn(dataclasses.replace(fn.code, name=name), fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
 
 
 def outputs_of(fun: Any) -> Fn:
-    return named(jacobians.outputs, str(getattr(fun, "__name__", "function")))
+    return named(programs.outputs, str(getattr(fun, "__name__", "function")))
 
 
 # --- the function and its derivatives -----------------------------------------------------------------
@@ -170,7 +174,7 @@ class Applied:
 
     def __init__(self, t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> None:
         self.t, self.what, self.fun = t, what, fun
-        self.loc = builtin.location(fun) if t.loc.file == jacobians.__file__ else t.loc
+        self.loc = builtin.location(fun) if t.loc.file == programs.__file__ else t.loc
         self.several = isinstance(argnums, tuple)
         places = [_place(fun, k, args, kwargs, what, self.loc) for k in (argnums if self.several else (argnums,))]
         if len(set(places)) != len(places):
@@ -260,19 +264,28 @@ class Applied:
         return values[:n], values[n:]
 
     def _in_two_calls(self, seed: Seed) -> tuple[list[Value], list[Value]]:
-        t, b, ref = self.t, self.t.builder, self.ref
-        forward = t.module.derive(ref.name, "fwd", self.positions)
-        backward = t.module.derive(ref.name, "bwd", self.positions)
-        *results, tape = b.call_then(forward, ref.params, [*ref.result_types, STACK])
+        results, tape = self.sweep_forward()
         seeds = []
         for i in self.float_results:
             given = seed(i, results[i])
-            seeds.append(b.zeros_like(results[i]) if given is None else given)
+            seeds.append(self.t.builder.zeros_like(results[i]) if given is None else given)
+        return results, self.sweep_back(seeds, tape)
+
+    def sweep_forward(self) -> tuple[list[Value], Value]:
+        """The results, and the stack for the way back."""
+        name = self.t.module.derive(self.ref.name, "fwd", self.positions)
+        *results, tape = self.t.builder.call_then(name, self.ref.params, [*self.ref.result_types, STACK])
+        return results, tape
+
+    def sweep_back(self, seeds: Sequence[Value], tape: Value) -> list[Value]:
+        """The cotangents of the inputs for cotangents of the float results; as often as asked."""
+        t, b, ref = self.t, self.t.builder, self.ref
         own = t.module.functions[ref.name].own
         primals = [v for i, v in enumerate(ref.params) if i not in own]
         accumulators = [b.zeros_like(v) for v in self.inputs if isinstance(v.type, Array)]
-        cotangents = b.call_then(backward, [*primals, *seeds, *accumulators, tape], self._input_types())
-        return results, cotangents
+        name = t.module.derive(ref.name, "bwd", self.positions)
+        cotangents: list[Value] = b.call_then(name, [*primals, *seeds, *accumulators, tape], self._input_types())
+        return cotangents
 
     def _input_types(self) -> list[Type]:
         return [v.type for v in self.inputs]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import DifferentiationError
-from . import calls, jacobians, ruled, transforms
+from . import calls, programs, ruled, transforms
 from .closures import Fn
 from .transforms import Maker, Traceable, Transform
 
@@ -123,10 +123,10 @@ class SumOfParts(Traceable):
         return SumOfParts(*parts)
 
     def __call__(self, primals: Any, tangents: Any) -> Any:
-        return jacobians.sum_of_parts(self.fun, self.rules, primals, tangents)
+        return programs.sum_of_parts(self.fun, self.rules, primals, tangents)
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return t.call(jacobians.sum_of_parts, self.fun, self.rules, *args)
+        return t.call(programs.sum_of_parts, self.fun, self.rules, *args)
 
 
 class Decorator(Maker):

@@ -6,12 +6,13 @@ way is emitted again for the caller.  What depends on data, or on how often a lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..ir.graph import Block, Function, Module, Op, Value
-from ..ir.types import Array, is_float
+from ..ir.types import Array, dims_of, is_float
 from ..passes.sizes import Solver
+from .specialise import FunctionRef
 
 DEPTH = 24                                # of calls, so that recursion ends
 _ARITHMETIC = frozenset("add sub mul floordiv mod maximum minimum neg abs select eq ne lt le gt ge and or not".split())
@@ -55,6 +56,23 @@ def result_size(b: Any, module: Module, name: str, args: Sequence[Argument], res
     """The size of an axis of a result of ``@name``, as a value that ``b`` emits, or ``None``."""
     found = _result(b, module, name, args, result, DEPTH)
     return found.size(axis) if found is not None else None
+
+
+def result_sizes(t: Any, ref: FunctionRef, args: Sequence[Argument],
+                 sample: Callable[[], Sequence[Value]]) -> tuple[list[list[Value]], list[tuple[int, int]]]:
+    """The sizes of each result of a function, and which axes of which results take a call to know.
+
+    ``sample`` gives arguments for that call, which is made if there is no other way.
+    """
+    b = t.builder
+    known = [[b.const(d) if d is not None else result_size(b, t.module, ref.name, args, i, k)
+              for k, d in enumerate(dims_of(kind))] for i, kind in enumerate(ref.result_types)]
+    unknown = [(i, k) for i, row in enumerate(known) for k, size in enumerate(row) if size is None]
+    if unknown:
+        found = b.call_then(ref.name, sample(), ref.result_types)
+        for i, k in unknown:
+            known[i][k] = b.dim(found[i], axis=k)
+    return known, unknown                            # type: ignore[return-value]  # nothing is unknown any more
 
 
 def _result(b: Any, module: Module, name: str, args: Sequence[Argument], i: int, depth: int) -> Argument | None:

@@ -1,61 +1,109 @@
-"""Differentiation functions that are programs themselves: these are traced like a user's functions.
+"""Jacobians over trees: for each float of the result the tree of the arguments, with arrays of both their axes.
 
-``pull`` and ``push`` are transforms of ``fun`` with respect to its argument number ``k``: ``pull(args, cotangent)``
-gives a tuple of one cotangent, ``push(args, tangents)`` the result and its tangent.
+Forward mode makes a column for each element of an argument, with a derivative with respect to that argument alone.
+Reverse mode makes a row for each element of a result; the forward sweep runs once, and the stack that it leaves serves
+every row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+from ..ir.graph import Value
+from ..ir.types import Array, dims_of, dtype_of
+from . import data, pytree
+from .applied import Applied
+from .extents import Given, result_sizes
+from .rules import core
+from .stacking import room, stacked
+from .values import Sym
+
+Blocks = dict[tuple[int, Value], Value]            # (result, argument) → the derivative of one by the other
+NOTHING = "the Jacobian of a function that does not return"
 
 
-def jacrev(fun: Any, pull: Any, k: int, *args: Any) -> Any:
-    """A row of the Jacobian for each element of the result."""
-    x = args[k]
-    y = fun(*args)
-    if np.ndim(y) == 0:
-        return pull(args, 1.0)[0]
-    rows = np.zeros_like(x, shape=(y.size,) + np.shape(x))
-    for i in range(y.size):
-        basis = np.zeros_like(y, shape=y.size)
-        basis[i] = 1
-        rows[i] = pull(args, basis.reshape(y.shape))[0]
-    return rows.reshape(y.shape + np.shape(x))
+def forward(f: Applied) -> Any:
+    """The Jacobian by columns."""
+    t, b, ref = f.t, f.t.builder, f.ref
+    sizes, _ = result_sizes(t, ref, [Given(b, v) for v in ref.params], lambda: ref.params)
+    blocks: Blocks = {}
+    for x, place in zip(f.inputs, f.positions):
+        name = t.module.derive(ref.name, "jvp", (place,))
+
+        def column(tangent: Value, name: str = name) -> list[Value]:
+            dots = [ref.result_types[i] for i in f.float_results]
+            values: list[Value] = b.call_then(name, [*ref.params, tangent], [*ref.result_types, *dots])
+            return values[len(ref.result_types):]
+
+        columns = _over_units(t, x, column, [sizes[i] for i in f.float_results])
+        for i, c in zip(f.float_results, columns):
+            blocks[i, x] = _columns_last(t, c, sizes[i], x)
+    return _tree(f, blocks)
 
 
-def jacfwd(fun: Any, push: Any, k: int, *args: Any) -> Any:
-    """A column of the Jacobian for each element of the argument."""
-    x = args[k]
-    if np.ndim(x) == 0:
-        return push(args, (1.0,))[1]
-    y = fun(*args)
-    columns = np.zeros_like(y, shape=(x.size,) + np.shape(y))
-    for i in range(x.size):
-        basis = np.zeros_like(x, shape=x.size)
-        basis[i] = 1
-        columns[i] = push(args, (basis.reshape(x.shape),))[1]
-    if np.ndim(y) == 0:
-        return columns.reshape(x.shape)
-    return columns.reshape(x.size, y.size).T.reshape(y.shape + x.shape)
+def reverse(f: Applied) -> Any:
+    """The Jacobian by rows."""
+    t, b = f.t, f.t.builder
+    results, tape = f.sweep_forward()
+    blocks: Blocks = {}
+    for i in f.float_results:
+        def row(seed: Value, i: int = i) -> list[Value]:
+            seeds = [seed if k == i else b.zeros_like(results[k]) for k in f.float_results]
+            return f.sweep_back(seeds, tape)
+
+        rows = _over_units(t, results[i], row, [_sizes_of(t, x) for x in f.inputs])
+        for x, r in zip(f.inputs, rows):
+            shape = [*_sizes_of(t, results[i]), *_sizes_of(t, x)]
+            blocks[i, x] = core.reshape(t, r, shape) if shape else r
+    return _tree(f, blocks)
 
 
-def run(step: Any, custom: Any, fixed: Any, args: Any) -> Any:
-    """A function with a rule, or a part of that rule (``ruled.py``)."""
-    return step(custom, fixed, args)
+def _sizes_of(t: Any, v: Value) -> list[Value]:
+    return core.sizes(t, v) if isinstance(v.type, Array) else []
 
 
-def sum_of_parts(fun: Any, rules: Any, primals: Any, tangents: Any) -> Any:
-    """A jvp rule made of one for each argument."""
-    out, dot = fun(*primals), None
-    for rule, tangent in zip(rules, tangents):
-        if rule is not None and tangent is not None:
-            part = rule(tangent, out, *primals)
-            dot = part if dot is None else dot + part
-    return out, dot
+def _over_units(t: Any, x: Value, linear: Callable[[Value], list[Value]],
+                sizes: Sequence[Sequence[Value]]) -> list[Value]:
+    """A linear function of each unit vector of the space that ``x`` is in, stacked along a first axis (none for a
+    scalar); ``sizes`` are those of its results.
+    """
+    b, one = t.builder, t.builder.const(1, dtype_of(x.type))
+    if not isinstance(x.type, Array):
+        return linear(one)
+    shape = core.sizes(t, x)
+    n = shape[0]
+    for size in shape[1:]:
+        n = b.mul(n, size)
+
+    def body(it: Value) -> list[Value]:
+        unit = b.set(b.fill(b.const(0, dtype_of(x.type)), n), one, it)
+        return linear(b.as_type(core.reshape(t, unit, shape), type=x.type))
+    return stacked(t, n, body, lambda values: [room(t, n, v, s) for v, s in zip(values, sizes)], NOTHING)
 
 
-def outputs(flatten: Any, fun: Any, args: Any, kwargs: Any) -> Any:
-    """``fun`` with its result as a flat tuple: what is differentiated."""
-    return flatten(fun(*args, **kwargs))
+def _columns_last(t: Any, columns: Value, sizes: Sequence[Value], x: Value) -> Value:
+    """The axes of the argument behind those of the result."""
+    if not isinstance(x.type, Array):
+        return columns
+    rank = len(sizes)
+    last = t.builder.transpose(columns, perm=(*range(1, rank + 1), 0)) if rank else columns
+    out: Value = core.reshape(t, last, [*sizes, *core.sizes(t, x)])
+    return out
+
+
+def _tree(f: Applied, blocks: Blocks) -> Any:
+    """The result's structure with the arguments' in the place of each float; ``None`` for other leaves."""
+    structure = f.ref.value[0].static
+
+    def leaf(i: int) -> Any:
+        if i not in f.float_results:
+            return None
+        y = f.ref.value[1 + i]
+
+        def entry(x: Sym) -> Sym:
+            block = blocks[i, x.value]
+            return Sym(block, not dims_of(block.type) and x.weak and isinstance(y, Sym) and y.weak)
+        trees = tuple(w.tree(entry) for w in f.wrt)
+        return trees if f.several else trees[0]
+    return data.import_(f.t, pytree.unflatten(structure, [leaf(i) for i in range(structure.count)]))

@@ -15,7 +15,7 @@ from . import applied, data, pytree, stacking
 from .applied import FLATTEN, leaves_of, outputs_of, user_value
 from .axes import Axes, Axis, spread
 from .dependence import dependent_results
-from .extents import Given, result_size
+from .extents import Given, result_sizes
 from .lattice import is_number
 from .pytree import Structure
 from .rules import core
@@ -133,29 +133,23 @@ class Mapped:
         t = self.t
         structure: Structure = self.ref.value[0].static
         self.places = self._out_places(out_axes, structure, results)
-        sizes = self._sizes(results)
+        sizes = self._sizes()
         return [stacking.room(t, self.n, v, sizes[i]) if place is not None else self._alone(v, sizes[i])
                 for i, (v, place) in enumerate(zip(results, self.places))]
 
-    def _sizes(self, results: Sequence[Value]) -> list[list[Value]]:
+    def _sizes(self) -> list[list[Value]]:
         """The sizes of each result: literal, or known from the arguments, or else those for the first element."""
         t, b, ref = self.t, self.t.builder, self.ref
-        args = [Given(b, self.fronts[v], 1) if v in self.fronts else Given(b, v) for v in ref.params]
-        sizes: list[list[Value | None]] = [
-            [b.const(d) if d is not None else result_size(b, t.module, ref.name, args, i, k)
-             for k, d in enumerate(dims_of(v.type))] for i, v in enumerate(results)]
-        unknown = [(i, k) for i, row in enumerate(sizes) for k, size in enumerate(row) if size is None]
-        if unknown:
+        def first() -> list[Value]:
             t.check(b.gt(self.n, 0), "ValueError", "vmap over 0 elements: the sizes of the results depend on them")
-            zero = b.const(0)
-            first = [b.get(self.fronts[v], zero) if v in self.fronts else v for v in ref.params]
-            found = b.call_then(ref.name, first, ref.result_types)
-            for i, k in unknown:
-                sizes[i][k] = b.dim(found[i], axis=k)
-            self._check(unknown, sizes)
-        return sizes                                                                # type: ignore[return-value]
+            return [b.get(self.fronts[v], b.const(0)) if v in self.fronts else v for v in ref.params]
 
-    def _check(self, places: Sequence[tuple[int, int]], sizes: Sequence[Sequence[Value | None]]) -> None:
+        args = [Given(b, self.fronts[v], 1) if v in self.fronts else Given(b, v) for v in ref.params]
+        sizes, unknown = result_sizes(t, ref, args, first)
+        self._check(unknown, sizes)
+        return sizes
+
+    def _check(self, places: Sequence[tuple[int, int]], sizes: Sequence[Sequence[Value]]) -> None:
         """In the loop: each element's results have the sizes of the first's."""
         t = self.t
         with t.on(self.end):
@@ -168,7 +162,7 @@ class Mapped:
         """What stands for a result that all elements share, before the first."""
         b = self.t.builder
         return b.zeros_like(v) if not isinstance(v.type, Array) else \
-            b.emit("fill", b.const(0, v.type.dtype), *sizes)                       # type: ignore[no-any-return]
+            b.emit("fill", b.const(0, v.type.dtype), *sizes)
 
     def _out_places(self, out_axes: Axes, structure: Structure, results: Sequence[Value]) -> list[Axis]:
         t, places = self.t, spread(out_axes, structure, "out_axes")

@@ -22,7 +22,7 @@ from ..errors import DifferentiationError, Loc
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Rule, Value
 from ..ir.types import Array, Type, dims_of, dtype_of, is_float
-from . import builtin, jacobians, pytree
+from . import builtin, programs, pytree
 from .applied import FLATTEN, Wrt, named, user_value
 from .pytree import Structure
 from .specialise import FunctionRef
@@ -112,7 +112,7 @@ class Call:
                                    f"with {count}", self.loc)
 
     def trace(self, step: type[Step], args: tuple[Any, ...]) -> FunctionRef:
-        run = named(jacobians.run, self.custom.__name__)
+        run = named(programs.run, self.custom.__name__)
         ref: FunctionRef = self.t.call_traced(run, (step(self.where), self.custom, self.fixed, args), {})
         return ref
 

@@ -50,12 +50,12 @@ def stacked(t: Any, n: Value, body: Callable[[Value], Sequence[Value]],
 def put(t: Any, stack: Value, v: Value, it: Value) -> Value:
     """The stack with element ``it``; what is not stacked but handed on replaces what was there."""
     if len(dims_of(stack.type)) == len(dims_of(v.type)):
-        return v if v.type == stack.type else t.builder.as_type(v, type=stack.type)     # type: ignore[no-any-return]
-    return t.builder.set(stack, v, it)                                                    # type: ignore[no-any-return]
+        return v if v.type == stack.type else t.builder.as_type(v, type=stack.type)
+    return t.builder.set(stack, v, it)
 
 
 def room(t: Any, n: Value, v: Value, sizes: Sequence[Value]) -> Value:
     """An array for ``n`` values like ``v``, whose sizes are ``sizes``."""
-    return t.builder.empty(n, *sizes, dtype=dtype_of(v.type))                             # type: ignore[no-any-return]
+    return t.builder.empty(n, *sizes, dtype=dtype_of(v.type))
 
 

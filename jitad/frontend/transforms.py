@@ -6,7 +6,7 @@ derivative is an ordinary function, so transforms nest to any order, and variabl
 of its IR function like others, which keeps perturbations apart.  Called outside, a transform is compiled like any
 function.
 
-Jacobians and Hessians are Python functions over ``vjp`` and ``jvp`` (``jacobians.py``), traced like the user's.
+Jacobians and maps are loops over derivatives and functions: ``jacobians.py``, ``mapped.py``.
 """
 
 from __future__ import annotations
@@ -150,21 +150,21 @@ class Push(Transform):
 
 
 class JacRev(Transform):
-    """``static``: the position of the argument."""
+    """``static``: argnums."""
 
     name = "jacrev"
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return t.call(jacobians.jacrev, self.fun, Pull(self.fun, *self.static), *self.static, *args, **kwargs)
+        return jacobians.reverse(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
 
 
 class JacFwd(Transform):
-    """``static``: the position of the argument."""
+    """``static``: argnums."""
 
     name = "jacfwd"
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return t.call(jacobians.jacfwd, self.fun, Push(self.fun, *self.static), *self.static, *args, **kwargs)
+        return jacobians.forward(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
 
 
 class Vmap(Transform):
@@ -276,21 +276,27 @@ def value_and_grad(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Tra
 
 
 @Maker
-def jacrev(fun: Any, argnums: int = 0) -> Transform:
-    """The Jacobian of a function of an array, a row for each element of the result, by reverse mode."""
-    return JacRev(fun, _position(argnums))
+def jacrev(fun: Any, argnums: Argnums = 0) -> Transform:
+    """The Jacobian by reverse mode, a row for each element of the result.
+
+    The result's structure with, in the place of each float, the structure of the argument (a tuple for a tuple of
+    ``argnums``, as for ``grad``); an array there has the axes of the result and then those of the argument.  Leaves
+    that are no floats have ``None``.
+    """
+    return JacRev(fun, _argnums(argnums))
 
 
 @Maker
-def jacfwd(fun: Any, argnums: int = 0) -> Transform:
-    """The Jacobian of a function of an array, a column for each element of the argument, by forward mode."""
-    return JacFwd(fun, _position(argnums))
+def jacfwd(fun: Any, argnums: Argnums = 0) -> Transform:
+    """The Jacobian by forward mode, a column for each element of the argument; see ``jacrev``."""
+    return JacFwd(fun, _argnums(argnums))
 
 
 @Maker
-def hessian(fun: Any, argnums: int = 0) -> Transform:
-    """The Hessian of a function that returns one float: forward mode over reverse."""
-    return JacFwd(Grad(fun, _position(argnums), False), _position(argnums))
+def hessian(fun: Any, argnums: Argnums = 0) -> Transform:
+    """The second derivatives of a function that returns one float: forward mode over reverse; see ``jacrev``."""
+    wrt = _argnums(argnums)
+    return JacFwd(Grad(fun, wrt, False), wrt)
 
 
 @Maker
@@ -303,12 +309,6 @@ def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Transform:
     for a result that does not depend on the element.  Raises ``ValueError`` where sizes differ.
     """
     return Vmap(fun, parse(in_axes, "in_axes"), parse(out_axes, "out_axes"))
-
-
-def _position(argnums: Any) -> int:
-    if not isinstance(argnums, int) or isinstance(argnums, bool):
-        raise TypeError(f"a Jacobian is with respect to one argument, by position, not {argnums!r}")
-    return argnums
 
 
 @Immediate
