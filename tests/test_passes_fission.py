@@ -1,7 +1,11 @@
 """What does not depend on a serial loop's state is computed before it, and nothing else is."""
 
-import numpy as np
+import math
 
+import numpy as np
+import pytest
+
+from jitad import jit
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.interp import Interpreter
@@ -90,3 +94,45 @@ func @f(%n: i64, %x: f64[?], %w: f64) -> (f64[?]) {
     uniqueness(module)
     verify(module)
     assert not [op for op in module.functions["f"].all_ops() if op.name == "copy"]
+
+
+def logs(x: np.ndarray) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += math.log(x[i]) * math.sqrt(x[i])
+    return total
+
+
+def gathered(x: np.ndarray, at: np.ndarray) -> float:
+    total = 0.0
+    for i in range(len(at)):
+        total += math.log(x[at[i]])
+    return total
+
+
+def test_checks_of_floats_do_not_keep_a_loop_whole() -> None:
+    f = jit(logs, grad=True)
+    x = np.linspace(0.5, 3.0, 2000)
+    text = f.inspect("optimized", x)
+    assert "%holds" in text
+    np.testing.assert_allclose(f(x), logs(x), rtol=1e-13)
+    np.testing.assert_allclose(f.grad(x), 1 / np.sqrt(x) + np.log(x) / (2 * np.sqrt(x)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("at", [0, 511, 512, 1999])
+def test_the_first_check_that_fails_raises(at: int) -> None:
+    f = jit(logs, grad=True)
+    x = np.linspace(0.5, 3.0, 2000)
+    x[at] = -1.0
+    for call in (f, f.grad, f.value_and_grad):
+        with pytest.raises(ValueError, match="math domain error"):
+            call(x)
+    x[at] = np.nan                                      # math.log(nan) is nan
+    assert np.isnan(f(x))
+
+
+def test_checks_of_indices_stay_before_what_they_guard() -> None:
+    f = jit(gathered)
+    assert "%holds" not in f.inspect("optimized", np.ones(3), np.zeros(600, int))
+    with pytest.raises(IndexError):
+        f(np.ones(3), np.full(600, 10**6))

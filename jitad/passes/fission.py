@@ -5,21 +5,29 @@ iteration's number alone (``cos(w * frames[i])`` on the way back of a recurrence
 computes it, eight iterations at a time, into an array that the serial loop reads.  Both take the iterations strip by
 strip, so that the array is small however long the loop.
 
+A loop with checks of floats (``math.log`` raises where its argument is not positive) would not vectorise either, for
+any iteration may end it.  The loop before computes what they look at as well, and whether all hold in the strip; if
+one does not, the *checked* loop, which is the loop as it was, goes on from the strip's first iteration and raises
+what is to be raised when it is.
+
 Notation: *free* ops of a loop depend on its counter, on values from outside and on free ops only, and have no effect.
 """
 
 from __future__ import annotations
 
 from ..ir.builder import Builder
-from ..ir.clone import clone_op
-from ..ir.graph import Block, Function, Module, Op, Value
+from ..ir.clone import clone_blocks, clone_op
+from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import I64, Array, Scalar
+from ..ir.types import BOOL, I64, Array, Scalar
+from .cfg import set_term
 from .loops import Counted, Loop, LoopForest, counted
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
                  "erf erfc pow atan2 hypot cbrt".split())
 """Functions that have vector versions and cost more than an array element written and read."""
+GUARDED = DEAR | {"sqrt", "div"}
+"""What is worth computing ahead in a loop that would not vectorise at all."""
 SHORT = 16
 """Loops known to run no longer stay whole."""
 STRIP = 512
@@ -37,14 +45,27 @@ def fission(module: Module) -> None:
 
 
 def _split(func: Function, loop: Loop, known: Counted) -> None:
-    if not _is_serial(loop.head) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
+    checks = [op for op in loop.head.ops if op.name == "check"]
+    if not (checks or _is_serial(loop.head)) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
         return
-    if any(op.name == "check" for op in loop.head.ops):
-        return                                       # what a check guards must not run before it
     free = _free_ops(loop.head, known)
-    kept = _kept(loop.head, free)
+    if not all(_is_of_floats(op.operands[0], free, loop.head) for op in checks):
+        return                                       # what a check of an index guards must not run before it
+    kept = _kept(loop.head, free, GUARDED if checks else DEAR)
     if kept:
-        _move(func, loop, known, free, kept)
+        _Strips(func, loop, known, free, kept, checks).run()
+
+
+def _is_of_floats(condition: Value, free: dict[Op, None], head: Block) -> bool:
+    """Whether a condition compares floats that can be computed ahead: what it guards is safe to compute then, too."""
+    op = condition.op
+    if op is None or op.block is not head:
+        return op is None or condition.type == BOOL
+    if op not in free:
+        return False
+    if all(v.type == BOOL for v in op.operands):
+        return all(_is_of_floats(v, free, head) for v in op.operands)
+    return all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands)
 
 
 def _is_serial(head: Block) -> bool:
@@ -70,94 +91,132 @@ def _free_ops(head: Block, known: Counted) -> dict[Op, None]:
     return free
 
 
-def _kept(head: Block, free: dict[Op, None]) -> list[Op]:
+def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
     """The free ops that cost something and whose results are needed by others: these are worth an array."""
     dear: set[Value] = set()
     for op in free:
-        if op.name in DEAR or any(v in dear for v in op.operands):
+        if op.name in worth or any(v in dear for v in op.operands):
             dear.add(op.result)
-    needed = {v for op in head.all_ops() if op not in free for v in op.used()}
+    needed = {v for op in head.all_ops() if op not in free and op.name != "check" for v in op.used()}
     return [op for op in free if op.result in dear and op.result in needed]
 
 
-def _move(func: Function, loop: Loop, known: Counted, free: dict[Op, None], kept: list[Op]) -> None:
+class _Strips:
     """Strip by strip: ``strip`` starts one, ``before`` fills its arrays, the loop reads them, ``next`` goes on.
 
     The loop's own counter then starts from 0 in every strip; ``start`` is the strip's first iteration.
     """
-    assert loop.preheader is not None and loop.preheader.term is not None
-    head, entry = loop.head, loop.preheader.term.edges[0]
-    types = [Array(op.result.type, (STRIP,)) for op in kept if isinstance(op.result.type, Scalar)]
-    strip, before, between, onward = (func.new_block(n) for n in ("strip", head.name, "between", "next"))
-    start, carried = strip.add_param(I64, "start"), [strip.add_param(p.type, p.hint) for p in head.params[1:]]
-    rooms = [strip.add_param(t) for t in types]
-    b = Builder(loop.preheader, kept[0].loc)
-    loop.preheader.term = None
-    room = [b.emit_op("empty", [b.const(STRIP)], dtype=t.dtype).result for t in types]
-    b.jump(strip, [b.const(0), *entry.args[1:], *room])
-    b.at(strip)
-    length = b.minimum(b.sub(known.trip, start), STRIP)
-    b.jump(before, [b.const(0), *rooms])
-    _fill(before, between, _needed(free, kept), kept, start, length, known)
-    b.at(between)
-    b.jump(head, [b.const(0), *carried])
-    assert loop.exit is not None
-    leave = loop.exit
-    states, leaving = _restart(loop, known, start, length, onward, list(between.params))
-    _read(head, known, dict(zip(kept, between.params)))
-    b.at(onward)
-    again = b.add(start, STRIP)
-    b.branch(b.lt(again, known.trip), strip, [again, *states], leave, leaving)
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, free: dict[Op, None], kept: list[Op],
+                 checks: list[Op]) -> None:
+        self.func, self.loop, self.known, self.kept = func, loop, known, kept
+        self.types = [Array(op.result.type, (STRIP,)) for op in kept if isinstance(op.result.type, Scalar)]
+        self.conditions = list(dict.fromkeys(op.operands[0] for op in checks))
+        self.needed = _needed(free, {op.result for op in kept} | set(self.conditions))
+        self.strip, self.before, self.between, self.onward = (
+            func.new_block(n) for n in ("strip", loop.head.name, "between", "next"))
+        self.start = self.strip.add_param(I64, "start")
+
+    def run(self) -> None:
+        loop, known, b = self.loop, self.known, Builder(self.strip, self.kept[0].loc)
+        assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
+        entry, leave = loop.preheader.term.edges[0], loop.exit
+        carried = [self.strip.add_param(p.type, p.hint) for p in loop.head.params[1:]]
+        rooms = [self.strip.add_param(t) for t in self.types]
+        self._enter(loop.preheader, list(entry.args[1:]))
+        length = b.minimum(b.sub(known.trip, self.start), STRIP)
+        b.jump(self.before, [b.const(0), *rooms, *([b.const(True)] if self.conditions else [])])
+        checked = self._checked(leave) if self.conditions else None
+        self._fill(length)
+        self._go_on(carried, checked)
+        states, leaving = self._restart(length)
+        _read(loop.head, known, dict(zip(self.kept, self.between.params)))
+        b.at(self.onward)
+        again = b.add(self.start, STRIP)
+        b.branch(b.lt(again, known.trip), self.strip, [again, *states], leave, leaving)
+
+    def _enter(self, preheader: Block, first: list[Value]) -> None:
+        """From the preheader into the first strip, with room for the arrays."""
+        b = Builder(preheader, self.kept[0].loc)
+        preheader.term = None
+        room = [b.emit_op("empty", [b.const(STRIP)], dtype=t.dtype).result for t in self.types]
+        b.jump(self.strip, [b.const(0), *first, *room])
+
+    def _checked(self, leave: Block) -> Block:
+        """The loop as it was, cold, leaving through a block of its own."""
+        head = self.loop.head
+        copy = clone_blocks([head], self.func, {})[head]
+        assert copy.term is not None
+        copy.term.attrs["cold"] = True
+        edge = next(e for e in copy.term.edges if e.block is leave)
+        own = self.func.new_block(leave.name)
+        params = [own.add_param(p.type, p.hint) for p in leave.params]
+        set_term(own, "jump", edges=[Edge(leave, list(params))])
+        edge.block = own
+        return copy
+
+    def _fill(self, length: Value) -> None:
+        """The loop that computes one strip, and whether all checks hold in it."""
+        before, known = self.before, self.known
+        j = before.add_param(I64, known.iv.hint)
+        arrays = [before.add_param(t) for t in self.types]
+        holds = [before.add_param(BOOL, "holds")] if self.conditions else []
+        b = Builder(before, self.kept[0].loc)
+        values = {known.iv: b.add(self.start, j)}
+        for op in self.needed:
+            copy = clone_op(op, values)
+            copy.block = before
+            before.ops.append(copy)
+        nexts = [b.emit_op("set", [a, values[op.result], j]).result for a, op in zip(arrays, self.kept)]
+        for h in holds:
+            for condition in self.conditions:
+                h = b.and_(h, values.get(condition, condition))
+            nexts.append(h)
+        following = b.add(j, 1)
+        for v in [*arrays, *holds]:
+            self.between.add_param(v.type)
+        b.branch(b.lt(following, length), before, [following, *nexts], self.between, nexts)
+
+    def _go_on(self, carried: list[Value], checked: Block | None) -> None:
+        """From the filled arrays into the loop, or, if a check fails in this strip, into the checked one."""
+        b, head = Builder(self.between), self.loop.head
+        if checked is None:
+            return b.jump(head, [b.const(0), *carried])
+        whole, failing = self.func.new_block("whole"), self.func.new_block("failing")
+        b.branch(self.between.params[-1], whole, [], failing, [])
+        b.at(whole)
+        b.jump(head, [b.const(0), *carried])
+        b.at(failing)
+        b.jump(checked, [self.start, *carried])
+
+    def _restart(self, length: Value) -> tuple[list[Value], list[Value]]:
+        """The serial loop counts within the strip; what else it does with its counter sees the iteration's number.
+
+        Yields, of the parameters of ``onward``, what the next strip and what the exit receive.  A value has one
+        parameter: an array with two names, one of which is worked on in the next strip, would be copied for each."""
+        loop, known, head = self.loop, self.known, self.loop.head
+        back, leave = loop.back_edge(), loop.exit_edge()
+        ops, head.ops, head.term = [op for op in head.ops if op.name != "check"], [], None
+        b = Builder(head)
+        full = b.add(self.start, known.iv)
+        for op in ops:
+            if op is not known.next.op:
+                number = {known.iv: full}
+                if known.next in op.operands:
+                    number[known.next] = b.add(full, 1)
+                op.replace_uses(number)
+            head.ops.append(op)
+        numbers = {known.iv: full, known.next: b.add(full, 1)}
+        passed = [numbers.get(a, a) for a in [*back.args[1:], *leave.args]]
+        states, leaving = passed[:len(back.args) - 1], passed[len(back.args) - 1:]
+        arrays = self.between.params[:len(self.types)]
+        params = {v: self.onward.add_param(v.type) for v in dict.fromkeys([*states, *arrays, *leaving])}
+        b.branch(b.lt(known.next, length), head, [known.next, *states], self.onward, list(params))
+        return [params[v] for v in [*states, *arrays]], [params[v] for v in leaving]
 
 
-def _fill(before: Block, between: Block, needed: list[Op], kept: list[Op], start: Value, length: Value,
-          known: Counted) -> None:
-    """The loop that computes one strip."""
-    j = before.add_param(I64, known.iv.hint)
-    arrays = [before.add_param(Array(op.result.type, (STRIP,))) for op in kept if isinstance(op.result.type, Scalar)]
-    b = Builder(before, kept[0].loc)
-    values = {known.iv: b.add(start, j)}
-    for op in needed:
-        copy = clone_op(op, values)
-        copy.block = before
-        before.ops.append(copy)
-    nexts = [b.emit_op("set", [a, values[op.result], j]).result for a, op in zip(arrays, kept)]
-    following = b.add(j, 1)
-    for a in arrays:
-        between.add_param(a.type)
-    b.branch(b.lt(following, length), before, [following, *nexts], between, nexts)
-
-
-def _restart(loop: Loop, known: Counted, start: Value, length: Value, onward: Block,
-             arrays: list[Value]) -> tuple[list[Value], list[Value]]:
-    """The serial loop counts within the strip; what else it does with its counter sees the iteration's number.
-
-    Yields, of the parameters of ``onward``, what the next strip and what the exit receive.  A value has one parameter:
-    an array with two names, one of which is worked on in the next strip, would be copied for each."""
-    head, term = loop.head, loop.head.term
-    assert term is not None
-    back, leave = loop.back_edge(), loop.exit_edge()
-    ops, head.ops, head.term = head.ops, [], None
-    b = Builder(head)
-    full = b.add(start, known.iv)
-    for op in ops:
-        if op is not known.next.op:
-            number = {known.iv: full}
-            if known.next in op.operands:
-                number[known.next] = b.add(full, 1)
-            op.replace_uses(number)
-        head.ops.append(op)
-    numbers = {known.iv: full, known.next: b.add(full, 1)}
-    passed = [numbers.get(a, a) for a in [*back.args[1:], *leave.args]]
-    states, leaving = passed[:len(back.args) - 1], passed[len(back.args) - 1:]
-    params = {v: onward.add_param(v.type) for v in dict.fromkeys([*states, *arrays, *leaving])}
-    b.branch(b.lt(known.next, length), head, [known.next, *states], onward, list(params))
-    return [params[v] for v in [*states, *arrays]], [params[v] for v in leaving]
-
-
-def _needed(free: dict[Op, None], kept: list[Op]) -> list[Op]:
-    """What of the free ops the kept ones need, in order."""
-    wanted = {op.result for op in kept}
+def _needed(free: dict[Op, None], wanted: set[Value]) -> list[Op]:
+    """What of the free ops the wanted values need, in order."""
     out = []
     for op in reversed(free):
         if op.result in wanted:

@@ -1,0 +1,70 @@
+"""A chain of elementwise functions over 10 million f32 numbers: memory bandwidth and vector mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from bench.case import Bench, Case, Program
+from bench.peers import add_c
+from jitad import jit
+
+TITLE = "An elementwise chain over 10 million f32 numbers"
+
+
+def chain(x: Any) -> Any:
+    return np.sum(np.exp(np.sin(x)) * np.sqrt(1 + x * x) + np.tanh(x))
+
+
+def in_jax(x: Any, gradient: bool) -> Program:
+    import jax
+    import jax.numpy as jnp
+
+    def total(x: Any) -> Any:
+        return (jnp.exp(jnp.sin(x)) * jnp.sqrt(1 + x * x) + jnp.tanh(x)).sum()
+    run, given = jax.jit(jax.value_and_grad(total) if gradient else total), jnp.asarray(x)
+    return lambda: jax.block_until_ready(run(given))
+
+
+def in_torch(x: Any, gradient: bool, compiled: bool) -> Program:
+    import torch
+
+    given = torch.tensor(x, requires_grad=gradient)
+
+    def total(x: Any) -> Any:
+        return (torch.exp(torch.sin(x)) * torch.sqrt(1 + x * x) + torch.tanh(x)).sum()
+    value_of = torch.compile(total) if compiled else total
+
+    def run() -> Any:
+        value = value_of(given)
+        return (value.detach(), torch.autograd.grad(value, given)) if gradient else value
+    return run
+
+
+def copied(x: Any) -> Program:
+    """What memory allows: the array read, and another written."""
+    to = np.empty_like(x)
+    return lambda: np.copyto(to, x)
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    n = 10 ** 6 if bench.quick else 10 ** 7
+    x = np.random.default_rng(0).normal(size=n).astype(np.float32)
+    ours, x_bar = jit(chain, grad=True), np.empty_like(x)
+    value = bench.case("chain", "value", per=n, unit="a number", rtol=1e-3)     # the sums are in single precision
+    value.add("jitad", lambda: lambda: ours(x))
+    add_c(value, "chain", "chain", n, x)
+    value.add("JAX", lambda: in_jax(x, False))
+    value.add("PyTorch", lambda: in_torch(x, False, False))
+    yield value
+    gradient = bench.case("chain", "gradient", per=n, unit="a number", rtol=1e-3)
+    gradient.add("jitad", lambda: lambda: ours.value_and_grad(x))
+    add_c(gradient, "chain", "chain_gradient", n, x, x_bar, results=lambda v: (v, x_bar))
+    gradient.add("JAX", lambda: in_jax(x, True))
+    gradient.add("PyTorch", lambda: in_torch(x, True, False))
+    if not bench.quick:
+        gradient.add("PyTorch compiled", lambda: in_torch(x, True, True))
+    gradient.programs["NumPy copy, the memory's limit"] = copied(x)
+    yield gradient
