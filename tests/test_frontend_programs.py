@@ -573,14 +573,6 @@ def dynamic_index_of_a_list(n):
     return [1.0, 2.0][n]
 
 
-@refused("a float or None", 1.0)
-def several_types(x):
-    best = None
-    if x > 0:
-        best = x
-    return best + 1
-
-
 @refused("a list of length 2 or 1", 1.0)
 def several_lengths(x):
     xs = [x]

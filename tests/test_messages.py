@@ -76,9 +76,11 @@ def tries(x):
         return 0.0
 
 
-def half_a_result(x):
+def one_more(x):
+    xs = [x]
     if x > 0:
-        return x
+        xs.append(x)
+    return xs
 
 
 def mismatched(x):
@@ -105,7 +107,7 @@ REFUSED = [
     (jit(prints), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
     (jit(größer), (1.0,), UnsupportedError, "`print`", "print(x)", "return the value"),
     (jit(tries), (1.0,), UnsupportedError, "`try`", "t", "`if`"),
-    (jit(half_a_result), (1.0,), UnsupportedError, "the function's result is a float or None", "x > 0", "one type"),
+    (jit(one_more), (1.0,), UnsupportedError, "a list of length 2 or 1", "xs.append(x)", "`out = np.zeros(n)`"),
     (jit(mismatched), (1.0,), ShapeError, "(3, 2) (4, 2)", "np.zeros((3, 2)) + np.zeros((4, 2))", ""),
     (jit(square), (np.ones(2, complex),), TypeInferenceError, "argument x: arrays of dtype complex128", "d", "float64"),
     (jit(square, static="x"), ([1],), TypeInferenceError, "argument x: a static argument must be hashable", "d",

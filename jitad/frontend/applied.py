@@ -151,9 +151,10 @@ class Wrt:
         return data.import_(t, self.tree(lambda x: Sym(of[x.value], x.weak)))
 
     def tree(self, entry: Callable[[Sym], Any]) -> Any:
-        """The argument's structure with ``entry`` of its floats and ``None`` for the rest."""
+        """The argument's structure with ``entry`` of its floats and ``None`` for the rest (but for tags)."""
         return pytree.unflatten(self.structure, [
-            entry(x) if isinstance(x, Sym) and is_float(x.type) else None for x in self.leaves])
+            entry(x) if isinstance(x, Sym) and is_float(x.type) else x if is_tag else None
+            for x, is_tag in zip(self.leaves, self.structure.tags())])
 
 
 @functools.cache
@@ -308,7 +309,8 @@ class Applied:
         n = len(ref.result_types)
         leaves, structure = self._finish(values[:n])
         dots = dict(zip(self.float_results, values[n:]))
-        tangent = [Sym(dots[i], x.weak) if i in dots else None for i, x in enumerate(leaves)]
+        tangent = [Sym(dots[i], x.weak) if i in dots else x if is_tag else None
+                   for i, (x, is_tag) in enumerate(zip(leaves, structure.tags()))]
         return user_value(t, structure, leaves), user_value(t, structure, tangent)
 
     def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:

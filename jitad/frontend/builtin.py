@@ -298,6 +298,11 @@ def _type(t: Any, v: Any) -> type:
     return _OWN_TYPES.get(type(v), type(v))
 
 
+def type_name(t: Any, v: Any) -> str:
+    """What Python calls the type of a value in its messages."""
+    return _type(t, v).__name__
+
+
 def _isinstance(t: Any, v: Any, cls: Any) -> bool:
     return issubclass(_type(t, v), cls)
 
@@ -324,6 +329,7 @@ _OWN_TYPES: dict[type, type] = {
     ListObj: list, DictObj: dict, ArrayRef: numpy_api.np.ndarray, Fn: types.FunctionType, Range: range,
 }
 
+KEEPS: frozenset[Any] = frozenset((functools.partial,))              # looks at none of its arguments
 TABLE: dict[Any, Rule] = {
     range: _range, enumerate: _enumerate, zip: _zip,
     reversed: lambda t, x: Reversed(_iterable(t, x)), map: lambda t, f, *xs: Mapped(f, *(_iterable(t, x) for x in xs)),

@@ -21,7 +21,7 @@ from . import builtin, data, fitting, numpy_api, raising, refusals, specialise, 
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
 from .specialise import FunctionRef, Specialisation
-from .values import ArrayRef, Instance, Sym
+from .values import ArrayRef, Choice, DictObj, Instance, Sym
 
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 __all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
@@ -36,13 +36,15 @@ class Calls:
     def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call ``fun`` from this place in the user's source."""
         self.builder.loc = loc                                               # type: ignore[attr-defined]
+        if type(fun) is Choice:
+            return self.over(fun, lambda f: self.call_at(loc, f, args, kwargs))      # type: ignore[attr-defined]
         known = _KINDS.get(type(fun))
         if known is not None:
             return known(self, fun, list(args), kwargs)
         if isinstance(fun, Instance):
             return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)    # type: ignore[attr-defined]
         if isinstance(fun, (Sym, ArrayRef)) or fun is None:
-            raise TypeError(f"{data.describe(fun)} is not callable")
+            raise TypeError(f"'{builtin.type_name(self, fun)}' object is not callable")
         return _call_static(self, fun, list(args), kwargs)
 
     def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
@@ -90,6 +92,14 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     return _call_fn(t, builtin.fn_of(fun), args, kwargs)
 
 
+def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A builtin of ``builtin.TABLE``; most look at their arguments."""
+    c = next((a for a in (*args, *kwargs.values()) if type(a) is Choice), None) if fun not in builtin.KEEPS else None
+    if c is None:
+        return fitting.called(t, fun, rule, functools.partial(t.native, rule, t), args, kwargs)
+    return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
+
+
 def _call_bound(t: Any, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     fun, obj = m.parts() if isinstance(m, BoundMethod) else (m.__func__, m.__self__)
     return t.call(fun, obj, *args, **kwargs)
@@ -103,6 +113,8 @@ def _call_partial(t: Any, p: Partial, args: list[Any], kwargs: dict[str, Any]) -
 def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a traced array, list or dict."""
     obj, name = m.parts()[0], m.name
+    if type(obj) is DictObj and args and type(args[0]) is Choice:
+        return t.over(args[0], lambda v: t.call(m, v, *args[1:], **kwargs))
     if type(obj) in data.METHODS_OF:
         return t.native(data.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
     if name in numpy_api.MUTATING_METHODS:
@@ -111,10 +123,6 @@ def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> 
 
     cls = np.ndarray if isinstance(obj, ArrayRef) or obj.is_array else data.type_of(obj)
     return _run_rule(t, getattr(cls, name, name), name, rule, [obj, *args], kwargs)
-
-
-def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return fitting.called(t, fun, rule, functools.partial(t.native, rule, t), args, kwargs)
 
 
 def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -126,6 +134,9 @@ def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs:
 
 def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
+    c = t.first_choice((*args, *kwargs.values()))
+    if c is not None:
+        return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
     if args and all(map(_is_plain, args)) and all(map(data.is_static, kwargs.values())) and _is_scalar_function(fun):
         return t.native(_quiet, fun, *args, **kwargs)
     out = kwargs.pop("out", None) if "out" in kwargs else None

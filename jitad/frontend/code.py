@@ -69,7 +69,9 @@ class Code:
         if spec.vararg:
             bound[spec.vararg.arg] = tuple(args[len(names):])
         elif len(args) > len(names):
-            raise TypeError(f"{self.name}() takes {len(names)} positional arguments but {len(args)} were given")
+            takes = f"{len(names)} positional argument{'' if len(names) == 1 else 's'}"
+            given = f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
+            raise TypeError(f"{self.name}() takes {takes} but {given}")
         allowed = {a.arg for a in (*spec.args, *spec.kwonlyargs)}
         for key in [k for k in rest if k in allowed]:
             if key in bound:

@@ -9,11 +9,12 @@ from ..errors import Loc
 from ..ir.graph import Op
 from ..ir.types import BOOL
 from . import data
+from .choice import unchanged
 from .closures import Template
 from .raising import escape
 from .scope import Names
-from .state import State
-from .values import Slot, Sym
+from .state import Edge
+from .values import Sym
 
 if TYPE_CHECKING:
     from .code import Frame, Hook
@@ -60,7 +61,7 @@ def _shortcut(f: Frame, values: Sequence[Hook], loc: Loc, stop_at: bool) -> Any:
         return _shortcut(f, values[1:], loc, stop_at)
 
     def keep() -> Any:
-        return first
+        return f.t.settle(first)
     return f.t.choose(c, keep, rest) if stop_at else f.t.choose(c, rest, keep)
 
 
@@ -70,19 +71,20 @@ def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: 
     before, block = t.here(), t.func.new_block("rest")
     state = dict(t.state)
     mark = len(t.func.blocks)
-    t.builder.at(block)
+    t.enter(Edge(block, dict(state)))
+    t.assume(first.value, not stop_at)
     t.depth += 1
     end = t.path(lambda: t.keep(t.result, rest()))
     t.depth -= 1
     if end is not None and end.block is block and len(t.func.blocks) == mark and all(map(_harmless, block.ops)) \
-            and _unchanged(t.state, state, t.result):
+            and unchanged(t.state, state, t.result):
         second = t.state.pop(t.result)
         if isinstance(second, bool) or (isinstance(second, Sym) and second.type == BOOL):
             t.func.blocks.remove(block)
             for op in block.ops:
                 op.block = before.block
                 before.block.ops.append(op)
-            t.builder.at(before.block)
+            t.enter(Edge(before.block, state))
             t.builder.loc = loc
             op_name = "or" if stop_at else "and"
             known = second.value if isinstance(second, Sym) else t.value(second)
@@ -94,13 +96,10 @@ def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: 
     edges = (other, block) if stop_at else (block, other)
     t.builder.branch(first.value, edges[0], [], edges[1], [])
     t.builder.at(other)
+    t.assume(first.value, stop_at)
     state[t.result] = stop_at
     t.join([end, t.here()], None)
     return t.take_result()
-
-
-def _unchanged(state: State, before: State, result: Slot) -> bool:
-    return len(state) == len(before) + (result not in before) and all(state.get(k) is v for k, v in before.items())
 
 
 def _harmless(op: Op) -> bool:

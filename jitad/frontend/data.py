@@ -12,7 +12,8 @@ import numpy as np
 
 from .closures import BoundMethod, Fn, Method
 from .lattice import UNBOUND, describe, is_structure, parts, rebuild
-from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Obj, Sym
+from .pytree import OneOf
+from .values import ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
 
 __all__ = ["construct", "describe", "export", "import_", "instance_attribute", "is_static", "list_method", "plain"]
 
@@ -30,6 +31,8 @@ def is_static(v: Any) -> bool:
 
 def plain(t: Any, v: Any) -> Any:
     """The value with arrays read and traced lists and dicts as Python's own: what ``numpy_api`` takes."""
+    if type(v) is Choice:
+        v = t.settle(v)
     if isinstance(v, ArrayRef):
         return t.read(v)
     if isinstance(v, ListObj):
@@ -44,7 +47,11 @@ def plain(t: Any, v: Any) -> Any:
 
 
 def export(t: Any, v: Any) -> Any:
-    """The value as a pytree of Python's own containers; arrays stay ``ArrayRef``s."""
+    """The value as a pytree of Python's own containers; arrays stay ``ArrayRef``s, choices become ``OneOf``s."""
+    if type(v) is Choice:
+        v = t.settle(v)
+    if type(v) is Choice:
+        return OneOf(v.tag, [export(t, x) for x in v.variants])
     if isinstance(v, ListObj):
         return [export(t, x) for x in t.contents(v)]
     if isinstance(v, DictObj):
@@ -67,6 +74,8 @@ def import_(t: Any, v: Any) -> Any:
     """A pytree of Python containers (what a rule or a transform returns) as values of the trace."""
     if isinstance(v, Sym):
         return t.new_array(v) if v.is_array else v
+    if isinstance(v, OneOf):
+        return Choice(v.tag, tuple(import_(t, x) for x in v.variants))
     if type(v) is list:
         return t.new_list([import_(t, x) for x in v])
     if type(v) is dict:

@@ -13,7 +13,7 @@ from ..errors import Loc
 from . import comprehensions, control
 from .closures import Fn
 from .scope import Scope, stores
-from .values import Conflict, Maybe
+from .values import Choice, Conflict, Maybe
 
 if TYPE_CHECKING:
     from .code import Code, Frame, Hook
@@ -29,7 +29,7 @@ COMPARE = {
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }
 _BUILTINS = vars(builtins)
-_CHECKED = (Maybe, Conflict)
+_CHECKED = (Maybe, Conflict, Choice)
 _MISSING = object()
 
 
@@ -63,7 +63,7 @@ class Expressions:
             def local(f: Frame) -> Any:
                 slot = f.slots[name]
                 v = f.t.state.get(slot)
-                if v is None or type(v) in _CHECKED:
+                if v is None or type(v) in _CHECKED or slot.maybe:
                     f.t.builder.loc = loc
                     v = f.t.load(slot, own)
                 return v if not isinstance(v, np.ndarray) else f.t.lift(v)

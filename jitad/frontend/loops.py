@@ -18,9 +18,10 @@ from ..ir.types import I64
 from . import iteration, lattice
 from .closures import Tagged
 from .lattice import UNBOUND
+from .matcher import Matcher
 from .scope import Names
-from .state import Edge, Matcher, Merger, State
-from .values import ArrayObj, ArrayRef, ListObj, Maybe, Obj, Slot, Sym
+from .state import Edge, Merger, State
+from .values import ArrayObj, ArrayRef, Choice, ListObj, Maybe, Obj, Slot, Sym
 
 if TYPE_CHECKING:
     from .code import Frame, Hook
@@ -97,7 +98,10 @@ def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
             inside, outside = t.func.new_block("body"), t.func.new_block("exit")
             t.builder.branch(c.value, inside, [], outside, [])
             leave = Edge(outside, dict(t.state))
+            with t.on(leave):
+                t.assume(c.value, False)
             t.builder.at(inside)
+            t.assume(c.value, True)
         loop, ends = _run_body(f, lambda: node.body(f))
         breaks[:] = loop.breaks
         return leave, ends
@@ -106,8 +110,15 @@ def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
 
 
 def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
-    t = f.t
     v = iterable(f)
+    if type(v) is Choice:
+        roots = None if node.after is None else f.roots(node.after)
+        return f.t.dispatch(v, lambda x: _for(f, node, x, assign, loc), roots)
+    _for(f, node, v, assign, loc)
+
+
+def _for(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
+    t = f.t
     t.builder.loc = loc
     items = iteration.static_items(t, v)
     if items is not None:
@@ -201,14 +212,14 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
     t = f.t
     entry = t.here()
     roots = f.roots(node.head) if node.head is not None else \
-        [*dict.fromkeys((*entry.state, *(f.slots[n] for n, _ in node.changed if n in f.slots)))]
+        list(dict.fromkeys((*entry.state, *(f.slots[n] for n, _ in node.changed if n in f.slots))))
     mark = (len(t.func.blocks), len(t.returns))
     scratch = Block(t.func, "scratch")
     back_edges = [Edge(scratch, _guess(f, node, entry.state))]
     for _ in range(ATTEMPTS):
         header = t.func.new_block("loop")
         it = Sym(header.add_param(I64, "it"), True) if counted else None
-        merger = Merger(t, header, [entry, *back_edges])
+        merger = Merger(t, header, [entry, *back_edges], in_loop=True)
         state = merger.run(roots)
         t.enter(Edge(header, dict(state)))
         leave, back = _iteration(t, body, it, None if node.head is None else roots)

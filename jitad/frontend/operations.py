@@ -15,9 +15,9 @@ from ..errors import Loc
 from ..ir.graph import ExcInfo
 from ..ir.types import Array
 from . import data, iteration, numpy_api, refusals, views
-from .closures import Method, Range
-from .lattice import is_number, is_scalar, same, scalar_type
-from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Sym
+from .closures import Fn, Method, Range
+from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
+from .values import ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -46,6 +46,11 @@ class Operations:
     load: Any
     new_dict: Any
     new_list: Any
+    first_choice: Any
+    from_tag: Any
+    over: Any
+    settle: Any
+    settled: Any
     raise_: Any
     raise_info: Any
     sym: Any
@@ -90,6 +95,8 @@ class Operations:
             self.builder.loc = loc
         if is_number(x) and is_number(y):
             return self.native(NATIVE[op], x, y)
+        if type(x) is Choice or type(y) is Choice:
+            return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
         if isinstance(x, Instance) or isinstance(y, Instance):
             return self._special(f"__{op}__", f"__r{op}__", x, y, op)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
@@ -119,11 +126,33 @@ class Operations:
                 self.unsupported("a string made from values that are only known at run time", refusals.TEXT)
             if isinstance(one, complex):
                 self.unsupported("complex numbers", "two floats, or an array with an axis of two")
+            self._python_refuses(NATIVE[op], x, y)
             raise _no_operands(op, x, y)
+
+    def _over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
+        """``fun(x, y)`` where one of them, or both, is a choice."""
+        if type(x) is Choice:
+            return self.over(x, lambda v: self._over_pair(v, self.settle(y), fun))
+        return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
+
+    def _python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
+        """Raise the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
+        if all(isinstance(a, _OPERANDS) for a in args):
+            return
+        samples = [_sample(a) for a in args]
+        if all(s is not UNBOUND for s in samples):
+            try:
+                fun(*samples)
+            except (TypeError, AttributeError) as e:
+                raise type(e)(*e.args) from None
+            except Exception:                        # of these values, not of their types
+                pass
 
     def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
             self.builder.loc = loc
+        if type(x) is Choice:
+            return self.over(x, lambda v: self.unary(op, v))
         if isinstance(x, (Sym, ArrayRef)):
             return self._emit(numpy_api.unary, op, x)
         if isinstance(x, Instance):
@@ -132,6 +161,9 @@ class Operations:
 
     def _emit(self, rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run a rule on what the arguments hold now."""
+        c = self.first_choice((*args, *kwargs.values()))
+        if c is not None:
+            return self.over(c, lambda v: self._emit(rule, *args, **kwargs))
         plain = [data.plain(self, a) for a in args]
         named = {k: data.plain(self, v) for k, v in kwargs.items()}
         return self.wrap(self.native(rule, self, *plain, **named))
@@ -145,6 +177,8 @@ class Operations:
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
         """``x op= y``: arrays and lists change, everything else is rebound."""
         self.builder.loc = loc
+        if type(x) is Choice or type(y) is Choice:
+            return self._over_pair(x, y, lambda a, b: self.in_place(op, a, b, loc))
         if isinstance(x, ArrayRef):
             new = self.native(numpy_api.inplace, self, op, self.read(x), data.plain(self, y))
             views.store_all(self, x, new)
@@ -161,6 +195,8 @@ class Operations:
         return self.compare(op, x, y)
 
     def compare(self, op: str, x: Any, y: Any) -> Any:
+        if type(x) is Choice or type(y) is Choice:
+            return self._over_pair(x, y, lambda a, b: self.compare(op, a, b))
         if op in ("is", "is not"):
             return self._identical(x, y) is (op == "is")
         if op in ("in", "not in"):
@@ -169,6 +205,10 @@ class Operations:
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             if op in ("eq", "ne") and not (_is_numeric(x) and _is_numeric(y)):
                 return op == "ne"                    # a number and None or a string
+            known = self.from_tag(x, lambda n: NATIVE[op](n, y)) if is_number(y) else None
+            if known is not None:
+                return known
+            self._python_refuses(NATIVE[op], x, y)
             return self._emit(numpy_api.compare, op, x, y)
         if isinstance(x, Instance) and hasattr(x.cls, f"__{op}__") and not hasattr(x.cls, "__dataclass_fields__"):
             return self._special(f"__{op}__", f"__{REFLECTED[op]}__", x, y, op)
@@ -231,6 +271,8 @@ class Operations:
         """The truth of a value: a Python bool when known, otherwise a bool ``Sym``."""
         if loc is not None:
             self.builder.loc = loc
+        if type(v) is Choice:
+            return self.over(v, self.truth)
         if isinstance(v, (Sym, ArrayRef)):
             c = self.native(numpy_api.truth, self, self.read(v))
             if isinstance(c, Sym) and c.value.const is not None:
@@ -271,6 +313,12 @@ class Operations:
     def getitem(self, obj: Any, index: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
             self.builder.loc = loc
+        c = self.first_choice((obj, index) if isinstance(index, (Choice, tuple, slice)) else (obj,))
+        if c is not None:
+            return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
+        return self.settle(self._item(obj, index))
+
+    def _item(self, obj: Any, index: Any) -> Any:
         if isinstance(obj, ArrayRef):
             return self.native(views.getitem, self, obj, index)
         if isinstance(obj, ListObj):
@@ -295,6 +343,10 @@ class Operations:
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
+        given = (obj, index, value if isinstance(obj, (ArrayRef, Choice)) else None)
+        c = self.first_choice(given)
+        if c is not None:
+            return self.over(c, lambda v: self.setitem(self.settle(obj), self.settled(index), self.settle(value)))
         if isinstance(obj, ArrayRef):
             self.native(views.setitem, self, obj, index, value)
         elif isinstance(obj, ListObj):
@@ -312,12 +364,22 @@ class Operations:
 
     def iterate(self, v: Any) -> list[Any]:
         """Every element of something whose length is known while tracing."""
-        return iteration.written_out(self, v)
+        if type(v) is not Choice:
+            return iteration.written_out(self, v)
+        found = self.over(v, lambda x: tuple(self.iterate(x)))
+        if not isinstance(found, tuple):
+            self.unsupported(f"walks {data.describe(v)}: how many elements depends on the path taken",
+                             "tell them apart first, with `if len(x) == …` or `match`")
+        return list(found)
 
     def unpack(self, v: Any, n: int, star: int | None, loc: Loc) -> list[Any]:
         self.builder.loc = loc
+        if type(v) is Choice:
+            return list(self.over(v, lambda x: tuple(self.unpack(x, n, star, loc))))
         if isinstance(v, ArrayRef):
             items = self._unpack_array(v, n, star)
+        elif isinstance(v, (Sym, Fn)) or v is None or is_number(v):
+            raise TypeError(f"cannot unpack non-iterable {type(_sample(v)).__name__} object")
         else:
             items = list(v) if type(v) is tuple else self.iterate(v)
         if star is None:
@@ -350,6 +412,8 @@ class Operations:
         return dict(self.contents(v)) if isinstance(v, DictObj) else dict(v)
 
     def length(self, v: Any) -> Any:
+        if type(v) is Choice:
+            return self.over(v, self.length)
         if isinstance(v, (ListObj, DictObj)):
             return len(self.contents(v))
         n = self._emit(len, v) if not isinstance(v, (ArrayRef, Sym)) else self._emit(numpy_api.TABLE[len], v)
@@ -361,6 +425,11 @@ class Operations:
     def getattr(self, obj: Any, name: str, loc: Loc | None = None) -> Any:
         if loc is not None:
             self.builder.loc = loc
+        if type(obj) is Choice:
+            return self.over(obj, lambda v: self.getattr(v, name))
+        return self.settle(self._attribute(obj, name))
+
+    def _attribute(self, obj: Any, name: str) -> Any:
         if isinstance(obj, (ArrayRef, Sym)):
             return self._array_attribute(obj, name)
         if isinstance(obj, Instance):
@@ -387,12 +456,28 @@ class Operations:
     def setattr(self, obj: Any, name: str, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
+        if type(obj) is Choice:
+            return self.over(obj, lambda v: self.setattr(v, name, value))
         data.set_attribute(self, obj, name, value)
 
 
 def _no_operands(op: str, x: Any, y: Any) -> TypeError:
     kinds = f"{data.describe(x)} and {data.describe(y)}"
     return TypeError(f"unsupported operand type(s) for {SYMBOLS.get(op, op)}: {kinds}")
+
+
+_OPERANDS = (Sym, ArrayRef, Obj, int, float, np.generic, tuple)
+
+
+def _sample(v: Any) -> Any:
+    """A value of the same type, to ask Python what it says of that; ``UNBOUND`` where there is none."""
+    if isinstance(v, Sym):
+        return v.scalar.np.type(1).item() if v.weak else v.scalar.np.type(1)
+    if isinstance(v, ArrayRef):
+        return np.ones(1)
+    if isinstance(v, Fn):
+        return lambda: None
+    return v if data.is_static(v) else UNBOUND
 
 
 def _is_numeric(v: Any) -> bool:

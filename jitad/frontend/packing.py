@@ -77,6 +77,8 @@ class Packer:
             return ("same", self.index[obj])
         self.index[obj] = len(self.refs)
         self.refs.append(obj)
+        if isinstance(obj, Slot):
+            self.t.check_fresh(obj)
         content = self.t.state.get(obj, UNBOUND) if isinstance(obj, Slot) else self.t.contents(obj)
         head = (type(obj), getattr(obj, "cls", None), obj.readonly)
         if content is UNBOUND or isinstance(content, Conflict):

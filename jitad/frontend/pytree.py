@@ -13,6 +13,8 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from .values import ArrayRef, Conflict, Maybe
 
 
@@ -43,12 +45,23 @@ class Structure:
     def __repr__(self) -> str:
         if self.is_leaf:
             return "*"
+        if self.type is OneOf:
+            return " or ".join(map(repr, self.children[1:]))
         if not self.children:
             return repr(self.static) if self.type in (str, NoneType) else f"{_name(self.type)}()"
         keys = self.static if isinstance(self.static, tuple) else range(len(self.children))
         if self.type in (tuple, list):
             return f"{_name(self.type)}({', '.join(map(repr, self.children))})"
         return f"{_name(self.type)}({', '.join(f'{k}={c!r}' for k, c in zip(keys, self.children))})"
+
+    def tags(self) -> list[bool]:
+        """For each leaf whether it is the tag of a ``OneOf``."""
+        if self.is_leaf:
+            return [False]
+        out = [t for c in self.children for t in c.tags()]
+        if self.type is OneOf:
+            out[0] = True
+        return out
 
     def paths(self, prefix: str = "") -> Iterator[str]:
         """For each leaf how it is reached, as Python would write it: ``[0]['w'].bias``."""
@@ -61,7 +74,18 @@ class Structure:
     def _step(self, i: int) -> str:
         if self.type in (tuple, list):
             return f"[{i}]"
+        if self.type is OneOf:
+            return f"<{i}>"
         return f"[{self.static[i]!r}]" if issubclass(self.type or object, dict) else f".{self.static[i]}"
+
+
+class OneOf:
+    """One of several values, ``variants[tag]``, where the tag is a leaf: of unions, while they are taken apart."""
+
+    __slots__ = ("tag", "variants")
+
+    def __init__(self, tag: Any, variants: Sequence[Any]) -> None:
+        self.tag, self.variants = tag, tuple(variants)
 
 
 NoneType = type(None)
@@ -152,6 +176,7 @@ _TAKE: dict[type, Callable[[Any, list[Any]], Structure]] = {
     dict: _dict,
     NoneType: lambda x, leaves: NONE,
     str: lambda x, leaves: Structure(str, x),
+    OneOf: lambda x, leaves: Structure(OneOf, None, tuple([_flatten(v, leaves) for v in (x.tag, *x.variants)])),
 }
 _PLAIN = frozenset((float, int, bool))
 
@@ -182,6 +207,9 @@ def build(t: Any, static: Any, children: list[Any]) -> Any:
         return tuple(children)
     if t is list:
         return children
+    if t is OneOf:
+        tag, *variants = children
+        return variants[tag] if isinstance(tag, (int, np.integer)) else OneOf(tag, variants)
     if issubclass(t, dict):
         return t(zip(static, children))
     if issubclass(t, tuple) and static is not None:
@@ -197,6 +225,8 @@ def build(t: Any, static: Any, children: list[Any]) -> Any:
 def children(x: Any) -> tuple[Any, list[Any]]:
     """What is static in a container, and its direct children (one level)."""
     t = type(x)
+    if isinstance(x, OneOf):
+        return None, [x.tag, *x.variants]
     if isinstance(x, dict):
         return tuple(x), list(x.values())
     if isinstance(x, tuple) and hasattr(t, "_fields"):

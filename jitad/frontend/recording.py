@@ -13,10 +13,10 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Type, dtype_of, from_numpy
-from . import calls, data, operations, views
+from . import calls, choice, data, operations, views
 from .lattice import UNBOUND, is_number, scalar_type
 from .state import Edge, Merger, State
-from .values import ArrayObj, ArrayRef, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Sym
+from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Sym
 
 ARGUMENT = "it belongs to the caller"
 CONSTANT = "it is a constant, captured from outside the function"
@@ -41,7 +41,7 @@ class Session:
     customs: dict[str, Any] = field(default_factory=dict)     # functions with rules (``ruled.Entry``), by the one below
 
 
-class Trace(operations.Operations, calls.Calls):
+class Trace(operations.Operations, calls.Calls, choice.Choices):
     """One IR function while it is traced (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:
@@ -54,6 +54,8 @@ class Trace(operations.Operations, calls.Calls):
         self.pinned: list[Obj] = []                  # objects that the caller can see: always live
         self.consts: dict[int, tuple[np.ndarray, ArrayRef]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
+        self.meanings: dict[Value, choice.Meaning] = {}
+        self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}
         self.depth = 0                               # of run-time conditions around this point
 
     @property
@@ -118,8 +120,9 @@ class Trace(operations.Operations, calls.Calls):
         before, edges = self.state, []
         self.builder.branch(cond, blocks[0], [], blocks[1], [])
         self.depth += 1
-        for block, side in zip(blocks, (then, other)):
+        for block, side, truth in zip(blocks, (then, other), (True, False)):
             self.enter(Edge(block, dict(before)))
+            self.assume(cond, truth)
             edges.append(self.path(side))
         self.depth -= 1
         self.join(edges, roots)
@@ -198,11 +201,16 @@ class Trace(operations.Operations, calls.Calls):
                              "give it one structure on every path")
         if content is UNBOUND:
             raise JitadError(f"an object ({data.describe(obj)}) was lost where paths meet", self.loc)
+        self.check_fresh(obj)
+        return content
+
+    def check_fresh(self, obj: Obj) -> None:
+        """Refuse to read what may be one of several objects, one of which has changed since."""
         for other, then in obj.maybe:
             if self.state.get(other, UNBOUND) is not then:
-                self.unsupported("reads an array that may be one of several, one of which has changed since",
-                                 "use `.copy()` where the name gets its value")
-        return content
+                self.unsupported("reads what may be one of several, one of which has changed since",
+                                 "use `.copy()` where the name gets its value" if isinstance(obj, ArrayObj) else
+                                 "write the `if` where the value is read")
 
     def new_array(self, sym: Sym, readonly: str = "") -> ArrayRef:
         obj = ArrayObj(readonly)
@@ -258,6 +266,8 @@ class Trace(operations.Operations, calls.Calls):
         v = self.state.get(slot, UNBOUND)
         if v is UNBOUND:
             self.raise_(*_unbound(slot, own))
+        if slot.maybe:
+            self.check_fresh(slot)
         if isinstance(v, Maybe):
             if v.flag is not True:
                 self.check(v.flag, *_unbound(slot, own))
@@ -265,7 +275,7 @@ class Trace(operations.Operations, calls.Calls):
         if isinstance(v, Conflict):
             what = "the function's result" if slot is self.result else f"`{slot.name}`"
             self.unsupported(f"{what} is {v.reason}", "give it one type and structure on every path")
-        return v
+        return self.settle(v)
 
 
 def _unbound(slot: Slot, own: bool) -> tuple[str, str]:

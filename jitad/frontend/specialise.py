@@ -22,7 +22,7 @@ from . import lattice
 from .closures import Fn
 from .lattice import UNBOUND, is_number, same
 from .packing import Inwards, Packer, Transfer, static_key
-from .values import ArrayObj, ArrayRef, Obj, Sym, activate
+from .values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
 
 ROUNDS = 12
 VARIANTS = 16           # of one code that differ in numbers alone, before the numbers become run-time values
@@ -123,6 +123,9 @@ def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, resu
         content, mine = transfer.content(obj), known[obj]
         if isinstance(mine, ArrayRef):
             _overwrite(t, mine, content)
+        elif isinstance(mine, Slot) and mine.readonly:
+            t.unsupported(f"assigns to the variable `{mine.name}` of a function: {mine.readonly}",
+                          "write the `if` around the call")
         else:
             t.state[mine] = content
     for obj in transfer.made:
@@ -313,4 +316,6 @@ def _dynamic(t: Any, v: Any) -> Any:
         return t.sym(v)
     if isinstance(v, tuple):
         return lattice.rebuild(v, tuple(_dynamic(t, x) for x in v))
+    if type(v) is Choice:
+        return v.with_parts(tuple(_dynamic(t, x) for x in v.parts()))
     return v

@@ -3,8 +3,8 @@
 All that can change while tracing is one map from objects (local variables, arrays, lists, …) to their
 contents.  A path that ends at a join leaves an ``Edge``: its last block and its state.
 
-``Merger``   one state for several edges: what differs becomes a parameter of the joined block
-``match``    whether a loop's back edge fits the parameters of its header, and the arguments it passes
+``Merger`` makes one state for several edges: what differs becomes a parameter of the joined block.  What has no common
+type becomes a choice (``variants``).  (``matcher``: whether the back edge of a loop fits its header.)
 
 *Aliasing.*  Where one variable holds array A on one path and B on the other, the merged variable is a
 new array object standing for the pair.  If another live variable still holds A, it may or may not be that
@@ -19,14 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.graph import Block, Value
-from ..ir.types import Array, Type, join
+from ..ir.types import Type, join
 from . import lattice
 from .lattice import UNBOUND, describe, is_scalar, is_structure, same
-from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, narrowed, renumbered
 
 State = dict[Obj, Any]
 STALE = object()                # what no object holds: in `maybe`, the stand-in may not be read any more
 AMBIGUOUS = "it may be one of several arrays here, depending on the path taken"
+SEVERAL = "it may be one of several objects here, depending on the path taken"
 
 
 @dataclass(eq=False, slots=True)
@@ -40,11 +42,12 @@ class Edge:
 class Merger:
     """Merges the states of several edges into parameters of ``block``.
 
-    ``args[e]`` are edge ``e``'s arguments, user values still to be converted to ``types``.
+    ``args[e]`` are edge ``e``'s arguments, user values still to be converted to ``types``.  ``in_loop``: the block is
+    the header of a loop.
     """
 
-    def __init__(self, t: Any, block: Block, edges: Sequence[Edge]) -> None:
-        self.t, self.block, self.edges = t, block, edges
+    def __init__(self, t: Any, block: Block, edges: Sequence[Edge], in_loop: bool = False) -> None:
+        self.t, self.block, self.edges, self.in_loop = t, block, edges, in_loop
         self.args: list[list[Any]] = [[] for _ in edges]
         self.types: list[Type] = []
         self.params: dict[Value, int] = {}
@@ -58,8 +61,9 @@ class Merger:
         n = len(self.edges)
         if roots is None:
             roots = dict.fromkeys(k for e in self.edges for k in e.state)
+        self.state[FACTS] = either([e.state for e in self.edges])
         for root in roots:
-            if any(root in e.state for e in self.edges):
+            if root is not FACTS and any(root in e.state for e in self.edges):
                 self._obj((root,) * n, getattr(root, "name", ""))
         first, rest = self.edges[0].state, [e.state for e in self.edges[1:]]
         for key, content in first.items():
@@ -95,26 +99,69 @@ class Merger:
         """Merge values; ``UNBOUND`` among them is a path on which nothing looks at the result."""
         some = [v for v in vals if v is not UNBOUND]
         first = some[0]
+        if any(type(v) is Choice for v in some):
+            return self._choice(vals, some, hint)
         if all(is_scalar(v) for v in some):
             constant = type(first) is not Sym or len(some) == len(vals)
             if constant and all(same(v, first) for v in some):
                 return first
             t, weak = lattice.join_scalars(some)
             return self._param(t, weak, vals, hint)
-        if all(isinstance(v, ArrayRef) for v in some):
+        if isinstance(first, Obj) and all(v is first for v in some):
+            return self._obj(tuple(vals), hint)
+        if all(isinstance(v, ArrayRef) for v in some) and self._one_type(vals):
             return self._array(vals, some, hint)
-        if all(type(v) is type(first) for v in some):
-            if isinstance(first, Obj):
-                return self._obj(tuple(vals), hint)
-            if is_structure(first) and all(lattice.static_of(v) == lattice.static_of(first) for v in some):
-                columns = zip(*(lattice.parts(v) if v is not UNBOUND else (UNBOUND,) * len(lattice.parts(first))
-                                for v in vals))
-                new = tuple(self._bound(list(c), hint) for c in columns)
-                bad = next((v for v in new if isinstance(v, Conflict)), None)
-                return bad or lattice.rebuild(first, new)
-            if all(same(v, first) for v in some):
-                return first
-        return Conflict(" or ".join(dict.fromkeys(describe(v) for v in some)) + ", depending on the path taken")
+        if is_structure(first) and all(
+                is_structure(v) and lattice.static_of(v) == lattice.static_of(first) for v in some):
+            return self._columns(vals, first, hint)
+        if all(same(v, first) for v in some) and not isinstance(first, ArrayRef):
+            return first
+        return self._kinds(vals, some, hint)
+
+    def _columns(self, vals: Sequence[Any], first: Any, hint: str) -> Any:
+        """Merge structures part by part."""
+        columns = zip(*(lattice.parts(v) if v is not UNBOUND else (UNBOUND,) * len(lattice.parts(first))
+                        for v in vals))
+        new = tuple(self._bound(list(c), hint) for c in columns)
+        bad = next((v for v in new if isinstance(v, Conflict)), None)
+        return bad or lattice.rebuild(first, new)
+
+    def _choice(self, vals: Sequence[Any], some: Sequence[Any], hint: str) -> Any:
+        """Merge values of which one is a choice already."""
+        first = some[0]
+        if all(type(v) is Choice and v.tag.value is first.tag.value for v in some) and \
+                len({len(v.variants) for v in some}) == 1 and len(some) == len(vals):
+            return self._columns(vals, first, hint)
+        left = [v if v is UNBOUND else narrowed(v, e.state) for v, e in zip(vals, self.edges)]
+        if any(type(v) is Choice for v in left):
+            return self._kinds(left, [v for v in left if v is not UNBOUND], hint)
+        return self._bound(left, hint)
+
+    def _kinds(self, vals: Sequence[Any], some: Sequence[Any], hint: str) -> Any:
+        """Merge values of several kinds: each kind becomes a variant."""
+        found = Alternatives(self.edges, vals, self.in_loop)
+        lengths = {k for k in found.kinds if isinstance(k, tuple) and k[0] is tuple}
+        if len(found.kinds) > MOST or (self.in_loop and len(lengths) > LENGTHS):
+            return Conflict(" or ".join(dict.fromkeys(describe(v) for v in some)) + ", depending on the path taken")
+        new = [self._kind(column, hint) for column in found.columns]
+        bad = next((v for v in new if isinstance(v, Conflict)), None)
+        if bad is not None or len(new) == 1:
+            return bad or new[0]
+        tags: list[Any] = []
+        for edge, v, places in zip(self.edges, vals, found.places):
+            with self.t.on(edge):
+                tags.append(renumbered(self.t, v, places) if places else UNBOUND)
+        tag = self._bound(tags, hint and f"{hint}_kind")
+        return Choice(self.t.sym(tag), tuple(new))
+
+    def _kind(self, vals: Sequence[Any], hint: str) -> Any:
+        """Merge values of one kind."""
+        some = [v for v in vals if v is not UNBOUND]
+        if isinstance(some[0], ArrayRef):
+            return self._array(vals, some, hint)
+        if isinstance(some[0], Obj):
+            return self._obj(tuple(vals), hint)
+        return self._bound(vals, hint)
 
     def _param(self, type: Type, weak: bool, vals: Sequence[Any], hint: str) -> Sym:
         value = self.block.add_param(type, hint)
@@ -124,10 +171,15 @@ class Merger:
             args.append(v)
         return Sym(value, weak)
 
+    def _one_type(self, vals: Sequence[Any]) -> bool:
+        """Whether these arrays have a common type: a choice of arrays has variants of different types."""
+        kinds = [kind(e.state, v, self.in_loop) for e, v in zip(self.edges, vals) if v is not UNBOUND]
+        return all(k == kinds[0] for k in kinds)
+
     def _array(self, vals: Sequence[Any], some: Sequence[ArrayRef], hint: str) -> Any:
         first = some[0]
         whole = len(some) == len(vals) or not first.steps
-        alike = whole and all(_same_steps(v, first) for v in some)
+        alike = whole and all(same_steps(v, first) for v in some)
         if alike and (not first.steps or all(v.obj is first.obj for v in some)):
             obj = self._obj(tuple(v if v is UNBOUND else v.obj for v in vals), hint)
             if isinstance(obj, Conflict):
@@ -148,7 +200,7 @@ class Merger:
     def _obj(self, objs: tuple[Any, ...], hint: str) -> Any:
         """The object that stands for ``objs[e]`` on edge ``e``."""
         some = [o for o in objs if o is not UNBOUND]
-        first = some[0]
+        first, given = some[0], objs
         if all(o is first for o in some):
             objs = (first,) * len(objs)
         if objs in self._merged:
@@ -158,11 +210,21 @@ class Merger:
         self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
         self.state[out] = UNBOUND
-        content = self._merge(contents, hint) if isinstance(out, Slot) else self._content(type(out), contents, hint)
+        content = self._slot(given, contents, hint) if isinstance(out, Slot) else \
+            self._content(type(out), contents, hint)
         self.state[out] = content
         if isinstance(content, Conflict) and isinstance(out, ArrayObj):
             return content
         return out
+
+    def _slot(self, objs: Sequence[Any], contents: Sequence[Any], hint: str) -> Any:
+        """The value of a variable; where no edge but those without the variable lacks one, it is not unbound."""
+        bound = [c for o, c in zip(objs, contents) if o is not UNBOUND]
+        if len(bound) < len(objs) and not any(c is UNBOUND or isinstance(c, (Maybe, Conflict)) for c in bound):
+            absent = [UNBOUND if o is UNBOUND and c is UNBOUND else c for o, c in zip(objs, contents)]
+            if not any(isinstance(c, (Maybe, Conflict)) for c in absent):
+                return self._bound(absent, hint)
+        return self._merge(contents, hint)
 
     def _stand_in(self, first: Any) -> Obj:
         if isinstance(first, Instance):
@@ -210,8 +272,6 @@ class Merger:
     def _mark_ambiguous(self) -> None:
         """Freeze each new object that may be the same as another live one."""
         for out, sources in self.new.items():
-            if isinstance(out, Slot):
-                continue
             others: dict[Obj, None] = {}
             stale = False
             for e, o in sources:
@@ -222,101 +282,10 @@ class Merger:
                     others.update(dict.fromkeys(self._stands_for[e].get(other, ())))
             others.pop(out, None)
             if others or stale:
-                out.readonly = out.readonly or AMBIGUOUS
+                out.readonly = out.readonly or (AMBIGUOUS if isinstance(out, ArrayObj) else SEVERAL)
                 out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
 
 
-def _same_steps(a: ArrayRef, b: ArrayRef) -> bool:
+def same_steps(a: ArrayRef, b: ArrayRef) -> bool:
+    """Whether two views show the same part of what they are views of."""
     return len(a.steps) == len(b.steps) and all(x is y for x, y in zip(a.steps, b.steps))
-
-
-class Matcher:
-    """Compares a back edge with the header state and collects the header's arguments."""
-
-    def __init__(self, t: Any, header: Merger, state: State, edge: Edge) -> None:
-        self.t, self.header, self.state, self.edge = t, header, state, edge
-        self.args: list[Any] = [UNBOUND] * len(header.types)
-        self._there: dict[Obj, Obj] = {}
-        self._back: dict[Obj, Obj] = {}
-        self._frozen: list[tuple[Obj, Obj]] = []
-
-    def run(self, roots: Iterable[Obj]) -> bool:
-        """Whether the edge fits; if so ``args`` are its arguments."""
-        fits = all(self._obj(root, root) for root in roots if root in self.header.state or root in self.edge.state)
-        return fits and all(self._alias_known(frozen, obj) for frozen, obj in self._frozen)
-
-    def _alias_known(self, frozen: Obj, obj: Obj) -> bool:
-        """Whether a frozen stand-in knows each live object that it would be the same as."""
-        for o in (obj, *(o for o, _ in obj.maybe)):
-            twin = self._back.get(o)
-            if twin is None or twin is frozen or twin.readonly:
-                continue
-            if all(k is not twin for k, _ in frozen.maybe):
-                return False
-        return True
-
-    def _value(self, h: Any, b: Any) -> bool:
-        if isinstance(h, Conflict):
-            return True
-        if h is UNBOUND or b is UNBOUND or isinstance(b, Maybe) or isinstance(h, Maybe):
-            return self._maybe(h, b)
-        if isinstance(b, Conflict):
-            return False
-        if type(h) is Sym and h.value in self.header.params:
-            return self._param(h, b)
-        if isinstance(h, ArrayRef):
-            return isinstance(b, ArrayRef) and self._ref(h, b)
-        if isinstance(h, Obj):
-            return self._obj(h, b)
-        if is_structure(h):
-            return (is_structure(b) and lattice.static_of(h) == lattice.static_of(b)
-                    and all(map(self._value, lattice.parts(h), lattice.parts(b))))
-        return same(h, b)
-
-    def _maybe(self, h: Any, b: Any) -> bool:
-        if h is UNBOUND or not isinstance(h, Maybe):
-            return h is b
-        if b is UNBOUND:
-            return self._value(h.flag, False)
-        if isinstance(b, Maybe):
-            return self._value(h.flag, b.flag) and self._value(h.value, b.value)
-        return self._value(h.flag, True) and self._value(h.value, b)
-
-    def _param(self, h: Sym, b: Any) -> bool:
-        if isinstance(h.type, Array):
-            if type(b) is not Sym or join(h.type, b.type) != h.type:
-                return False
-        elif not is_scalar(b) or lattice.join_scalars([h, b]) != (h.type, h.weak):
-            return False
-        self.args[self.header.params[h.value]] = b
-        return True
-
-    def _ref(self, h: ArrayRef, b: ArrayRef) -> bool:
-        if h.obj.readonly and h.obj in self.header.new and not h.steps:
-            self._frozen.append((h.obj, b.obj))
-            with self.t.on(self.edge):
-                return self._value(self.state[h.obj], self.t.read(b))
-        if not _same_steps(h, b):
-            return False
-        return self._obj(h.obj, b.obj)
-
-    def _obj(self, h: Obj, b: Any) -> bool:
-        if h in self._there:
-            return self._there[h] is b
-        if type(h) is not type(b) or b in self._back or (h not in self.header.new and h is not b):
-            return False
-        if isinstance(h, Instance) and h.cls is not b.cls:
-            return False
-        if h is not b and (h.readonly or b.readonly or b.maybe) and not isinstance(h, Slot):
-            if not h.readonly:
-                return False
-            self._frozen.append((h, b))
-        self._there[h], self._back[b] = b, h
-        x, y = self.state.get(h, UNBOUND), self.edge.state.get(b, UNBOUND)
-        if isinstance(h, (Slot, ArrayObj)) or isinstance(x, Conflict):
-            return self._value(x, y)
-        if isinstance(y, Conflict) or x is UNBOUND or y is UNBOUND:
-            return x is y
-        if isinstance(x, tuple):
-            return len(x) == len(y) and all(map(self._value, x, y))
-        return list(x) == list(y) and all(map(self._value, x.values(), y.values()))

@@ -4,6 +4,7 @@
 ``ArrayRef``   a mutable array: a location (``ArrayObj``) whose contents the trace state holds, and
                the view steps that lead from it to what the user sees
 ``ListObj DictObj Instance``   mutable structures of static shape; their contents are in the trace state too
+``Choice``     one of several values of different kinds, told apart by a tag at run time
 
 ``numpy_api`` sees only ``Sym``, Python and NumPy scalars, and Python tuples and lists of those: the tracer
 reads arrays before it calls an implementation, and makes a new ``ArrayObj`` of an array that comes back.
@@ -274,6 +275,29 @@ class Maybe:
 
     value: Any
     flag: Any
+
+
+class Choice(Operators):
+    """One of several values of different kinds: ``variants[tag]``, where the tag is known at run time only.
+
+    A ``Composite`` like others.  The parts of the variants that are not there are undefined, so each operation on a
+    choice is a switch over the tag (see ``choice``).
+    """
+
+    __slots__ = ("tag", "variants")
+
+    def __init__(self, tag: Sym, variants: tuple[Any, ...]) -> None:
+        self.tag, self.variants = tag, variants
+
+    @property
+    def static(self) -> int:
+        return len(self.variants)
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.tag, *self.variants)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Choice:
+        return Choice(parts[0], parts[1:])
 
 
 @dataclass(eq=False, slots=True)

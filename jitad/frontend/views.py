@@ -41,6 +41,10 @@ class IndexStep:
         """Whether what it shows is contiguous."""
         return self.lead >= 0
 
+    @property
+    def rank(self) -> int:
+        return len(self.window.shown)
+
     def read(self, t: Any, base: Sym) -> Sym:
         return Sym(windows.read(t, base.value, self.window))
 
@@ -68,6 +72,10 @@ class TransposeStep:
     perm: tuple[int, ...]
     is_element = False
 
+    @property
+    def rank(self) -> int:
+        return len(self.perm)
+
     def read(self, t: Any, base: Sym) -> Sym:
         return Sym(t.builder.transpose(base.value, perm=self.perm))
 
@@ -85,6 +93,10 @@ class ReshapeStep:
 
     sizes: tuple[Value, ...]
     is_element = True
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
 
     def read(self, t: Any, base: Sym) -> Sym:
         return Sym(t.builder.reshape(base.value, *self.sizes))
