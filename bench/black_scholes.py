@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c
-from jitad import hvp, jit
+from bench.peers import add_c, add_ours
+from jitad import hvp
 
 TITLE = "Black-Scholes: a million options, first and second derivatives"
 FIRST = (0, 2, 3, 4)                        # delta, theta, rho, vega
@@ -31,7 +31,6 @@ def total(S: Any, K: Any, T: Any, r: Any, v: Any) -> float:
     return value
 
 
-@jit
 def gamma(S: Any, K: Any, T: Any, r: Any, v: Any) -> Any:
     """No option depends on another's price: the Hessian times ones is its diagonal."""
     return hvp(lambda s: total(s, K, T, r, v), (S,), (np.ones_like(S),))
@@ -92,14 +91,14 @@ def cases(bench: Bench) -> Iterator[Case]:
     n = 10 ** 5 if bench.quick else 10 ** 6
     rng = np.random.default_rng(0)
     options = [rng.uniform(a, b, n) for a, b in ((50, 150), (50, 150), (0.2, 2), (0.0, 0.1), (0.1, 0.5))]
-    ours, bars = jit(total, grad=FIRST), [np.empty(n) for _ in FIRST]
-    kinds = {"value": (lambda: lambda: ours(*options), "black_scholes", lambda v: v, ()),
-             "gradient": (lambda: lambda: ours.value_and_grad(*options), "black_scholes_gradient",
+    bars = [np.empty(n) for _ in FIRST]
+    kinds = {"value": (total, lambda f: lambda: f(*options), "black_scholes", lambda v: v, ()),
+             "gradient": (total, lambda f: lambda: f.value_and_grad(*options), "black_scholes_gradient",
                           lambda v: (v, bars), bars),
-             "hessian": (lambda: lambda: gamma(*options), "black_scholes_gamma", lambda v: bars[0], bars[:1])}
-    for kind, (make, c_name, results, outputs) in kinds.items():
+             "hessian": (gamma, lambda f: lambda: f(*options), "black_scholes_gamma", lambda v: bars[0], bars[:1])}
+    for kind, (function, call, c_name, results, outputs) in kinds.items():
         case = bench.case("Black-Scholes", kind, per=n, unit="an option", rtol=1e-7)
-        case.add("jitad", make)
+        add_ours(case, function, call, grad=FIRST if function is total else False)
         add_c(case, "black_scholes", c_name, n, *options, *outputs, results=results)
         if kind == "value":
             case.add("Numba", lambda: in_numba(*options))

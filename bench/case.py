@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 Program = Callable[[], Any]
-OURS = "jitad"
+OURS, FAST = "jitad", "jitad fastmath"
 # The module that must be there for a family of peers, and its name on the command line.
 NEEDS = {"C": "", "Python": "", "NumPy": "", "Numba": "numba", "JAX": "jax", "PyTorch": "torch",
          "Enzyme": "enzyme_ad", "CasADi": "casadi", "Dr.Jit": "drjit"}

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c
-from jitad import jit
+from bench.peers import add_c, add_ours
 
 TITLE = "Cholesky and LU as loops, 100 by 100"
 N = 100
@@ -77,15 +76,15 @@ def cases(bench: Bench) -> Iterator[Case]:
     problems = {"Cholesky": (cholesky, square @ square.T + N * np.eye(N), (bar, l, l_bar)),
                 "LU": (lu, square + N * np.eye(N), (bar, l))}
     for name, (function, a, arrays) in problems.items():
-        ours, c_name = jit(function, grad=True), function.__name__
+        c_name = function.__name__
         value = bench.case(name, "value")
-        value.add("jitad", lambda f=ours, a=a: lambda: f(a))
+        add_ours(value, function, lambda f, a=a: lambda: f(a))
         add_c(value, "factor", c_name, N, a, l)
         value.add("Numba", lambda f=function, a=a: in_numba(f, a))
         value.add("JAX library", lambda name=name, a=a: in_jax(name, a, False))
         yield value
         gradient = bench.case(name, "gradient", rtol=1e-8)
-        gradient.add("jitad", lambda f=ours, a=a: lambda: f.value_and_grad(a))
+        add_ours(gradient, function, lambda f, a=a: lambda: f.value_and_grad(a), grad=True)
         add_c(gradient, "factor", f"{c_name}_gradient", N, a, *arrays, results=lambda v: (v, bar))
         if name == "LU":                            # JAX's gradient of a Cholesky factor is for a symmetric argument
             gradient.add("JAX library", lambda name=name, a=a: in_jax(name, a, True))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c
+from bench.peers import add_c, add_ours
 from jitad import jit
 
 TITLE = "Heat equation, 1,000 points, 1,000 steps in place"
@@ -70,10 +70,10 @@ def in_numba(start: Any) -> Program:
 
 def cases(bench: Bench) -> Iterator[Case]:
     start = np.sin(np.linspace(0, 7, POINTS)) + np.random.default_rng(0).normal(0, 0.1, POINTS)
-    ours, loops = jit(heat, grad=(0, 1)), jit(heat_loops, grad=(0, 1))
+    loops = jit(heat_loops, grad=(0, 1))
     u_bar, k_bar, kept, work = np.empty(POINTS), np.empty(1), np.empty((STEPS + 1, POINTS)), np.empty((2, POINTS))
     value = bench.case("Heat", "value")
-    value.add("jitad", lambda: lambda: ours(start, K, STEPS))
+    add_ours(value, heat, lambda f: lambda: f(start, K, STEPS))
     value.add("jitad loops", lambda: lambda: loops(start, K, STEPS))
     add_c(value, "heat", "heat", POINTS, STEPS, K, start, work)
     value.add("Numba", lambda: in_numba(start))
@@ -81,7 +81,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value.add("PyTorch", lambda: in_torch(start, False))
     yield value
     gradient = bench.case("Heat", "gradient", rtol=1e-8)
-    gradient.add("jitad", lambda: lambda: ours.value_and_grad(start, K, STEPS))
+    add_ours(gradient, heat, lambda f: lambda: f.value_and_grad(start, K, STEPS), grad=(0, 1))
     gradient.add("jitad loops", lambda: lambda: loops.value_and_grad(start, K, STEPS))
     add_c(gradient, "heat", "heat_gradient", POINTS, STEPS, K, start, u_bar, k_bar, kept, work,
           results=lambda v: (v, u_bar, k_bar[0]))

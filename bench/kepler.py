@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import HERE, add_c, add_enzyme
-from jitad import jit
+from bench.peers import HERE, add_c, add_enzyme, add_ours
 
 TITLE = "Kepler's equation by Newton's method, 1,000 pairs"
 PAIRS = 1000
@@ -85,10 +84,10 @@ def in_torch(e: Any, M: Any, gradient: bool) -> Program:
 def cases(bench: Bench) -> Iterator[Case]:
     rng = np.random.default_rng(0)
     e, M = rng.uniform(0.0, 0.9, PAIRS), rng.uniform(-3.0, 3.0, PAIRS)
-    ours, bars = jit(kepler, grad=(0, 1)), [np.empty(PAIRS), np.empty(PAIRS)]
+    bars = [np.empty(PAIRS), np.empty(PAIRS)]
     enzyme = (HERE / "c" / "kepler_enzyme.cpp").read_text()
     value = bench.case("Kepler", "value")
-    value.add("jitad", lambda: lambda: ours(e, M))
+    add_ours(value, kepler, lambda f: lambda: f(e, M))
     add_c(value, "kepler", "kepler", PAIRS, e, M)
     add_enzyme(value, enzyme, "kepler", [e, M], [(1,)], lambda f: lambda e, M: f(e, M)[0][0])
     value.add("Numba", lambda: in_numba(e, M))
@@ -96,7 +95,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value.add("PyTorch", lambda: in_torch(e, M, False))
     yield value
     gradient = bench.case("Kepler", "gradient", rtol=1e-7)
-    gradient.add("jitad", lambda: lambda: ours.value_and_grad(e, M))
+    add_ours(gradient, kepler, lambda f: lambda: f.value_and_grad(e, M), grad=(0, 1))
     add_c(gradient, "kepler", "kepler_gradient", PAIRS, e, M, *bars, results=lambda v: (v, bars))
     add_c(gradient, "kepler", "kepler_implicit", PAIRS, e, M, *bars, results=lambda v: (v, bars),
           flavours={"Implicit differentiation in C": ()})

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import HERE, add_c, add_enzyme
-from jitad import jit
+from bench.peers import HERE, add_c, add_enzyme, add_ours
 
 TITLE = "Lorenz, Runge-Kutta, 10,000 steps"
 STEPS, H = 10_000, 0.001
@@ -84,19 +83,18 @@ def in_torch(steps: int) -> Program:
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    ours = jit(lorenz, grad=(0, 1))
     start, parameters = np.array(START), np.array(PARAMETERS)
     bars, kept = (np.empty(3), np.empty(3)), np.empty(3 * STEPS)
     enzyme = (HERE / "c" / "lorenz_enzyme.cpp").read_text()
     value = bench.case("Lorenz", "value", rtol=1e-6)
-    value.add("jitad", lambda: lambda: ours(START, PARAMETERS, H, STEPS))
+    add_ours(value, lorenz, lambda f: lambda: f(START, PARAMETERS, H, STEPS))
     add_c(value, "lorenz", "lorenz", STEPS, H, start, parameters)
     add_enzyme(value, enzyme, "lorenz", [start, parameters], [(1,)], lambda f: lambda s, p: f(s, p)[0][0])
     value.add("Numba", in_numba)
     value.add("JAX scan", lambda: in_jax(lambda jax, f: f))
     yield value
     gradient = bench.case("Lorenz", "gradient", rtol=1e-5)
-    gradient.add("jitad", lambda: lambda: ours.value_and_grad(START, PARAMETERS, H, STEPS))
+    add_ours(gradient, lorenz, lambda f: lambda: f.value_and_grad(START, PARAMETERS, H, STEPS), grad=(0, 1))
     add_c(gradient, "lorenz", "lorenz_gradient", STEPS, H, start, parameters, *bars, kept,
           results=lambda v: (v, [float(b) for bar in bars for b in bar]))
     add_enzyme(gradient, enzyme, "lorenz", [start, parameters], [(1,)], value_and_grad_of)

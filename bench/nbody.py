@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import HERE, add_c, add_enzyme
-from jitad import jit
+from bench.peers import HERE, add_c, add_enzyme, add_ours
 
 TITLE = "N-body energy, 256 bodies"
 BODIES, SOFT = 256, 1e-3
@@ -70,11 +69,11 @@ def in_numba(*problem: Any) -> Program:
 def cases(bench: Bench) -> Iterator[Case]:
     rng = np.random.default_rng(0)
     problem = x, v, m = rng.normal(size=(BODIES, 3)), rng.normal(size=(BODIES, 3)), rng.uniform(0.5, 1.5, BODIES)
-    ours, bars = jit(energy, grad=(0, 1)), [np.empty((BODIES, 3)), np.empty((BODIES, 3))]
+    bars = [np.empty((BODIES, 3)), np.empty((BODIES, 3))]
     flat = [x.ravel(), v.ravel(), m]
     enzyme = (HERE / "c" / "nbody_enzyme.cpp").read_text()
     value = bench.case("N-body", "value")
-    value.add("jitad", lambda: lambda: ours(x, v, m))
+    add_ours(value, energy, lambda f: lambda: f(x, v, m))
     add_c(value, "nbody", "nbody", BODIES, x, v, m)
     add_enzyme(value, enzyme, "nbody", flat, [(1,)], lambda f: lambda x, v, m: f(x, v, m)[0][0])
     value.add("Numba", lambda: in_numba(*problem))
@@ -82,7 +81,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value.add("PyTorch", lambda: in_torch(*problem, False))
     yield value
     gradient = bench.case("N-body", "gradient", rtol=1e-8)
-    gradient.add("jitad", lambda: lambda: ours.value_and_grad(x, v, m))
+    add_ours(gradient, energy, lambda f: lambda: f.value_and_grad(x, v, m), grad=(0, 1))
     add_c(gradient, "nbody", "nbody_gradient", BODIES, x, v, m, *bars, results=lambda e: (e, bars))
     add_enzyme(gradient, enzyme, "nbody", flat, [(1,)], _value_and_grad)
     gradient.add("JAX", lambda: in_jax(*problem, True))

@@ -1,4 +1,4 @@
-"""How peers are made: C by the system's compiler, Enzyme through its JAX wheel."""
+"""How programs are made: ours with and without fastmath, C by the system's compiler, Enzyme through its JAX wheel."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, Program
+from jitad import jit
+
+from .case import FAST, OURS, Case, Program
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "out" / "bench"
 FLAVOURS = {"C": (), "C -ffast-math": ("-ffast-math",)}
+
+
+def add_ours(case: Case, function: Any, call: Callable[[Any], Program], **options: Any) -> None:
+    """Add ``call(f)`` of the jitted function, as it is and with ``fastmath=True``: the counterparts of C's flavours."""
+    for label, more in ((OURS, {}), (FAST, {"fastmath": True})):
+        case.add(label, lambda more=more: call(jit(function, **options, **more)))
 
 
 def compiled(name: str, *flags: str) -> ctypes.CDLL:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c, add_enzyme
-from jitad import jit
+from bench.peers import add_c, add_enzyme, add_ours
 
 TITLE = "A scalar recurrence"
 STEPS, S, W = 20_000, 0.3, 1.1
@@ -75,10 +74,10 @@ def in_torch(backward: bool) -> Program:
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    ours, kept = jit(recurrence, grad=True), np.empty(STEPS)
+    kept = np.empty(STEPS)
     per_step = {"per": STEPS, "unit": "a step", "rtol": 1e-6}
     value = bench.case("recurrence", "value", **per_step)
-    value.add("jitad", lambda: lambda: ours(W, S, STEPS))
+    add_ours(value, recurrence, lambda f: lambda: f(W, S, STEPS))
     add_c(value, "recurrence", "recurrence", STEPS, S, W)
     add_enzyme(value, ENZYME, "recurrence", [W], [(1,)], lambda f: lambda w: f(w)[0][0])
     value.add("Numba", lambda: in_numba(recurrence))
@@ -86,7 +85,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value.add("PyTorch", lambda: in_torch(False))
     yield value
     gradient = bench.case("recurrence", "gradient", **per_step)
-    gradient.add("jitad", lambda: lambda: ours.grad(W, S, STEPS))
+    add_ours(gradient, recurrence, lambda f: lambda: f.grad(W, S, STEPS), grad=True)
     add_c(gradient, "recurrence", "recurrence_gradient", STEPS, S, W, kept)
     add_enzyme(gradient, ENZYME, "recurrence", [W], [(1,)], lambda f: _grad(lambda w: f(w)[0][0]))
     gradient.add("Numba by hand", lambda: in_numba(by_hand))

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .case import NEEDS, OURS, family
+from .case import FAST, NEEDS, OURS, family
 from .measure import geometric_mean, median, ratio, readable
 
 _console = Console(highlight=False)
@@ -78,8 +78,8 @@ def every(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def best(case: dict[str, Any], kin: str) -> list[float] | None:
-    """The times of the fastest peer of a family."""
-    found = [times for label, times in case["seconds"].items() if family(label) == kin]
+    """The times of the fastest peer of a family; C in strict arithmetic, as ours is (``exactly`` has the other)."""
+    found = [times for label, times in case["seconds"].items() if family(label) == kin and label != "C -ffast-math"]
     return min(found, key=median) if found else None
 
 
@@ -96,6 +96,12 @@ def against(results: dict[str, Any], kin: str, kinds: tuple[str, ...] = TIMED) -
     return out
 
 
+def exactly(results: dict[str, Any], ours: str, theirs: str) -> dict[str, float]:
+    """The time of one label over that of another."""
+    return {f"{case['group']}, {case['kind']}": median(case["seconds"][ours]) / median(case["seconds"][theirs])
+            for case in every(results) if ours in case["seconds"] and theirs in case["seconds"]}
+
+
 def gradient_over_value(results: dict[str, Any]) -> dict[str, float]:
     """What a gradient (value included) takes over the value, by program."""
     times: dict[tuple[str, str], float] = {}
@@ -109,6 +115,7 @@ def gradient_over_value(results: dict[str, Any]) -> dict[str, float]:
 def means(results: dict[str, Any]) -> list[tuple[str, float, float, str, int]]:
     """(against, geometric mean, worst, the worst's name, how many)."""
     found = [(kin, against(results, kin)) for kin in NEEDS]
+    found.append(("C -ffast-math, with fastmath", exactly(results, FAST, "C -ffast-math")))
     found.append(("Numba, values", against(results, "Numba", ("value",))))
     found.append(("gradient / value", gradient_over_value(results)))
     lines = []
