@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .api import dispatcher
 from .compiler import fixed_leaves, traced
 from .frontend.pytree import unflatten
 from .frontend.values import Options
@@ -22,9 +23,16 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     the traces they leave at their arguments: nothing that optimises, differentiates or compiles is behind it.
     ``docs/semantics.md`` describes how.  Raises what the program raises.
     """
-    fun = getattr(fun, "py_func", fun)
-    sig, leaves = signature(args, kwargs, frozenset(), False)
-    program = traced(fun, sig, Options())
+    jitted = getattr(fun, "__func__", None)
+    if _is_jitted(jitted):
+        return interpret(jitted, fun.__self__, *args, **kwargs)      # type: ignore[attr-defined]
+    if _is_jitted(fun):
+        asked = dispatcher(fun)
+        sig, leaves = asked.signature(args, kwargs)
+        program = traced(asked.fun, sig, asked.options)
+    else:
+        sig, leaves = signature(args, kwargs, frozenset(), False)
+        program = traced(fun, sig, Options())
     given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
     results = Evaluator(program.module).run(program.root, [*given, *program.consts])
     types = program.module.functions[program.root].result_types
@@ -32,6 +40,10 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     fixed = fixed_leaves(program)
     count = program.out_structure.count
     return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+
+
+def _is_jitted(fun: Any) -> bool:
+    return getattr(type(fun), "is_jitad", False)
 
 
 def boxed(x: Any, t: Type) -> Any:

@@ -54,6 +54,12 @@ def square_up(r: float) -> float:
     return r
 
 
+def multiply_up(r: float) -> float:
+    while r < 100:
+        r = r * r
+    return r
+
+
 def x_sin_x(x: float) -> float:
     return x * math.sin(x)
 
@@ -104,6 +110,7 @@ EXAMPLES = [
     Example(halve, 1.0, (1.0, 1.0)),
     Example(halve, 0.5, (0.5, 1.0)),
     Example(square_up, 4.0, (256.0, 256.0)),
+    Example(multiply_up, 3.0, (6561.0, 17496.0, 40824.0, 81648.0)),
     Example(x_sin_x, 2.0, (2 * math.sin(2), math.sin(2) + 2 * math.cos(2))),
     Example(sin_x_x, 2.0, (2 * math.sin(2), math.sin(2) + 2 * math.cos(2))),
     Example(confusion, 1.0, (1.0, 1.0)),
@@ -120,6 +127,13 @@ def forward(f: Function) -> Function:
 def backward(f: Function) -> Function:
     """The same by the pullback of reverse mode."""
     return lambda x: vjp(f, x)[1](1.0)[0]
+
+
+def compiled(f: Function, *args: Any) -> Any:
+    return jit(f)(*args)
+
+
+RUNS = pytest.mark.parametrize("run", [compiled, jitad.interpret], ids=["compiled", "interpreted"])
 
 
 def derivative(f: Function, modes: tuple[Function, ...]) -> Function:
@@ -140,29 +154,25 @@ CASES = [pytest.param(e, order, modes, id=f"{e}, order {order}, {'+'.join(m.__na
          for e in EXAMPLES for order in range(len(e.expected)) for modes in (mode_orders(order) if order else [()])]
 
 
+@RUNS
 @pytest.mark.parametrize("example, order, modes", CASES)
-def test_compiled(example: Example, order: int, modes: tuple[Function, ...]) -> None:
-    compiled = jit(derivative(example.function, modes))
-    assert compiled(example.at) == pytest.approx(example.expected[order], rel=1e-12)
-
-
-@pytest.mark.parametrize("example, order, modes", CASES)
-def test_interpreted(example: Example, order: int, modes: tuple[Function, ...]) -> None:
-    got = jitad.interpret(derivative(example.function, modes), example.at)
+def test_every_mode_and_order(example: Example, order: int, modes: tuple[Function, ...], run: Function) -> None:
+    got = run(derivative(example.function, modes), example.at)
     assert got == pytest.approx(example.expected[order], rel=1e-12)
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if len(e.expected) > 1], ids=str)
 def test_options_of_jit(example: Example) -> None:
-    compiled = jit(example.function, grad=True)
-    assert compiled.value_and_grad(example.at) == pytest.approx(example.expected[:2], rel=1e-12)
-    assert compiled.grad(example.at) == pytest.approx(example.expected[1], rel=1e-12)
-    assert value_and_grad(compiled)(example.at) == pytest.approx(example.expected[:2], rel=1e-12)
+    f = jit(example.function, grad=True)
+    assert f.value_and_grad(example.at) == pytest.approx(example.expected[:2], rel=1e-12)
+    assert f.grad(example.at) == pytest.approx(example.expected[1], rel=1e-12)
+    assert value_and_grad(f)(example.at) == pytest.approx(example.expected[:2], rel=1e-12)
 
 
 # --- programs of more -----------------------------------------------------------------------------
 
-def test_tree() -> None:
+@RUNS
+def test_tree(run: Function) -> None:
     """The product l·r·v over the tree 5(3, 4), every leaf below 3 and 4 being x: 60 x⁴."""
     def value(x: float, vs: Any, left: Any, right: Any, i: int) -> float:
         if left[i] < 0:
@@ -171,12 +181,8 @@ def test_tree() -> None:
 
     vs = np.array([5.0, 3.0, 4.0, 0.0, 0.0, 0.0, 0.0])
     left, right = np.array([1, 3, 5, -1, -1, -1, -1]), np.array([2, 4, 6, -1, -1, -1, -1])
-    f = jit(value, grad=True)
-    assert f.value_and_grad(2.0, vs, left, right, 0) == (960.0, 1920.0)
-    assert jitad.interpret(value, 2.0, vs, left, right, 0) == 960.0
-    assert jitad.interpret(grad(value), 2.0, vs, left, right, 0) == 1920.0
-    second = jit(grad(grad(value)))
-    assert second(2.0, vs, left, right, 0) == pytest.approx(720.0 * 4.0)
+    assert run(value_and_grad(value), 2.0, vs, left, right, 0) == (960.0, 1920.0)
+    assert run(grad(grad(value)), 2.0, vs, left, right, 0) == pytest.approx(720.0 * 4.0)
 
 
 def product(x: Any) -> float:
@@ -198,22 +204,51 @@ def product_for(x: Any) -> float:
     return out
 
 
+@RUNS
 @pytest.mark.parametrize("f", [product, product_while, product_for])
-def test_hessian_vector_product(f: Function) -> None:
+def test_hessian_vector_product(f: Function, run: Function) -> None:
     x, v = np.array([2.0, 3.0]), np.array([4.0, 5.0])
-    np.testing.assert_allclose(jit(grad(f))(x), [36, 24])
-    np.testing.assert_allclose(hvp(f, (x,), (v,)), [192, 136])
-    np.testing.assert_allclose(jit(lambda x, v: jvp(grad(f), (x,), (v,))[1])(x, v), [192, 136])
-    np.testing.assert_allclose(jit(grad(lambda x, v: grad(f)(x) @ v))(x, v), [192, 136])
-    np.testing.assert_allclose(jitad.interpret(lambda x, v: jvp(grad(f), (x,), (v,))[1], x, v), [192, 136])
+    np.testing.assert_allclose(run(grad(f), x), [36, 24])
+    np.testing.assert_allclose(run(lambda x, v: hvp(f, (x,), (v,)), x, v), [192, 136])
+    np.testing.assert_allclose(run(lambda x, v: jvp(grad(f), (x,), (v,))[1], x, v), [192, 136])
+    np.testing.assert_allclose(run(grad(lambda x, v: grad(f)(x) @ v), x, v), [192, 136])
 
 
-def test_partial_derivative() -> None:
+def test_hessian_vector_product_outside_compiled_code() -> None:
+    np.testing.assert_allclose(hvp(product, (np.array([2.0, 3.0]),), (np.array([4.0, 5.0]),)), [192, 136])
+
+
+@RUNS
+def test_mutation(run: Function) -> None:
+    """In-place products, overwriting after reading, and ``continue`` in a loop."""
+    def product(x: Any) -> float:
+        out = 1.0
+        for i in range(len(x)):
+            if x[i] < 0:
+                continue
+            out *= x[i]
+        return out
+
+    def in_place(x: Any, y: Any) -> float:
+        a = x.copy()
+        a *= y
+        first = a[0]
+        a[0] = 5.0
+        return first * a.sum()
+    np.testing.assert_allclose(run(grad(product), np.array([2.0, 2.0, 2.0])), [4, 4, 4])
+    np.testing.assert_allclose(run(grad(product), np.array([2.0, -7.0, 3.0])), [3, 0, 2])
+    dx, dy = run(grad(in_place, argnums=(0, 1)), np.array([2.0, 3.0]), np.array([7.0, 11.0]))
+    np.testing.assert_allclose(dx, [7 * 38, 14 * 11])
+    np.testing.assert_allclose(dy, [2 * 38, 14 * 3])
+
+
+@RUNS
+def test_partial_derivative(run: Function) -> None:
     def f(x: float, y: float) -> float:
         return x ** 3 * y ** 4
-    assert jit(f, grad="x").grad(2.0, 3.0) == 972.0
-    assert jit(f, grad=1).grad(2.0, 3.0) == 864.0
-    assert jit(f, grad=("x", "y")).grad(2.0, 3.0) == (972.0, 864.0)
+    assert run(jit(f, grad="x").grad, 2.0, 3.0) == 972.0
+    assert run(jit(f, grad=1).grad, 2.0, 3.0) == 864.0
+    assert run(jit(f, grad=("x", "y")).grad, 2.0, 3.0) == (972.0, 864.0)
 
 
 def rotate(q: Any, v: Any) -> Any:
@@ -225,16 +260,18 @@ def rotate(q: Any, v: Any) -> Any:
             stretch * v[2] + along * z + 2 * w * (x * v[1] - y * v[0]))
 
 
-def test_rotation() -> None:
+@RUNS
+def test_rotation(run: Function) -> None:
     q, v = (1.1, 2.2, 3.3, 4.4), (5.5, 6.6, 7.7)
-    np.testing.assert_allclose(jit(rotate)(q, v), (71.874, 303.468, 279.51))
-    dq, dv = jit(grad(lambda q, v: rotate(q, v)[0], argnums=(0, 1)))(q, v)
+    np.testing.assert_allclose(run(rotate, q, v), (71.874, 303.468, 279.51))
+    dq, dv = run(grad(lambda q, v: rotate(q, v)[0], argnums=(0, 1)), q, v)
     np.testing.assert_allclose(dq, (91.96, 58.08, -77.44, 38.72))
     np.testing.assert_allclose(dv, (4.84, -24.2, 26.62))
 
 
-def test_atan2() -> None:
-    assert jit(grad(math.atan2, argnums=(0, 1)))(1.0, 2.0) == pytest.approx((0.4, -0.2))
+@RUNS
+def test_atan2(run: Function) -> None:
+    assert run(grad(math.atan2, argnums=(0, 1)), 1.0, 2.0) == pytest.approx((0.4, -0.2))
 
 
 def zero_at_zero(x: float) -> float:
@@ -243,42 +280,43 @@ def zero_at_zero(x: float) -> float:
     return x
 
 
-def test_branchwise_derivative() -> None:
+@RUNS
+def test_branchwise_derivative(run: Function) -> None:
     """The derivative of the branch taken is 0 at 0, though the function's is 1."""
-    assert jit(grad(zero_at_zero))(0.0) == 0.0
-    assert jit(grad(zero_at_zero))(1.0) == 1.0
+    assert run(grad(zero_at_zero), 0.0) == 0.0
+    assert run(grad(zero_at_zero), 1.0) == 1.0
 
 
-def test_reverse_derivative_of_the_dot_product() -> None:
+@RUNS
+def test_reverse_derivative_of_the_dot_product(run: Function) -> None:
     def dot(x: Any, y: Any) -> float:
         return x[0] * y[0] + x[1] * y[1]
 
-    @jit
     def pulled(x: Any, y: Any) -> Any:
         return vjp(dot, x, y)[1](2.0)
-    np.testing.assert_allclose(pulled((1.0, 2.0), (3.0, 4.0)), ((6.0, 8.0), (2.0, 4.0)))
+    np.testing.assert_allclose(run(pulled, (1.0, 2.0), (3.0, 4.0)), ((6.0, 8.0), (2.0, 4.0)))
 
 
-def test_forward_from_double_reverse() -> None:
+@RUNS
+def test_forward_from_double_reverse(run: Function) -> None:
     """The pullback is linear in its cotangent; its own pullback is the pushforward."""
-    @jit
     def pushforward(x: float, tangent: float) -> float:
         return vjp(lambda cotangent: vjp(lambda x: x * x, x)[1](cotangent)[0], 0.0)[1](tangent)[0]
-    assert pushforward(3.0, 2.0) == 12.0
+    assert run(pushforward, 3.0, 2.0) == 12.0
 
 
-def test_gradient_descent() -> None:
+@RUNS
+def test_gradient_descent(run: Function) -> None:
     def loss(w: float, a: float, b: float) -> float:
         return (w * a - b) ** 2
 
-    @jit
     def descend(w: float, a: float, b: float) -> tuple[float, int]:
         steps = 0
         while loss(w, a, b) >= 1e-6:
             w -= 0.1 * grad(loss)(w, a, b)
             steps += 1
         return w, steps
-    w, steps = descend(0.0, 2.0, 6.0)
+    w, steps = run(descend, 0.0, 2.0, 6.0)
     assert (steps, w) == (6, pytest.approx(2.999808, abs=1e-12))
 
 
@@ -300,7 +338,11 @@ def test_own_derivative() -> None:
     f = jit(own_derivative)
     assert [f(x) for x in (0.5, 1.5, 2.5, 3.5)] == [0.25, 1.0, 2.0, 0.0]
     assert grad(own_derivative)(1.5) == 2.0
-    assert jitad.interpret(own_derivative, 2.5) == 2.0
     with pytest.raises(RecursionError, match="differentiated more than"):
         f(9.5)
+
+
+def test_own_derivative_has_every_order_by_definition() -> None:
+    assert [jitad.interpret(own_derivative, x) for x in (0.5, 1.5, 2.5, 3.5, 9.5)] == [0.25, 1.0, 2.0, 0.0, 0.0]
+    assert jitad.interpret(grad(own_derivative), 1.5) == 2.0
 

@@ -6,7 +6,7 @@ y_bar · ∂y/∂x: C itself, and behind it what each step of C contributes to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,82 +15,108 @@ from ..errors import DifferentiationError
 from ..ir.types import from_numpy
 from .partials import PARTIALS
 from .primitives import STRUCTURAL, is_float, operand_map
-from .trace import Step, Trace, Var, emit
-
-Contributions = Iterator[tuple[Any, Any]]                # of (operand, what is added to its cotangent)
-
+from .trace import Ruled, Step, Trace, Var, emit
 
 def reverse(trace: Trace, wrt: Sequence[int]) -> Trace:
     """R[C](x, y_bar) = (y, x_bar) for the inputs ``wrt``; each float output has a y_bar."""
     d = trace.copy()
     x, steps = [d.inputs[i] for i in wrt], list(d.steps)
+    varies = _varying(x, steps)
     bar: dict[Any, Any] = {}
 
     def add(v: Any, contribution: Any) -> None:
-        if isinstance(v, Var):
+        if contribution is not None and v in varies:
             bar[v] = bar[v] + contribution if v in bar else contribution
 
     for y in list(d.outputs):
         if is_float(y):
-            add(y, d.input(y))
+            ct = d.input(y)
+            if isinstance(y, Var):
+                add(y, ct)
     for s in reversed(steps):
-        if s.result in bar:
-            for operand, contribution in contributions(s, bar[s.result]):
-                add(operand, contribution)
+        read = [i for i, v in enumerate(s.operands) if isinstance(v, Var) and v in varies]
+        y_bar = [bar.get(y) for y in s.results]
+        if any(ct is not None for ct in y_bar):
+            for i, contribution in zip(read, contributions(s, read, y_bar), strict=True):
+                add(s.operands[i], contribution)
     d.outputs += [bar[v] if v in bar else np.zeros(v.shape, v.dtype)[()] for v in x]
     return d
 
 
-def contributions(s: Step, y_bar: Any) -> Contributions:
-    """What a step gives the cotangents of its operands when its result has the cotangent ``y_bar``."""
+def _varying(x: Sequence[Var], steps: Sequence[Step]) -> set[Any]:
+    """The variables that depend on ``x``."""
+    varies: set[Any] = set(x)
+    for s in steps:
+        if any(isinstance(v, Var) and v in varies for v in s.operands):
+            varies.update(s.results)
+    return varies
+
+
+def contributions(s: Step, read: Sequence[int], y_bar: Sequence[Any]) -> list[Any]:
+    """What a step adds to the cotangents of the operands ``read`` when its results have the cotangents ``y_bar``."""
+    if isinstance(s.op, Ruled):
+        return _by_rule(s, s.op, read, y_bar)
+    return [contribution(s, i, y_bar[0]) for i in read]
+
+
+def _by_rule(s: Step, f: Ruled, read: Sequence[int], y_bar: Sequence[Any]) -> list[Any]:
+    """The rule is one more step, which gives the cotangents of all operands that it speaks of."""
+    if not set(read) <= set(f.wrt):
+        raise DifferentiationError(f"the rule of `{f.name}` says nothing of a value that is differentiated")
+    given = [ct if ct is not None else np.zeros(y.shape, y.dtype)[()] for y, ct in zip(s.results, y_bar)]
+    pull = Ruled(f"{f.name}.pull", (), f.pull, _not_again)
+    cotangents = s.results[0].trace.ruled(pull, [*s.operands, *given], [s.operands[i] for i in f.wrt])
+    return [cotangents[f.wrt.index(i)] for i in read]
+
+
+def _not_again(values: list[Any]) -> Sequence[Any]:
+    raise AssertionError("the derivative of a trace is played into a trace before it is differentiated")
+
+
+def contribution(s: Step, i: int, y_bar: Any) -> Any:
+    """What a step adds to the cotangent of its operand ``i`` when its result has the cotangent ``y_bar``."""
     if s.op in PARTIALS:
-        for x, partial in zip(s.operands, PARTIALS[s.op], strict=True):
-            if partial is not None and isinstance(x, Var):
-                yield x, y_bar * partial(*s.operands)
-    elif s.op in STRUCTURAL:
-        for i, x in enumerate(s.operands):
-            if isinstance(x, Var):
-                yield x, emit("unpick", y_bar, **operand_map(s.op, s.attrs, s.operands, i))
-    elif s.op in RULES:
-        yield from RULES[s.op](s, y_bar)
-    else:
+        partial = PARTIALS[s.op][i]
+        return None if partial is None else y_bar * partial(*s.operands)
+    if s.op in STRUCTURAL:
+        return emit("unpick", y_bar, **operand_map(s.op, s.attrs, s.operands, i))
+    if s.op not in RULES:
         raise DifferentiationError(f"the derivative of {s.op} is not known")
-
-
-def _cast(s: Step, y_bar: Any) -> Contributions:
-    yield s.operands[0], emit("cast", y_bar, dtype=from_numpy(s.operands[0].dtype))
+    return RULES[s.op](s, i, y_bar)
 
 
 def _spread(s: Step, y_bar: Any) -> Any:
     """A reduced array's cotangent, over again along the axes that are gone."""
     shape = s.operands[0].shape
-    kept = [1 if i in s.attrs["axes"] else n for i, n in enumerate(shape)]
+    kept = [1 if axis in s.attrs["axes"] else n for axis, n in enumerate(shape)]
     return emit("broadcast_to", emit("reshape", y_bar, *map(np.int64, kept)), *map(np.int64, shape))
 
 
-def _sum(s: Step, y_bar: Any) -> Contributions:
-    yield s.operands[0], _spread(s, y_bar)
+def _extreme(s: Step, i: int, y_bar: Any) -> Any:
+    return _spread(s, y_bar) * emit("share", s.operands[0], of=s.op, axes=tuple(s.attrs["axes"]))
 
 
-def _extreme(s: Step, y_bar: Any) -> Contributions:
-    (a,), axes = s.operands, tuple(s.attrs["axes"])
-    yield a, _spread(s, y_bar) * emit("share", a, of=s.op, axes=axes)
-
-
-def _contract(s: Step, y_bar: Any) -> Contributions:
+def _contract(s: Step, i: int, y_bar: Any) -> Any:
     """z = Σ x y: x_bar = Σ z_bar y over what x has not, y_bar likewise."""
-    (x, y), spec = s.operands, s.attrs["spec"]
-    left, right, result = spec.replace("->", ",").split(",")
-    yield x, emit("contract", y_bar, y, spec=f"{result},{right}->{left}")
-    yield y, emit("contract", x, y_bar, spec=f"{left},{result}->{right}")
+    x, y, z = s.attrs["spec"].replace("->", ",").split(",")
+    if i == 0:
+        return emit("contract", y_bar, s.operands[1], spec=f"{z},{y}->{x}")
+    return emit("contract", s.operands[0], y_bar, spec=f"{x},{z}->{y}")
 
 
-def _none(s: Step, y_bar: Any) -> Contributions:
-    yield from ()
+# Ops without a derivative, since their results, or all that they read, are discrete; and those that act on the
+# interpreter's own state (``ir.meaning.STATEFUL``).
+DISCRETE = frozenset("isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr all any argmax argmin nonzero "
+                     "const empty iota dim".split())
+UNKNOWN = frozenset({"digamma"})
 
-
-RULES: dict[str, Callable[[Step, Any], Contributions]] = {
-    "pick": lambda s, y_bar: iter([(s.operands[0], emit("unpick", y_bar, **s.attrs))]),
-    "unpick": lambda s, y_bar: iter([(s.operands[0], emit("pick", y_bar, **s.attrs))]),
-    "cast": _cast, "sum": _sum, "max": _extreme, "min": _extreme, "contract": _contract, "share": _none,
+RULES: dict[str, Callable[[Step, int, Any], Any]] = {
+    "pick": lambda s, i, y_bar: emit("unpick", y_bar, **s.attrs),
+    "unpick": lambda s, i, y_bar: emit("pick", y_bar, **s.attrs),
+    "cast": lambda s, i, y_bar: emit("cast", y_bar, dtype=from_numpy(s.operands[0].dtype)),
+    "sum": lambda s, i, y_bar: _spread(s, y_bar),
+    "max": _extreme,
+    "min": _extreme,
+    "contract": _contract,
+    "share": lambda s, i, y_bar: None,
 }

@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import CompileError
-from ..ir.graph import Block, Derived, Op
+from ..ir.graph import Block, Derived, Op, Rule
 from ..ir.interp import UNDEFINED, Activation, Interpreter, argument, follow
 from ..ir.signature import Signature, signature
 from ..ir.types import Array, Stack, is_float
 from .differentiate import reverse
-from .primitives import is_float as carries
-from .symbolic import apply, number, play, record
+from .primitives import is_float as is_float_value
+from .symbolic import Traced, apply, apply_ruled, number, play, record
+from .trace import Ruled
 
 
 class Kept:
@@ -49,17 +50,19 @@ class Evaluator(Interpreter):
 
     def evaluate(self, name: str, args: Sequence[Any]) -> list[Any]:
         """The same on values, which may be traced."""
-        what = self.module.derived.get(name)
-        if what is None:
-            return self._loop(self._function(name), list(args), None)
-        return _DERIVATIVES[what.kind](self, what, list(args))
+        if name in self.module.derived:
+            what = self.module.derived[name]
+            return _DERIVATIVES[what.kind](self, what, list(args))
+        if self._has_rule(name) and any(isinstance(x, Traced) for x in args):
+            return self._by_rule(name, self.module.rules[name], list(args))
+        return self._loop(self._function(name), list(args), None)
 
     # --- the steps of the interpreter -----------------------------------------------------------------
 
     def _enter(self, calls: list[Activation], term: Op, operands: list[Any]) -> Block:
-        """A call of a derivative is evaluated at once; its results go where the call returns to."""
+        """A derivative, or a function with a rule, is evaluated at once; its results go where the call returns to."""
         name = term.attrs["callee"]
-        if name not in self.module.derived:
+        if name not in self.module.derived and not self._has_rule(name):
             return super()._enter(calls, term, operands)
         return follow(term.edges[0], calls[-1].values, self.evaluate(name, operands))
 
@@ -68,6 +71,39 @@ class Evaluator(Interpreter):
 
     def _number(self, x: Any) -> Any:
         return number(x)
+
+    # --- functions with a rule ------------------------------------------------------------------------
+
+    def _has_rule(self, name: str) -> bool:
+        """Whether a function has a derivative of its own; a checkpoint has the same."""
+        return name in self.module.rules and self.module.rules[name].kind != "checkpoint"
+
+    def _by_rule(self, name: str, rule: Rule, x: list[Any]) -> list[Any]:
+        """A step of the trace, which is differentiated as the rule says."""
+        count = len(self._signature(name).results)
+        zeros = [] if rule.kind == "vjp" else _zeros(x, rule.wrt)
+        y = self.evaluate(rule.functions[0], [*map(number, x), *zeros])[:count]
+        floats = [i for i, r in enumerate(y) if is_float_value(r)]
+
+        def run(x: list[Any]) -> list[Any]:
+            results = self.evaluate(name, x)
+            return [results[i] for i in floats]
+
+        def pull(values: list[Any]) -> list[Any]:
+            x, y_bar = values[:-len(floats)], values[-len(floats):]
+            return self._pull_by_rule(rule, x, count, y_bar)
+        return apply_ruled(Ruled(name, rule.wrt, run, pull), x, y)
+
+    def _pull_by_rule(self, rule: Rule, x: list[Any], count: int, y_bar: list[Any]) -> list[Any]:
+        """The cotangents of the parameters ``rule.wrt``: a jvp rule is linear in the tangents, and transposed at 0."""
+        if rule.kind == "vjp":
+            forward, backward = rule.functions
+            return self.evaluate(backward, [*x, *self.evaluate(forward, x)[count:], *y_bar])
+        zeros, (function,) = _zeros(x, rule.wrt), rule.functions
+        tangents = tuple(range(len(x), len(x) + len(zeros)))
+        of_values = [np.zeros_like(number(u)) for u in y_bar]
+        results = len(self._signature(function).results)
+        return self._pulled(Derived(function, "vjp", tangents), [*x, *zeros], [*of_values, *y_bar])[results:]
 
     # --- derivatives ------------------------------------------------------------------------------------
 
@@ -116,10 +152,14 @@ _DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._
 
 
 def _floats(xs: Sequence[Any]) -> list[Any]:
-    return [x for x in xs if carries(number(x))]
+    return [x for x in xs if is_float_value(number(x))]
 
 
 def _float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
     """Where the parameters ``wrt`` stand among the floats."""
-    floats = [i for i, x in enumerate(xs) if carries(number(x))]
+    floats = [i for i, x in enumerate(xs) if is_float_value(number(x))]
     return [floats.index(i) for i in wrt]
+
+
+def _zeros(x: Sequence[Any], wrt: Sequence[int]) -> list[Any]:
+    return [np.zeros_like(number(x[i]))[()] for i in wrt]

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.ops import OPS
 from .primitives import Attrs, is_float, operand_map, yields
-from .trace import Trace, Var, renaming
+from .trace import Ruled, Trace, Var, renaming
 
 Program = Callable[[list[Any]], Sequence[Any]]
 
@@ -54,6 +54,14 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return apply("broadcast_to", {}, [x, *map(np.int64, shape)])
 
 
+def apply_ruled(function: Ruled, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The ``results`` of a function with a rule on traced operands, with a step in their trace."""
+    trace = next(x.var.trace for x in operands if isinstance(x, Traced))
+    floats = [y for y in results if is_float(y)]
+    variables = iter(trace.ruled(function, [x.var if isinstance(x, Traced) else x for x in operands], floats))
+    return [Traced(y, next(variables)) if is_float(y) else y for y in results]
+
+
 def record(program: Program, point: Sequence[Any]) -> Trace:
     """The trace of a program at a point: on a neighbourhood of it, program and trace are the same function.
 
@@ -72,7 +80,11 @@ def play(trace: Trace, floats: Sequence[Any]) -> list[Any]:
     kept = {x for x in trace.outputs if isinstance(x, Var)}
     value = renaming(of)
     for i, s in enumerate(trace.steps):
-        of[s.result] = apply(s.op, s.attrs, value(s.operands))
+        operands = value(s.operands)
+        if isinstance(s.op, Ruled):
+            of.update(zip(s.results, s.op.run(operands), strict=True))
+        else:
+            of[s.results[0]] = apply(s.op, s.attrs, operands)
         for x in s.operands:                             # arrays that nothing reads any more go
             if isinstance(x, Var) and last[x] == i and x not in kept:
                 of.pop(x, None)

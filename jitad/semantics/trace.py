@@ -3,7 +3,7 @@
 ::
 
     trace   ::= "trace" variable*: step* "return" operand*
-    step    ::= variable "=" primitive attributes? operand*
+    step    ::= variable* "=" primitive attributes? operand*
     operand ::= variable | number
 
 Only floats are variables.  What is discrete (counts, indices, sizes, conditions) is known at the point, and its
@@ -23,6 +23,20 @@ import numpy as np
 
 from ..ir.ops import OPS
 from .primitives import Attrs, yields
+
+
+@dataclass(frozen=True, eq=False)
+class Ruled:
+    """A function whose derivative does not come from its body.
+
+    ``run``: values of the operands → the results, of which floats are variables; ``pull``: values of the operands and
+    of a cotangent for each of those → cotangents of the operands ``wrt``.
+    """
+
+    name: str
+    wrt: tuple[int, ...]
+    run: Callable[[list[Any]], Sequence[Any]]
+    pull: Callable[[list[Any]], Sequence[Any]]
 
 
 class Var:
@@ -66,8 +80,10 @@ def emit(op: str, *operands: Any, **attrs: Any) -> Any:
 
 @dataclass(slots=True, eq=False)
 class Step:
-    result: Var
-    op: str
+    """A primitive, which has one result, or a function with a rule (``Ruled``), which has any number."""
+
+    results: list[Var]
+    op: str | Ruled
     attrs: Attrs
     operands: list[Any]                                  # of variables and numbers
 
@@ -86,8 +102,14 @@ class Trace:
     def step(self, op: str, attrs: Attrs, operands: Iterable[Any], like: Any = None) -> Var:
         """One more step; ``like``: the number that it yields at the point."""
         result = Var(self) if like is None else Var(self, like.shape, like.dtype)
-        self.steps.append(Step(result, op, attrs, list(operands)))
+        self.steps.append(Step([result], op, attrs, list(operands)))
         return result
+
+    def ruled(self, function: Ruled, operands: Iterable[Any], like: Sequence[Any]) -> list[Var]:
+        """One more step, which applies a function; ``like``: its floats at the point, or variables of their shapes."""
+        results = [Var(self, x.shape, x.dtype) for x in like]
+        self.steps.append(Step(results, function, {}, list(operands)))
+        return results
 
     def copy(self) -> Trace:
         """The same with variables of its own."""
@@ -95,16 +117,18 @@ class Trace:
         of: dict[Any, Var] = {x: new.input(x) for x in self.inputs}
         renamed = renaming(of)
         for s in self.steps:
-            of[s.result] = new.step(s.op, s.attrs, renamed(s.operands), s.result)
+            results = [Var(new, x.shape, x.dtype) for x in s.results]
+            new.steps.append(Step(results, s.op, s.attrs, renamed(s.operands)))
+            of.update(zip(s.results, results))
         new.outputs = renamed(self.outputs)
         return new
 
     def __str__(self) -> str:
-        names = {x: f"x{i}" for i, x in enumerate([*self.inputs, *(s.result for s in self.steps)])}
+        names = {x: f"x{i}" for i, x in enumerate([*self.inputs, *(x for s in self.steps for x in s.results)])}
 
         def shown(xs: Sequence[Any]) -> str:
             return ", ".join(names[x] if isinstance(x, Var) else _number(x) for x in xs)
-        lines = [f"    {names[s.result]} = {_primitive(s)} {shown(s.operands)}".rstrip() for s in self.steps]
+        lines = [f"    {shown(s.results)} = {_primitive(s)} {shown(s.operands)}".rstrip() for s in self.steps]
         return "\n".join([f"trace {shown(self.inputs)}:", *lines, f"    return {shown(self.outputs)}"])
 
 
@@ -118,6 +142,8 @@ def _number(x: Any) -> str:
 
 
 def _primitive(s: Step) -> str:
+    if isinstance(s.op, Ruled):
+        return f"@{s.op.name}"
     if s.op in OPS:
         return s.op
     told = ", ".join(f"{k}={v}" for k, v in s.attrs.items() if k not in ("attrs", "given"))
