@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     )
     from .frontend.builtin import unroll
     from .frontend.custom import checkpoint, custom_jvp, custom_vjp
+    from .frontend.packed import pack
     from .frontend.transforms import (
         grad,
         hessian,
@@ -65,7 +66,8 @@ _HOME = {
     **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp"), "frontend.custom"),
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
                      "TypeInferenceError", "UnsupportedError"), "errors"),
-    "jit": "api", "unroll": "frontend.builtin", "interpret": "reference", "spec": "signature", "check_grads": "testing",
+    "jit": "api", "pack": "frontend.packed", "unroll": "frontend.builtin", "interpret": "reference",
+    "spec": "signature", "check_grads": "testing",
 }
 
 
@@ -93,6 +95,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError", "TypeInferenceError",
     "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp", "grad", "hessian", "hvp", "interpret",
-    "jacfwd", "jacrev", "jit", "jvp", "linearize", "random", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp",
-    "vmap",
+    "jacfwd", "jacrev", "jit", "jvp", "linearize", "pack", "random", "spec", "stop_gradient", "unroll",
+    "value_and_grad", "vjp", "vmap",
 ]

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from . import pipeline
 from .errors import CompileError, UnsupportedError
 from .frontend import tracer
-from .frontend.pytree import LEAF, Structure, unflatten
+from .frontend.packed import unpacked
+from .frontend.pytree import LEAF, Structure, holds_packed, unflatten
 from .frontend.tracer import Leaf
 from .frontend.values import Options
 from .ir.graph import Function, Module
@@ -111,8 +113,14 @@ class Compiled:
         self.kept.append(entry)
         return entry
 
+    @cached_property
+    def packs(self) -> bool:
+        """Whether trees are in the result."""
+        return holds_packed(self.result)
+
     def _build(self, leaves: tuple[Any, ...]) -> Any:
-        return unflatten(self.result, leaves)
+        result = unflatten(self.result, leaves)
+        return unpacked(result) if self.packs and not holds_packed(self.signature.structure) else result
 
     def enterable(self) -> bool:
         """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""

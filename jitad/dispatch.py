@@ -18,6 +18,7 @@ from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
 from .frontend import transforms
 from .frontend.builtin import location
+from .frontend.packed import returned
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
 from .reference import interpret
@@ -63,7 +64,8 @@ class Dispatcher:
                 return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
         self._seen(compiled, args, kwargs)
         self.last = sig
-        return compiled.call(*[x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
+        found = compiled.call(*[x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
+        return returned(found, (args, kwargs)) if compiled.packs else found
 
     def run_as_python(self, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""

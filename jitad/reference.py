@@ -9,6 +9,7 @@ import numpy as np
 
 from .api import dispatcher
 from .compiler import fixed_leaves, traced
+from .frontend.packed import returned
 from .frontend.pytree import unflatten
 from .frontend.values import Options
 from .ir.types import F32, I32, Scalar, Type
@@ -39,7 +40,8 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     computed = iter([boxed(x, t) for x, t in zip(results, types)])
     fixed = fixed_leaves(program)
     count = program.out_structure.count
-    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+    found = unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+    return returned(found, (args, kwargs))
 
 
 def _is_jitted(fun: Any) -> bool:

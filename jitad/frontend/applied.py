@@ -151,10 +151,10 @@ class Wrt:
         return data.import_(t, self.tree(lambda x: Sym(of[x.value], x.weak)))
 
     def tree(self, entry: Callable[[Sym], Any]) -> Any:
-        """The argument's structure with ``entry`` of its floats and ``None`` for the rest (but for tags)."""
-        return pytree.unflatten(self.structure, [
-            entry(x) if isinstance(x, Sym) and is_float(x.type) else x if is_tag else None
-            for x, is_tag in zip(self.leaves, self.structure.tags())])
+        """The argument's structure with ``entry`` of its floats and ``None`` for the rest (but for its shape)."""
+        return pytree.as_gradient(self.structure, [
+            entry(x) if isinstance(x, Sym) and is_float(x.type) else x if fixed else None
+            for x, fixed in zip(self.leaves, self.structure.tags())])
 
 
 @functools.cache
@@ -309,9 +309,9 @@ class Applied:
         n = len(ref.result_types)
         leaves, structure = self._finish(values[:n])
         dots = dict(zip(self.float_results, values[n:]))
-        tangent = [Sym(dots[i], x.weak) if i in dots else x if is_tag else None
-                   for i, (x, is_tag) in enumerate(zip(leaves, structure.tags()))]
-        return user_value(t, structure, leaves), user_value(t, structure, tangent)
+        tangent = [Sym(dots[i], x.weak) if i in dots else x if fixed else None
+                   for i, (x, fixed) in enumerate(zip(leaves, structure.tags()))]
+        return user_value(t, structure, leaves), data.import_(t, pytree.as_gradient(structure, tangent))
 
     def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:
         """A tangent or cotangent brought to its value's type and checked against its sizes."""

@@ -15,7 +15,7 @@ from .closures import BoundMethod, Enumerate, Fn, Mapped, Partial, Range, Revers
 from .code import Frame
 from .lattice import UNBOUND
 from .comprehensions import Generator
-from .values import ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
+from .values import Active, ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
 
 Rule = Callable[..., Any]
 
@@ -157,6 +157,8 @@ def _as_it_is(fun: Any) -> Any:
 def _len(t: Any, v: Any) -> Any:
     if isinstance(v, Instance):
         return t.call(t.getattr(v, "__len__"))
+    if isinstance(v, Active):
+        return v.count(t) if v.counted else t.call(t.getattr(v, "__len__"))
     if isinstance(v, Range) or (isinstance(v, ArrayRef)):
         return iteration.count(t, v) if isinstance(v, Range) else t.length(v)
     if isinstance(v, Sym):
@@ -293,6 +295,8 @@ def _extreme_generator(op: str) -> Rule:
 def _type(t: Any, v: Any) -> type:
     if isinstance(v, Sym):
         return data.type_of(v)
+    if isinstance(v, Active):
+        return v.type_of(t)
     if isinstance(v, Instance):
         return v.cls
     return _OWN_TYPES.get(type(v), type(v))
@@ -303,11 +307,15 @@ def type_name(t: Any, v: Any) -> str:
     return _type(t, v).__name__
 
 
-def _isinstance(t: Any, v: Any, cls: Any) -> bool:
+def _isinstance(t: Any, v: Any, cls: Any) -> Any:
+    if isinstance(v, Active):
+        return v.is_a(t, cls)
     return issubclass(_type(t, v), cls)
 
 
-def _hasattr(t: Any, v: Any, name: str) -> bool:
+def _hasattr(t: Any, v: Any, name: str) -> Any:
+    if isinstance(v, Active):
+        return v.has(t, name)
     try:
         t.getattr(v, name)
     except AttributeError:

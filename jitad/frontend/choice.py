@@ -61,6 +61,7 @@ class Choices:
     func: Any
     depth: int
     meanings: dict[Value, Meaning]
+    combinations: dict[Value, tuple[str, Value, Value]]
     decided: dict[Value, tuple[Choice, dict[int, Any]]]      # numbers that follow from a tag alone
     enter: Any
     here: Any
@@ -85,10 +86,25 @@ class Choices:
         if left:                                     # none are left on paths that are never taken
             self.state[FACTS] = {**facts, tag: left}
 
+    def says(self, test: Value, tag: Value, if_true: Indices, if_false: Indices) -> Sym:
+        """A truth value, and what follows from it for a tag."""
+        self.meanings[test] = Meaning(tag, if_true, if_false)
+        return Sym(test, True)
+
+    def combined(self, op: str, result: Any, first: Sym, second: Any) -> Any:
+        """``first and second``, or ``or``, that came about by control flow."""
+        if type(result) is Sym and type(second) is Sym:
+            self.combinations[result.value] = (op, first.value, second.value)
+        return result
+
     def _learned(self, cond: Value, truth: bool) -> Iterator[tuple[Value, Indices]]:
         meaning = self.meanings.get(cond)
         if meaning is not None:
             yield meaning.tag, meaning.if_true if truth else meaning.if_false
+        elif cond in self.combinations:
+            op, *operands = self.combinations[cond]
+            for operand in operands if op == ("and" if truth else "or") else ():
+                yield from self._learned(operand, truth)
         elif cond.op is not None and cond.op.name == "not":
             yield from self._learned(cond.op.operands[0], not truth)
         elif cond.op is not None and cond.op.name == ("and" if truth else "or"):
@@ -109,8 +125,7 @@ class Choices:
             test = b.eq(tag, first)
             for i in rest:
                 test = b.or_(test, b.eq(tag, i))
-        self.meanings[test] = Meaning(tag, wanted, left - wanted)
-        return Sym(test, True)
+        return self.says(test, tag, wanted, left - wanted)
 
     def settled(self, v: Any) -> Any:
         """``settle`` of a value and of what is in it, where that is a tuple or a slice."""

@@ -90,6 +90,7 @@ def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: 
             known = second.value if isinstance(second, Sym) else t.value(second)
             return Sym(t.builder.emit(op_name, first.value, known), first.weak and getattr(second, "weak", True))
         t.state[t.result] = second
+    found = end.state.get(t.result) if end is not None else None
     other = t.func.new_block("skip")
     t.enter(before)
     t.state = state
@@ -99,7 +100,7 @@ def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: 
     t.assume(first.value, stop_at)
     state[t.result] = stop_at
     t.join([end, t.here()], None)
-    return t.take_result()
+    return t.combined("or" if stop_at else "and", t.take_result(), first, found)
 
 
 def _harmless(op: Op) -> bool:

@@ -12,8 +12,9 @@ import numpy as np
 
 from .closures import BoundMethod, Fn, Method
 from .lattice import UNBOUND, describe, is_structure, parts, rebuild
+from .packed import Packed
 from .pytree import OneOf
-from .values import ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
+from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
 
 __all__ = ["construct", "describe", "export", "import_", "instance_attribute", "is_static", "list_method", "plain"]
 
@@ -65,6 +66,8 @@ def export(t: Any, v: Any) -> Any:
         return out
     if isinstance(v, tuple):
         return rebuild(v, tuple(export(t, x) for x in v))
+    if isinstance(v, Active):
+        return v.exported(t)
     if isinstance(v, slice) or hasattr(type(v), "with_parts"):
         t.unsupported(f"{describe(v)} as a result", "return numbers, arrays, and tuples, lists or dicts of them")
     return v
@@ -76,6 +79,8 @@ def import_(t: Any, v: Any) -> Any:
         return t.new_array(v) if v.is_array else v
     if isinstance(v, OneOf):
         return Choice(v.tag, tuple(import_(t, x) for x in v.variants))
+    if isinstance(v, Packed):
+        return t.imported(v)
     if type(v) is list:
         return t.new_list([import_(t, x) for x in v])
     if type(v) is dict:
@@ -212,6 +217,8 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
 
 
 def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
+    if isinstance(obj, Active):
+        return obj.assign(t, name, value)
     if not isinstance(obj, Instance):
         t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
                       "return the new value, or make a new object")
@@ -235,7 +242,7 @@ def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any
         return make(bound.arguments.values())
     obj = Instance(cls)
     t.state[obj] = {}
-    if dataclasses.is_dataclass(cls) and "__init__" in cls.__dict__ and not _has_source(cls.__init__):
+    if dataclasses.is_dataclass(cls) and "__init__" in cls.__dict__ and not has_source(cls.__init__):
         _fill_fields(t, obj, cls, args, kwargs)
     elif isinstance(cls.__init__, types.FunctionType):
         t.call(cls.__init__, obj, *args, **kwargs)
@@ -244,7 +251,7 @@ def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any
     return obj
 
 
-def _has_source(init: Any) -> bool:
+def has_source(init: Any) -> bool:
     return isinstance(init, types.FunctionType) and init.__code__.co_filename != "<string>"
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from ..ir.types import Array
 from . import lattice
 from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
-from .values import ArrayRef, DictObj, ListObj, Sym
+from .values import Active, ArrayRef, DictObj, ListObj, Sym
 
 
 def static_items(t: Any, v: Any) -> Any:
     """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
-    if isinstance(v, (range, Range, ArrayRef)):
+    if isinstance(v, (range, Range, ArrayRef)) or _counts_itself(v):
         return None
     if isinstance(v, Zip):
         return _zip(t, v)
@@ -76,20 +76,24 @@ def written_out(t: Any, v: Any) -> Any:
         return found
     if hasattr(v, "items") and hasattr(v, "clauses"):
         return v.items()
-    if isinstance(v, Sym):
+    if isinstance(v, (Sym, Active)):
         raise TypeError(f"{lattice.describe(v)} is not iterable")
     return [t.lift(x) for x in v]
 
 
 def _is_counted(t: Any, v: Any) -> bool:
-    return isinstance(v, (Zip, Enumerate, Reversed, Mapped)) and static_items(t, v) is None
+    return _counts_itself(v) or (isinstance(v, (Zip, Enumerate, Reversed, Mapped)) and static_items(t, v) is None)
+
+
+def _counts_itself(v: Any) -> bool:
+    return isinstance(v, Active) and v.counted
 
 
 # --- loops at run time ------------------------------------------------------------------------------
 
 def count(t: Any, v: Any) -> Any:
     """The trip count: an int, or an i64 ``Sym`` that is not negative."""
-    return _COUNT[type(v)](t, v)
+    return v.count(t) if isinstance(v, Active) else _COUNT[type(v)](t, v)
 
 
 def _range_count(t: Any, v: Range) -> Any:
@@ -145,7 +149,7 @@ _COUNT: dict[type, Callable[[Any, Any], Any]] = {
 
 def element(t: Any, v: Any, it: Sym) -> Any:
     """Element number ``it``, which is in range."""
-    return _ELEMENT[type(v)](t, v, it)
+    return v.element(t, it) if isinstance(v, Active) else _ELEMENT[type(v)](t, v, it)
 
 
 def _range_element(t: Any, v: Any, it: Sym) -> Any:

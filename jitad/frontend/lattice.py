@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, F64, I64, Array, Scalar, from_numpy
-from .values import ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .values import Active, ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 _ATOMS = (int, bool, str, bytes, complex, range, type(None), type(Ellipsis), np.dtype)
 
@@ -150,6 +150,8 @@ def describe(v: Any) -> str:
         return "an array"
     if type(v) is Choice:
         return " or ".join(dict.fromkeys(map(describe, v.variants)))
+    if isinstance(v, Active):
+        return v.describe()
     if isinstance(v, tuple):
         return f"a tuple of {len(v)}"
     if isinstance(v, ListObj):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..ir.types import Array, join
-from . import lattice
+from . import lattice, records
 from .lattice import UNBOUND, is_scalar, is_structure, same
 from .state import Edge, Merger, State, same_steps
 from .values import ArrayObj, ArrayRef, Choice, Conflict, Instance, Maybe, Obj, Slot, Sym
@@ -56,6 +56,7 @@ class Matcher:
         if isinstance(h, Obj):
             return self._obj(h, b)
         if is_structure(h):
+            b = records.alike((h, b))[1]
             return (is_structure(b) and lattice.static_of(h) == lattice.static_of(b)
                     and self._fits_all(lattice.parts(h), lattice.parts(b)))
         return same(h, b)

@@ -14,10 +14,10 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from ..ir.types import Array
-from . import data, iteration, numpy_api, refusals, views
+from . import data, iteration, numpy_api, records, refusals, views
 from .closures import Fn, Method, Range
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
-from .values import ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Slot, Sym
+from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -66,6 +66,10 @@ class Operations:
         """A value from outside: arrays become constants."""
         return self.constant(v) if type(v) is np.ndarray else v
 
+    def imported(self, packed: Any) -> Any:
+        """A packed value whose leaves are values of the trace."""
+        return records.imported(self, packed)
+
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""
         return data.import_(self, v)
@@ -97,7 +101,7 @@ class Operations:
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
-        if isinstance(x, Instance) or isinstance(y, Instance):
+        if isinstance(x, (Instance, Active)) or isinstance(y, (Instance, Active)):
             return self._special(f"__{op}__", f"__r{op}__", x, y, op)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             self._check_operands(op, x, y)
@@ -155,7 +159,7 @@ class Operations:
             return self.over(x, lambda v: self.unary(op, v))
         if isinstance(x, (Sym, ArrayRef)):
             return self._emit(numpy_api.unary, op, x)
-        if isinstance(x, Instance):
+        if isinstance(x, (Instance, Active)):
             return self.call(self.getattr(x, f"__{op}__"))
         return self.native(NATIVE[op], x)
 
@@ -170,7 +174,8 @@ class Operations:
 
     def _special(self, name: str, swapped: str, x: Any, y: Any, op: str) -> Any:
         for obj, method, other in ((x, name, y), (y, swapped, x)):
-            if isinstance(obj, Instance) and hasattr(obj.cls, method):
+            if isinstance(obj, Instance) and hasattr(obj.cls, method) or \
+                    isinstance(obj, Active) and obj.has(self, method) is not False:
                 return self.call(self.getattr(obj, method), other)
         raise _no_operands(op, x, y)
 
@@ -197,6 +202,10 @@ class Operations:
     def compare(self, op: str, x: Any, y: Any) -> Any:
         if type(x) is Choice or type(y) is Choice:
             return self._over_pair(x, y, lambda a, b: self.compare(op, a, b))
+        if isinstance(x, Active) and op not in ("in", "not in"):
+            return x.compare(self, op, y)
+        if isinstance(y, Active) and op not in ("in", "not in"):
+            return y.compare(self, REFLECTED.get(op, op), x)
         if op in ("is", "is not"):
             return self._identical(x, y) is (op == "is")
         if op in ("in", "not in"):
@@ -280,6 +289,8 @@ class Operations:
             return c
         if isinstance(v, (ListObj, DictObj)):
             return bool(self.contents(v))
+        if isinstance(v, Active):
+            return v.truth(self)
         if isinstance(v, Instance):
             for name in ("__bool__", "__len__"):
                 if hasattr(v.cls, name):
@@ -330,6 +341,8 @@ class Operations:
             return self.native(operator.getitem, self.contents(obj), index)
         if isinstance(obj, Instance):
             return self.call(self.getattr(obj, "__getitem__"), index)
+        if isinstance(obj, Active):
+            return obj.item(self, index)
         if isinstance(obj, Sym):
             raise TypeError(f"{data.describe(obj)} is not subscriptable")
         if isinstance(obj, Range) or (isinstance(obj, range) and isinstance(index, Sym)):
@@ -432,6 +445,8 @@ class Operations:
     def _attribute(self, obj: Any, name: str) -> Any:
         if isinstance(obj, (ArrayRef, Sym)):
             return self._array_attribute(obj, name)
+        if isinstance(obj, Active):
+            return obj.attribute(self, name)
         if isinstance(obj, Instance):
             return data.instance_attribute(self, obj, name)
         if isinstance(obj, (ListObj, DictObj)):

@@ -142,7 +142,7 @@ class Transfer:
             return self.known[obj]
         new: Obj
         if isinstance(obj, Instance):
-            new = Instance(obj.cls, obj.readonly)
+            new = type(obj)(obj.cls, obj.readonly)
         elif isinstance(obj, Slot):
             new = Slot(obj.name)
         else:
@@ -189,7 +189,7 @@ class Inwards(Transfer):
     def obj(self, obj: Obj) -> Any:
         if obj in self.known:
             return self.known[obj]
-        new: Obj = Instance(obj.cls, obj.readonly) if isinstance(obj, Instance) else \
+        new: Obj = type(obj)(obj.cls, obj.readonly) if isinstance(obj, Instance) else \
             Slot(obj.name) if isinstance(obj, Slot) else type(obj)(obj.readonly)
         self.known[obj] = new
         self.order.append(new)

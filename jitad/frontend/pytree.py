@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .families import family_of
+from .packed import Packed, pack_node
 from .values import ArrayRef, Conflict, Maybe
 
 
@@ -49,15 +51,19 @@ class Structure:
             return " or ".join(map(repr, self.children[1:]))
         if not self.children:
             return repr(self.static) if self.type in (str, NoneType) else f"{_name(self.type)}()"
+        if self.type is Packed:
+            return f"{_name(self.type)}({self.static.layout})"
         keys = self.static if isinstance(self.static, tuple) else range(len(self.children))
         if self.type in (tuple, list):
             return f"{_name(self.type)}({', '.join(map(repr, self.children))})"
         return f"{_name(self.type)}({', '.join(f'{k}={c!r}' for k, c in zip(keys, self.children))})"
 
     def tags(self) -> list[bool]:
-        """For each leaf whether it is the tag of a ``OneOf``."""
+        """For each leaf whether it is the tag of a ``OneOf``, or tells where nodes are: so it is in gradients too."""
         if self.is_leaf:
             return [False]
+        if self.type is Packed:
+            return [True] * self.static.count + [c.structure for c in self.static.layout.columns]
         out = [t for c in self.children for t in c.tags()]
         if self.type is OneOf:
             out[0] = True
@@ -76,6 +82,8 @@ class Structure:
             return f"[{i}]"
         if self.type is OneOf:
             return f"<{i}>"
+        if self.type is Packed:
+            return f".{i}"
         return f"[{self.static[i]!r}]" if issubclass(self.type or object, dict) else f".{self.static[i]}"
 
 
@@ -158,11 +166,19 @@ def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
     if hasattr(t, "_fields") and isinstance(x, tuple):
         return Structure(t, tuple(t._fields), tuple([_flatten(v, leaves) for v in x]))
     if dataclasses.is_dataclass(t):
+        if family_of(t) is not None:
+            return _packed(pack_node(x), leaves)
         names = field_names(t)
         return Structure(t, names, tuple([_flatten(getattr(x, n), leaves) for n in names]))
     if isinstance(x, str):
         return Structure(str, str(x))
     return _dict(x, leaves) if isinstance(x, dict) else _sequence(x, leaves)
+
+
+def _packed(x: Packed, leaves: list[Any]) -> Structure:
+    """Nodes of recursive dataclasses: their columns are the leaves."""
+    leaves += x._leaves
+    return Structure(Packed, x._root, (LEAF,) * len(x._leaves))
 
 
 def field_names(t: type) -> tuple[str, ...]:
@@ -171,6 +187,7 @@ def field_names(t: type) -> tuple[str, ...]:
 
 
 _TAKE: dict[type, Callable[[Any, list[Any]], Structure]] = {
+    Packed: _packed,
     tuple: _sequence,
     list: _sequence,
     dict: _dict,
@@ -210,6 +227,8 @@ def build(t: Any, static: Any, children: list[Any]) -> Any:
     if t is OneOf:
         tag, *variants = children
         return variants[tag] if isinstance(tag, (int, np.integer)) else OneOf(tag, variants)
+    if t is Packed:
+        return Packed(static, children)
     if issubclass(t, dict):
         return t(zip(static, children))
     if issubclass(t, tuple) and static is not None:
@@ -227,6 +246,8 @@ def children(x: Any) -> tuple[Any, list[Any]]:
     t = type(x)
     if isinstance(x, OneOf):
         return None, [x.tag, *x.variants]
+    if type(x) is Packed:
+        return x._root, list(x._leaves)
     if isinstance(x, dict):
         return tuple(x), list(x.values())
     if isinstance(x, tuple) and hasattr(t, "_fields"):
@@ -235,6 +256,25 @@ def children(x: Any) -> tuple[Any, list[Any]]:
         names = field_names(t)
         return names, [getattr(x, n) for n in names]
     return None, list(x)
+
+
+def holds_packed(s: Structure) -> bool:
+    """Whether trees are in it."""
+    return s.type is Packed or any(map(holds_packed, s.children))
+
+
+def as_gradient(s: Structure, leaves: Sequence[Any]) -> Any:
+    """The gradient of a value of this structure, whose leaves these are (see ``tags``)."""
+    given = iter(leaves)
+
+    def walk(s: Structure) -> Any:
+        if s.is_leaf:
+            return next(given)
+        if s.type is Packed:
+            return Packed.gradient(s.static, [next(given) for _ in s.children])
+        return build(s.type, s.static, [walk(c) for c in s.children]) if s.type not in (NoneType, str) else \
+            _unflatten(s, given)
+    return walk(s)
 
 
 def map_leaves(fun: Callable[..., Any], x: Any, *others: Any) -> Any:

@@ -55,6 +55,7 @@ class Trace(operations.Operations, calls.Calls, choice.Choices):
         self.consts: dict[int, tuple[np.ndarray, ArrayRef]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.meanings: dict[Value, choice.Meaning] = {}
+        self.combinations: dict[Value, tuple[str, Value, Value]] = {}
         self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}
         self.depth = 0                               # of run-time conditions around this point
 
@@ -151,6 +152,7 @@ class Trace(operations.Operations, calls.Calls, choice.Choices):
             self.raise_(kind, message, *values)
         exc = self.module.exception(ExcInfo(kind, message, self.loc))
         self.builder.check(value, exc, *(self.value(v) for v in values[:4]))
+        self.assume(value, True)
 
     def raise_(self, kind: str, message: str | None, *values: Any) -> NoReturn:
         """This path raises for certain."""

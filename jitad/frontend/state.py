@@ -20,7 +20,7 @@ from typing import Any
 
 from ..ir.graph import Block, Value
 from ..ir.types import Type, join
-from . import lattice
+from . import lattice, records
 from .lattice import UNBOUND, describe, is_scalar, is_structure, same
 from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, narrowed, renumbered
@@ -97,6 +97,7 @@ class Merger:
 
     def _bound(self, vals: Sequence[Any], hint: str) -> Any:
         """Merge values; ``UNBOUND`` among them is a path on which nothing looks at the result."""
+        vals = records.alike(vals)
         some = [v for v in vals if v is not UNBOUND]
         first = some[0]
         if any(type(v) is Choice for v in some):
@@ -228,7 +229,7 @@ class Merger:
 
     def _stand_in(self, first: Any) -> Obj:
         if isinstance(first, Instance):
-            return Instance(first.cls)
+            return type(first)(first.cls)
         return Slot(first.name) if isinstance(first, Slot) else type(first)()
 
     def _represent(self, out: Obj, objs: Sequence[Any]) -> None:

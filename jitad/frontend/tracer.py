@@ -11,8 +11,9 @@ import numpy as np
 from ..ir.graph import Function, Module
 from ..ir.types import Type
 from ..passes.dce import drop_unreached
-from . import calls, data, pytree, specialise
+from . import calls, data, pytree, records, specialise
 from .lattice import UNBOUND, is_number, is_scalar
+from .packed import Packed
 from .recording import ARGUMENT, Session, Trace
 from .values import ArrayRef, Instance, Obj, Options, Sym, activate
 
@@ -105,6 +106,8 @@ def _argument(t: Trace, spec: Any) -> Any:
         return spec
     static, children = pytree.children(spec)
     new = [_argument(t, c) for c in children]
+    if isinstance(spec, Packed):
+        return records.argument(t, Packed(static, new), ARGUMENT)
     obj: Obj
     if isinstance(spec, tuple):
         return tuple(new) if static is None else type(spec)._make(new)       # type: ignore[attr-defined]

@@ -247,6 +247,19 @@ class Instance(Obj):
         self.cls = cls
 
 
+class Store(Instance):
+    """The columns of a family of nodes (``records``): contents are a ``dict`` of arrays; ``cls`` is its layout."""
+
+    __slots__ = ()
+
+    def __init__(self, layout: Any, readonly: str = "") -> None:
+        super().__init__(layout, readonly)
+
+    @property
+    def layout(self) -> Any:
+        return self.cls
+
+
 class Step(Protocol):
     """One step of a view: how to read through it and how to write back through it."""
 
@@ -322,3 +335,53 @@ class Composite(Protocol):
 
     def parts(self) -> tuple[Any, ...]: ...
     def with_parts(self, parts: tuple[Any, ...]) -> Any: ...
+
+
+class Active(Operators):
+    """A ``Composite`` that answers itself what the trace ``t`` asks of it.  ``counted``: loops at run time walk it."""
+
+    __slots__ = ()
+    counted = False
+
+    def describe(self) -> str:
+        """What it is, in words for an error message."""
+        return type(self).__name__
+
+    def has(self, t: Any, name: str) -> Any:
+        """Whether it has this attribute: a bool or a ``Sym``."""
+        return False
+
+    def attribute(self, t: Any, name: str) -> Any:
+        raise AttributeError(f"{self.describe()} has no attribute '{name}'")
+
+    def assign(self, t: Any, name: str, value: Any) -> None:
+        """``self.name = value``."""
+        t.unsupported(f"sets attribute `{name}` of {self.describe()}")
+
+    def item(self, t: Any, index: Any) -> Any:
+        raise TypeError(f"{self.describe()} is not subscriptable")
+
+    def truth(self, t: Any) -> Any:
+        return True
+
+    def compare(self, t: Any, op: str, other: Any) -> Any:
+        """``self op other``, a bool or a ``Sym``."""
+        return op in ("ne", "is not")
+
+    def count(self, t: Any) -> Any:
+        """How many elements a loop walks."""
+        raise TypeError(f"{self.describe()} has no len()")
+
+    def element(self, t: Any, it: Any) -> Any:
+        """The element number ``it``, which is in range."""
+        raise TypeError(f"{self.describe()} is not iterable")
+
+    def is_a(self, t: Any, cls: Any) -> Any:
+        return isinstance(self, cls)
+
+    def type_of(self, t: Any) -> Any:
+        return type(self)
+
+    def exported(self, t: Any) -> Any:
+        """What stands for it in a pytree."""
+        return t.unsupported(f"{self.describe()} as a result", "return numbers, arrays, and structures of them")

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.graph import Value
 from ..ir.types import Array
 from . import lattice
 from .lattice import UNBOUND, is_scalar, is_structure, same
 from .values import ArrayRef, Choice, Instance, ListObj, Obj, Sym
 
-FACTS = Obj()                   # in a state: tag → the variants that it may stand for on this path
+# In a state: tag → the variants that it may stand for on this path; reference → the classes of its node (``records``),
+# a tuple → what has been read or computed, once for all.
+FACTS = Obj()
 MOST = 24                       # variants of one value
 LENGTHS = 4                     # tuples of so many lengths that a loop may give a variable
-Facts = dict[Value, frozenset[int]]
+Facts = dict[Any, Any]
 
 
 def possible(c: Choice, state: dict[Obj, Any]) -> frozenset[int]:
     """The variants that the choice may be on a path that ends in this state."""
     facts: Facts = state.get(FACTS, {})
-    known = facts.get(c.tag.value)
+    known: frozenset[int] | None = facts.get(c.tag.value)
     return known if known is not None else frozenset(range(len(c.variants)))
 
 
@@ -34,8 +35,9 @@ def narrowed(v: Any, state: dict[Obj, Any]) -> Any:
 def either(states: Sequence[dict[Obj, Any]]) -> Facts:
     """What holds of tags where these paths meet."""
     first, *rest = (s.get(FACTS, {}) for s in states)
-    return {tag: known.union(*(other[tag] for other in rest)) for tag, known in first.items()
-            if all(tag in other for other in rest)}
+    return {key: known.union(*(other[key] for other in rest)) if isinstance(known, frozenset) else known
+            for key, known in first.items()
+            if all(key in other and (isinstance(known, frozenset) or other[key] is known) for other in rest)}
 
 
 class Constant:

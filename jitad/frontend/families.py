@@ -1,0 +1,181 @@
+"""Which dataclasses are recursive, and which belong together.
+
+A class is *recursive* when its annotations lead back to it.  Its *family* is what one store holds: the recursive
+classes that its annotations lead to, and whatever may stand beside one of them in a field (``Num`` in
+``Expr = Num | Add``).  An annotation that names a base class stands for its subclasses too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+NoneType = type(None)
+_families: dict[type, Family | None] = {}
+_by_members: dict[frozenset[type], Family] = {}
+_hints: dict[type, dict[str, Any]] = {}
+
+
+class Family:
+    """Classes whose objects refer to each other.  A reference is ``row * width + number of the class``, ``None`` −1."""
+
+    def __init__(self, classes: tuple[type, ...]) -> None:
+        self.classes = classes
+        self.number = {c: k for k, c in enumerate(classes)}
+        self.bits = (len(classes) - 1).bit_length()
+
+    @cached_property
+    def nullable(self) -> bool:
+        """Whether a field of some class may hold ``None`` in place of a reference."""
+        return any(self.refers(h) and NoneType in alternatives(h) for c in self.classes for h in hints(c).values())
+
+    def refers(self, hint: Any) -> bool:
+        """Whether a field of this type holds a reference into the family."""
+        return any(c in self.number for c in alternatives(hint))
+
+    def __repr__(self) -> str:
+        return " | ".join(c.__name__ for c in self.classes)
+
+
+def is_record(cls: Any) -> bool:
+    return isinstance(cls, type) and dataclasses.is_dataclass(cls)
+
+
+def family_of(cls: type) -> Family | None:
+    """The family that a class belongs to, ``None`` for one that is no recursive data."""
+    if cls not in _families:
+        if not is_record(cls):
+            return None
+        _families[cls] = None
+        _families[cls] = _find(cls)
+    return _families[cls]
+
+
+def forget() -> None:
+    """Look anew, since classes have been defined that were not there."""
+    _families.clear()
+    _hints.clear()
+
+
+def _find(cls: type) -> Family | None:
+    reach = _reach(cls)
+    members = dict.fromkeys(c for c in (cls, *reach) if c in _reach(c))
+    if not members:
+        return next((f for c in _neighbours(cls) if (f := family_of(c)) is not None and cls in f.number), None)
+    if cls not in members:
+        return None                                  # it holds trees, but is none: a structure around them
+    for c in list(members):
+        for hint in hints(c).values():
+            for group in _groups(hint):
+                if any(m in members for m in group):
+                    members.update(dict.fromkeys(group))
+    family = _by_members.setdefault(frozenset(members), Family(tuple(members)))
+    for c in members:
+        if _families.get(c) is None and c not in _reach(c):
+            _families[c] = family
+    return family
+
+
+def _neighbours(cls: type) -> Iterator[type]:
+    """The recursive dataclasses of a class's module and those with a base in common: one may refer to the class."""
+    module = sys.modules.get(cls.__module__)
+    for c in [*vars(module).values()] if module is not None else []:
+        if is_record(c) and c in _reach(c):
+            yield c
+    for base in cls.__mro__[1:-1]:
+        yield from (c for c in _subclasses(base) if c in _reach(c))
+
+
+def _reach(cls: type) -> dict[type, None]:
+    """The dataclasses that the annotations of a class lead to."""
+    found: dict[type, None] = {}
+    todo = [cls]
+    while todo:
+        for hint in hints(todo.pop()).values():
+            for c in (c for group in _groups(hint) for c in group):
+                if c not in found:
+                    found[c] = None
+                    todo.append(c)
+    return found
+
+
+# --- annotations ------------------------------------------------------------------------------------
+
+def hints(cls: type) -> dict[str, Any]:
+    """The types of the fields of a dataclass; ``Any`` where an annotation cannot be evaluated."""
+    if cls not in _hints:
+        _hints[cls] = {f.name: _evaluated(cls, f) for f in dataclasses.fields(cls)}
+    return _hints[cls]
+
+
+def _evaluated(cls: type, field: dataclasses.Field[Any]) -> Any:
+    hint = field.type
+    if isinstance(hint, str):
+        owner = next((c for c in cls.__mro__ if field.name in c.__dict__.get("__annotations__", ())), cls)
+        methods = (m.__globals__ for m in vars(owner).values() if isinstance(m, types.FunctionType))
+        names: dict[str, Any] = {}
+        for scope in (*methods, vars(sys.modules.get(owner.__module__, typing))):
+            names.update(scope)
+        try:
+            return _evaluate(hint, {**names, owner.__name__: owner})
+        except (NameError, AttributeError, TypeError, SyntaxError):
+            return Any
+    return _resolved(hint, cls)
+
+
+def _evaluate(text: str, names: dict[str, Any]) -> Any:
+    holder = types.new_class("Holder")
+    holder.__annotations__ = {"x": text}
+    return typing.get_type_hints(holder, names)["x"]
+
+
+def _resolved(hint: Any, cls: type) -> Any:
+    """An annotation with strings inside, such as ``Optional["Tree"]``."""
+    names = {**vars(sys.modules.get(cls.__module__, typing)), cls.__name__: cls}
+    holder = types.new_class("Holder")
+    holder.__annotations__ = {"x": hint}
+    try:
+        return typing.get_type_hints(holder, names)["x"]
+    except (NameError, AttributeError, TypeError, SyntaxError):
+        return Any
+
+
+def alternatives(hint: Any) -> list[Any]:
+    """The types of which a value may be: those of a union, of an alias."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [a for arg in typing.get_args(hint) for a in alternatives(arg)]
+    if isinstance(hint, typing.TypeVar) or hint is None:
+        return [NoneType if hint is None else Any]
+    if hasattr(hint, "__value__"):                   # type X = …
+        return alternatives(hint.__value__)
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        below = [c for c in _subclasses(hint) if is_record(c)] if _may_have_records(hint) else []
+        return [hint, *below]
+    return [hint]
+
+
+def _may_have_records(cls: type) -> bool:
+    return cls is not object and cls.__module__ not in ("builtins", "numpy", "typing", "abc")
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    below: list[type] = type.__subclasses__(cls)
+    for c in below:
+        yield c
+        yield from _subclasses(c)
+
+
+def _groups(hint: Any) -> Iterator[list[type]]:
+    """The dataclasses that stand for each other in an annotation; one group for each place in it."""
+    found = alternatives(hint)
+    yield [c for c in found if is_record(c)]
+    for a in found:
+        if typing.get_origin(a) is not None:
+            for arg in typing.get_args(a):
+                if arg is not Ellipsis and not isinstance(arg, (list, str, int)):
+                    yield from _groups(arg)
