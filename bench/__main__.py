@@ -16,8 +16,8 @@ from .case import Bench, Missing
 from .peers import HERE, OUT
 
 # Each benchmark, in the order in which it is run and reported.
-NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "gmm",
-         "lstm", "networks", "random_numbers", "startup")
+NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
+         "neural_ode", "hessian_product", "gmm", "lstm", "networks", "random_numbers", "compiling", "startup")
 
 
 def command_line() -> argparse.Namespace:

@@ -1,0 +1,81 @@
+"""How long compiling a gradient takes against the size of the program: 10 to 3,000 statements, and 30 nested calls.
+
+The time of the first call of value and gradient, in turns with JAX, each time for a program not seen before.
+"""
+
+from __future__ import annotations
+
+import linecache
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bench.case import Bench, Case
+from jitad import jit
+
+TITLE = "Compile time of value and gradient"
+FORMS = ("sin({a}) * {b}", "{a} * {b} + {c}", "exp(-{a} * {a})", "{a} / (1.5 + {b} * {b})", "tanh({a} + {b}) - {c}")
+
+
+def statements(count: int, seed: int) -> str:
+    """Straight-line code: each statement uses some of the last results."""
+    r = random.Random(seed)
+    lines, names = ["def program(x, y):"], ["x", "y"]
+    for i in range(count):
+        a, b, c = (r.choice(names[-6:]) for _ in range(3))
+        lines.append(f"    v{i} = {r.choice(FORMS).format(a=a, b=b, c=c)} * {1 + r.randint(0, 9) / 100}")
+        names.append(f"v{i}")
+    return "\n".join([*lines, f"    return {names[-1]} + {names[-2]}"]) + "\n"
+
+
+def calls(count: int, seed: int) -> str:
+    """Functions that call one another, each with a loop of two rounds and a branch."""
+    r = random.Random(seed)
+    lines = ["def f0(x, y):", "    return sin(x) * y"]
+    for i in range(1, count):
+        lines += [f"def f{i}(x, y):", f"    return f{i - 1}(x * {1 + r.randint(0, 9) / 100}, y) + cos(y + {i})"]
+    return "\n".join([*lines, "def program(x, y):", f"    return f{count - 1}(x, y)"]) + "\n"
+
+
+def loaded(source: str, functions: Any) -> Callable[..., Any]:
+    """The program of a source text, with ``sin`` and the like from ``functions``."""
+    name = f"<compiling {hash(source)} {time.perf_counter_ns()}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    scope = {n: getattr(functions, n) for n in ("sin", "cos", "exp", "tanh")}
+    exec(compile(source, name, "exec"), scope)
+    program: Callable[..., Any] = scope["program"]
+    return program
+
+
+def ours(source: str) -> float:
+    f = jit(loaded(source, np), grad=(0, 1))
+    start = time.perf_counter()
+    f.value_and_grad(0.5, 0.25)
+    return time.perf_counter() - start
+
+
+def in_jax(source: str) -> float:
+    import jax
+    import jax.numpy as jnp
+
+    f = jax.jit(jax.value_and_grad(loaded(source, jnp), (0, 1)))
+    start = time.perf_counter()
+    jax.block_until_ready(f(0.5, 0.25))
+    return time.perf_counter() - start
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    sizes = (10, 100, 300) if bench.quick else (10, 30, 100, 300, 1000, 3000)
+    programs: list[tuple[str, Callable[[int, int], str], int]] = [(f"{n} statements", statements, n) for n in sizes]
+    programs.append(("30 nested calls", calls, 30))
+    ours(statements(5, 0))
+    for name, make, count in programs:
+        case = bench.case(name, "compile")
+        for turn in range(3 if count >= 1000 else bench.rounds):
+            case.samples.setdefault("jitad", []).append(ours(make(count, turn)))
+            if case.wanted("JAX"):
+                case.samples.setdefault("JAX", []).append(in_jax(make(count, turn)))
+        yield case
