@@ -129,8 +129,8 @@ class Recycler:
 
 
 def recycles(fn: FunctionLowering, loop: Loop) -> bool:
-    """Whether the iterations of ``loop`` make arrays, and leave no frames behind."""
-    makes = any(isinstance(v.type, Array) for b in loop.blocks for v in _made(b))
+    """Whether the iterations of ``loop`` make arrays or frames, and leave no frames behind."""
+    makes = any(isinstance(v.type, (Array, Stack)) for b in loop.blocks for v in _made(b))
     carries = any(isinstance(p.type, Stack) for p in loop.head.params)
     pushes = any(isinstance(v.type, Stack) for b in loop.blocks for v in _made(b))
     return makes and not (carries and pushes)

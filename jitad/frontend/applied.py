@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import DifferentiationError, Loc
 from ..ir.graph import Value
-from ..ir.types import STACK, Array, Type, is_float
+from ..ir.types import STACK, Array, Stack, Type, is_float
 from . import builtin, data, numpy_api, programs, pytree
 from .closures import BoundMethod, Fn
 from .lattice import is_number
@@ -199,7 +199,7 @@ class Applied:
         self.inputs = [self.ref.params[i] for i in found]
         self.float_results = [i for i, r in enumerate(self.ref.result_types) if is_float(r)]
 
-    def _finish(self, results: list[Value]) -> tuple[list[Sym], Structure]:
+    def finish(self, results: list[Value]) -> tuple[list[Sym], Structure]:
         """The leaves of the result as the function's caller sees them, and their structure."""
         fixed, *leaves = self.ref.finish(self.t, results)
         return [self.t.read(x) if isinstance(x, ArrayRef) else x for x in leaves], fixed.static
@@ -220,7 +220,7 @@ class Applied:
                                        "return a float (sum or mean of an array), or use jacrev or vjp")
         seeds = {0: t.builder.const(1.0, types[0])}
         results, cotangents = self._reverse(lambda i, result: seeds.get(i))
-        leaves, structure = self._finish(results)
+        leaves, structure = self.finish(results)
         self._check_loss(structure, has_aux)
         return user_value(t, structure, leaves), self._gradients(cotangents)
 
@@ -280,13 +280,12 @@ class Applied:
 
     def sweep_back(self, seeds: Sequence[Value], tape: Value) -> list[Value]:
         """The cotangents of the inputs for cotangents of the float results; as often as asked."""
-        t, b, ref = self.t, self.t.builder, self.ref
-        own = t.module.functions[ref.name].own
-        primals = [v for i, v in enumerate(ref.params) if i not in own]
-        accumulators = [b.zeros_like(v) for v in self.inputs if isinstance(v.type, Array)]
-        name = t.module.derive(ref.name, "bwd", self.positions)
-        cotangents: list[Value] = b.call_then(name, [*primals, *seeds, *accumulators, tape], self._input_types())
-        return cotangents
+        return sweep_back(self.t, self.ref.name, self.positions, self.primals(), seeds, tape)
+
+    def primals(self) -> dict[int, Value]:
+        """The arguments that the backward sweep takes: by number, what the function does not consume."""
+        own = self.t.module.functions[self.ref.name].own
+        return {i: v for i, v in enumerate(self.ref.params) if i not in own and not isinstance(v.type, Stack)}
 
     def _input_types(self) -> list[Type]:
         return [v.type for v in self.inputs]
@@ -307,7 +306,7 @@ class Applied:
         types = [*ref.result_types, *(ref.result_types[i] for i in self.float_results)]
         values = t.builder.call_then(name, [*ref.params, *(of[v] for v in self.inputs)], types)
         n = len(ref.result_types)
-        leaves, structure = self._finish(values[:n])
+        leaves, structure = self.finish(values[:n])
         dots = dict(zip(self.float_results, values[n:]))
         tangent = [Sym(dots[i], x.weak) if i in dots else x if fixed else None
                    for i, (x, fixed) in enumerate(zip(leaves, structure.tags()))]
@@ -315,20 +314,34 @@ class Applied:
 
     def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:
         """A tangent or cotangent brought to its value's type and checked against its sizes."""
-        t = self.t
-        if x is None:
-            return t.builder.zeros_like(like) if like is not None else t.builder.const(0.0, type)
-        sym = numpy_api.lift(t, x)
-        value = core.as_dtype(t, sym, core.dtype_of(type))
-        if core.rank(value) != len(core.dims_of(type)):
-            raise DifferentiationError(f"{self.what}: a tangent of type {value.type} for a value of type {type}",
-                                       self.loc)
-        if like is None or not isinstance(type, Array):
-            return value
-        for a, b in zip(core.sizes(t, value), core.sizes(t, like)):
-            if (same := core.equal_sizes(t, a, b)) is not None:
-                t.check(same, "ValueError", f"{self.what}: a tangent has size {{}} where its value has size {{}}", a, b)
-        return value if value.type == type else t.builder.as_type(value, type=type)
+        shape = core.sizes(self.t, like) if like is not None and isinstance(type, Array) else []
+        return tangent_like(self.t, x, type, shape, self.what)
+
+
+def sweep_back(t: Any, name: str, wrt: tuple[int, ...], primals: dict[int, Value], seeds: Sequence[Value],
+               tape: Value) -> list[Value]:
+    """Call the backward sweep of ``@name``; ``primals`` are its arguments by number."""
+    b = t.builder
+    accumulators = [b.zeros_like(primals[i]) for i in wrt if isinstance(primals[i].type, Array)]
+    args = [*(primals[i] for i in sorted(primals)), *seeds, *accumulators, tape]
+    cotangents: list[Value] = b.call_then(t.module.derive(name, "bwd", wrt), args, [primals[i].type for i in wrt])
+    return cotangents
+
+
+def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str) -> Value:
+    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero."""
+    b = t.builder
+    if x is None:
+        zero = b.const(0, core.dtype_of(type))
+        zeros = b.fill(zero, *shape) if isinstance(type, Array) else zero
+        return zeros if zeros.type == type else b.as_type(zeros, type=type)
+    value = core.as_dtype(t, numpy_api.lift(t, x), core.dtype_of(type))
+    if core.rank(value) != len(core.dims_of(type)):
+        raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
+    for n, m in zip(core.sizes(t, value), shape):
+        if (same := core.equal_sizes(t, n, m)) is not None:
+            t.check(same, "ValueError", f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
+    return value if value.type == type else b.as_type(value, type=type)
 
 
 def like(t: Any, structure: Structure, v: Any, what: str) -> list[Any]:

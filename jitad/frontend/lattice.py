@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import BOOL, F64, I64, Array, Scalar, from_numpy
+from ..ir.types import BOOL, F64, I64, Array, Scalar, Stack, from_numpy
 from .values import Active, ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 _ATOMS = (int, bool, str, bytes, complex, range, type(None), type(Ellipsis), np.dtype)
@@ -81,9 +81,9 @@ def same(a: Any, b: Any) -> bool:
 
 
 def scalar_type(v: Any) -> tuple[Scalar, bool]:
-    """The type of a number, and whether it is weak."""
+    """The type of a number, or of the stack that a pullback holds, and whether it is weak."""
     if type(v) is Sym:
-        return v.scalar, v.weak
+        return (v.type if isinstance(v.type, Stack) else v.scalar), v.weak       # type: ignore[return-value]
     if isinstance(v, np.generic):
         found = from_numpy(v.dtype)
         assert found is not None

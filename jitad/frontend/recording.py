@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Value
-from ..ir.types import BOOL, I64, Array, Scalar, Type, dtype_of, from_numpy
+from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
 from . import calls, choice, data, operations, views
 from .lattice import UNBOUND, is_number, scalar_type
 from .state import Edge, Merger, State
@@ -191,7 +191,7 @@ class Trace(operations.Operations, calls.Calls, choice.Choices):
         if isinstance(type, Array):
             value = self.value(v)
             return value if value.type == type else self.builder.as_type(value, type=type)
-        return self.value(v, dtype_of(type))
+        return self.value(v, None if isinstance(type, Stack) else dtype_of(type))
 
     # --- mutable objects ------------------------------------------------------------------------------
 

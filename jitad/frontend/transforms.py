@@ -17,11 +17,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..errors import DifferentiationError
-from . import data, jacobians
+from . import data, jacobians, pytree
 from .applied import Applied, map_floats, snapshot
 from .axes import parse
 from .mapped import Mapped
+from .pullbacks import pull_back_later
 from .values import tracing
 
 Argnums = int | str | tuple[int | str, ...]
@@ -192,25 +195,21 @@ class HessianProduct(Transform):
 # --- linear functions that hold on to their primals -------------------------------------------------
 
 class Linear(Traceable):
-    """What ``vjp`` and ``linearize`` return in traced code: a linear function at fixed primals (snapshots)."""
+    """What ``linearize`` returns in traced code: forward mode at fixed primals (snapshots)."""
 
-    def __init__(self, transform: Transform, primals: tuple[Any, ...], single: bool) -> None:
-        self.transform, self.primals, self.single = transform, primals, single
+    static = None
 
-    @property
-    def static(self) -> Any:
-        return self.single
+    def __init__(self, push: Push, primals: tuple[Any, ...]) -> None:
+        self.push, self.primals = push, primals
 
     def parts(self) -> tuple[Any, ...]:
-        return (self.transform, self.primals)
+        return (self.push, self.primals)
 
     def with_parts(self, parts: tuple[Any, ...]) -> Linear:
-        return Linear(parts[0], parts[1], self.single)
+        return Linear(*parts)
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if isinstance(self.transform, Pull):
-            return t.call(self.transform, self.primals, args[0])
-        return t.call(self.transform, self.primals, tuple(args))[1]
+        return t.call(self.push, self.primals, tuple(args))[1]
 
 
 # --- the functions ----------------------------------------------------------------------------------
@@ -311,18 +310,26 @@ def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Transform:
     return Vmap(fun, parse(in_axes, "in_axes"), parse(out_axes, "out_axes"))
 
 
+def kept_apart(primals: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same with arrays of their own, which later writes do not reach."""
+    return pytree.map_leaves(lambda x: x.copy() if isinstance(x, np.ndarray) else x, primals)
+
+
 @Immediate
 def vjp(fun: Any, *primals: Any) -> Any:
-    """``(fun(*primals), pullback)``: ``pullback(cotangent)`` gives a tuple of the primals' cotangents."""
-    pull = Pull(fun)
+    """``(fun(*primals), pullback)``: ``pullback(cotangent)`` gives a tuple of the primals' cotangents.
+
+    The cotangent has the structure of the result, with ``None`` for leaves that are no floats, or for zero.  In
+    compiled code the forward sweep runs once, whatever the number of pullbacks; outside, a pullback runs both.
+    """
+    pull, kept = Pull(fun), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
-    return out, lambda cotangent: compiled(pull)(primals, cotangent)
+    return out, lambda cotangent: compiled(pull)(kept, cotangent)
 
 
 @vjp.traced
 def _vjp(t: Any, fun: Any, *primals: Any) -> Any:
-    kept = tuple(snapshot(t, p) for p in primals)
-    return t.call(fun, *primals), Linear(Pull(fun), kept, False)
+    return pull_back_later(t, fun, primals)
 
 
 @Immediate
@@ -349,16 +356,19 @@ def _hvp(t: Any, fun: Any, primals: Any, tangents: Any) -> Any:
 
 @Immediate
 def linearize(fun: Any, *primals: Any) -> Any:
-    """``(fun(*primals), linear)``: ``linear(*tangents)`` is the derivative in that direction."""
-    push = Push(fun)
+    """``(fun(*primals), linear)``: ``linear(*tangents)`` is the derivative in that direction.
+
+    It is computed by forward mode, together with the value, at each call.
+    """
+    push, kept = Push(fun), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
-    return out, lambda *tangents: compiled(push)(primals, tangents)[1]
+    return out, lambda *tangents: compiled(push)(kept, tangents)[1]
 
 
 @linearize.traced
 def _linearize(t: Any, fun: Any, *primals: Any) -> Any:
     kept = tuple(snapshot(t, p) for p in primals)
-    return t.call(fun, *primals), Linear(Push(fun), kept, False)
+    return t.call(fun, *primals), Linear(Push(fun), kept)
 
 
 @Immediate

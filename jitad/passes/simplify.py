@@ -55,6 +55,10 @@ def _fold_ops(func: Function) -> bool:
             if op.name == "check" and op.operands[0].const is True:
                 changed = True
                 continue
+            if op.name == "pop" and (frame := _frame(op)) is not None:
+                mapping |= frame
+                changed = True
+                continue
             known = _known(op) if op.name in FOLDABLE else None
             if known is not None and known is not op.result:
                 mapping[op.result] = known
@@ -66,6 +70,14 @@ def _fold_ops(func: Function) -> bool:
             b.term.operands = [resolve(mapping, v) for v in b.term.operands]
     substitute(func, mapping)
     return changed
+
+
+def _frame(pop: Op) -> Mapping | None:
+    """What is popped, where the push is in sight."""
+    push = pop.operands[0].op
+    if push is None or push.name != "push" or [v.type for v in push.operands] != [v.type for v in pop.results]:
+        return None
+    return dict(zip(pop.results, push.operands))
 
 
 def _known(op: Op) -> Value | None:

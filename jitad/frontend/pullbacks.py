@@ -1,0 +1,104 @@
+"""``vjp`` in traced code: a function is called once, and what is left of the call is a value, the pullback.
+
+A pullback holds the arguments that the backward sweep reads, and the stack that the forward sweep has left.  Stacks are
+immutable, so that it can be called as often as wanted, kept, returned and carried through loops; two pullbacks of one
+function for arguments of the same types are one type of value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir.graph import Value
+from ..ir.types import Array, Type, is_float
+from .applied import Applied, like, sweep_back, tangent_like, user_value
+from .lattice import is_number
+from .pytree import Structure
+from .rules import core
+from .values import ArrayRef, Sym
+
+KEPT = "a pullback keeps it"
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """Which function is pulled back through, and what goes in and out: all of a pullback that is static.
+
+    ``kept``: the parameters that the backward sweep takes.  ``arguments``: the structure of each argument, and for
+    each of its leaves its place among ``wrt``, or ``None``, and whether it is a Python number.
+    """
+
+    function: str
+    wrt: tuple[int, ...]
+    kept: tuple[int, ...]
+    arguments: tuple[tuple[Structure, tuple[tuple[int | None, bool], ...]], ...]
+    result: Structure
+    result_types: tuple[Type, ...]
+
+
+def pull_back_later(t: Any, fun: Any, primals: Sequence[Any]) -> tuple[Any, Pullback]:
+    """``(fun(*primals), pullback)``."""
+    f = Applied(t, fun, primals, {}, tuple(range(len(primals))), "vjp")
+    results, tape = f.sweep_forward()
+    how = Linearisation(f.ref.name, f.positions, tuple(f.primals()), _arguments(f), f.ref.value[0].static,
+                        tuple(f.ref.result_types))
+    sizes = tuple(_number(n) for i in f.float_results if isinstance(results[i].type, Array)
+                  for n in core.sizes(t, results[i]))
+    leaves, structure = f.finish(results)
+    primal = tuple(_held(t, v) for v in f.primals().values())
+    return user_value(t, structure, leaves), Pullback(how, primal, Sym(tape), sizes)
+
+
+def _arguments(f: Applied) -> Any:
+    place = {v: k for k, v in enumerate(f.inputs)}
+    return tuple((w.structure, tuple((place[x.value], x.weak) if isinstance(x, Sym) and is_float(x.type) else
+                                     (None, False) for x in w.leaves)) for w in f.wrt)
+
+
+def _held(t: Any, v: Value) -> Any:
+    return t.new_array(Sym(v), KEPT) if isinstance(v.type, Array) else Sym(v)
+
+
+def _number(n: Value) -> Any:
+    return n.const if n.const is not None else Sym(n, True)
+
+
+class Pullback:
+    """Takes a cotangent of the result, gives a tuple of the arguments' cotangents (see ``values.Composite``)."""
+
+    def __init__(self, how: Linearisation, primals: tuple[Any, ...], tape: Any, sizes: tuple[Any, ...]) -> None:
+        self.static, self.primals, self.tape, self.sizes = how, primals, tape, sizes
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.primals, self.tape, self.sizes
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Pullback:
+        return Pullback(self.static, *parts)
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) != 1 or kwargs:
+            raise TypeError(f"a pullback takes one argument, a cotangent of the result, not {len(args) + len(kwargs)}")
+        how = self.static
+        seeds = self._seeds(t, like(t, how.result, args[0], "vjp: the cotangent"))
+        primals = {i: t.value(t.read(x) if isinstance(x, ArrayRef) else x) for i, x in zip(how.kept, self.primals)}
+        cotangents = sweep_back(t, how.function, how.wrt, primals, seeds, t.value(self.tape))
+        return tuple(self._cotangent(t, s, leaves, cotangents) for s, leaves in how.arguments)
+
+    def _seeds(self, t: Any, given: Sequence[Any]) -> list[Value]:
+        """The cotangents of the floats of the result, of their types and sizes."""
+        sizes, seeds = iter(self.sizes), []
+        for x, kind in zip(given, self.static.result_types):
+            if is_float(kind):
+                shape = [t.value(next(sizes)) for _ in range(kind.rank if isinstance(kind, Array) else 0)]
+                seeds.append(tangent_like(t, x, kind, shape, "vjp"))
+            elif x is not None and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
+                raise TypeError(f"vjp: the cotangent holds {x!r} in the place of a number")
+        return seeds
+
+    @staticmethod
+    def _cotangent(t: Any, structure: Structure, leaves: Sequence[tuple[int | None, bool]],
+                   cotangents: Sequence[Value]) -> Any:
+        found = [None if k is None else Sym(cotangents[k], weak) for k, weak in leaves]
+        return user_value(t, structure, found)
