@@ -18,6 +18,7 @@ from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
 from .frontend import transforms
 from .frontend.builtin import location
+from .frontend.custom import Custom
 from .frontend.packed import returned
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
@@ -71,7 +72,8 @@ class Dispatcher:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
         if isinstance(self.fun, transforms.Transform):
             return interpret(self.fun, *args, **kwargs)
-        return self.fun(*args, **kwargs)
+        written = self.fun.fun if isinstance(self.fun, Custom) else self.fun
+        return written(*args, **kwargs)
 
     def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """The signature of a call and its leaves in the form that machine code takes."""

@@ -51,13 +51,11 @@ class Custom(Traceable):
     def __repr__(self) -> str:
         return f"<jitad {self.kind} of {getattr(self.fun, '__qualname__', self.fun)}>"
 
-    def set_rules(self, *rules: Any) -> Any:
-        """Take these; the last is returned, as a decorator does."""
+    def set_rules(self, *rules: Any) -> None:
         for rule in rules:
             if not callable(rule) and not hasattr(rule, "static"):
                 raise TypeError(f"{self.define} takes functions, not {rule!r}")
         self.rules, self._jitted = rules, None
-        return rules[-1]
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.rules:
@@ -75,7 +73,10 @@ class CustomVjp(Custom):
 
         ``bwd`` gives one cotangent for each argument, of the argument's structure; ``None`` stands for zero.
         """
-        return Definition(self, lambda fwd, bwd: self.set_rules(fwd, bwd) and None)
+        return Definition(self, self._defvjp)
+
+    def _defvjp(self, fwd: Any, bwd: Any) -> None:
+        self.set_rules(fwd, bwd)
 
 
 class CustomJvp(Custom):
@@ -87,12 +88,19 @@ class CustomJvp(Custom):
 
         Usable as a decorator.
         """
-        return Definition(self, lambda rule: self.set_rules(rule))
+        return Definition(self, self._defjvp)
+
+    def _defjvp(self, rule: Any) -> Any:
+        self.set_rules(rule)
+        return rule
 
     @property
     def defjvps(self) -> Definition:
         """``f.defjvps(rule, …)``: for each argument ``rule(tangent, out, *args)``, or ``None``; they are added up."""
-        return Definition(self, lambda *rules: self.set_rules(SumOfParts(self.fun, rules)) and None)
+        return Definition(self, self._defjvps)
+
+    def _defjvps(self, *rules: Any) -> None:
+        self.set_rules(SumOfParts(self.fun, rules))
 
 
 class Definition(Traceable):

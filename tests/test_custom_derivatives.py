@@ -1,0 +1,360 @@
+"""Functions that bring their own derivative: ``custom_vjp``, ``custom_jvp``."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from jitad import (
+    DifferentiationError,
+    UnsupportedError,
+    check_grads,
+    custom_jvp,
+    custom_vjp,
+    grad,
+    hessian,
+    hvp,
+    interpret,
+    jacfwd,
+    jacrev,
+    jit,
+    jvp,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+)
+
+X = np.array([0.5, -1.25, 2.0])
+
+
+# A rule that is not the derivative (twice it) shows whether it is the one that is used.
+
+@custom_vjp
+def product(x: Any, y: Any) -> Any:
+    return np.sin(x) * y
+
+
+def product_fwd(x: Any, y: Any) -> Any:
+    return np.sin(x) * y, (x, y)
+
+
+def product_bwd(kept: Any, ct: Any) -> Any:
+    x, y = kept
+    return 2 * np.cos(x) * y * ct, np.sin(x) * ct
+
+
+product.defvjp(product_fwd, product_bwd)
+
+
+@custom_jvp
+def total(x: Any) -> Any:
+    return np.exp(x).sum()
+
+
+@total.defjvp
+def total_rule(primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    return total(x), 2 * (np.exp(x) * dx).sum()
+
+
+def test_reverse_mode_of_a_vjp_rule_is_the_rule() -> None:
+    assert product(1.0, 2.0) == np.sin(1.0) * 2.0
+    assert grad(product, (0, 1))(1.0, 2.0) == pytest.approx((4 * np.cos(1.0), np.sin(1.0)))
+    out, pull = vjp(product, 1.0, 2.0)
+    assert (out, *pull(3.0)) == pytest.approx((2 * np.sin(1.0), 12 * np.cos(1.0), 3 * np.sin(1.0)))
+
+
+def test_only_some_arguments_and_the_same_one_twice() -> None:
+    assert grad(product, 1)(1.0, 2.0) == pytest.approx(np.sin(1.0))
+    assert grad(lambda x: product(x, x))(0.7) == pytest.approx(2 * np.cos(0.7) * 0.7 + np.sin(0.7))
+    assert grad(lambda x: product(1.0, x) + product(x, 1.0))(0.7) == pytest.approx(np.sin(1.0) + 2 * np.cos(0.7))
+
+
+def test_second_derivatives_differentiate_the_rules() -> None:
+    assert grad(grad(product))(1.0, 2.0) == pytest.approx(-4 * np.sin(1.0))
+    assert hessian(product)(1.0, 2.0) == pytest.approx(-4 * np.sin(1.0))
+    assert hvp(lambda x: product(x, 2.0), (1.0,), (0.5,)) == pytest.approx(-2 * np.sin(1.0))
+    assert grad(grad(grad(product)))(1.0, 2.0) == pytest.approx(-4 * np.cos(1.0))
+
+
+def test_forward_mode_of_a_vjp_rule_is_refused_by_name() -> None:
+    with pytest.raises(DifferentiationError, match=r"forward mode through `product`(.|\n)*def product"):
+        jvp(product, (1.0, 2.0), (1.0, 0.0))
+    with pytest.raises(DifferentiationError, match="custom_jvp"):
+        jacfwd(lambda x: product(x, 1.0))(2.0)
+
+
+def test_both_modes_of_a_jvp_rule() -> None:
+    np.testing.assert_allclose(grad(total)(X), 2 * np.exp(X))
+    out, dot = jvp(total, (X,), (np.ones(3),))
+    assert (out, dot) == pytest.approx((np.exp(X).sum(), 2 * np.exp(X).sum()))
+    np.testing.assert_allclose(jacrev(total)(X), jacfwd(total)(X))
+    np.testing.assert_allclose(hessian(total)(X), np.diag(2 * np.exp(X)))
+    np.testing.assert_allclose(jacrev(grad(total))(X), np.diag(2 * np.exp(X)))
+
+
+def test_a_right_rule_passes_the_checker() -> None:
+    @custom_jvp
+    def log1pexp(x: float) -> float:
+        return np.log(1.0 + np.exp(x))
+
+    @log1pexp.defjvp
+    def rule(primals: Any, tangents: Any) -> Any:
+        (x,), (dx,) = primals, tangents
+        return log1pexp(x), (1 - 1 / (1 + np.exp(x))) * dx
+    check_grads(log1pexp, (0.3,), order=3)
+    assert grad(log1pexp)(1000.0) == 1.0
+
+
+def test_rules_by_argument() -> None:
+    @custom_jvp
+    def f(x: Any, y: Any) -> Any:
+        return x * x * y
+    f.defjvps(lambda dx, out, x, y: 2 * x * y * dx, lambda dy, out, x, y: out / y * dy)
+    check_grads(f, (1.5, 2.5), order=2)
+    f.defjvps(lambda dx, out, x, y: 2 * x * y * dx, None)
+    assert grad(f, (0, 1))(1.5, 2.5) == (7.5, 0.0)
+
+
+def test_none_is_a_zero_cotangent() -> None:
+    @custom_vjp
+    def f(x: Any, w: Any) -> Any:
+        return (x * w["a"]).sum() + w["b"]
+    f.defvjp(lambda x, w: (f(x, w), x), lambda x, ct: (None, {"a": ct * x, "b": None}))
+    dx, dw = grad(f, (0, 1))(X, {"a": X + 1, "b": 2.0})
+    np.testing.assert_array_equal(dx, np.zeros(3))
+    np.testing.assert_array_equal(dw["a"], X)
+    assert dw["b"] == 0.0
+
+
+class Point(NamedTuple):
+    x: float
+    y: np.ndarray
+    n: int
+
+
+def test_pytrees_in_and_out() -> None:
+    @custom_vjp
+    def f(p: Point) -> Any:
+        return {"s": p.x * p.y, "n": p.n, "t": (p.x,)}
+
+    def fwd(p: Point) -> Any:
+        return f(p), [p, {"k": 3}]
+
+    def bwd(kept: Any, ct: Any) -> Any:
+        p, more = kept
+        return (Point((ct["s"] * p.y).sum() + more["k"] * ct["t"][0], ct["s"] * p.x, None),)
+    f.defvjp(fwd, bwd)
+
+    def loss(p: Point) -> Any:
+        out = f(p)
+        return (out["s"] ** 2).sum() * out["n"] + out["t"][0]
+    got = grad(loss)(Point(1.5, X, 4))
+    assert got.x == pytest.approx(8 * 1.5 * (X ** 2).sum() + 3)
+    np.testing.assert_allclose(got.y, 8 * 1.5 ** 2 * X)
+    assert got.n is None
+
+
+def test_in_loops_branches_and_recursion() -> None:
+    @jit(grad=True)
+    def loop(x: float) -> float:
+        s = 0.0
+        for i in range(4):
+            s += product(x * i, s + 1) if i % 2 else product(s, x)
+        while s < 3:
+            s = s * 2 + product(x, 1.0)
+        return s
+
+    @jit
+    def deep(x: float, n: int) -> float:
+        return x if n == 0 else product(deep(x, n - 1), x)
+
+    def reference(x: Any, n: int) -> tuple[float, float]:
+        """Value and gradient with the factor 2 of the rule."""
+        if n == 0:
+            return x, 1.0
+        v, d = reference(x, n - 1)
+        return np.sin(v) * x, 2 * np.cos(v) * x * d + np.sin(v)
+    assert value_and_grad(deep)(0.9, 5) == pytest.approx(reference(0.9, 5))
+    assert loop.grad(0.4) == pytest.approx(interpret(loop.grad, 0.4))
+
+
+def test_arguments_that_are_not_differentiated() -> None:
+    @functools.partial(custom_vjp, nondiff_argnums=(0, 2))
+    def apply(fun: Any, x: Any, n: int) -> Any:
+        return fun(x) ** n
+    apply.defvjp(lambda fun, x, n: (fun(x) ** n, x), lambda fun, n, x, ct: (ct * 10 * n,))
+    assert grad(lambda x: apply(np.sin, x, 3))(1.0) == 30.0
+    assert grad(lambda x: apply(fun=np.sin, x=x, n=2))(1.0) == 20.0
+
+    @functools.partial(custom_jvp, nondiff_argnums=(1,))
+    def power(x: Any, n: Any) -> Any:
+        return x ** n
+
+    @power.defjvp
+    def rule(n: Any, primals: Any, tangents: Any) -> Any:
+        return power(primals[0], n), 10 * n * tangents[0]
+    assert grad(power)(2.0, 3) == 30 and jvp(lambda x: power(x, 2), (1.0,), (1.0,)) == (1.0, 20.0)
+    with pytest.raises(DifferentiationError, match="`power` has a derivative of its own, which says nothing"):
+        grad(power, 1)(2.0, 3.0)
+    assert grad(lambda n: power(2.0, stop_gradient(n)) + n)(3.0) == 1.0
+
+
+def test_what_a_function_captures() -> None:
+    @jit
+    def g(x: float, s: float) -> Any:
+        f = custom_vjp(lambda y: s * y)
+        f.defvjp(lambda y: (s * y, y), lambda kept, ct: (100 * s * ct,))
+        return grad(f)(x)
+    assert g(2.0, 3.0) == 300.0
+
+    def outer(s: float, x: float) -> Any:
+        f = custom_vjp(lambda y: s * y)
+        f.defvjp(lambda y: (s * y, None), lambda kept, ct: (s * ct,))
+        return f(x)
+    assert grad(outer, 1)(2.0, 3.0) == 2.0
+    with pytest.raises(DifferentiationError, match="that it captures"):
+        grad(outer, 0)(2.0, 3.0)
+
+
+TABLE = np.array([1.0, 2.0, 4.0])
+
+
+def test_rules_that_use_arrays_from_outside() -> None:
+    @custom_vjp
+    def look(x: Any) -> Any:
+        return x * TABLE[1]
+    look.defvjp(lambda x: (x * TABLE[1], TABLE), lambda kept, ct: (ct * (kept + X).sum(),))
+    assert grad(look)(2.0) == pytest.approx((TABLE + X).sum())
+    assert grad(lambda x: look(look(x)))(2.0) == pytest.approx((TABLE + X).sum() ** 2)
+
+
+def test_arrays_of_any_size_and_in_single_precision() -> None:
+    @custom_vjp
+    def clip(x: Any) -> Any:
+        return np.clip(x, -1.0, 1.0)
+    clip.defvjp(lambda x: (clip(x), None), lambda kept, ct: (ct,))
+    x = np.linspace(-3, 3, 7, dtype=np.float32)
+    got = grad(lambda x: (clip(x) * x).sum())(x)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, x + np.clip(x, -1, 1))
+    assert jacrev(clip)(np.zeros((2, 1))).shape == (2, 1, 2, 1)
+
+
+def test_an_argument_can_be_used_up_behind_it() -> None:
+    @custom_vjp
+    def double(x: Any) -> Any:
+        return x * 2
+    double.defvjp(lambda x: (x * 2, x), lambda x, ct: (ct * 2 + 0 * x,))
+
+    @jit(grad=True)
+    def f(x: Any) -> Any:
+        y = x.copy()
+        for i in range(3):
+            z = double(y)
+            y[i] = z[i] * x[0]
+        return (y * z).sum()
+    check_grads(f, (X,), order=1, modes=("rev",))
+
+
+def test_by_the_interpreter_too() -> None:
+    assert interpret(grad(product, (0, 1)), 1.0, 2.0) == grad(product, (0, 1))(1.0, 2.0)
+    np.testing.assert_allclose(interpret(hessian(total), X), hessian(total)(X))
+
+
+# --- what is wrong is said with the rule's line -----------------------------------------------------
+
+def _f(x: Any) -> Any:
+    return x * 2.0
+
+
+@pytest.mark.parametrize("fwd, bwd, message", [
+    (lambda x: x * 2.0, lambda kept, ct: (ct,), r"forward rule of `_f` returns \*.*\n(.|\n)*return \(result, residuals"),
+    (lambda x: ((x, x), None), lambda kept, ct: (ct,), "result of the forward rule is"),
+    (lambda x: (x, None), lambda kept, ct: ct, "backward rule of `_f` returns"),
+    (lambda x: (x, None), lambda kept, ct: (ct, ct), "return a tuple of 1"),
+    (lambda x: (x, None), lambda kept, ct: ({"a": ct},), "should be like"),
+    (lambda x: (x, None), lambda kept, ct: (np.ones(3),), "a rule gives f64"),
+])
+def test_wrong_structures(fwd: Any, bwd: Any, message: str) -> None:
+    f = custom_vjp(_f)
+    f.defvjp(fwd, bwd)
+    with pytest.raises(DifferentiationError, match=message) as caught:
+        grad(f)(1.0)
+    assert "test_custom_derivatives.py" in str(caught.value)
+
+
+def test_a_cotangent_of_another_size_is_an_error_when_it_runs() -> None:
+    @custom_vjp
+    def f(x: Any) -> Any:
+        return x.sum()
+    f.defvjp(lambda x: (x.sum(), None), lambda kept, ct: (np.zeros(5),))
+    with pytest.raises(ValueError, match="a rule gives an array of size 5 where 3 is needed"):
+        grad(f)(X)
+
+
+def test_wrong_tangents() -> None:
+    f = custom_jvp(_f)
+    f.defjvp(lambda primals, tangents: primals[0])
+    with pytest.raises(DifferentiationError, match="return \\(result, tangent"):
+        grad(f)(1.0)
+    f.defjvp(lambda primals, tangents: (f(primals[0]), tangents))
+    with pytest.raises(DifferentiationError, match="the tangent of the result is"):
+        grad(f)(1.0)
+
+
+def test_without_a_rule() -> None:
+    with pytest.raises(DifferentiationError, match=r"without a rule(.|\n)*_f.defvjp"):
+        custom_vjp(_f)(1.0)
+    with pytest.raises(TypeError, match="takes a function"):
+        custom_jvp(3)
+    with pytest.raises(TypeError, match="takes functions"):
+        custom_jvp(_f).defjvp(3)
+
+
+def test_it_may_not_change_what_it_captures() -> None:
+    def outer(x: float) -> Any:
+        seen = [0.0]
+
+        def keep(y: float) -> float:
+            seen[0] = y
+            return y
+        h = custom_vjp(keep)
+        h.defvjp(lambda y: (y, None), lambda kept, ct: (ct,))
+        return h(x) + seen[0]
+    with pytest.raises(UnsupportedError, match="changes what it is given or captures"):
+        grad(outer)(1.0)
+
+
+def test_recursive_functions_with_a_rule() -> None:
+    @custom_vjp
+    def power(x: float, n: int) -> float:
+        return x if n == 0 else power(x, n - 1) * x
+    power.defvjp(lambda x, n: (power(x, n), (x, n)), lambda kept, ct: (7 * ct * power(*kept), None))
+    assert grad(power)(2.0, 3) == 7 * 16 and grad(grad(power))(2.0, 3) == 49 * 16
+
+    @custom_jvp
+    def h(x: float) -> float:
+        return np.tanh(x)
+    h.defjvp(lambda p, t: (h(p[0]), (1 - h(p[0]) ** 2) * t[0]))
+
+    def even(x: float, n: int) -> float:
+        return x if n == 0 else odd(h(x), n - 1)
+
+    def odd(x: float, n: int) -> float:
+        return x * x if n == 0 else even(h(x) * x, n - 1)
+    check_grads(even, (0.7, 5), order=2)
+
+
+def test_made_in_compiled_code() -> None:
+    @jit
+    def g(x: float) -> Any:
+        @custom_vjp
+        def square(y: float) -> float:
+            return y * y
+        square.defvjp(lambda y: (square(y), y), lambda y, ct: (ct * 5 * y,))
+        return grad(square)(x)
+    assert g(3.0) == 15.0
