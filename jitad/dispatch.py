@@ -185,7 +185,7 @@ class Dispatcher:
         self._shapes.clear()
 
 
-def make(target: Any, fun: Callable[..., Any], options: dict[str, bool], static: tuple[str | int, ...],
+def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
          derive: tuple[str, Any] | None) -> Dispatcher:
     """The dispatcher for a function, or for a derivative of it: the name of a transform and its argnums."""
     program = fun

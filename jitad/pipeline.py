@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from .ad import differentiate
+from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
 from .ir.graph import Module
 from .ir.verify import verify
@@ -58,6 +59,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "accumulate", _plain(accumulate)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "checkpoint", _plain(checkpoint_loops)),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
@@ -79,7 +81,7 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
-    "differentiate": differentiate, "adjoint": differentiate,
+    "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll,
     "version": version, "fission": fission,
 }

@@ -85,6 +85,9 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
         syms = [t.sym(v) for v in syms if is_scalar(v) or isinstance(v, Sym)]
         t.builder.ret([v.value for v in syms])
     func.result_types = [v.type for v in syms]
+    if t.options.checkpoint is not None:
+        for traced in module.functions.values():
+            traced.attrs["checkpoint"] = t.options.checkpoint
     if module.rules:
         drop_unreached(module, [name])                       # rules of functions that recursion has traced again
     return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),

@@ -34,6 +34,7 @@ class Options:
     boundscheck: bool = True
     static_shapes: bool = False
     fastmath: bool = False
+    checkpoint: str | int | None = None
 
 
 class Context(Protocol):

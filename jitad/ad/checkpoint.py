@@ -1,0 +1,251 @@
+"""Loops that reverse mode would keep every iteration of are cut into segments that are run again on the way back.
+
+A loop with state ``s`` becomes a loop over segments: ``s = segment(k, s)``, and ``segment`` is a function with the
+rule ``checkpoint`` (``rules.py``).  What is kept is the state at the start of each segment, and of one segment at a
+time what its iterations leave.  Each iteration runs twice forward and once back.
+
+* A counted loop of ``n`` iterations has ⌈n / ⌈√n⌉⌉ segments of ⌈√n⌉ iterations: 2 √n states.
+* A ``while`` loop has segments of 1, 2, 3, … iterations, √(2n) of them, the longest of √(2n): 2 √(2n) states.
+  Counting it first would make that 2 √n, for one more run of all of it.
+
+Only loops are cut that keep something otherwise, the outermost ones of those: a trial of the derivative tells
+(``_keeping``).  A loop that only feeds reductions keeps nothing as it is.
+
+Source: Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12; segments of √n are Chen et al. (2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..errors import DifferentiationError
+from ..ir.builder import Builder
+from ..ir.clone import clone_blocks, clone_op
+from ..ir.graph import Block, Function, Module, Rule, Value
+from ..ir.types import BOOL, F64, I64, is_float
+from ..passes.cfg import remove_unreachable
+from ..passes.loops import Counted, Loop, LoopForest, counted, raising_blocks
+from .frames import Frames
+from .reverse import ThereAndBack
+
+_MARK = "checkpoint_loop"
+
+
+def checkpoint_loops(module: Module) -> None:
+    """Cut the loops of all functions that ask for it (attribute ``checkpoint``) and are differentiated."""
+    for name, ways in _differentiated(module).items():
+        func = module.functions[name]
+        if "checkpoint" in func.attrs:
+            for loop in _chosen(module, func, ways):
+                Cut(module, func, loop).run()
+
+
+def _differentiated(module: Module) -> dict[str, set[tuple[tuple[int, ...], bool]]]:
+    """The functions that reverse mode may meet: by which parameters, and whether as two functions."""
+    found: dict[str, set[tuple[tuple[int, ...], bool]]] = {}
+    for d in module.derived.values():
+        if d.base in module.functions:
+            found.setdefault(d.base, set()).add((d.wrt, d.kind != "vjp"))
+    todo = list(found)
+    while todo:
+        for callee in _callees(module, todo.pop()):
+            if callee not in found:
+                params = module.functions[callee].params
+                found[callee] = {(tuple(i for i, p in enumerate(params) if is_float(p.type)), True)}
+                todo.append(callee)
+    return found
+
+
+def _callees(module: Module, name: str) -> Iterable[str]:
+    names = [op.attrs["callee"] for op in module.functions[name].all_ops() if op.name == "call"]
+    if name in module.rules:
+        names += module.rules[name].functions
+    return [n for n in dict.fromkeys(names) if n in module.functions]
+
+
+# --- which loops ----------------------------------------------------------------------------------
+
+def _chosen(module: Module, func: Function, ways: Iterable[tuple[tuple[int, ...], bool]]) -> list[Loop]:
+    """The outermost loops of which the way back would keep something."""
+    forest = LoopForest(func)
+    marked = {i: loop for i, loop in enumerate(forest.loops) if loop.latch is not None and loop.exit is not None}
+    if not marked:
+        return []
+    for i, loop in marked.items():
+        assert loop.latch is not None and loop.latch.term is not None
+        loop.latch.term.attrs[_MARK] = i
+    kept = {marked[i] for wrt, split in ways for i in _keeping(module, func, wrt, split)}
+    for loop in marked.values():
+        assert loop.latch is not None and loop.latch.term is not None
+        del loop.latch.term.attrs[_MARK]
+    found, todo = [], list(forest.roots)
+    while todo:
+        loop = todo.pop()
+        if loop in kept:
+            found.append(loop)
+        else:
+            todo += loop.children
+    return found
+
+
+def _keeping(module: Module, func: Function, wrt: tuple[int, ...], split: bool) -> set[int]:
+    """The marks of the loops that keep something, found by a derivative that is thrown away."""
+    derived = dict(module.derived)
+    try:
+        sweep = ThereAndBack(module, func, "trial", wrt, accumulate=split)
+        if sweep.pivot is None:
+            return set()
+        frames = Frames(sweep, split)
+        frames.place()
+    except DifferentiationError:                             # the derivative itself will say so
+        return set()
+    finally:
+        module.derived = derived
+    loops = [loop for loop, values in frames.kept.items() if loop is not None and values]
+    return {loop.latch.term.attrs[_MARK] for loop in loops if loop.latch is not None and loop.latch.term is not None
+            and _MARK in loop.latch.term.attrs}
+
+
+# --- cutting one ----------------------------------------------------------------------------------
+
+class Cut:
+    """``loop`` of ``func`` as a loop over segments.
+
+    ``state``: the head's parameters but for the index of a counted loop; ``outside``: the values from outside that
+    the loop reads; ``left``: what an iteration leaves, for the next one or for what comes behind the loop.
+    """
+
+    def __init__(self, module: Module, func: Function, loop: Loop) -> None:
+        assert loop.latch is not None and loop.exit is not None and loop.preheader is not None
+        self.module, self.func, self.loop = module, func, loop
+        self.known: Counted | None = counted(loop)
+        region = loop.region(raising_blocks(LoopForest(func).dom))
+        self.region = [b for b in func.blocks if b in region]
+        self.state = [p for p in loop.head.params if self.known is None or p is not self.known.iv]
+        used = dict.fromkeys(v for b in self.region for op in b.all_ops() for v in op.used() if v.block not in region)
+        self.constants = [v for v in used if v.op is not None and v.op.name == "const"]
+        self.outside = [v for v in used if v.op is None or v.op.name != "const"]
+        self.next = [loop.back_edge().args[p.index] for p in self.state]
+        self.results = list(loop.exit_edge().args)
+        self.left = list(dict.fromkeys(v for v in (*self.next, *self.results) if v.block in region))
+
+    def run(self) -> None:
+        segment = self._segment()
+        over = self._with_rule(segment)
+        self._loop_over(over)
+        remove_unreachable(self.func)
+
+    # --- a segment ----------------------------------------------------------------------------------
+
+    def _segment(self) -> Function:
+        """(first index if counted, how many iterations, state…, outside…) → (whether to go on if not, left…)."""
+        first = [I64] if self.known else []
+        types = [*first, I64, *(p.type for p in self.state), *(v.type for v in self.outside)]
+        left = [v.type for v in self.left]
+        name = self.module.unique_name(f"{self.func.name}.segment")
+        segment = self.module.add(Function(name, types, [*([] if self.known else [BOOL]), *left]))
+        segment.loc = self.func.loc
+        params = segment.params[len(first):]
+        count, state, outside = params[0], params[1:1 + len(self.state)], params[1 + len(self.state):]
+        b = Builder(segment.entry)
+        values: dict[Value, Value] = dict(zip(self.outside, outside))
+        for v in self.constants:
+            assert v.op is not None
+            copy = clone_op(v.op, values)
+            copy.block = segment.entry
+            segment.entry.ops.append(copy)
+        blocks = clone_blocks(self.region, segment, values)
+        for block in blocks.values():
+            for op in block.all_ops():
+                op.replace_uses(values)
+        head, latch = blocks[self.loop.head], blocks[self._latch]
+        at = self._count_from(segment.params[0], head, values) if self.known else head.add_param(I64, "j")
+        arguments = dict(zip(self.state, state))
+        b.jump(head, [arguments[p] if p in arguments else b.const(0) for p in self.loop.head.params]
+               + ([] if self.known else [b.const(0)]))
+        self._end(segment, latch, head, at, count, values)
+        return segment
+
+    @property
+    def _latch(self) -> Block:
+        assert self.loop.latch is not None
+        return self.loop.latch
+
+    def _count_from(self, start: Value, head: Block, values: dict[Value, Value]) -> Value:
+        """The copy's index counts from zero; what the loop reads instead is ``start`` more."""
+        assert self.known is not None
+        j = values[self.known.iv]
+        ops, head.ops = head.ops, []
+        it = Builder(head).add(start, j)
+        head.ops += ops
+        for block in head.func.blocks:
+            for op in block.all_ops():
+                if op is not it.op:
+                    op.replace_uses({j: it})
+        values[self.known.iv] = it
+        return j
+
+    def _end(self, segment: Function, latch: Block, head: Block, j: Value, count: Value,
+             values: dict[Value, Value]) -> None:
+        """The latch: another iteration while the segment has one."""
+        term = latch.term
+        assert term is not None
+        latch.term = None
+        b = Builder(latch)
+        following = b.add(j, 1)
+        go_on = b.lt(following, count)
+        left = [values[v] for v in self.left]
+        if self.known is None:
+            wish = term.operands[0] if term.edges[0].block is head else b.not_(term.operands[0])
+            go_on, left = b.and_(wish, go_on), [wish, *left]
+        back = next(e for e in term.edges if e.block is head)
+        args = [following if p is j else a for a, p in zip(back.args, head.params)]
+        done = segment.new_block("done")
+        b.branch(go_on, head, args if self.known else [*back.args, following], done, left)
+        Builder(done).ret([done.add_param(v.type) for v in left])
+
+    def _with_rule(self, segment: Function) -> Function:
+        """The function that is called; ``segment`` is what is run again."""
+        name = self.module.unique_name(f"{segment.name}.checkpoint")
+        over = self.module.add(Function(name, segment.param_types, segment.result_types))
+        over.loc, over.attrs["inline"] = segment.loc, "never"
+        b = Builder(over.entry)
+        b.ret(b.call_then(segment.name, over.params, over.result_types))
+        wrt = tuple(i for i, t in enumerate(over.param_types) if is_float(t))
+        self.module.rules[name] = Rule("checkpoint", (segment.name,), wrt)
+        return over
+
+    # --- the loop over segments ---------------------------------------------------------------------
+
+    def _loop_over(self, over: Function) -> None:
+        loop, before = self.loop, self.loop.preheader
+        assert before is not None and before.term is not None and loop.exit is not None
+        entry = loop.entry_edge().args
+        before.term = None
+        b = Builder(before)
+        size, segments = self._sizes(b)
+        head = self.func.new_block("segments")
+        k = head.add_param(I64, "k")
+        state = [head.add_param(p.type, p.hint) for p in self.state]
+        b.jump(head, [b.const(0), *(entry[p.index] for p in self.state)])
+        b.at(head)
+        if self.known is not None:
+            assert size is not None
+            start = b.mul(k, size)
+            args = [start, b.minimum(size, b.sub(self.known.trip, start))]
+        else:
+            args = [b.add(k, 1)]
+        results = b.call_then(over.name, [*args, *state, *self.outside], over.result_types)
+        following = b.add(k, 1)
+        go_on = b.lt(following, segments) if segments is not None else results[0]
+        found = dict(zip(self.left, results if self.known else results[1:]))
+        b.branch(go_on, head, [following, *(found.get(v, v) for v in self.next)],
+                 loop.exit, [found.get(v, v) for v in self.results])
+
+    def _sizes(self, b: Builder) -> tuple[Value | None, Value | None]:
+        """Of a counted loop: how many iterations a segment has, and how many segments there are."""
+        if self.known is None:
+            return None, None
+        n = self.known.trip
+        size = b.cast(b.ceil(b.sqrt(b.cast(n, dtype=F64))), dtype=I64)
+        return size, b.floordiv(b.sub(b.add(n, size), 1), size)
