@@ -222,7 +222,7 @@ def test_results_are_new_arrays() -> None:
 # --- options --------------------------------------------------------------------------------------
 
 def test_options_that_are_not_there_yet_are_refused() -> None:
-    for options in ({"parallel": True}, {"checkpoint": "sqrt"}, {"cache": True}):
+    for options in ({"parallel": True}, {"cache": True}):
         with pytest.raises(UnsupportedError, match=next(iter(options))):
             jit(**options)(abs)
     with pytest.raises(DeviceError):
