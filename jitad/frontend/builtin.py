@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import NOWHERE, Loc
 from ..ir.types import I64
-from . import data, iteration, numpy_api, refusals, virtualise
+from . import data, iteration, numpy_api, objects, refusals, virtualise
 from .closures import BoundMethod, Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
 from .code import Frame
-from .lattice import UNBOUND
+from .lattice import UNBOUND, is_scalar
 from .comprehensions import Generator
 from .values import Active, ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
 
@@ -141,7 +141,7 @@ def _tuple(t: Any, v: Any = ()) -> tuple[Any, ...]:
 
 
 def _dict(t: Any, v: Any = (), **kwargs: Any) -> DictObj:
-    pairs = t.contents(v) if isinstance(v, DictObj) else {k: x for k, x in (t.iterate(p) for p in t.iterate(v))}
+    pairs = t.contents(v) if isinstance(v, DictObj) else {data.key(t, k): x for k, x in map(t.iterate, t.iterate(v))}
     return t.new_dict({**pairs, **kwargs})
 
 
@@ -156,7 +156,7 @@ def _as_it_is(fun: Any) -> Any:
 
 def _len(t: Any, v: Any) -> Any:
     if isinstance(v, Instance):
-        return t.call(t.getattr(v, "__len__"))
+        raise TypeError(f"object of type '{v.cls.__name__}' has no len()")
     if isinstance(v, Active):
         return v.count(t) if v.counted else t.call(t.getattr(v, "__len__"))
     if isinstance(v, Range) or (isinstance(v, ArrayRef)):
@@ -199,11 +199,12 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
     def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
         if args and isinstance(args[0], Generator):
             return on_generator(t, *args, **kwargs)
-        if args and isinstance(args[0], (range, Range, Zip, Enumerate, Mapped, Reversed, Unrolled, DictObj)):
+        if args and isinstance(args[0], (range, Range, Zip, Enumerate, Mapped, Reversed, Unrolled, DictObj)) or \
+                isinstance(args[0], Instance) and (len(args) == 1 or name is sum):
             args = (tuple(t.iterate(args[0])), *args[1:])
         elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
             return t.native(name, *args, **kwargs)
-        if "key" in kwargs:
+        if name in (min, max) and args and ("key" in kwargs or not _are_numbers(t, args)):
             return _by_key(t, name, *args, **kwargs)
         if name is sum and not isinstance(args[0], ArrayRef):
             return functools.reduce(lambda a, b: t.binary("add", a, b), t.iterate(args[0]),
@@ -212,16 +213,23 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
     return rule
 
 
-def _by_key(t: Any, name: Any, *args: Any, key: Any, **kwargs: Any) -> Any:
+def _are_numbers(t: Any, args: Sequence[Any]) -> bool:
+    """Whether what ``min`` or ``max`` compares are numbers, or the elements of an array."""
+    if len(args) == 1:
+        return isinstance(args[0], ArrayRef) or all(map(is_scalar, t.iterate(args[0])))
+    return all(is_scalar(x) or isinstance(x, ArrayRef) for x in args)
+
+
+def _by_key(t: Any, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> Any:
+    """``min`` and ``max`` of anything that can be compared."""
     items = list(args) if len(args) > 1 else t.iterate(args[0])
     if not items:
         return t.native(name, (), **kwargs)
-    best = items[0]
-    for x in items[1:]:
-        better = t.truth(t.compare("lt" if name is min else "gt", t.call(key, x), t.call(key, best)))
-        old = best
-        best = (x if better else old) if isinstance(better, bool) else t.choose(better, lambda x=x: x, lambda o=old: o)
-    return best
+    keys = [x if key is None else t.call(key, x) for x in items]
+    best = items[0], keys[0]
+    for one in zip(items[1:], keys[1:]):
+        best = t.choose_value(t.truth(t.compare("lt" if name is min else "gt", one[1], best[1])), one, best)
+    return best[0]
 
 
 def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
@@ -350,4 +358,7 @@ TABLE: dict[Any, Rule] = {
     set: _set, frozenset: _set, functools.wraps: lambda t, *a, **k: _as_it_is,
     functools.update_wrapper: lambda t, wrapper, *a, **k: wrapper,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},
+    iter: objects.iterator, next: objects.next_, super: objects.super_, object.__setattr__: objects.set_directly,
+    dataclasses.fields: objects.fields, dataclasses.replace: objects.replace, dataclasses.asdict: objects.as_dict,
+    dataclasses.astuple: objects.as_tuple,
 }

@@ -7,6 +7,7 @@ further results, and an argument that it returns comes back as that object.
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import os
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import JitadError, Loc, UnsupportedError
-from . import builtin, data, fitting, numpy_api, raising, refusals, specialise, views
+from . import attributes, builtin, data, fitting, numpy_api, objects, raising, refusals, specialise, views
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
 from .specialise import FunctionRef, Specialisation
@@ -115,6 +116,8 @@ def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> 
     obj, name = m.parts()[0], m.name
     if type(obj) is DictObj and args and type(args[0]) is Choice:
         return t.over(args[0], lambda v: t.call(m, v, *args[1:], **kwargs))
+    if name in attributes.TUPLE_METHODS:
+        return t.native(objects.tuple_method, t, obj, name, args, kwargs)
     if type(obj) in data.METHODS_OF:
         return t.native(data.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
     if name in numpy_api.MUTATING_METHODS:
@@ -168,6 +171,10 @@ def _quiet(fun: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
+    if args and builtin.hashable(fun) and fun in objects.ASKING:
+        found = objects.ask(t, fun, args, kwargs)
+        if found is not objects.MISSING:
+            return found
     special = builtin.find(fun)
     if special is not None:
         return _call_builtin(t, fun, special, args, kwargs)
@@ -184,8 +191,10 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return raising.make(t, fun, args, kwargs)
     if isinstance(fun, functools.partial):
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
-    if data.is_user_class(fun):
-        return data.construct(t, fun, args, kwargs)
+    if attributes.is_user_class(fun):
+        return attributes.construct(t, fun, args, kwargs)
+    if isinstance(fun, enum.EnumType) and all(map(data.is_static, args)):
+        return t.native(fun, *args, **kwargs)
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):
         return t.call(type(fun).__call__, fun, *args, **kwargs)
     _refuse_fickle(t, fun)

@@ -113,6 +113,12 @@ class Unrolled(Tagged):
     __slots__ = ()
 
 
+class Super(Tagged):
+    """``super()``: parts are the class that the method stands in, and the object."""
+
+    __slots__ = ()
+
+
 class Partial(Tagged):
     """``functools.partial``: parts are the function, the positional arguments and a tuple of keyword values."""
 

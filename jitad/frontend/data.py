@@ -1,22 +1,18 @@
-"""The user's structures: lists, dicts and objects of static shape, and what can be asked of them."""
+"""The user's structures of static shape as values of the trace; lists and dicts, and their methods."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import types
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from .closures import BoundMethod, Fn, Method
-from .lattice import UNBOUND, describe, is_structure, parts, rebuild
+from .closures import Method
+from .lattice import describe, is_structure, parts, rebuild
 from .packed import Packed
 from .pytree import OneOf
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
 
-__all__ = ["construct", "describe", "export", "import_", "instance_attribute", "is_static", "list_method", "plain"]
+__all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
 
 def is_static(v: Any) -> bool:
@@ -107,7 +103,7 @@ def type_of(v: Any) -> type:
 
 # --- lists and dicts --------------------------------------------------------------------------------
 
-def _writable(t: Any, obj: Obj, what: str) -> None:
+def writable(t: Any, obj: Obj, what: str) -> None:
     if obj.readonly:
         t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {_copied(obj)}`")
 
@@ -120,7 +116,7 @@ def _copied(obj: Obj) -> str:
 
 
 def store_list(t: Any, xs: ListObj, items: list[Any]) -> None:
-    _writable(t, xs, "a list")
+    writable(t, xs, "a list")
     t.state[xs] = tuple(items)
 
 
@@ -142,6 +138,33 @@ def set_list_item(t: Any, xs: ListObj, index: Any, value: Any) -> None:
         index = index.value.const
     items[index] = t.iterate(value) if isinstance(index, slice) else value
     store_list(t, xs, items)
+
+
+def key(t: Any, k: Any) -> Any:
+    """A key of a dict: known while tracing, and hashable as Python has it."""
+    if isinstance(k, (ListObj, DictObj)):
+        raise TypeError(f"unhashable type: '{'list' if isinstance(k, ListObj) else 'dict'}'")
+    if isinstance(k, tuple):
+        for x in k:
+            key(t, x)
+    if isinstance(k, Instance) and k.cls.__hash__ is not object.__hash__:
+        t.unsupported(f"an object of class {k.cls.__name__}, made in compiled code, as a key of a dict",
+                      "use a number, a string or an enum")
+    hash(k)                                            # refuses stand-ins
+    return k
+
+
+def delete_item(t: Any, obj: Any, index: Any) -> None:
+    """``del obj[index]`` of a list or dict."""
+    if isinstance(obj, ListObj):
+        items = list(t.contents(obj))
+        list_item(t, items, index)
+        del items[index.value.const if isinstance(index, Sym) else index]
+        return store_list(t, obj, items)
+    content = dict(t.contents(obj))
+    del content[key(t, index)]
+    writable(t, obj, "a dict")
+    t.state[obj] = content
 
 
 def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -172,112 +195,11 @@ def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str
         args = [t.mapping(a) for a in args]
     result = getattr(items, name)(*args, **kwargs)
     if name != "get":
-        _writable(t, d, "a dict")
+        writable(t, d, "a dict")
         t.state[d] = items
     return result
 
 
-# --- objects ----------------------------------------------------------------------------------------
-
-def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
-    """``obj.name`` as Python looks it up: properties, then the object's own, then the class's."""
-    if name == "__class__":
-        return obj.cls
-    found = inspect.getattr_static(obj.cls, name, UNBOUND)
-    if getattr(type(found), "is_jitad", False):
-        found = found.py_func
-    if isinstance(found, property):
-        return t.call(found.fget, obj)
-    own = t.contents(obj)
-    if name in own:
-        v = own[name]
-        if isinstance(v, Maybe):
-            t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
-            return v.value
-        return v
-    if isinstance(found, types.FunctionType):
-        return BoundMethod(found, obj)
-    if isinstance(found, classmethod):
-        return BoundMethod(found.__func__, obj.cls)
-    if found is UNBOUND:
-        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
-    return t.lift(getattr(obj.cls, name))
-
-
-def static_attribute(t: Any, v: Any, name: str) -> Any:
-    """An attribute of something static; methods of the user's classes are traced when called."""
-    if isinstance(v, frozenset) and name in SET_CHANGES:
-        t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
-    if isinstance(v, Fn) and name not in ("__name__",):
-        t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
-    found = getattr(v, name)
-    if isinstance(found, types.MethodType):
-        return BoundMethod(found.__func__, found.__self__)
-    return t.lift(found)
-
-
-def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
-    if isinstance(obj, Active):
-        return obj.assign(t, name, value)
-    if not isinstance(obj, Instance):
-        t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
-                      "return the new value, or make a new object")
-    _writable(t, obj, "an object")
-    params = getattr(obj.cls, "__dataclass_params__", None)
-    if params is not None and params.frozen:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
-    if isinstance(inspect.getattr_static(obj.cls, name, None), property):
-        t.unsupported(f"sets the property `{name}`", "call a method")
-    t.state[obj] = {**t.contents(obj), name: value}
-
-
-def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """An object of the user's class, made while tracing."""
-    if issubclass(cls, tuple):
-        make: Any = getattr(cls, "_make", None)
-        if make is None:
-            t.unsupported(f"makes a {cls.__name__}")
-        bound = inspect.signature(cls).bind(*args, **kwargs)
-        bound.apply_defaults()
-        return make(bound.arguments.values())
-    obj = Instance(cls)
-    t.state[obj] = {}
-    if dataclasses.is_dataclass(cls) and "__init__" in cls.__dict__ and not has_source(cls.__init__):
-        _fill_fields(t, obj, cls, args, kwargs)
-    elif isinstance(cls.__init__, types.FunctionType):
-        t.call(cls.__init__, obj, *args, **kwargs)
-    elif args or kwargs:
-        raise TypeError(f"{cls.__name__}() takes no arguments")
-    return obj
-
-
-def has_source(init: Any) -> bool:
-    return isinstance(init, types.FunctionType) and init.__code__.co_filename != "<string>"
-
-
-def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
-    bound = inspect.signature(cls).bind(*args, **kwargs).arguments
-    content: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.name in bound:
-            content[field.name] = bound[field.name]
-        elif field.default is not dataclasses.MISSING:
-            content[field.name] = t.lift(field.default)
-        elif (factory := field.default_factory) is not dataclasses.MISSING:
-            content[field.name] = t.call(factory)
-    t.state[obj] = content
-    if hasattr(cls, "__post_init__"):
-        t.call(cls.__post_init__, obj)
-
-
-def is_user_class(v: Any) -> bool:
-    """A class whose objects can be taken apart."""
-    if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
-        return False
-    return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)
-
-
-SET_CHANGES = frozenset(("add", "clear", "discard", "pop", "remove", "update"))
 LIST_METHODS = frozenset((
     "append", "extend", "insert", "pop", "remove", "clear", "index", "count", "reverse", "sort", "copy"))
 DICT_METHODS = frozenset(("keys", "values", "items", "get", "pop", "update", "setdefault", "copy", "clear", "popitem"))

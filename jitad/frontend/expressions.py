@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import Loc
-from . import comprehensions, control
+from ..errors import Loc, UnsupportedError
+from . import comprehensions, control, data
 from .closures import Fn
 from .scope import Scope, stores
 from .values import Choice, Conflict, Maybe
@@ -93,7 +93,8 @@ class Expressions:
         return lambda f: f.t.binary(op, left(f), right(f), loc)
 
     def on_UnaryOp(self, e: ast.UnaryOp) -> Hook:
-        operand, loc = self.expr(e.operand), self.loc(e)
+        loc = self.loc(e)
+        operand = self.condition(e.operand) if isinstance(e.op, ast.Not) else self.expr(e.operand)
         if isinstance(e.op, ast.Not):
             return lambda f: f.t.not_(operand(f), loc)
         op = UNARY[type(e.op)]
@@ -104,6 +105,18 @@ class Expressions:
         combine = control.all_of if isinstance(e.op, ast.And) else control.any_of
         return lambda f: combine(f, values, loc)
 
+    def condition(self, e: ast.expr) -> Hook:
+        """An expression of which only the truth is asked: the operands of ``and`` and ``or`` need no common type."""
+        if not isinstance(e, ast.BoolOp):
+            return self.expr(e)
+        values, loc = [self._truth(v) for v in e.values], self.loc(e)
+        combine = control.all_of if isinstance(e.op, ast.And) else control.any_of
+        return lambda f: combine(f, values, loc)
+
+    def _truth(self, e: ast.expr) -> Hook:
+        value, loc = self.condition(e), self.loc(e)
+        return lambda f: f.t.truth(value(f), loc)
+
     def on_Compare(self, e: ast.Compare) -> Hook:
         ops, loc = [COMPARE[type(o)] for o in e.ops], self.loc(e)
         first, rest = self.expr(e.left), [self.expr(c) for c in e.comparators]
@@ -113,7 +126,7 @@ class Expressions:
         return lambda f: control.chain(f, first, ops, rest, loc)
 
     def on_IfExp(self, e: ast.IfExp) -> Hook:
-        test, then, other, loc = self.expr(e.test), self.expr(e.body), self.expr(e.orelse), self.loc(e.test)
+        test, then, other, loc = self.condition(e.test), self.expr(e.body), self.expr(e.orelse), self.loc(e.test)
         return lambda f: control.if_expr(f, test, then, other, loc)
 
     def on_Attribute(self, e: ast.Attribute) -> Hook:
@@ -169,7 +182,7 @@ class Expressions:
                 if key is None:
                     out.update(f.t.mapping(value(f)))
                 else:
-                    k = key(f)
+                    k = data.key(f.t, key(f))
                     out[k] = value(f)
             return f.t.new_dict(out)
         return run
@@ -186,6 +199,8 @@ class Expressions:
         return lambda f: control.format_(f, pieces)
 
     def on_Call(self, e: ast.Call) -> Hook:
+        if isinstance(e.func, ast.Name) and e.func.id == "super" and not e.args and not e.keywords:
+            return self._super(e)
         fun, args, loc = self.expr(e.func), self._items(e.args), self.loc(e)
         keywords = [(k.arg, self.expr(k.value)) for k in e.keywords]
         if not keywords:
@@ -200,6 +215,18 @@ class Expressions:
                     raise TypeError(f"multiple values for keyword argument '{twice.pop()}'")
                 named.update(new)
             return f.t.call_at(loc, callee, positional, named)
+        return run
+
+    def _super(self, e: ast.Call) -> Hook:
+        """``super()``: the class that the method stands in, and its first parameter."""
+        fun, loc = self.expr(e.func), self.loc(e)
+
+        def run(f: Frame) -> Any:
+            parameters = [*f.code.args.posonlyargs, *f.code.args.args]
+            if "__class__" not in f.slots or not parameters:
+                raise UnsupportedError("`super()` outside of a method", loc, "name both: `super(Class, self)`")
+            args = [f.t.load(f.slots["__class__"]), f.t.load(f.slots[parameters[0].arg])]
+            return f.t.call_at(loc, fun(f), args, {})
         return run
 
     # --- functions and comprehensions ---------------------------------------------------------------
@@ -231,7 +258,7 @@ class Expressions:
                 if g.is_async:
                     return None, None
                 clauses.append((first if k == 0 else self.expr(g.iter), self.target(g.target),
-                                [self.expr(c) for c in g.ifs], self.loc(g.iter)))
+                                [self.condition(c) for c in g.ifs], self.loc(g.iter)))
             return comprehensions.Clauses(tuple(clauses), names), element()
         finally:
             self.scope.locals = before
@@ -247,7 +274,7 @@ class Expressions:
     def on_DictComp(self, e: ast.DictComp) -> Hook:
         def pair() -> Hook:
             key, value = self.expr(e.key), self.expr(e.value)
-            return lambda f: (key(f), value(f))
+            return lambda f: (data.key(f.t, key(f)), value(f))
         clauses, element = self._generators(e.generators, pair)
         return lambda f: f.t.new_dict(dict(comprehensions.comprehend(f, clauses, element)))
 

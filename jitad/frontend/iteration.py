@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.types import Array
-from . import lattice
+from . import lattice, objects
 from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
 from .values import Active, ArrayRef, DictObj, ListObj, Sym
 
@@ -15,6 +15,7 @@ def static_items(t: Any, v: Any) -> Any:
     """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
     if isinstance(v, (range, Range, ArrayRef)) or _counts_itself(v):
         return None
+    v = objects.walked(t, v)
     if isinstance(v, Zip):
         return _zip(t, v)
     if isinstance(v, Enumerate):
@@ -55,6 +56,11 @@ def _static_count(t: Any, v: Any) -> int | None:
 
 def written_out(t: Any, v: Any) -> Any:
     """Every element of a structure whose length is known while tracing, ranges and arrays too."""
+    v = objects.walked(t, v)
+    if objects.is_iterator(v):
+        items = objects.left(t, v)
+        objects.leave(t, v, ())
+        return list(items)
     if isinstance(v, ListObj):
         return list(t.contents(v))
     if isinstance(v, DictObj):

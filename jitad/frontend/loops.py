@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Loc
 from ..ir.graph import Block, Value
 from ..ir.types import I64
-from . import iteration, lattice
+from . import iteration, lattice, objects
 from .closures import Tagged
 from .lattice import UNBOUND
 from .matcher import Matcher
@@ -168,6 +168,7 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any], assign:
         for k in range(len(items)):
             def once(k: int = k) -> None:
                 source, known = t.load(held)
+                objects.leave(t, source, known[k + 1:])
                 assign(f, t.contents(source)[k] if isinstance(source, ListObj) else known[k])
                 node.body(f)
             loop, ends = _run_body(f, once)

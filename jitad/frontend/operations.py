@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from ..ir.types import Array
-from . import data, iteration, numpy_api, records, refusals, views
-from .closures import Fn, Method, Range
+from . import attributes, data, iteration, numpy_api, objects, records, refusals, views
+from .closures import Fn, Method, Range, Super
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Slot, Sym
 
@@ -28,7 +28,7 @@ NATIVE: dict[str, Callable[..., Any]] = {
 }
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
            "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
-REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+SIGNS = {"neg": "-", "pos": "+", "invert": "~"}
 RECORDED = (LookupError, ArithmeticError, ValueError)      # certain on this path: recorded as a `raise`
 
 
@@ -101,8 +101,11 @@ class Operations:
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
+        found = objects.binary(self, op, x, y)
+        if found is not objects.MISSING:
+            return found
         if isinstance(x, (Instance, Active)) or isinstance(y, (Instance, Active)):
-            return self._special(f"__{op}__", f"__r{op}__", x, y, op)
+            raise _no_operands(op, x, y)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             self._check_operands(op, x, y)
             return self._emit(numpy_api.binary, op, x, y)
@@ -159,8 +162,11 @@ class Operations:
             return self.over(x, lambda v: self.unary(op, v))
         if isinstance(x, (Sym, ArrayRef)):
             return self._emit(numpy_api.unary, op, x)
+        found = objects.call_special(self, x, f"__{op}__")
+        if found is not objects.MISSING:
+            return found
         if isinstance(x, (Instance, Active)):
-            return self.call(self.getattr(x, f"__{op}__"))
+            raise TypeError(f"bad operand type for unary {SIGNS[op]}: {data.describe(x)}")
         return self.native(NATIVE[op], x)
 
     def _emit(self, rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -171,13 +177,6 @@ class Operations:
         plain = [data.plain(self, a) for a in args]
         named = {k: data.plain(self, v) for k, v in kwargs.items()}
         return self.wrap(self.native(rule, self, *plain, **named))
-
-    def _special(self, name: str, swapped: str, x: Any, y: Any, op: str) -> Any:
-        for obj, method, other in ((x, name, y), (y, swapped, x)):
-            if isinstance(obj, Instance) and hasattr(obj.cls, method) or \
-                    isinstance(obj, Active) and obj.has(self, method) is not False:
-                return self.call(self.getattr(obj, method), other)
-        raise _no_operands(op, x, y)
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
         """``x op= y``: arrays and lists change, everything else is rebound."""
@@ -191,7 +190,11 @@ class Operations:
         if isinstance(x, ListObj) and op == "add":
             data.store_list(self, x, [*self.contents(x), *self.iterate(y)])
             return x
-        return self.binary(op, x, y)
+        if isinstance(x, DictObj) and op == "or":
+            data.dict_method(self, x, "update", [y], {})
+            return x
+        found = objects.in_place(self, op, x, y)
+        return found if found is not objects.MISSING else self.binary(op, x, y)
 
     # --- comparisons and truth --------------------------------------------------------------------------
 
@@ -205,12 +208,15 @@ class Operations:
         if isinstance(x, Active) and op not in ("in", "not in"):
             return x.compare(self, op, y)
         if isinstance(y, Active) and op not in ("in", "not in"):
-            return y.compare(self, REFLECTED.get(op, op), x)
+            return y.compare(self, objects.REFLECTED.get(op, op), x)
         if op in ("is", "is not"):
             return self._identical(x, y) is (op == "is")
         if op in ("in", "not in"):
             found = self._contains(y, x)
             return found if op == "in" else self.not_(found)
+        found = objects.compare(self, op, x, y)
+        if found is not objects.MISSING:
+            return found
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             if op in ("eq", "ne") and not (_is_numeric(x) and _is_numeric(y)):
                 return op == "ne"                    # a number and None or a string
@@ -219,10 +225,11 @@ class Operations:
                 return known
             self._python_refuses(NATIVE[op], x, y)
             return self._emit(numpy_api.compare, op, x, y)
-        if isinstance(x, Instance) and hasattr(x.cls, f"__{op}__") and not hasattr(x.cls, "__dataclass_fields__"):
-            return self._special(f"__{op}__", f"__{REFLECTED[op]}__", x, y, op)
-        if isinstance(x, (tuple, ListObj)) and type(x) is type(y) and op in ("eq", "ne"):
-            equal = self._all_equal(self.iterate(x), self.iterate(y))
+        for kind in (tuple, ListObj):
+            if isinstance(x, kind) and isinstance(y, kind) and not (data.is_static(x) and data.is_static(y)):
+                return objects.in_order(self, op, self.iterate(x), self.iterate(y))
+        if isinstance(x, DictObj) and isinstance(y, DictObj) and op in ("eq", "ne"):
+            equal = self._same_items(self.contents(x), self.contents(y))
             return equal if op == "eq" else self.not_(equal)
         if not (data.is_static(x) and data.is_static(y)):
             if op in ("eq", "ne") and type(x) is not type(y):
@@ -230,16 +237,11 @@ class Operations:
             self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")
         return self.native(NATIVE[op], x, y)
 
-    def _all_equal(self, xs: list[Any], ys: list[Any]) -> Any:
-        if len(xs) != len(ys):
+    def _same_items(self, x: dict[Any, Any], y: dict[Any, Any]) -> Any:
+        """Whether two dicts hold equal values under the same keys."""
+        if x.keys() != y.keys():
             return False
-        result: Any = True
-        for x, y in zip(xs, ys):
-            c = self.truth(self.compare("eq", x, y))
-            if c is False:
-                return False
-            result = self.both("and", result, c)
-        return result
+        return objects.in_order(self, "eq", list(x.values()), [y[k] for k in x])
 
     def both(self, op: str, x: Any, y: Any) -> Any:
         """``x and y``, ``x or y`` of truths that are there already."""
@@ -258,8 +260,11 @@ class Operations:
         return False
 
     def _contains(self, container: Any, x: Any) -> Any:
+        found = objects.call_special(self, container, "__contains__", x)
+        if found is not objects.MISSING:
+            return self.truth(found)
         if isinstance(container, DictObj):
-            return x in self.contents(container)
+            return data.key(self, x) in self.contents(container)
         if isinstance(container, ArrayRef):
             equal = self._emit(numpy_api.compare, "eq", container, x)
             return self.call(np.any, equal)
@@ -291,10 +296,11 @@ class Operations:
             return bool(self.contents(v))
         if isinstance(v, Active):
             return v.truth(self)
+        for name in ("__bool__", "__len__"):
+            found = objects.call_special(self, v, name)
+            if found is not objects.MISSING:
+                return self.truth(found)
         if isinstance(v, Instance):
-            for name in ("__bool__", "__len__"):
-                if hasattr(v.cls, name):
-                    return self.truth(self.call(self.getattr(v, name)))
             return True
         return bool(v) if not hasattr(type(v), "with_parts") else True
 
@@ -338,9 +344,12 @@ class Operations:
         if isinstance(obj, tuple):
             return self.lift(self.native(data.list_item, self, obj, index))
         if isinstance(obj, DictObj):
-            return self.native(operator.getitem, self.contents(obj), index)
+            return self.native(operator.getitem, self.contents(obj), data.key(self, index))
+        found = objects.call_special(self, obj, "__getitem__", index)
+        if found is not objects.MISSING:
+            return found
         if isinstance(obj, Instance):
-            return self.call(self.getattr(obj, "__getitem__"), index)
+            raise TypeError(f"'{obj.cls.__name__}' object is not subscriptable")
         if isinstance(obj, Active):
             return obj.item(self, index)
         if isinstance(obj, Sym):
@@ -365,15 +374,22 @@ class Operations:
         elif isinstance(obj, ListObj):
             self.native(data.set_list_item, self, obj, index, value)
         elif isinstance(obj, DictObj):
-            hash(index)
-            data._writable(self, obj, "a dict")
-            self.state[obj] = {**self.contents(obj), index: value}
-        elif isinstance(obj, Instance):
-            self.call(self.getattr(obj, "__setitem__"), index, value)
-        elif isinstance(obj, (tuple, Sym)):
+            data.writable(self, obj, "a dict")
+            self.state[obj] = {**self.contents(obj), data.key(self, index): value}
+        elif objects.call_special(self, obj, "__setitem__", index, value) is not objects.MISSING:
+            pass
+        elif isinstance(obj, (tuple, Sym, Instance)):
             raise TypeError(f"{data.describe(obj)} does not support item assignment")
         else:
             self.unsupported(f"writes into {data.describe(obj)}, which is a constant here", "copy it into a new object")
+
+    def delitem(self, obj: Any, index: Any, loc: Loc) -> None:
+        self.builder.loc = loc
+        if isinstance(obj, (ListObj, DictObj)):
+            self.native(data.delete_item, self, obj, index)
+        elif objects.call_special(self, obj, "__delitem__", index) is objects.MISSING:
+            self.unsupported(f"deletes elements of {data.describe(obj)}",
+                             "copy the rest: `np.concatenate((a[:i], a[i + 1:]))`")
 
     def iterate(self, v: Any) -> list[Any]:
         """Every element of something whose length is known while tracing."""
@@ -448,12 +464,14 @@ class Operations:
         if isinstance(obj, Active):
             return obj.attribute(self, name)
         if isinstance(obj, Instance):
-            return data.instance_attribute(self, obj, name)
+            return attributes.instance_attribute(self, obj, name)
         if isinstance(obj, (ListObj, DictObj)):
             return data.structure_method(self, obj, name)
+        if isinstance(obj, Super):
+            return objects.super_attribute(self, obj, name)
         if isinstance(obj, tuple) and name in getattr(obj, "_fields", ()):
             return getattr(obj, name)
-        return data.static_attribute(self, obj, name)
+        return attributes.static_attribute(self, obj, name)
 
     def _array_attribute(self, obj: Any, name: str) -> Any:
         if name in numpy_api.ATTRIBUTES:
@@ -473,7 +491,11 @@ class Operations:
             self.builder.loc = loc
         if type(obj) is Choice:
             return self.over(obj, lambda v: self.setattr(v, name, value))
-        data.set_attribute(self, obj, name, value)
+        attributes.set_attribute(self, obj, name, value)
+
+    def delattr(self, obj: Any, name: str, loc: Loc) -> None:
+        self.builder.loc = loc
+        attributes.delete_attribute(self, obj, name)
 
 
 def _no_operands(op: str, x: Any, y: Any) -> TypeError:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..ir.graph import Value
 from ..ir.types import I64
-from . import data, views
+from . import attributes, views
 from .closures import BoundMethod, Tagged
 from .families import Family
 from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Root, Text, root, strings
@@ -87,7 +87,7 @@ class Reference(Active):
         found = {inspect.getattr_static(self.family.classes[k], f"__{op}__", None) for k in owners}
         if op == "eq" and found == {object.__eq__}:
             return identical(t, self, other)
-        if not all(map(data.has_source, found)):
+        if not all(map(attributes.has_source, found)):
             t.unsupported(f"compares nodes of {self.family} by `{op}`, which would compare whole trees",
                           "write the comparison as a recursive function; `is` tells whether they are one node")
         return t.call(attribute(t, self, f"__{op}__"), other)

@@ -20,8 +20,6 @@ TEXT = "return the number and format it outside; the message of an exception may
 ALWAYS: dict[Any, tuple[str, str]] = {
     print: ("`print` in compiled code", _OUTPUT),
     input: ("`input` in compiled code", "pass the value"),
-    iter: ("`iter`: compiled code has no iterators that can be stepped", "use `for`"),
-    next: ("`next`: compiled code has no iterators that can be stepped", "use `for`, with `break` after the first"),
     open: ("`open` in compiled code: files change between calls", _INPUT),
     eval: ("`eval` in compiled code", "write a function"),
     exec: ("`exec` in compiled code", "write a function"),

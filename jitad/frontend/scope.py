@@ -34,7 +34,7 @@ def stores(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, bool]]:
         elif isinstance(node, ast.Name):
             if isinstance(node.ctx, (ast.Store, ast.Del)):
                 yield node.id, False
-        elif isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
             if name := _root(node):
                 yield name, True
             yield from stores(ast.iter_child_nodes(node))

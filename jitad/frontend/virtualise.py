@@ -154,15 +154,30 @@ class Virtualiser(Expressions):
         return run
 
     def do_Delete(self, s: ast.Delete) -> Hook:
-        names = [x.id for x in s.targets if isinstance(x, ast.Name)]
-        if len(names) < len(s.targets):
-            return self.unsupported(s, "`del` of elements is not supported", "build a new list or dict")
+        hooks = [self._delete(x) for x in s.targets]
 
         def run(f: Frame) -> None:
-            for name in names:
-                f.t.load(f.slots[name])
-                del f.t.state[f.slots[name]]
+            for hook in hooks:
+                hook(f)
         return run
+
+    def _delete(self, x: ast.expr) -> Hook:
+        loc = self.loc(x)
+        match x:
+            case ast.Name(id=name):
+                def forget(f: Frame) -> None:
+                    f.t.load(f.slots[name])
+                    del f.t.state[f.slots[name]]
+                return forget
+            case ast.Subscript(value=base, slice=index):
+                obj, i = self.expr(base), self.expr(index)
+                return lambda f: f.t.delitem(obj(f), i(f), loc)
+            case ast.Attribute(value=base, attr=name):
+                obj = self.expr(base)
+                return lambda f: f.t.delattr(obj(f), name, loc)
+            case ast.Tuple(elts=elts) | ast.List(elts=elts):
+                return self.do_Delete(ast.Delete(elts))
+        return self.unsupported(x, "this `del` is not supported")
 
     def do_Return(self, s: ast.Return) -> Hook:
         if s.value is None:
@@ -171,14 +186,14 @@ class Virtualiser(Expressions):
         return lambda f: f.t.return_(value(f))
 
     def do_If(self, s: ast.If) -> Hook:
-        test, then = self.expr(s.test), self.suite(s.body)
+        test, then = self.condition(s.test), self.suite(s.body)
         other = self.suite(s.orelse) if s.orelse else lambda f: None
         after, loc = self.live.after.get(s, frozenset()), self.loc(s.test)
         return lambda f: control.if_(f, test, then, other, after, loc)
 
     def do_While(self, s: ast.While) -> Hook:
         node = self._loop(s)
-        test, loc = self.expr(s.test), self.loc(s.test)
+        test, loc = self.condition(s.test), self.loc(s.test)
         return lambda f: loops.while_(f, node, test, loc)
 
     def do_For(self, s: ast.For) -> Hook:
@@ -199,7 +214,7 @@ class Virtualiser(Expressions):
         return lambda f: loops.continue_(f)
 
     def do_Assert(self, s: ast.Assert) -> Hook:
-        test, loc = self.expr(s.test), self.loc(s)
+        test, loc = self.condition(s.test), self.loc(s)
         message = self.expr(s.msg) if s.msg else None
         return lambda f: raising.assert_(f, test, message, loc)
 

@@ -1,0 +1,165 @@
+"""Objects of the user's classes: how they are made, and their attributes as Python looks them up."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from typing import Any
+
+import numpy as np
+
+from .closures import BoundMethod, Fn, Method
+from .data import writable
+from .lattice import UNBOUND, describe
+from .values import Active, Instance, Maybe
+
+TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
+SET_CHANGES = frozenset(("add", "clear", "discard", "pop", "remove", "update"))
+
+
+def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
+    """``obj.name`` as Python looks it up: properties, then the object's own, then the class's."""
+    if name == "__class__":
+        return obj.cls
+    found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    if getattr(type(found), "is_jitad", False):
+        found = found.py_func
+    if isinstance(found, property):
+        return t.call(found.fget, obj)
+    own = t.contents(obj)
+    if isinstance(found, functools.cached_property) and name not in own:
+        value = t.call(found.func, obj)
+        t.state[obj] = {**t.contents(obj), name: value}
+        return value
+    if name in own:
+        v = own[name]
+        if isinstance(v, Maybe):
+            t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
+            return v.value
+        return v
+    if isinstance(found, types.FunctionType):
+        return BoundMethod(found, obj)
+    if isinstance(found, classmethod):
+        return BoundMethod(found.__func__, obj.cls)
+    if found is UNBOUND or inspect.ismemberdescriptor(found):
+        fallback = getattr(obj.cls, "__getattr__", None)
+        if isinstance(fallback, types.FunctionType):
+            return t.call(fallback, obj, name)
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
+    return t.lift(getattr(obj.cls, name))
+
+
+def static_attribute(t: Any, v: Any, name: str) -> Any:
+    """An attribute of something static; methods of the user's classes are traced when called."""
+    if isinstance(v, frozenset) and name in SET_CHANGES:
+        t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
+    if isinstance(v, Fn) and name not in ("__name__",):
+        t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
+    if name in TUPLE_METHODS and hasattr(v, "_fields"):
+        return Method(name, v)
+    of_class = inspect.getattr_static(type(v), name, None)
+    if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
+        return t.call(of_class.fget, v)
+    found = getattr(v, name)
+    if isinstance(found, types.MethodType):
+        return BoundMethod(found.__func__, found.__self__)
+    return t.lift(found)
+
+
+def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
+    if isinstance(obj, Active):
+        return obj.assign(t, name, value)
+    if not isinstance(obj, Instance):
+        t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
+                      "return the new value, or make a new object")
+    writable(t, obj, "an object")
+    params = getattr(obj.cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
+    found = inspect.getattr_static(obj.cls, name, None)
+    if isinstance(found, property):
+        if found.fset is None:
+            raise AttributeError(f"property '{name}' of '{obj.cls.__name__}' object has no setter")
+        return t.call(found.fset, obj, value)
+    setter = obj.cls.__setattr__
+    if isinstance(setter, types.FunctionType) and not is_generated(setter):
+        return t.call(setter, obj, name, value)
+    t.state[obj] = {**t.contents(obj), name: value}
+
+
+def delete_attribute(t: Any, obj: Any, name: str) -> None:
+    if not isinstance(obj, Instance):
+        t.unsupported(f"deletes attribute `{name}` of {describe(obj)}, which is a constant here")
+    writable(t, obj, "an object")
+    content = dict(t.contents(obj))
+    if name not in content:
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
+    del content[name]
+    t.state[obj] = content
+
+
+def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """An object of the user's class, made while tracing."""
+    if issubclass(cls, tuple):
+        make: Any = getattr(cls, "_make", None)
+        if make is None:
+            t.unsupported(f"makes a {cls.__name__}")
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return make(bound.arguments.values())
+    obj = Instance(cls)
+    t.state[obj] = {}
+    if dataclasses.is_dataclass(cls) and is_generated(cls.__init__):
+        _fill_fields(t, obj, cls, args, kwargs)
+    elif isinstance(cls.__init__, types.FunctionType):
+        t.call(cls.__init__, obj, *args, **kwargs)
+    elif args or kwargs:
+        raise TypeError(f"{cls.__name__}() takes no arguments")
+    return obj
+
+
+def is_generated(fun: Any) -> bool:
+    """Whether a method was written by ``dataclass``, and has no source."""
+    return isinstance(fun, types.FunctionType) and fun.__code__.co_filename == "<string>"
+
+
+def has_source(fun: Any) -> bool:
+    """Whether a method was written by the user, in Python."""
+    return isinstance(fun, types.FunctionType) and not is_generated(fun)
+
+
+def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """What the ``__init__`` that ``dataclass`` writes does."""
+    bound = inspect.signature(cls).bind(*args, **kwargs).arguments
+    content: dict[str, Any] = {}
+    only_init = []
+    for name, field in cls.__dataclass_fields__.items():           # type: ignore[attr-defined]
+        kind = field._field_type.name
+        if kind == "_FIELD_CLASSVAR":
+            continue
+        if name in bound:
+            value = bound[name]
+        elif field.default is not dataclasses.MISSING:
+            value = t.lift(field.default)
+        elif (factory := field.default_factory) is not dataclasses.MISSING:
+            value = t.call(factory)
+        else:
+            continue                                               # init=False: __post_init__ sets it
+        if kind == "_FIELD_INITVAR":
+            only_init.append(value)
+        else:
+            content[name] = value
+    t.state[obj] = content
+    if hasattr(cls, "__post_init__"):
+        t.call(cls.__post_init__, obj, *only_init)
+
+
+def is_user_class(v: Any) -> bool:
+    """A class whose objects can be taken apart."""
+    if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
+        return False
+    if type(v).__call__ is not type.__call__:                      # the class of an enum, and the like
+        return False
+    return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)

@@ -1,0 +1,81 @@
+"""Checks of many small programs ``f(x: float) -> float`` at once.
+
+Each must give in the interpreter what CPython gives, and a first and second derivative that finite differences
+confirm, in reverse and in forward mode.  One module compiles the values and gradients of all, since a compilation
+of its own for each would take most of the time.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import grad, jit, jvp, pipeline, value_and_grad
+from jitad.errors import UnsupportedError
+
+from . import tracing
+
+Program = Callable[[Any], Any]
+AT = (0.7, 1.3)
+
+
+def differences(f: Program, x: float) -> tuple[float, float]:
+    """First and second central difference."""
+    h, k = 1e-5, 1e-4
+    return (f(x + h) - f(x - h)) / (2 * h), (f(x + k) - 2 * f(x) + f(x - k)) / k ** 2
+
+
+def derivatives(f: Program) -> Program:
+    """Value, gradient, tangent and second derivative of ``f``."""
+    return lambda x: (f(x), grad(f)(x), jvp(f, (x,), (1.0,))[1], grad(grad(f))(x))
+
+
+def check(f: Program, at: Sequence[float] = AT, smooth: bool = True) -> None:
+    """The program by the interpreter: its value, and after differentiation all of ``derivatives``."""
+    tracing.check(f, at[0])
+    traced = tracing.trace(derivatives(f), at[0])
+    pipeline.run(traced.module, [traced.root], stop="adjoint")
+    for x in at:
+        expect(f, x, tracing.run(traced, x), smooth)
+
+
+def check_compiled(programs: Sequence[Program], at: Sequence[float] = AT) -> None:
+    """All programs, in one module."""
+    together = jit(lambda x: tuple([value_and_grad(f)(x) for f in programs]))
+    for x in at:
+        for f, (value, first) in zip(programs, together(x), strict=True):
+            expect_value(f, x, value)
+            assert first == pytest.approx(differences(f, x)[0], rel=1e-5, abs=1e-5), f"gradient of {f.__name__} at {x}"
+
+
+def expect(f: Program, x: float, results: Any, smooth: bool) -> None:
+    value, first, tangent, second = results
+    expect_value(f, x, value)
+    assert tangent == pytest.approx(first, rel=1e-9, abs=1e-12), f"forward mode of {f.__name__} at {x}"
+    if smooth:
+        d, dd = differences(f, x)
+        assert first == pytest.approx(d, rel=1e-5, abs=1e-5), f"gradient of {f.__name__} at {x}"
+        assert second == pytest.approx(dd, rel=1e-4, abs=1e-4), f"second derivative of {f.__name__} at {x}"
+
+
+def expect_value(f: Program, x: float, value: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        want = f(x)
+    assert value == pytest.approx(want, rel=1e-10, abs=1e-12), f"{f.__name__}({x})"
+
+
+def refuses(f: Program, message: str, hint: str = "", x: Any = 0.7) -> None:
+    """``f`` is refused while tracing; the message shows its file and says how to write it instead."""
+    with pytest.raises(UnsupportedError, match=message) as e:
+        tracing.trace(f, x)
+    assert e.value.loc is not None and e.value.loc.file == f.__code__.co_filename, e.value
+    assert hint in e.value.hint
+
+
+def values(*xs: float) -> np.ndarray:
+    return np.array(xs, dtype=float)
