@@ -24,9 +24,9 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     the traces they leave at their arguments: nothing that optimises, differentiates or compiles is behind it.
     ``docs/semantics.md`` describes how.  Raises what the program raises.
     """
-    jitted = getattr(fun, "__func__", None)
+    jitted: Any = getattr(fun, "__func__", None)
     if _is_jitted(jitted):
-        return interpret(jitted, fun.__self__, *args, **kwargs)      # type: ignore[attr-defined]
+        return interpret(jitted, fun.__self__, *args, **kwargs)
     if _is_jitted(fun):
         asked = dispatcher(fun)
         sig, leaves = asked.signature(args, kwargs)

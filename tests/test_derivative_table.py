@@ -183,6 +183,17 @@ def _at_point(name: str, *args: Any) -> list[Any]:
         return [float(g) for g in Interpreter(module).run(vjp, [*args, 1.0])[1:]]
 
 
+def test_second_derivative_of_power_where_the_exponent_is_zero() -> None:
+    """∂²/∂x∂y x^y = x^(y−1) (1 + y log x), which is 1/x at y = 0."""
+    module = Module()
+    func = module.add(Function("f", [F64, F64], [F64]))
+    b = Builder(func.entry)
+    b.ret([b.pow(*func.params)])
+    second = module.derive(module.derive("f", "vjp", (0, 1)), "vjp", (0, 1))
+    differentiate(module)
+    assert Interpreter(module).run(second, [2.0, 0.0, 1.0, 0.0, 1.0, 0.0])[-2:] == [0.0, 0.5]
+
+
 @pytest.mark.parametrize(("name", "args", "expected"), [
     ("abs", (0.0,), [0.0]), ("maximum", (1.0, 1.0), [0.5, 0.5]), ("minimum", (1.0, 1.0), [0.5, 0.5]),
     ("sqrt", (0.0,), [np.inf]), ("hypot", (0.0, 0.0), [0.0, 0.0]), ("pow", (0.0, 2.0), [0.0, 0.0]),

@@ -91,6 +91,34 @@ def test_primitive(name: str, i: int) -> None:
             np.testing.assert_allclose(got, want, rtol=exact, atol=exact, err_msg=n)
 
 
+SPECIAL = np.array([0.0, 1.0, -1.0, 2.0, -2.0, 0.5, np.inf, -np.inf, np.nan])
+ELEMENTWISE = sorted(name for name in PARTIALS if name != "lgamma")
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_primitive_at_special_points(name: str) -> None:
+    """At kinks, poles, ends of domains, infinities and NaN, and pairs of those: what is finite is the same number."""
+    count = len(PARTIALS[name])
+    args = [x.ravel() for x in np.meshgrid(*[SPECIAL] * count)]
+    module = Module()
+    func = module.add(Function("f", [table.VECTOR] * count, [table.VECTOR]))
+    b = Builder(func.entry)
+    b.ret([b.emit(name, *func.params)])
+    first = module.derive("f", "vjp", range(count))
+    ones, nothing = np.ones(len(args[0])), np.zeros(len(args[0]))
+    asked = [(first, [*args, ones])]
+    for i in range(count):                               # each row of the second derivatives apart
+        rows = [ones if i == k else nothing for k in range(count)]
+        asked.append((module.derive(first, "vjp", range(count)), [*args, ones, nothing, *rows]))
+    meant = [Evaluator(module).run(n, xs) for n, xs in asked]
+    to_cps(module)
+    differentiate(module)
+    for (n, xs), results in zip(asked, meant):
+        for got, want in zip(Interpreter(module).run(n, xs), results, strict=True):
+            finite = np.isfinite(got) | np.isfinite(want)
+            np.testing.assert_allclose(np.where(finite, got, 0), np.where(finite, want, 0), rtol=1e-12, err_msg=n)
+
+
 # --- programs -----------------------------------------------------------------------------------------
 
 class Pair(NamedTuple):

@@ -46,9 +46,10 @@ class Sweep(Protocol):
 # --- elementwise ----------------------------------------------------------------------------------
 
 def _pow_base(b: Builder, z: Value, x: Value, y: Value) -> Value:
-    """y·x^(y−1), and 0 for y = 0 even where x^(−1) is inf."""
-    slope = b.mul(y, b.pow(x, b.sub(y, 1.0)))
-    return slope if y.const not in (None, 0) else b.select(b.eq(y, 0.0), b.const(0.0, dtype_of(y.type)), slope)
+    """y·x^(y−1), and 0 at (0, 0), where x^(y−1) is inf."""
+    if y.const in (None, 0):
+        x = b.select(b.and_(b.eq(x, 0.0), b.eq(y, 0.0)), b.const(1.0, dtype_of(x.type)), x)
+    return b.mul(y, b.pow(x, b.sub(y, 1.0)))
 
 
 def _pow_exponent(b: Builder, z: Value, x: Value, y: Value) -> Value:

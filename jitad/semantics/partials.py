@@ -20,8 +20,9 @@ def _primitive(op: str) -> Callable[..., Any]:
     return lambda *xs: emit(op, *xs)
 
 
-exp, log, sqrt, sin, cos, sinh, cosh, digamma = map(_primitive, "exp log sqrt sin cos sinh cosh digamma".split())
-sign, hypot, copysign, floordiv, cbrt, exp2 = map(_primitive, "sign hypot copysign floordiv cbrt exp2".split())
+exp, log, sqrt, sin, cos, sinh, cosh, tanh = map(_primitive, "exp log sqrt sin cos sinh cosh tanh".split())
+sign, hypot, copysign, floordiv, cbrt = map(_primitive, "sign hypot copysign floordiv cbrt".split())
+exp2, digamma = map(_primitive, "exp2 digamma".split())
 power, equal, greater, both, where = map(_primitive, "pow eq gt and select".split())
 
 
@@ -50,7 +51,7 @@ PARTIALS: dict[str, tuple[Partial, ...]] = {
     "add": (lambda x, y: 1.0, lambda x, y: 1.0),
     "sub": (lambda x, y: 1.0, lambda x, y: -1.0),
     "mul": (lambda x, y: y, lambda x, y: x),
-    "div": (lambda x, y: 1.0 / y, lambda x, y: -x / (y * y)),
+    "div": (lambda x, y: 1.0 / y, lambda x, y: -(x / y) / y),
     "pow": (_power_by_base, _power_by_exponent),
     "mod": (lambda x, y: 1.0, lambda x, y: -floordiv(x, y)),
     "floordiv": (None, None),
@@ -79,15 +80,15 @@ PARTIALS: dict[str, tuple[Partial, ...]] = {
     "sin": (lambda x: cos(x),),
     "cos": (lambda x: -sin(x),),
     "tan": (lambda x: 1.0 / (cos(x) * cos(x)),),
-    "asin": (lambda x: 1.0 / sqrt((1.0 - x) * (1.0 + x)),),
-    "acos": (lambda x: -1.0 / sqrt((1.0 - x) * (1.0 + x)),),
+    "asin": (lambda x: 1.0 / sqrt(1.0 - x * x),),
+    "acos": (lambda x: -1.0 / sqrt(1.0 - x * x),),
     "atan": (lambda x: 1.0 / (1.0 + x * x),),
     "sinh": (lambda x: cosh(x),),
     "cosh": (lambda x: sinh(x),),
-    "tanh": (lambda x: 1.0 / (cosh(x) * cosh(x)),),
+    "tanh": (lambda x: (1.0 - tanh(x)) * (1.0 + tanh(x)),),
     "asinh": (lambda x: 1.0 / hypot(x, 1.0),),
-    "acosh": (lambda x: 1.0 / (sqrt(x - 1.0) * sqrt(x + 1.0)),),
-    "atanh": (lambda x: 1.0 / ((1.0 - x) * (1.0 + x)),),
+    "acosh": (lambda x: 1.0 / sqrt(x * x - 1.0),),
+    "atanh": (lambda x: 1.0 / (1.0 - x * x),),
     "erf": (lambda x: 2.0 / math.sqrt(math.pi) * exp(-(x * x)),),
     "erfc": (lambda x: -2.0 / math.sqrt(math.pi) * exp(-(x * x)),),
     "lgamma": (lambda x: digamma(x),),
