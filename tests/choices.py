@@ -102,3 +102,7 @@ def check_compiled(fun: Program, args: tuple[Any, ...]) -> None:
     value, slope = jit(value_and_grad(fun))(*args)
     assert value == pytest.approx(fun(*args))
     np.testing.assert_allclose(slope, interpret(grad(fun), *args), rtol=1e-12)
+
+
+def same_result(got: Any, want: Any) -> None:
+    assert tracing.agree(got, want), f"{got!r} != {want!r}"

@@ -387,3 +387,11 @@ def test_derivatives(fun, args):
 @pytest.mark.parametrize("fun, args, message", choices.cases(__name__))
 def test_refused(fun, args, message):
     choices.check_refused(fun, args, message)
+
+
+@pytest.mark.parametrize("fun, args", [(carried_through_a_loop, (1.3, 4)), (a_state_machine, (1.2, 6)),
+                                       (captures_what_is_differentiated, (1.3, 4)),
+                                       (derivatives_among_them, (0.8, 1.0)),
+                                       (passed_to_a_recursive_function, (0.3, 5))])
+def test_machine_code(fun, args):
+    choices.check_compiled(fun, args)

@@ -139,12 +139,21 @@ def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwar
     """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
     c = t.first_choice((*args, *kwargs.values()))
     if c is not None:
-        return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
+        return t.over(c, lambda v: _call_settled(t, fun, rule, args, kwargs))
     if args and all(map(_is_plain, args)) and all(map(data.is_static, kwargs.values())) and _is_scalar_function(fun):
         return t.native(_quiet, fun, *args, **kwargs)
     out = kwargs.pop("out", None) if "out" in kwargs else None
     result = _run_rule(t, fun, fun, rule, args, kwargs)
     return result if out is None else fitting.into(t, out, result, fitting.name_of(fun))
+
+
+def _call_settled(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A rule for the variants that are there: for ``None`` and the like it is an error on this path alone."""
+    left = [t.settle(a) for a in args]
+    if any(a is None or isinstance(a, (str, Fn)) for a in left):
+        t.python_refuses(fun, *left)
+        raise TypeError(f"{fitting.name_of(fun)} of {' and '.join(map(data.describe, left))}")
+    return _call_rule(t, fun, rule, left, {k: t.settle(v) for k, v in kwargs.items()})
 
 
 def _run_rule(t: Any, fun: Any, key: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:

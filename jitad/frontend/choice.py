@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.graph import Block, Value
+from ..ir.graph import Block, Op, Value
 from ..ir.graph import Edge as Jump
 from ..ir.types import BOOL
 from . import data
@@ -61,7 +61,7 @@ class Choices:
     func: Any
     depth: int
     meanings: dict[Value, Meaning]
-    combinations: dict[Value, tuple[str, Value, Value]]
+    combinations: dict[Value, tuple[str, Sequence[Value]]]
     decided: dict[Value, tuple[Choice, dict[int, Any]]]      # numbers that follow from a tag alone
     enter: Any
     here: Any
@@ -80,6 +80,11 @@ class Choices:
         for tag, indices in self._learned(cond, truth):
             self.know(tag, indices)
 
+    def relies_on(self, cond: Value, truth: bool, ops: Iterable[Op]) -> bool:
+        """Whether ops may look at a variant that is there only where ``cond`` is ``truth``."""
+        tests = all(op.name == "const" or op.result in self.meanings for op in ops)
+        return not tests and any(True for _ in self._learned(cond, truth))
+
     def know(self, tag: Value, indices: Indices) -> None:
         facts = self.state.get(FACTS, {})
         left = facts[tag] & indices if tag in facts else indices
@@ -91,25 +96,27 @@ class Choices:
         self.meanings[test] = Meaning(tag, if_true, if_false)
         return Sym(test, True)
 
-    def combined(self, op: str, result: Any, first: Sym, second: Any) -> Any:
-        """``first and second``, or ``or``, that came about by control flow."""
-        if type(result) is Sym and type(second) is Sym:
-            self.combinations[result.value] = (op, first.value, second.value)
+    def combined(self, op: str, result: Any, *operands: Any) -> Any:
+        """``a and b``, or ``or``, that came about by control flow."""
+        if type(result) is Sym:
+            self.combinations[result.value] = (op, [v.value for v in operands if type(v) is Sym and v.type == BOOL])
         return result
 
     def _learned(self, cond: Value, truth: bool) -> Iterator[tuple[Value, Indices]]:
+        """What it says of tags that ``cond`` is ``truth``."""
         meaning = self.meanings.get(cond)
         if meaning is not None:
             yield meaning.tag, meaning.if_true if truth else meaning.if_false
-        elif cond in self.combinations:
-            op, *operands = self.combinations[cond]
-            for operand in operands if op == ("and" if truth else "or") else ():
+        name, operands = self.combinations.get(cond) or \
+            ((cond.op.name, cond.op.operands) if cond.op is not None else ("", ()))
+        if name == "not":
+            yield from self._learned(operands[0], not truth)
+        elif name == ("and" if truth else "or"):
+            for operand in operands:
                 yield from self._learned(operand, truth)
-        elif cond.op is not None and cond.op.name == "not":
-            yield from self._learned(cond.op.operands[0], not truth)
-        elif cond.op is not None and cond.op.name == ("and" if truth else "or"):
-            for operand in cond.op.operands:
-                yield from self._learned(operand, truth)
+        elif name in ("and", "or") and len(operands) == 2:      # one of them is, or both
+            x, y = (dict(self._learned(operand, truth)) for operand in operands)
+            yield from ((tag, x[tag] | y[tag]) for tag in x.keys() & y.keys())
 
     def tag_test(self, c: Choice, indices: Iterable[int]) -> Any:
         """Whether the choice is one of these variants."""

@@ -76,8 +76,8 @@ def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: 
     t.depth += 1
     end = t.path(lambda: t.keep(t.result, rest()))
     t.depth -= 1
-    if end is not None and end.block is block and len(t.func.blocks) == mark and all(map(_harmless, block.ops)) \
-            and unchanged(t.state, state, t.result):
+    if end is not None and end.block is block and len(t.func.blocks) == mark and unchanged(t.state, state, t.result) \
+            and all(map(_harmless, block.ops)) and not t.relies_on(first.value, not stop_at, block.ops):
         second = t.state.pop(t.result)
         if isinstance(second, bool) or (isinstance(second, Sym) and second.type == BOOL):
             t.func.blocks.remove(block)
@@ -121,18 +121,6 @@ def chain(f: Frame, first: Hook, ops: Sequence[str], rest: Sequence[Hook], loc: 
             return step(right, k + 1) if truth else c
         return _logical(f, truth, lambda: step(right, k + 1), False, loc)
     return step(first(f), 0)
-
-
-def match_(f: Frame, subject: Any, cases: Sequence[tuple[Any, Hook | None, Hook, Loc]], after: Names) -> None:
-    """The first case whose pattern and guard hold."""
-    if not cases:
-        return
-    test, guard, body, loc = cases[0]
-
-    def holds(g: Frame) -> Any:
-        tests: list[Hook] = [lambda h: test(h, subject)]
-        return all_of(g, tests + [guard] if guard else tests, loc)
-    if_(f, holds, body, lambda g: match_(g, subject, cases[1:], after), after, loc)
 
 
 # --- f-strings -------------------------------------------------------------------------------------

@@ -95,13 +95,7 @@ def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
             return t.here(), []
         leave = None
         if c is not True:
-            inside, outside = t.func.new_block("body"), t.func.new_block("exit")
-            t.builder.branch(c.value, inside, [], outside, [])
-            leave = Edge(outside, dict(t.state))
-            with t.on(leave):
-                t.assume(c.value, False)
-            t.builder.at(inside)
-            t.assume(c.value, True)
+            leave = t.fork(c.value, "body", "exit")
         loop, ends = _run_body(f, lambda: node.body(f))
         breaks[:] = loop.breaks
         return leave, ends

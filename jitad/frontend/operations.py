@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import Loc
 from ..ir.graph import ExcInfo
-from ..ir.types import Array
+from ..ir.types import BOOL, Array
 from . import attributes, data, iteration, numpy_api, objects, records, refusals, views
 from .closures import Fn, Method, Range, Super
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
@@ -133,7 +133,7 @@ class Operations:
                 self.unsupported("a string made from values that are only known at run time", refusals.TEXT)
             if isinstance(one, complex):
                 self.unsupported("complex numbers", "two floats, or an array with an axis of two")
-            self._python_refuses(NATIVE[op], x, y)
+            self.python_refuses(NATIVE[op], x, y)
             raise _no_operands(op, x, y)
 
     def _over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
@@ -142,7 +142,7 @@ class Operations:
             return self.over(x, lambda v: self._over_pair(v, self.settle(y), fun))
         return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
 
-    def _python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
+    def python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
         """Raise the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
         if all(isinstance(a, _OPERANDS) for a in args):
             return
@@ -210,7 +210,8 @@ class Operations:
         if isinstance(y, Active) and op not in ("in", "not in"):
             return y.compare(self, objects.REFLECTED.get(op, op), x)
         if op in ("is", "is not"):
-            return self._identical(x, y) is (op == "is")
+            found = self._identical(x, y)
+            return found if op == "is" else self.not_(found)
         if op in ("in", "not in"):
             found = self._contains(y, x)
             return found if op == "in" else self.not_(found)
@@ -223,7 +224,7 @@ class Operations:
             known = self.from_tag(x, lambda n: NATIVE[op](n, y)) if is_number(y) else None
             if known is not None:
                 return known
-            self._python_refuses(NATIVE[op], x, y)
+            self.python_refuses(NATIVE[op], x, y)
             return self._emit(numpy_api.compare, op, x, y)
         for kind in (tuple, ListObj):
             if isinstance(x, kind) and isinstance(y, kind) and not (data.is_static(x) and data.is_static(y)):
@@ -250,9 +251,12 @@ class Operations:
             return other if known is (op == "and") else known
         return Sym(self.builder.emit(op, x.value, y.value), True)
 
-    def _identical(self, x: Any, y: Any) -> bool:
+    def _identical(self, x: Any, y: Any) -> Any:
         if x is y or same(x, y):
             return True
+        for v, known in ((x, y), (y, x)):
+            if type(v) is Sym and v.type == BOOL and v.weak and type(known) is bool:
+                return v if known else self.not_(v)
         if x is None or y is None or isinstance(x, (type, bool)) or isinstance(y, (type, bool)):
             return False
         if isinstance(x, (Sym,)) or isinstance(y, (Sym,)):

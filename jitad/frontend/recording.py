@@ -55,7 +55,7 @@ class Trace(operations.Operations, calls.Calls, choice.Choices):
         self.consts: dict[int, tuple[np.ndarray, ArrayRef]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.meanings: dict[Value, choice.Meaning] = {}
-        self.combinations: dict[Value, tuple[str, Value, Value]] = {}
+        self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
         self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}
         self.depth = 0                               # of run-time conditions around this point
 
@@ -127,6 +127,17 @@ class Trace(operations.Operations, calls.Calls, choice.Choices):
             edges.append(self.path(side))
         self.depth -= 1
         self.join(edges, roots)
+
+    def fork(self, cond: Value, then: str = "then", other: str = "else") -> Edge:
+        """Go on where a condition holds; the path on which it does not."""
+        inside, outside = self.func.new_block(then), self.func.new_block(other)
+        self.builder.branch(cond, inside, [], outside, [])
+        left = Edge(outside, dict(self.state))
+        with self.on(left):
+            self.assume(cond, False)
+        self.builder.at(inside)
+        self.assume(cond, True)
+        return left
 
     def die(self) -> NoReturn:
         """Abandon this path, which has been ended or cannot be reached."""

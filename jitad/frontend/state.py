@@ -23,7 +23,7 @@ from ..ir.types import Type, join
 from . import lattice, records
 from .lattice import UNBOUND, describe, is_scalar, is_structure, same
 from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
-from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, narrowed, renumbered
+from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, narrowed, reaches, renumbered
 
 State = dict[Obj, Any]
 STALE = object()                # what no object holds: in `maybe`, the stand-in may not be read any more
@@ -210,6 +210,8 @@ class Merger:
         self._merged[objs] = out
         self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
+        if isinstance(out, (ListObj, DictObj)) and len({_shape(c) for c in contents if c is not UNBOUND}) > 1:
+            contents = self._where_reached(out, objs, contents)
         self.state[out] = UNBOUND
         content = self._slot(given, contents, hint) if isinstance(out, Slot) else \
             self._content(type(out), contents, hint)
@@ -217,6 +219,13 @@ class Merger:
         if isinstance(content, Conflict) and isinstance(out, ArrayObj):
             return content
         return out
+
+    def _where_reached(self, out: Obj, objs: Sequence[Any], contents: list[Any]) -> list[Any]:
+        """The contents of a list or dict on those paths on which it is not a variant that is not there."""
+        reached = [o is not UNBOUND and reaches(e.state, o) for o, e in zip(objs, self.edges)]
+        if out in self.t.pinned or not any(reached):
+            return contents
+        return [c if there else UNBOUND for c, there in zip(contents, reached)]
 
     def _slot(self, objs: Sequence[Any], contents: Sequence[Any], hint: str) -> Any:
         """The value of a variable; where no edge but those without the variable lacks one, it is not unbound."""
@@ -285,6 +294,11 @@ class Merger:
             if others or stale:
                 out.readonly = out.readonly or (AMBIGUOUS if isinstance(out, ArrayObj) else SEVERAL)
                 out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
+
+
+def _shape(content: Any) -> Any:
+    """What must agree between the contents of a list or dict on all paths."""
+    return len(content) if isinstance(content, tuple) else tuple(content) if isinstance(content, dict) else None
 
 
 def same_steps(a: ArrayRef, b: ArrayRef) -> bool:

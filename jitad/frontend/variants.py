@@ -32,6 +32,22 @@ def narrowed(v: Any, state: dict[Obj, Any]) -> Any:
     return v
 
 
+def reaches(state: dict[Obj, Any], obj: Obj) -> bool:
+    """Whether anything in a state refers to the object, but for variants that are not there."""
+    def refers(v: Any) -> bool:
+        v = narrowed(v, state)
+        if isinstance(v, Obj):
+            return v is obj
+        if isinstance(v, ArrayRef):
+            return v.obj is obj
+        if type(v) is Choice:
+            return any(refers(v.variants[i]) for i in possible(v, state))
+        if isinstance(v, dict):
+            return any(map(refers, v.values()))
+        return is_structure(v) and any(map(refers, lattice.parts(v)))
+    return any(refers(v) for k, v in state.items() if k is not FACTS)
+
+
 def either(states: Sequence[dict[Obj, Any]]) -> Facts:
     """What holds of tags where these paths meet."""
     first, *rest = (s.get(FACTS, {}) for s in states)

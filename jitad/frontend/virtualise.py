@@ -9,7 +9,6 @@ compiling that would take several times as long as tracing does, and each hook k
 from __future__ import annotations
 
 import ast
-import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from ..errors import Loc, UnsupportedError
 from . import control, loops, raising, source
 from .code import Code, Frame, Hook
 from .expressions import Expressions
+from .patterns import Patterns
 from .scope import Liveness, Scope, stores
 
 
@@ -38,7 +38,7 @@ def virtualise(code: types.CodeType) -> Code:
     return known
 
 
-class Virtualiser(Expressions):
+class Virtualiser(Expressions, Patterns):
     """One function; nested functions get their own."""
 
     def __init__(self, file: str, scope: Scope, name: str) -> None:
@@ -253,33 +253,6 @@ class Virtualiser(Expressions):
 
     do_ImportFrom = do_Import
 
-    def do_Match(self, s: ast.Match) -> Hook:
-        """``match`` on constants: a chain of comparisons."""
-        subject, after = self.expr(s.subject), self.live.after.get(s, frozenset())
-        cases = [(self.pattern(c.pattern), self.expr(c.guard) if c.guard else None, self.suite(c.body),
-                  self.loc(c.pattern)) for c in s.cases]
-        return lambda f: control.match_(f, subject(f), cases, after)
-
-    def pattern(self, p: ast.pattern) -> Callable[[Frame, Any], Any]:
-        """A test ``(frame, subject) -> truth`` of one pattern; captures are assigned as it matches."""
-        loc = self.loc(p)
-        match p:
-            case ast.MatchValue(value=value):
-                expected = self.expr(value)
-                return lambda f, v: f.t.compare_at(loc, "eq", v, expected(f))
-            case ast.MatchSingleton(value=constant):
-                return lambda f, v: v is constant
-            case ast.MatchOr(patterns=patterns):
-                tests = [self.pattern(q) for q in patterns]
-                return lambda f, v: control.any_of(f, [functools.partial(_applied, test, v) for test in tests], loc)
-            case ast.MatchAs(pattern=None, name=None):
-                return lambda f, v: True
-            case ast.MatchAs(pattern=None, name=str(name)):
-                assign = self.target(ast.Name(name, ast.Store()))
-                return lambda f, v: assign(f, v) or True
-        refuse = self.unsupported(p, "this pattern is not supported", "match on constants, or use `if`")
-        return lambda f, v: refuse(f)
-
     # --- assignment targets -------------------------------------------------------------------------
 
     def target(self, x: ast.expr) -> Callable[[Frame, Any], None]:
@@ -311,10 +284,6 @@ class Virtualiser(Expressions):
             for one, item in zip(targets, f.t.unpack(v, len(targets), star, loc)):
                 one(f, item)
         return assign
-
-
-def _applied(test: Callable[[Frame, Any], Any], v: Any, f: Frame) -> Any:
-    return test(f, v)
 
 
 def _load(name: ast.Name) -> ast.Name:

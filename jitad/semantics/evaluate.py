@@ -122,7 +122,9 @@ class Evaluator(Interpreter):
         trace = record(lambda x: self.evaluate(what.base, x), x)
         floats = [y for y, t in zip(trace.outputs, self._signature(what.base).results) if is_float(t)]
         given = [u for u, y in zip(y_bar, floats, strict=True) if y is not UNDEFINED]
-        return play(reverse(trace, _float_positions(x, what.wrt)), [*_floats(x), *given])
+        values = play(reverse(trace, _float_positions(x, what.wrt)), [*_floats(x), *given])
+        x_bar = iter(values[len(trace.outputs):])
+        return values[:len(trace.outputs)] + [UNDEFINED if x[i] is UNDEFINED else next(x_bar) for i in what.wrt]
 
     def _jvp(self, what: Derived, args: list[Any]) -> list[Any]:
         known = self._signature(what.base)
@@ -132,7 +134,8 @@ class Evaluator(Interpreter):
         linear = record(lambda at: self._pulled(what, at[:len(x)], at[len(x):])[len(y):], [*x, *zeros])
         first = len(_floats(x))
         transposed = reverse(linear, range(first, first + len(zeros)))
-        return y + play(transposed, [*_floats(x), *zeros, *v])[len(v):]
+        given = [u for u, i in zip(v, what.wrt, strict=True) if x[i] is not UNDEFINED]
+        return y + play(transposed, [*_floats(x), *zeros, *given])[len(v):]
 
     def _fwd(self, what: Derived, args: list[Any]) -> list[Any]:
         return [*self.evaluate(what.base, args), Kept(args)]
@@ -156,9 +159,9 @@ def _floats(xs: Sequence[Any]) -> list[Any]:
 
 
 def _float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
-    """Where the parameters ``wrt`` stand among the floats."""
+    """Where the parameters ``wrt`` stand among the floats; those that are not defined have no derivative."""
     floats = [i for i, x in enumerate(xs) if is_float_value(number(x))]
-    return [floats.index(i) for i in wrt]
+    return [floats.index(i) for i in wrt if xs[i] is not UNDEFINED]
 
 
 def _zeros(x: Sequence[Any], wrt: Sequence[int]) -> list[Any]:

@@ -1,0 +1,516 @@
+"""Values of different kinds in one variable: ``None`` and numbers, classes, tuples of different lengths, strings.
+
+Each program is compared with CPython, its derivatives with finite differences and with each other (see ``choices``).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from jitad import grad, jit
+
+from . import choices
+from .choices import differentiable, program, refused
+
+A = np.array([3.0, -1.0, 2.0, 5.0])
+
+
+@dataclass
+class Circle:
+    r: float
+
+    def area(self):
+        return math.pi * self.r ** 2
+
+
+@dataclass
+class Rect:
+    w: float
+    h: float
+
+    def area(self):
+        return self.w * self.h
+
+    @property
+    def diagonal(self):
+        return math.hypot(self.w, self.h)
+
+
+@dataclass
+class Empty:
+    pass
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+class Mode(enum.Enum):
+    FAST = 1
+    SLOW = 2
+
+
+def shape(x, n):
+    if n == 0:
+        return Circle(x)
+    if n == 1:
+        return Rect(x, 2.0 * x)
+    if n == 2:
+        return Empty()
+    return None
+
+
+# --- None --------------------------------------------------------------------------------------------
+
+@program((A, 0.0), (A, 100.0), (A[:0], 0.0))
+def none_until_one_is_found(a, least):
+    best = None
+    for v in a:
+        if v > least and (best is None or v < best):
+            best = v
+    return best
+
+
+@differentiable((A, 0.0), (A, 100.0))
+def the_least_above(a, least):
+    best = None
+    for v in a:
+        if v > least and (best is None or v < best):
+            best = v
+    if best is None:
+        return a[0] * 7.0
+    return best * best
+
+
+@differentiable((1.5, 1), (1.5, 0))
+def optional_by_or(x, n):
+    y = x if n else None
+    y = y or 2.0 * x
+    return y * x
+
+
+@differentiable((1.5, 1), (1.5, 0))
+def not_none_and(x, n):
+    y = x if n else None
+    if y is not None and y > 1.0:
+        return y * y
+    return x
+
+
+@differentiable((1.5, 1), (1.5, 0))
+def a_default_that_is_filled_in(x, n):
+    def f(a, b=None):
+        if b is None:
+            b = a * 2.0
+        return a * b
+    return f(x, x + 1.0 if n else None)
+
+
+@differentiable((1.5, 1),)
+def an_assertion_tells(x, n):
+    y = x if n else None
+    assert y is not None
+    return y * y
+
+
+@program((1.5, 1), (1.5, 0))
+def adding_none(x, n):
+    y = x if n else None
+    return y + 1.0
+
+
+@program((1.5, 1), (1.5, 0))
+def none_has_no_attribute(x, n):
+    s = Circle(x) if n else None
+    return s.area()
+
+
+@program((1.5, 1), (1.5, 0))
+def none_is_not_less(x, n):
+    y = x if n else None
+    return y < 1.0
+
+
+@program((1.5, 1), (1.5, 0))
+def none_has_no_elements(x, n):
+    y = [x, x] if n else None
+    return y[1]
+
+
+@program((1.5, 1), (1.5, 0))
+def none_is_not_unpacked(x, n):
+    y = (x, 2.0) if n else None
+    a, b = y
+    return a + b
+
+
+@program((1.5, 1), (1.5, 0))
+def none_has_no_length(x, n):
+    y = (x, 2.0) if n else None
+    return len(y)
+
+
+@program((1.5, 1), (1.5, 0))
+def sine_of_none(x, n):
+    y = x if n else None
+    return math.sin(y)
+
+
+@differentiable((A, 1), (A, 0))
+def an_array_or_none(a, n):
+    b = a * 2.0 if n else None
+    total = 0.0
+    for i in range(3):
+        if b is not None:
+            total += np.sum(b) * i
+            b[i] = total
+        else:
+            b = a.copy()
+    return total + np.sum(b)
+
+
+# --- classes -----------------------------------------------------------------------------------------
+
+@differentiable((1.5, 0), (1.5, 1), (1.5, 2), (1.5, 3))
+def by_isinstance(x, n):
+    s = shape(x, n)
+    if isinstance(s, Circle):
+        return s.r * x
+    elif isinstance(s, Rect):
+        return s.w * s.h
+    elif s is None:
+        return x
+    return 2.0 * x
+
+
+@differentiable((1.5, 0), (1.5, 1), (1.5, 2), (1.5, 3))
+def by_match(x, n):
+    match shape(x, n):
+        case Circle(r):
+            return r * r
+        case Rect(w=w, h=h) if w > 100.0:
+            return w - h
+        case Rect(w, h):
+            return w * h
+        case None:
+            return x
+        case _:
+            return 3.0 * x
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def methods_and_fields(x, n):
+    s = Circle(x) if n == 0 else Rect(x, 3.0)
+    t = s.area()
+    if hasattr(s, "diagonal"):
+        t = t + s.diagonal
+    return t * x
+
+
+@program((1.5, 0), (1.5, 1))
+def by_type(x, n):
+    s = Circle(x) if n == 0 else Rect(x, 3.0)
+    if type(s) is Circle:
+        return s.r
+    return s.w + s.h
+
+
+@differentiable((1.5, 5), (0.2, 8))
+def changes_class_in_a_loop(x, n):
+    s = Circle(x)
+    for i in range(n):
+        if isinstance(s, Circle):
+            s = Rect(s.r, s.r + i) if i % 3 == 1 else Circle(s.r * 1.1)
+        elif s.w > 0.1:
+            s = Circle(s.w * s.h)
+    return s.area()
+
+
+@program((1.5, 0), (1.5, 1))
+def fields_are_written(x, n):
+    s = Circle(x) if n == 0 else Rect(x, 3.0)
+    if isinstance(s, Circle):
+        s.r = 2.0 * s.r
+    else:
+        s.h = s.w
+    return s
+
+
+@program((1.5, 1), (1.5, 0))
+def a_field_that_one_class_lacks(x, n):
+    s = Circle(x) if n else Rect(x, 1.0)
+    return s.r
+
+
+@differentiable((1.5, 3), (1.5, 0))
+def a_union_inside_a_union(x, n):
+    inner = shape(x, n)
+    s = Holder(inner) if n > 0 else inner
+    match s:
+        case Holder(Rect(w, h) | Holder(Rect(w, h))):
+            return w * h
+        case Holder(None):
+            return x * x
+        case Circle() as c:
+            return c.area()
+    return 0.0 * x
+
+
+@dataclass
+class Holder:
+    inside: object
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def a_field_that_is_optional(x, n):
+    h = Holder(None)
+    if n:
+        h.inside = x * x
+    return x if h.inside is None else h.inside
+
+
+def evaluate(e, x):
+    match e:
+        case ("x",):
+            return x
+        case ("const", c):
+            return c
+        case ("add", a, b):
+            return evaluate(a, x) + evaluate(b, x)
+        case ("mul", a, b):
+            return evaluate(a, x) * evaluate(b, x)
+    raise ValueError(f"no such expression: {len(e)}")
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def an_interpreter(x, n):
+    e = ("add", ("mul", ("x",), ("x",)), ("const", 3.0)) if n else ("mul", ("const", x), ("x",))
+    return evaluate(e, x)
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def passed_to_functions(x, n):
+    def size(s, k):
+        if k > 0:
+            return size(s, k - 1) + 1.0
+        return s.area()
+    return size(shape(x, n), n + 2)
+
+
+@differentiable((1.5, 0), (1.5, 1), (1.5, 2))
+def the_derivative_with_respect_to_a_union(x, n):
+    def area(s):
+        match s:
+            case Circle(r):
+                return r * r * x
+            case Rect(w, h):
+                return w * h * h
+        return 0.0
+    match grad(area)(shape(x, n % 2)):
+        case Circle(r):
+            return r
+        case Rect(w, h):
+            return w * h
+    return 0.0
+
+
+# --- tuples, lists, dicts ----------------------------------------------------------------------------
+
+@differentiable((1.5, 0), (1.5, 1))
+def tuples_of_different_lengths(x, n):
+    t = (x, 2.0) if n else (x,)
+    total = 0.0
+    for v in t:
+        total += v * v
+    if len(t) == 2:
+        total *= t[1]
+    return total * len(t) + t[-1]
+
+
+@differentiable((1.5, 0), (1.5, 1), (1.5, 2))
+def sequence_patterns(x, n):
+    t = [x, 2.0, 3.0] if n == 2 else (x, x) if n == 1 else x
+    match t:
+        case [a, b]:
+            return a * b
+        case [a, *rest]:
+            return a * rest[1]
+        case float(y):
+            return y * y * y
+    return 0.0
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def dicts_with_different_keys(x, n):
+    d = {"a": x, "b": 2.0} if n else {"a": x * x, "c": x}
+    match d:
+        case {"b": b, "a": a}:
+            return a * b
+        case {"a": a, **rest}:
+            return a * rest["c"]
+    return 0.0
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def points_and_numbers(x, n):
+    p = Point(x, 2.0) if n else x
+    match p:
+        case Point(x=0):
+            return 0.0
+        case Point(a, b):
+            return a * a * b
+        case int() | float():
+            return p * 5.0
+    return x
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def lists_and_tuples(x, n):
+    t = [x, 1.0] if n else (x, x, x)
+    if isinstance(t, list):
+        t.append(x * 3.0)
+    return t[0] * t[2] + sum(t)
+
+
+# --- strings and other constants ----------------------------------------------------------------------
+
+@differentiable((1.5, 0), (1.5, 1), (1.5, 2))
+def strings(x, n):
+    mode = "square" if n == 0 else "cube" if n == 1 else "half"
+    if mode == "square":
+        return x * x
+    if mode in ("cube", "other"):
+        return x * x * x
+    return x / 2 + len(mode)
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def a_key_that_is_chosen(x, n):
+    key = "a" if n else "b"
+    table = {"a": x, "b": 3.0 * x, "c": 0.0}
+    fs = {"a": math.sin, "b": lambda v: v * x}
+    return table[key] * fs[key](x) + table.get(key, 1.0)
+
+
+@program((1.5, 0), (1.5, 1))
+def a_key_that_may_be_missing(x, n):
+    return {"a": x}["a" if n else "b"]
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def members_of_an_enum(x, n):
+    mode = Mode.FAST if n else Mode.SLOW
+    match mode:
+        case Mode.FAST:
+            return x * x
+        case Mode.SLOW:
+            return x
+    return 0.0
+
+
+@program((0, 1.0), (1, 1.0), (7, 1.0))
+def match_on_numbers(n, x):
+    match n:
+        case 0 | 1:
+            return x
+        case 7 if x > 0:
+            return 2.0
+        case k:
+            return k * x
+
+
+@program((True,), (False,))
+def identity_of_truth_values(b):
+    c = not b
+    match c:
+        case True:
+            return 1.0
+    return 2.0 if c is False else 3.0
+
+
+@program((1.0, 1), (1.0, 0))
+def a_state_by_name(x, n):
+    state, total = "start", 0.0
+    for i in range(6):
+        match state:
+            case "start":
+                state = "even" if n else "odd"
+            case "even":
+                total += x
+                state = "odd"
+            case "odd":
+                total += 10 * x
+                state = "even" if i < 4 else "end"
+    return total, state
+
+
+# --- results -----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("n", range(4))
+def test_a_union_is_returned(n):
+    assert jit(shape)(1.5, n) == shape(1.5, n)
+
+
+@program((1.0, 0), (1.0, 1))
+def unions_inside_a_result(x, n):
+    y = x if n else None
+    return {"a": (y, Circle(x) if n else "nothing"), "b": [1, y]}, (np.ones(2) * x if n else (x, x))
+
+
+@pytest.mark.parametrize("n", (0, 1))
+def test_unions_inside_a_result(n):
+    choices.same_result(jit(unions_inside_a_result)(1.0, n), unions_inside_a_result(1.0, n))
+
+
+@pytest.mark.parametrize("fun, args", [(the_least_above, (A, 0.0)), (by_match, (1.5, 1)),
+                                       (changes_class_in_a_loop, (0.2, 8)), (an_array_or_none, (A, 1)),
+                                       (the_derivative_with_respect_to_a_union, (1.5, 1))])
+def test_machine_code(fun, args):
+    choices.check_compiled(fun, args)
+
+
+def test_what_a_branch_tells_is_used():
+    """Inside ``isinstance`` and ``match`` nothing can be raised, and nothing is asked again."""
+    for fun in (by_isinstance, by_match):
+        text = jit(fun).inspect("optimized", 1.5, 1)
+        assert "raise" not in text and "check" not in text
+
+
+# --- refusals ----------------------------------------------------------------------------------------
+
+@refused("one of several arrays", A, 1.0)
+def writes_what_may_be_either(a, x):
+    b, c = a.copy(), a * 2.0
+    d = b if x > 0 else c
+    e = None if x > 5 else d
+    if e is not None:
+        e[0] = 1.0
+    return b[0]
+
+
+@refused("how many elements depends on the path", 1.0)
+def spreads_what_has_no_length(x):
+    t = (x, 2.0) if x > 0 else (x,)
+    return max(*t)
+
+
+@pytest.mark.parametrize("fun, args", choices.cases(__name__, "value", "derivative"))
+def test_value(fun, args):
+    choices.check_value(fun, args)
+
+
+@pytest.mark.parametrize("fun, args", choices.cases(__name__, "derivative"))
+def test_derivatives(fun, args):
+    choices.check_derivatives(fun, args)
+
+
+@pytest.mark.parametrize("fun, args, message", choices.cases(__name__))
+def test_refused(fun, args, message):
+    choices.check_refused(fun, args, message)
