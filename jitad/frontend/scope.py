@@ -44,8 +44,8 @@ def stores(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, bool]]:
             for alias in node.names:
                 yield (alias.asname or alias.name.partition(".")[0]), False
         elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
-            if name := node.rest if isinstance(node, ast.MatchMapping) else node.name:
-                yield name, False
+            if captured := node.rest if isinstance(node, ast.MatchMapping) else node.name:
+                yield captured, False
             yield from stores(ast.iter_child_nodes(node))
         elif isinstance(node, _COMPREHENSIONS):
             yield from ((n.target.id, False) for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
