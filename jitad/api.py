@@ -148,6 +148,12 @@ def _py_func(self: Any) -> Any:
     return handle.fun if handle.derive is None else dispatcher(self).fun
 
 
+def _jit_options(self: Any) -> dict[str, Any]:
+    """What ``jit`` was told, but for ``grad``."""
+    handle: Handle = self._self
+    return {"static": handle.static, **handle.options}
+
+
 def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``llvm``, ``asm`` or ``ptx``.
 
@@ -218,7 +224,7 @@ def _get(self: Any, obj: Any, owner: type | None = None) -> Any:
 def _dress() -> None:
     """Give the type its attributes; none of them is on the way of a call."""
     Jit.is_jitad = True
-    Jit.py_func = property(_py_func)
+    Jit.py_func, Jit.jit_options = property(_py_func), property(_jit_options)
     Jit.inspect, Jit.recompile, Jit.visualize = _inspect, _recompile, _visualize
     Jit.signatures, Jit.stats = property(_signatures), property(_stats)
     Jit.__getattr__, Jit.__reduce__, Jit.__get__ = _missing, _reduce, _get

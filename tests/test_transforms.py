@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -60,6 +61,35 @@ def test_argnums() -> None:
     assert value_and_grad(product, (0, 1))(2.0, 3.0) == (36, (36, 24))
 
 
+def test_arguments_left_to_their_defaults() -> None:
+    def f(x: Any, /, k: Any = 2.0, *, scale: Any = 3.0) -> Any:
+        return x * k * k * scale
+    assert grad(f, "k")(5.0) == grad(f, 1)(5.0) == 60 and grad(f, "scale")(5.0) == 20
+    assert grad(f, ("scale", 0))(5.0, 1.0) == (5, 3) and grad(grad(f, "k"), "k")(5.0) == 30
+    assert jit(lambda x: grad(f, "scale")(x))(5.0) == 20 and jit(f, grad="scale").grad(5.0) == 20
+    assert grad(functools.partial(f, k=4.0), "k")(5.0) == 120 and grad(functools.partial(f, 5.0), "k")() == 60
+    assert jit(lambda x: grad(functools.partial(f, k=x), "k")(5.0))(4.0) == 120
+    with pytest.raises(DifferentiationError, match="no argument named 'x'"):
+        grad(lambda y, k=1.0: y, "x")(1.0)
+
+
+def test_options_of_jitted_functions() -> None:
+    @jit(static="n")
+    def power(x: Any, n: int) -> Any:
+        out = 1.0
+        for _ in jitad.unroll(range(n)):
+            out = out * x
+        return out
+
+    @jit(boundscheck=False)
+    def at(x: Any, i: int) -> Any:
+        return x[i]
+    assert grad(power)(2.0, 3) == 12 and grad(grad(power))(2.0, n=3) == 12
+    assert jvp(at, (np.ones(3), 1), (np.ones(3), None)) == (1, 1)
+    close(jitad.vmap(power, in_axes=(0, None))(np.arange(3.0), 2), [0, 1, 4])
+    assert "check" not in grad(at).inspect("ir", np.ones(3), 0)
+
+
 def test_both_arguments_the_same() -> None:
     assert grad(lambda x: grad(product)(x, x))(3.0) == 6 * 9
     x = np.array([1.0, 2.0])
@@ -70,6 +100,21 @@ def test_perturbations_stay_apart() -> None:
     assert grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0) == 1
     assert grad(lambda x: x * jvp(lambda y: x * y, (2.0,), (1.0,))[1])(3.0) == 6
     assert jit(lambda x: jvp(lambda u: u * grad(lambda v: u * v * v)(u), (x,), (1.0,))[1])(2.0) == 24
+
+
+def test_perturbations_through_closures_and_maps() -> None:
+    def tower(x: Any) -> Any:
+        return jvp(lambda y: x * y * y, (x,), (1.0,))[1]             # 2 x²
+    assert grad(tower)(3.0) == 12 and grad(grad(tower))(3.0) == 4
+    assert grad(lambda x: grad(lambda y: grad(lambda z: x * y * z * z)(y))(x))(2.0) == 16
+    e = np.arange(3.0)
+    assert grad(lambda x: jitad.vmap(lambda e: jvp(lambda z: z * x * e, (x,), (1.0,))[1])(e).sum())(2.0) == 3
+    assert grad(lambda x: jvp(lambda s: jitad.vmap(lambda e: s * e * x)(e).sum() * s, (x,), (1.0,))[1])(2.0) == 24
+
+    def curried(x: Any) -> Any:
+        inner = grad(lambda y: x * y ** 2)
+        return (lambda f: f(x))(inner)
+    assert grad(curried)(3.0) == 12
 
 
 def test_inside_traced_code() -> None:
@@ -225,7 +270,11 @@ def test_methods_and_wrappers() -> None:
 
         def loss(self, x: Any) -> Any:
             return self.w * x * x
+        @jit
+        def jitted(self, x: Any, k: Any = 2.0) -> Any:
+            return self.w * x * k
     one, two = Model(1.0), Model(2.0)
+    assert grad(one.jitted)(3.0) == 2 and grad(two.jitted, "k")(3.0) == 6
     assert grad(one.loss)(3.0) == 6 and grad(two.loss)(3.0) == 12
     assert grad(jit(cubic))(3.0) == 29
     assert grad(math.sin)(0.0) == 1

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import DifferentiationError, Loc
+from ..errors import DifferentiationError
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Stack, Type, is_float
-from . import builtin, data, numpy_api, programs, pytree
-from .closures import BoundMethod, Fn
+from . import argnums as argnums_, builtin, data, numpy_api, programs, pytree
+from .closures import Fn
 from .lattice import is_number
 from .pytree import Structure
 from .rules import core
@@ -98,35 +97,7 @@ class Fixed:
         return self
 
 
-# --- which arguments --------------------------------------------------------------------------------
-
-def parameter_names(fun: Any) -> list[str]:
-    """The names of the positional parameters of anything callable."""
-    if isinstance(fun, Fn):
-        return [a.arg for a in (*fun.code.args.posonlyargs, *fun.code.args.args)]
-    if isinstance(fun, BoundMethod):
-        return parameter_names(fun.parts()[0])[1:]
-    inner = getattr(fun, "fun", None)
-    if inner is not None and hasattr(type(fun), "traced_call"):
-        return parameter_names(inner)
-    return list(inspect.signature(fun).parameters)
-
-
-def _place(fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what: str, loc: Loc) -> int | str:
-    """A position in ``args`` or a name in ``kwargs`` for one of ``argnums``."""
-    if isinstance(key, str) and key in kwargs:
-        return key
-    if isinstance(key, int) and -len(args) <= key < len(args):
-        return key % len(args)
-    names = parameter_names(fun)
-    if isinstance(key, int) and 0 <= key < len(names) and names[key] in kwargs:
-        return names[key]
-    if isinstance(key, str) and key in names and names.index(key) < len(args):
-        return names.index(key)
-    wanted = f"named {key!r}" if isinstance(key, str) else f"number {key}"
-    raise DifferentiationError(f"{what}: the call has no argument {wanted}", loc,
-                               f"one of {', '.join(names)}, or its position, counted from 0" if names else "")
-
+# --- the arguments --------------------------------------------------------------------------------
 
 class Wrt:
     """One argument to differentiate with respect to: its leaves, those of them that are floats, as fresh values."""
@@ -176,10 +147,10 @@ class Applied:
     def __init__(self, t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> None:
         self.t, self.what, self.fun = t, what, fun
         self.loc = builtin.location(fun) if t.loc.file == programs.__file__ else t.loc
+        kwargs = dict(kwargs)
         self.several = isinstance(argnums, tuple)
-        places = [_place(fun, k, args, kwargs, what, self.loc) for k in (argnums if self.several else (argnums,))]
-        if len(set(places)) != len(places):
-            raise DifferentiationError(f"{what}: argnums names an argument twice", self.loc)
+        places = argnums_.places(t, fun, argnums if isinstance(argnums, tuple) else (argnums,), args, kwargs, what,
+                                 self.loc)
         given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
         self.wrt = [Wrt(t, given[p]) for p in places]
         if not any(w.floats for w in self.wrt):

@@ -11,8 +11,9 @@ from typing import Any
 
 from ..ir.graph import Value
 from ..ir.types import Array, dims_of
-from . import applied, data, pytree, stacking
+from . import data, pytree, stacking
 from .applied import FLATTEN, leaves_of, outputs_of, user_value
+from .argnums import parameter_names
 from .axes import Axes, Axis, spread
 from .dependence import dependent_results
 from .extents import Given, result_sizes
@@ -72,7 +73,7 @@ class Mapped:
 
     def __init__(self, t: Any, fun: Any, in_axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self.t, self.fun = t, fun
-        names = applied.parameter_names(fun)
+        names = parameter_names(fun)
         each = _for_each(in_axes, len(args))
         self.args = [_Argument(t, v, a, names[i] if i < len(names) else str(i))
                      for i, (v, a) in enumerate(zip(args, each))]

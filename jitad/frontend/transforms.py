@@ -28,11 +28,11 @@ from .pullbacks import pull_back_later
 from .values import tracing
 
 Argnums = int | str | tuple[int | str, ...]
-_compile: Callable[[Any], Any] | None = None                 # ``api.jit``, once that is imported
+_compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
 _MEMO = "__jitad_compiled__"
 
 
-def register(compile: Callable[[Any], Any]) -> None:
+def register(compile: Callable[..., Any]) -> None:
     """Say how a transform that is called outside traced code becomes native code."""
     global _compile
     _compile = compile
@@ -54,7 +54,7 @@ class Transform(Traceable):
     name = "transform"
 
     def __init__(self, fun: Any, *static: Any) -> None:
-        self.fun = fun.py_func if getattr(type(fun), "is_jitad", False) else fun
+        self.fun, self.options = as_written(fun)
         if not callable(self.fun) and not hasattr(self.fun, "static"):
             raise TypeError(f"{self.name} takes a function, not {fun!r}")
         self.static = static
@@ -77,18 +77,30 @@ class Transform(Traceable):
         return inspect.signature(self.fun)
 
 
-def native(fun: Any) -> Any:
+def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
+    """The function behind a jitted one, or behind a jitted method of an object, and what ``jit`` was told."""
+    if getattr(type(fun), "is_jitad", False):
+        return fun.py_func, fun.jit_options
+    method = getattr(fun, "__func__", None)
+    if getattr(type(method), "is_jitad", False):
+        return types.MethodType(method.py_func, fun.__self__), method.jit_options        # type: ignore[union-attr]
+    return fun, {}
+
+
+def native(fun: Any, options: dict[str, Any] | None = None) -> Any:
     """The jitted form of something that is called in traced code."""
     if _compile is None:
         raise DifferentiationError("the compiler has not been loaded", hint="import jitad")
-    return _compile(fun)
+    return _compile(fun, **options or {})
 
 
 def compiled(transform: Transform) -> Any:
     """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
-    table, key = _compiled_of(transform.fun), (type(transform), transform.static)
+    own = type(transform).__signature__ is None               # (primals, …): names of parameters mean nothing there
+    options = {**transform.options, "static": ()} if own else transform.options
+    table, key = _compiled_of(transform.fun), (type(transform), transform.static, tuple(options.items()))
     if key not in table:
-        table[key] = native(transform)
+        table[key] = native(transform, options)
     return table[key]
 
 
