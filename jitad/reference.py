@@ -9,11 +9,12 @@ import numpy as np
 
 from .api import dispatcher
 from .compiler import fixed_leaves, traced
-from .frontend.packed import returned
 from .frontend.pytree import unflatten
+from .frontend.tracer import Traced
 from .frontend.values import Options
 from .ir.types import F32, I32, Scalar, Type
 from .semantics.evaluate import Evaluator
+from .semantics.trace import Trace
 from .signature import Static, signature
 
 
@@ -24,9 +25,29 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     the traces they leave at their arguments: nothing that optimises, differentiates or compiles is behind it.
     ``docs/semantics.md`` describes how.  Raises what the program raises.
     """
-    jitted: Any = getattr(fun, "__func__", None)
+    program, given = _traced(fun, args, kwargs)
+    results = Evaluator(program.module).run(program.root, given)
+    types = program.module.functions[program.root].result_types
+    computed = iter([boxed(x, t) for x, t in zip(results, types)])
+    fixed = fixed_leaves(program)
+    count = program.out_structure.count
+    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+
+
+def trace_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:
+    """The trace that ``fun`` leaves at these arguments: its inputs are their floats, its outputs the result's leaves.
+
+    ``str`` of it is its text; ``semantics.differentiate.reverse`` differentiates it.
+    """
+    program, given = _traced(fun, args, kwargs)
+    return Evaluator(program.module).trace(program.root, given)
+
+
+def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
+    """The program of a function, and what to call its root with."""
+    jitted = getattr(fun, "__func__", None)
     if _is_jitted(jitted):
-        return interpret(jitted, fun.__self__, *args, **kwargs)
+        return _traced(jitted, (fun.__self__, *args), kwargs)
     if _is_jitted(fun):
         asked = dispatcher(fun)
         sig, leaves = asked.signature(args, kwargs)
@@ -35,13 +56,7 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         sig, leaves = signature(args, kwargs, frozenset(), False)
         program = traced(fun, sig, Options())
     given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
-    results = Evaluator(program.module).run(program.root, [*given, *program.consts])
-    types = program.module.functions[program.root].result_types
-    computed = iter([boxed(x, t) for x, t in zip(results, types)])
-    fixed = fixed_leaves(program)
-    count = program.out_structure.count
-    found = unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
-    return returned(found, (args, kwargs))
+    return program, [*given, *program.consts]
 
 
 def _is_jitted(fun: Any) -> bool:

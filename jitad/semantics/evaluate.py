@@ -27,7 +27,7 @@ from ..ir.types import Array, Stack, is_float
 from .differentiate import reverse
 from .primitives import is_float as is_float_value
 from .symbolic import Traced, apply, apply_ruled, number, play, record
-from .trace import Ruled
+from .trace import Ruled, Trace
 
 
 class Kept:
@@ -42,11 +42,19 @@ class Evaluator(Interpreter):
 
     def run(self, name: str, args: Sequence[Any], budget: int | None = None) -> list[Any]:
         """The results of a function, or derivative, as NumPy scalars and arrays; raises what the program raises."""
+        with np.errstate(all="ignore"):
+            return self.evaluate(name, self._arguments(name, args))
+
+    def trace(self, name: str, args: Sequence[Any]) -> Trace:
+        """The trace that a function, or derivative, leaves at a point."""
+        with np.errstate(all="ignore"):
+            return record(lambda x: self.evaluate(name, x), self._arguments(name, args))
+
+    def _arguments(self, name: str, args: Sequence[Any]) -> list[Any]:
         params = self._signature(name).params
         if len(args) != len(params):
             raise CompileError(f"@{name} takes {len(params)} arguments, not {len(args)}")
-        with np.errstate(all="ignore"):
-            return self.evaluate(name, [argument(x, t) for x, t in zip(args, params)])
+        return [argument(x, t) for x, t in zip(args, params)]
 
     def evaluate(self, name: str, args: Sequence[Any]) -> list[Any]:
         """The same on values, which may be traced."""
