@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import NOWHERE, Loc
 from ..ir.types import I64
-from . import data, iteration, numpy_api, objects, refusals, virtualise
+from . import data, iteration, numpy_api, objects, refusals, stdlib, virtualise
 from .closures import BoundMethod, Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
 from .code import Frame
 from .lattice import UNBOUND, is_scalar
@@ -149,11 +149,6 @@ def _set(t: Any, v: Any = ()) -> frozenset[Any]:
     return frozenset(t.iterate(v))                    # the hash of what is not known refuses
 
 
-def _as_it_is(fun: Any) -> Any:
-    """What ``functools.wraps(f)`` does to a function here: names and documentation have no use."""
-    return fun
-
-
 def _len(t: Any, v: Any) -> Any:
     if isinstance(v, Instance):
         raise TypeError(f"object of type '{v.cls.__name__}' has no len()")
@@ -167,12 +162,7 @@ def _len(t: Any, v: Any) -> Any:
 
 
 def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> ListObj:
-    items = t.iterate(v)
-    keys = [t.call(key, x) if key is not None else x for x in items]
-    if not all(map(data.is_static, keys)):
-        t.unsupported("sorts values that are only known at run time", "sort the array before the call")
-    order = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
-    return t.new_list([items[i] for i in order])
+    return t.new_list(data.arranged(t, t.iterate(v), key=key, reverse=reverse))
 
 
 def _filter(t: Any, fun: Any, v: Any) -> tuple[Any, ...]:
@@ -355,8 +345,7 @@ TABLE: dict[Any, Rule] = {
     type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
     callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v),
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
-    set: _set, frozenset: _set, functools.wraps: lambda t, *a, **k: _as_it_is,
-    functools.update_wrapper: lambda t, wrapper, *a, **k: wrapper,
+    set: _set, frozenset: _set, **stdlib.TABLE,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},
     iter: objects.iterator, next: objects.next_, super: objects.super_, object.__setattr__: objects.set_directly,
     dataclasses.fields: objects.fields, dataclasses.replace: objects.replace, dataclasses.asdict: objects.as_dict,

@@ -11,6 +11,7 @@ import enum
 import functools
 import inspect
 import os
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -90,7 +91,19 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
     _refuse_fickle(t, fun)
+    if str(fun.__module__).split(".")[0] in LIBRARIES:
+        return _call_library(t, fun, args, kwargs)
     return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+
+
+def _call_library(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of the standard library or of SciPy: what is wrong inside is shown where the user calls it."""
+    loc = t.builder.loc
+    try:
+        return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+    except UnsupportedError:
+        raise UnsupportedError(f"`{fun.__module__}.{fun.__qualname__}` is not supported: it is written for the "
+                               "interpreter", loc, refusals.ELSE) from None
 
 
 def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -224,6 +237,7 @@ def _refuse_fickle(t: Any, fun: Any) -> None:
                           numpy_api.DRAW if "random" in str(module) else "call it outside and pass the result")
 
 
+LIBRARIES = frozenset((*sys.stdlib_module_names, "scipy")) - {"__main__"}
 FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading"))
 _KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
     Fn: _call_fn, types.FunctionType: _call_function, BoundMethod: _call_bound, types.MethodType: _call_bound,

@@ -175,14 +175,21 @@ def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[st
     if name in ("index", "count", "remove") and not (is_static(tuple(items)) and is_static(tuple(args))):
         t.unsupported(f"list.{name} of values that are only known at run time", "write the search as a loop")
     if name == "sort":
-        if not is_static(tuple(items)):
-            t.unsupported("sorts a list of values that are only known at run time", "use an array")
+        return store_list(t, xs, arranged(t, items, *args, **kwargs))
     if name == "copy":
         return t.new_list(items)
     result = getattr(items, name)(*args, **kwargs)
     if name not in ("index", "count"):
         store_list(t, xs, items)
     return result
+
+
+def arranged(t: Any, items: list[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
+    """The elements in the order of keys that are known while tracing."""
+    keys = [t.call(key, x) if key is not None else x for x in items]
+    if not all(map(is_static, keys)):
+        t.unsupported("sorts values that are only known at run time", "sort an array before the call")
+    return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
 
 
 def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:

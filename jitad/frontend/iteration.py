@@ -8,7 +8,7 @@ from typing import Any
 from ..ir.types import Array
 from . import lattice, objects
 from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
-from .values import Active, ArrayRef, DictObj, ListObj, Sym
+from .values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
 
 
 def static_items(t: Any, v: Any) -> Any:
@@ -82,8 +82,14 @@ def written_out(t: Any, v: Any) -> Any:
         return found
     if hasattr(v, "items") and hasattr(v, "clauses"):
         return v.items()
-    if isinstance(v, (Sym, Active)):
+    if isinstance(v, (Sym, Active)) or v is None:
         raise TypeError(f"{lattice.describe(v)} is not iterable")
+    if isinstance(v, Instance):
+        return t.unsupported(f"iterates over {lattice.describe(v)}: compiled code has no iterators that can be stepped",
+                             "a method that returns a tuple, a list or an array")
+    if hasattr(v, "__next__"):
+        return t.unsupported(f"iterates over {lattice.describe(v)}, which would be used up while compiling",
+                             "pass a list or a tuple")
     return [t.lift(x) for x in v]
 
 

@@ -382,6 +382,9 @@ class Operations:
             self.state[obj] = {**self.contents(obj), data.key(self, index): value}
         elif objects.call_special(self, obj, "__setitem__", index, value) is not objects.MISSING:
             pass
+        elif isinstance(obj, Sym) and not obj.weak:
+            self.unsupported("writes into an array without axes, which is a number in compiled code",
+                             "an array of one element: `a = np.zeros(1)`, `a[0] = x`")
         elif isinstance(obj, (tuple, Sym, Instance)):
             raise TypeError(f"{data.describe(obj)} does not support item assignment")
         else:

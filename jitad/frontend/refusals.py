@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,8 @@ ALWAYS: dict[Any, tuple[str, str]] = {
     bytearray: ("`bytearray` in compiled code", "an array of integers"),
     functools.lru_cache: ("`functools.lru_cache`: compiled code keeps no results between calls", "an array of results"),
     functools.cache: ("`functools.cache`: compiled code keeps no results between calls", "an array of results"),
+    itertools.count: ("`itertools.count` has no end", "`while True:` with a counter"),
+    itertools.cycle: ("`itertools.cycle` has no end", "an index modulo the length"),
     **{f: (f"`{f.__name__}` inside a traced function", "define the class at module level")
        for f in (classmethod, staticmethod, property)},
     **{getattr(builtins, name): (f"`{name}` in compiled code", _OUTPUT)
@@ -53,7 +56,7 @@ _AT_RUN_TIME: dict[Any, str] = {
     frozenset: "an array; elements of sets must be known while tracing",
     bytes: "an array of integers",
 }
-_ELSE = "use Python arithmetic, `math` or NumPy, or a function written in Python"
+ELSE = "use Python arithmetic, `math` or NumPy, or a function written in Python"
 
 
 def rule(fun: Any) -> Callable[..., Any]:
@@ -69,6 +72,6 @@ def hint(fun: Any) -> str:
     if isinstance(fun, functools._lru_cache_wrapper):
         return f"`{fun.__name__}.__wrapped__`, which keeps no results; or an array of results"
     try:
-        return _AT_RUN_TIME.get(fun, _ELSE)
+        return _AT_RUN_TIME.get(fun, ELSE)
     except TypeError:
-        return _ELSE
+        return ELSE
