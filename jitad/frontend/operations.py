@@ -17,7 +17,7 @@ from ..ir.types import BOOL, Array
 from . import attributes, data, iteration, numpy_api, objects, records, refusals, views
 from .closures import Fn, Method, Range, Super
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
-from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Slot, Sym
+from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
@@ -113,9 +113,12 @@ class Operations:
             return self.new_list(self.contents(x) + self.contents(y))
         if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
             xs, n = (x, y) if isinstance(x, ListObj) else (y, x)
-            return self.new_list(self.contents(xs) * n)
+            if isinstance(n, int):
+                return self.new_list(self.contents(xs) * n)
         if op == "or" and isinstance(x, DictObj):
             return self.new_dict({**self.contents(x), **self.mapping(y)})
+        if isinstance(x, Operators) or isinstance(y, Operators):
+            raise _no_operands(op, x, y)
         return self.lift(self.native(NATIVE[op], x, y))
 
     def _check_operands(self, op: str, x: Any, y: Any) -> None:
@@ -165,7 +168,7 @@ class Operations:
         found = objects.call_special(self, x, f"__{op}__")
         if found is not objects.MISSING:
             return found
-        if isinstance(x, (Instance, Active)):
+        if isinstance(x, Operators):
             raise TypeError(f"bad operand type for unary {SIGNS[op]}: {data.describe(x)}")
         return self.native(NATIVE[op], x)
 
