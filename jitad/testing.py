@@ -33,9 +33,9 @@ def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, mode
         raise ValueError(f"modes are 'fwd' and 'rev', not {sorted(unknown)}")
     leaves, structure = flatten(tuple(args))
     single = any(np.asarray(x).dtype == np.float32 for x in leaves if is_float(x))
-    step = (1e-2 if single else 1e-5) if eps is None else eps
-    relative = (2e-2 if single else 1e-5) if rtol is None else rtol
-    absolute = (2e-2 if single else 1e-6) if atol is None else atol
+    step = (4e-3 if single else 1e-5) if eps is None else eps
+    relative = (5e-3 if single else 1e-5) if rtol is None else rtol
+    absolute = (2e-3 if single else 1e-6) if atol is None else atol
     checker = _Checker(tuple(modes), step, relative, absolute, np.random.default_rng(seed))
     checker.check(f, leaves, structure, order, getattr(f, "__name__", "f"))
 

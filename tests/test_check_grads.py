@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, stop_gradient
+from jitad import check_grads, custom_jvp, custom_vjp, stop_gradient
 from jitad.errors import DifferentiationError
 
 
@@ -56,3 +56,44 @@ def test_refusals() -> None:
         check_grads(abs, (1.0,), modes=("sideways",))
     with pytest.raises(DifferentiationError, match="holds no float"):
         check_grads(lambda n: n * 2.0, (3,))
+
+
+def network(p: Any, x: Any) -> Any:
+    h = np.tanh(p["w"] @ x + p["b"][0])
+    return {"loss": (h * p["b"][1]).sum(), "hidden": [h, None], "n": p["n"] + 1}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_trees_to_order_three(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    w, b, v, x = (rng.standard_normal(n).astype(dtype) for n in ((2, 3), 2, 2, 3))
+    check_grads(network, ({"w": w, "b": (b, v), "n": 3}, x), order=3 if dtype is np.float32 else 2)
+    check_grads(lambda x: np.sin(x) * np.exp(x), (dtype(0.7),), order=3)
+
+
+def test_large_arguments() -> None:
+    check_grads(lambda p: (p[0] ** 3).sum(), ([np.random.default_rng(0).standard_normal(5000)],), order=1)
+
+
+def test_planted_rules_are_found() -> None:
+    """Rules that are wrong by a little, in one mode, in one leaf of a tree."""
+    @custom_vjp
+    def scaled(x: Any) -> Any:
+        return np.sin(x)
+    scaled.defvjp(lambda x: (np.sin(x), x), lambda x, g: (g * np.cos(x) * 1.001,))
+    with pytest.raises(AssertionError, match="vjp of scaled"):
+        check_grads(scaled, (np.array([0.3, 1.2]),), order=1, modes=("rev",))
+
+    @custom_jvp
+    def partial(p: Any) -> Any:
+        return p["a"] * p["b"]
+    partial.defjvp(lambda primals, dots: (primals[0]["a"] * primals[0]["b"], dots[0]["a"] * primals[0]["b"]))
+    with pytest.raises(AssertionError, match="jvp of partial: result 0"):
+        check_grads(partial, ({"a": 2.0, "b": np.ones(3)},), order=1, modes=("fwd",))
+
+    @custom_vjp
+    def single(x: Any) -> Any:
+        return x * x
+    single.defvjp(lambda x: (x * x, x), lambda x, g: (g * x * np.float32(2.1),))
+    with pytest.raises(AssertionError, match="vjp of single"):
+        check_grads(single, (np.array([0.8, 1.5], np.float32),), order=1, modes=("rev",))

@@ -33,7 +33,13 @@ DIFFERENTIATED = "it is an argument of a function that is differentiated"
 def leaves_of(t: Any, v: Any) -> tuple[list[Any], Structure]:
     """The leaves of a user value as ``Sym``s and static values, and its structure."""
     leaves, structure = pytree.flatten(data.export(t, v))
-    return [t.read(x) if isinstance(x, ArrayRef) else x for x in leaves], structure
+    return [_read(t, x) for x in leaves], structure
+
+
+def _read(t: Any, x: Any) -> Any:
+    """What an array holds now, one from outside included."""
+    x = t.lift(x)
+    return t.read(x) if isinstance(x, ArrayRef) else x
 
 
 def user_value(t: Any, structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -331,4 +337,4 @@ def like(t: Any, structure: Structure, v: Any, what: str) -> list[Any]:
         for child, part in zip(s.children, parts):
             walk(child, part)
     walk(structure, data.export(t, v))
-    return [t.read(x) if isinstance(x, ArrayRef) else x for x in out]
+    return [_read(t, x) for x in out]
