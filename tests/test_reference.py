@@ -165,6 +165,27 @@ def inner_loop_of_derivatives(x: float, n: int) -> float:
     return x
 
 
+def halve(x: Any) -> Any:
+    y = x
+    while (y * y).sum() > 0.1:
+        y = np.sin(y) * 0.8
+    return y
+
+
+def pullback_in_a_derivative(x: Any) -> Any:
+    """The pullback is of the outer variable: it goes into the inner derivative from outside."""
+    pull = vjp(halve, x)[1]
+    return grad(lambda z: (pull(z * z)[0] * z).sum())(x)
+
+
+def pullbacks_chosen_and_passed_on(x: Any, n: int) -> float:
+    pull, other = vjp(halve, x)[1], vjp(halve, x * 2)[1]
+
+    def again(k: int, pull: Any, c: Any) -> float:
+        return c.sum() if k == 0 else again(k - 1, pull, pull(c)[0])
+    return again(n, pull if n > 2 else other, x)
+
+
 X = np.array([0.3, -1.2, 0.9, 0.4])
 M = np.random.default_rng(0).uniform(0.1, 1.2, (3, 4))
 PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
@@ -176,6 +197,8 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (jitad.hessian(updates), (X,)), (jitad.jacfwd(lambda x: np.cumsum(x) * x), (X,)),
     (jitad.jacrev(lambda x: np.outer(x, x)), (X,)), (structures, ({"pair": Pair(X, 2.0), "count": 3},)),
     (grad(lambda p: structures(p)["total"]), ({"pair": Pair(X, 2.0), "count": 3},)),
+    (pullback_in_a_derivative, (X,)), (pullbacks_chosen_and_passed_on, (X, 3)),
+    (lambda x: jvp(pullback_in_a_derivative, (x,), (x,))[1], (X,)),
     (grad(lambda x: jitad.stop_gradient(x) * x), (3.0,)), (lambda x: x.astype(np.float32) * np.float32(3), (X,)),
     (grad(lambda x: (x * np.float32(0.3)).sum()), (X.astype(np.float32),)),
 ]

@@ -26,15 +26,8 @@ from ..ir.signature import Signature, signature
 from ..ir.types import Array, Stack, is_float
 from .differentiate import reverse
 from .primitives import is_float as is_float_value
-from .symbolic import Traced, apply, apply_ruled, number, play, record
-from .trace import Ruled, Trace
-
-
-class Kept:
-    """What ``fwd`` leaves for ``bwd``: the arguments."""
-
-    def __init__(self, primals: Sequence[Any]) -> None:
-        self.primals = primals
+from .symbolic import Traced, apply, apply_ruled, floats, number, play, record
+from .trace import Kept, Ruled, Trace
 
 
 class Evaluator(Interpreter):
@@ -91,14 +84,14 @@ class Evaluator(Interpreter):
         count = len(self._signature(name).results)
         zeros = [] if rule.kind == "vjp" else _zeros(x, rule.wrt)
         y = self.evaluate(rule.functions[0], [*map(number, x), *zeros])[:count]
-        floats = [i for i, r in enumerate(y) if is_float_value(r)]
+        places = [i for i, r in enumerate(y) if is_float_value(r)]
 
         def run(x: list[Any]) -> list[Any]:
             results = self.evaluate(name, x)
-            return [results[i] for i in floats]
+            return [results[i] for i in places]
 
         def pull(values: list[Any]) -> list[Any]:
-            x, y_bar = values[:-len(floats)], values[-len(floats):]
+            x, y_bar = values[:-len(places)], values[-len(places):]
             return self._pull_by_rule(rule, x, count, y_bar)
         return apply_ruled(Ruled(name, rule.wrt, run, pull), x, y)
 
@@ -128,9 +121,9 @@ class Evaluator(Interpreter):
     def _pulled(self, what: Derived, x: list[Any], y_bar: list[Any]) -> list[Any]:
         """The results, and the cotangents of ``wrt``."""
         trace = record(lambda x: self.evaluate(what.base, x), x)
-        floats = [y for y, t in zip(trace.outputs, self._signature(what.base).results) if is_float(t)]
-        given = [u for u, y in zip(y_bar, floats, strict=True) if y is not UNDEFINED]
-        values = play(reverse(trace, _float_positions(x, what.wrt)), [*_floats(x), *given])
+        made = [y for y, t in zip(trace.outputs, self._signature(what.base).results) if is_float(t)]
+        given = [u for u, y in zip(y_bar, made, strict=True) if y is not UNDEFINED]
+        values = play(reverse(trace, _float_positions(x, what.wrt)), [*floats(x), *given])
         x_bar = iter(values[len(trace.outputs):])
         return values[:len(trace.outputs)] + [UNDEFINED if x[i] is UNDEFINED else next(x_bar) for i in what.wrt]
 
@@ -140,10 +133,10 @@ class Evaluator(Interpreter):
         y = self.evaluate(what.base, x)
         zeros = [np.zeros_like(number(r)) for r, t in zip(y, known.results) if is_float(t)]
         linear = record(lambda at: self._pulled(what, at[:len(x)], at[len(x):])[len(y):], [*x, *zeros])
-        first = len(_floats(x))
+        first = len(floats(x))
         transposed = reverse(linear, range(first, first + len(zeros)))
         given = [u for u, i in zip(v, what.wrt, strict=True) if x[i] is not UNDEFINED]
-        return y + play(transposed, [*_floats(x), *zeros, *given])[len(v):]
+        return y + play(transposed, [*floats(x), *zeros, *given])[len(v):]
 
     def _fwd(self, what: Derived, args: list[Any]) -> list[Any]:
         return [*self.evaluate(what.base, args), Kept(args)]
@@ -154,7 +147,7 @@ class Evaluator(Interpreter):
         results = [t for t in known.results if is_float(t)]
         *rest, kept = args[passed:]
         y_bar, accumulators = rest[:len(results)], iter(rest[len(results):])
-        x_bar = self._pulled(what, kept.primals, y_bar)[len(known.results):]
+        x_bar = self._pulled(what, kept.values, y_bar)[len(known.results):]
         return [apply("add", {}, [next(accumulators), g]) if isinstance(known.params[i], Array) else g
                 for i, g in zip(what.wrt, x_bar)]
 
@@ -162,14 +155,9 @@ class Evaluator(Interpreter):
 _DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._fwd, "bwd": Evaluator._bwd}
 
 
-def _floats(xs: Sequence[Any]) -> list[Any]:
-    return [x for x in xs if is_float_value(number(x))]
-
-
 def _float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
-    """Where the parameters ``wrt`` stand among the floats; those that are not defined have no derivative."""
-    floats = [i for i, x in enumerate(xs) if is_float_value(number(x))]
-    return [floats.index(i) for i in wrt if xs[i] is not UNDEFINED]
+    """Where the parameters ``wrt`` stand among the floats."""
+    return [len(floats(xs[:i])) for i in wrt if xs[i] is not UNDEFINED]
 
 
 def _zeros(x: Sequence[Any], wrt: Sequence[int]) -> list[Any]:

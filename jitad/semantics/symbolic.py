@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.ops import OPS
 from .primitives import Attrs, is_float, operand_map, yields
-from .trace import Ruled, Trace, Var, renaming
+from .trace import Ruled, Trace, Var, mapped, renaming
 
 Program = Callable[[list[Any]], Sequence[Any]]
 
@@ -68,9 +68,18 @@ def record(program: Program, point: Sequence[Any]) -> Trace:
     The floats of the point are the inputs, the results of the program the outputs.
     """
     trace = Trace()
-    results = program([Traced(number(x), trace.input(number(x))) if is_float(number(x)) else x for x in point])
-    trace.outputs = [x.var if isinstance(x, Traced) else x for x in results]
+    def traced(x: Any) -> Any:
+        return Traced(number(x), trace.input(number(x))) if is_float(number(x)) else x
+
+    trace.outputs = mapped(lambda x: x.var if isinstance(x, Traced) else x, program(mapped(traced, point)))
     return trace
+
+
+def floats(xs: Sequence[Any]) -> list[Any]:
+    """Those of the values that are inputs of a trace taken there, in order."""
+    found: list[Any] = []
+    mapped(lambda x: found.append(x) if is_float(number(x)) else None, xs)
+    return found
 
 
 def play(trace: Trace, floats: Sequence[Any]) -> list[Any]:

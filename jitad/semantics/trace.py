@@ -72,6 +72,13 @@ class Var:
     __radd__, __rmul__ = __add__, __mul__
 
 
+class Kept:
+    """Values in place of one: what the forward half of a derivative leaves for the backward half."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+
+
 def emit(op: str, *operands: Any, **attrs: Any) -> Any:
     """A primitive of variables: their trace grows by a step.  Of numbers: its result."""
     trace = next((x.trace for x in operands if isinstance(x, Var)), None)
@@ -132,9 +139,14 @@ class Trace:
         return "\n".join([f"trace {shown(self.inputs)}:", *lines, f"    return {shown(self.outputs)}"])
 
 
+def mapped(f: Callable[[Any], Any], xs: Sequence[Any]) -> list[Any]:
+    """``f`` of each value, those that are kept in another included."""
+    return [Kept(mapped(f, x.values)) if isinstance(x, Kept) else f(x) for x in xs]
+
+
 def renaming(of: dict[Any, Any]) -> Callable[[Sequence[Any]], list[Any]]:
     """What replaces variables among operands by what ``of`` has for them."""
-    return lambda xs: [of[x] if isinstance(x, Var) else x for x in xs]
+    return lambda xs: mapped(lambda x: of[x] if isinstance(x, Var) else x, xs)
 
 
 def _number(x: Any) -> str:
