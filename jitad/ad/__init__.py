@@ -6,7 +6,7 @@
 * ``vjp``: (params…, result cotangents…) → (results…, cotangents of ``wrt``…), both sweeps in one function;
 * ``fwd``: (params…) → (results…, stack), and ``bwd``: (params neither ``own`` nor stacks…, result cotangents…, one
   accumulator for each array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled
-  once for all callers;
+  once for all callers; ``keep``: ``fwd`` for one who has the results already, and wants the stack alone;
 * ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
 
 A function with a rule (``ir.graph.Rule``) is differentiated as the rule says (``rules.py``).
@@ -16,11 +16,13 @@ from __future__ import annotations
 
 from ..cps import to_cps
 from ..ir.builder import Builder
+from ..ir.clone import clone_function
 from ..ir.graph import Derived, ExcInfo, Function, Module
 from ..ir.signature import signature
 from ..ir.types import STACK, Stack
 from ..passes.cse import cse
-from ..passes.inline import inline
+from ..passes.dce import drop_idle_calls
+from ..passes.inline import inline, splice
 from ..passes.simplify import simplify
 from .forward import jvp
 from .frames import Frames
@@ -104,8 +106,10 @@ def _waits(module: Module, base: str) -> bool:
 
 def _make(module: Module, name: str, what: Derived) -> None:
     base = module.functions[what.base]
-    if what.base in module.rules:
+    if what.base in module.rules and what.kind != "keep":
         module.add(by_rule(module, base, name, what))
+    elif what.kind == "keep":
+        module.add(_keep(module, name, what))
     elif what.kind == "jvp":
         module.add(jvp(module, base, name, what.wrt))
     elif what.kind == "vjp":
@@ -186,3 +190,27 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
         block.func = second
     second.blocks += bars
     return first, second
+
+
+def _keep(module: Module, name: str, what: Derived) -> Function:
+    """``fwd`` run once more with the same arguments: what only the results need is left out, calls too, and so are
+    checks, since they hold as they did before.
+    """
+    func, _ = clone_function(_made(module, module.derive(what.base, "fwd", what.wrt)), name)
+    for block in list(func.blocks):
+        callee = block.term.attrs["callee"] if block.term is not None and block.term.name == "call" else ""
+        if callee in module.derived and module.derived[callee].base in module.rules:
+            splice(block, _made(module, callee))             # which shows that a checkpoint leaves an empty stack
+    for block in func.blocks:
+        block.ops = [op for op in block.ops if op.name != "check"]
+        if block.term is not None and block.term.name == "return":
+            block.term.operands = block.term.operands[-1:]
+    func.result_types = func.result_types[-1:]
+    drop_idle_calls(func)
+    return func
+
+
+def _made(module: Module, name: str) -> Function:
+    if name not in module.functions:
+        _make(module, name, module.derived[name])
+    return module.functions[name]

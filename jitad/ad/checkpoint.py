@@ -8,6 +8,8 @@ time what its iterations leave.  Each iteration runs twice forward and once back
 * A ``while`` loop has segments of 1, 2, 3, … iterations, √(2n) of them, the longest of √(2n): 2 √(2n) states.
   Counting it first would make that 2 √n, for one more run of all of it.
 
+With a number of states instead (``binomial.py``) the loop becomes one call.
+
 Only loops are cut that keep something otherwise, the outermost ones of those: a trial of the derivative tells
 (``_keeping``).  A loop that only feeds reductions keeps nothing as it is.
 
@@ -16,15 +18,16 @@ Source: Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12; segme
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.clone import clone_blocks, clone_op
-from ..ir.graph import Block, Function, Module, Rule, Value
+from ..ir.graph import Block, Function, Module, Value
 from ..ir.types import BOOL, F64, I64, is_float
-from ..passes.cfg import remove_unreachable
+from ..passes.cfg import merge_chains, remove_unreachable
 from ..passes.loops import Counted, Loop, LoopForest, counted, raising_blocks
+from .binomial import Binomial, ruled
 from .frames import Frames
 from .reverse import ThereAndBack
 
@@ -37,7 +40,7 @@ def checkpoint_loops(module: Module) -> None:
         func = module.functions[name]
         if "checkpoint" in func.attrs:
             for loop in _chosen(module, func, ways):
-                Cut(module, func, loop).run()
+                Cut(module, func, loop).run(func.attrs["checkpoint"])
 
 
 def _differentiated(module: Module) -> dict[str, set[tuple[tuple[int, ...], bool]]]:
@@ -129,21 +132,34 @@ class Cut:
         self.results = list(loop.exit_edge().args)
         self.left = list(dict.fromkeys(v for v in (*self.next, *self.results) if v.block in region))
 
-    def run(self) -> None:
+    @property
+    def counted(self) -> bool:
+        return self.known is not None
+
+    def found(self, results: Sequence[Value]) -> dict[Value, Value]:
+        """What the results of a segment stand for."""
+        return dict(zip(self.left, results if self.counted else results[2:]))
+
+    def run(self, states: str | int) -> None:
+        """``states``: ``"sqrt"``, or how many may be kept."""
         segment = self._segment()
-        over = self._with_rule(segment)
-        self._loop_over(over)
+        if isinstance(states, int):
+            self._call(Binomial(self, segment), states)
+        else:
+            self._loop_over(self._with_rule(segment))
         remove_unreachable(self.func)
+        merge_chains(self.func)
 
     # --- a segment ----------------------------------------------------------------------------------
 
     def _segment(self) -> Function:
-        """(first index if counted, how many iterations, state…, outside…) → (whether to go on if not, left…)."""
+        """(first index, how many iterations, state…, outside…) → left…, of a counted loop; of others
+        (how many at most, state…, outside…) → (whether to go on, how many there were, left…)."""
         first = [I64] if self.known else []
         types = [*first, I64, *(p.type for p in self.state), *(v.type for v in self.outside)]
         left = [v.type for v in self.left]
         name = self.module.unique_name(f"{self.func.name}.segment")
-        segment = self.module.add(Function(name, types, [*([] if self.known else [BOOL]), *left]))
+        segment = self.module.add(Function(name, types, [*([] if self.known else [BOOL, I64]), *left]))
         segment.loc = self.func.loc
         params = segment.params[len(first):]
         count, state, outside = params[0], params[1:1 + len(self.state)], params[1 + len(self.state):]
@@ -197,7 +213,7 @@ class Cut:
         left = [values[v] for v in self.left]
         if self.known is None:
             wish = term.operands[0] if term.edges[0].block is head else b.not_(term.operands[0])
-            go_on, left = b.and_(wish, go_on), [wish, *left]
+            go_on, left = b.and_(wish, go_on), [wish, following, *left]
         back = next(e for e in term.edges if e.block is head)
         args = [following if p is j else a for a, p in zip(back.args, head.params)]
         done = segment.new_block("done")
@@ -208,21 +224,16 @@ class Cut:
         """The function that is called; ``segment`` is what is run again."""
         name = self.module.unique_name(f"{segment.name}.checkpoint")
         over = self.module.add(Function(name, segment.param_types, segment.result_types))
-        over.loc, over.attrs["inline"] = segment.loc, "never"
+        over.loc = segment.loc
         b = Builder(over.entry)
         b.ret(b.call_then(segment.name, over.params, over.result_types))
-        wrt = tuple(i for i, t in enumerate(over.param_types) if is_float(t))
-        self.module.rules[name] = Rule("checkpoint", (segment.name,), wrt)
-        return over
+        return ruled(self.module, over, segment)
 
     # --- the loop over segments ---------------------------------------------------------------------
 
     def _loop_over(self, over: Function) -> None:
-        loop, before = self.loop, self.loop.preheader
-        assert before is not None and before.term is not None and loop.exit is not None
-        entry = loop.entry_edge().args
-        before.term = None
-        b = Builder(before)
+        assert self.loop.exit is not None
+        entry, b = self._instead()
         size, segments = self._sizes(b)
         head = self.func.new_block("segments")
         k = head.add_param(I64, "k")
@@ -238,9 +249,28 @@ class Cut:
         results = b.call_then(over.name, [*args, *state, *self.outside], over.result_types)
         following = b.add(k, 1)
         go_on = b.lt(following, segments) if segments is not None else results[0]
-        found = dict(zip(self.left, results if self.known else results[1:]))
+        found = self.found(results)
         b.branch(go_on, head, [following, *(found.get(v, v) for v in self.next)],
-                 loop.exit, [found.get(v, v) for v in self.results])
+                 self.loop.exit, [found.get(v, v) for v in self.results])
+
+    def _call(self, binomial: Binomial, states: int) -> None:
+        """One call that keeps so many states."""
+        assert self.loop.exit is not None
+        entry, b = self._instead()
+        given = [*(entry[p.index] for p in self.state), *self.outside]
+        if self.known is not None:
+            over, counts = binomial.steps, [b.const(0), self.known.trip, b.const(states)]
+        else:
+            over, counts = binomial.whole(states), []
+        found = self.found(b.call_then(over.name, [*counts, *given], over.result_types))
+        b.jump(self.loop.exit, [found.get(v, v) for v in self.results])
+
+    def _instead(self) -> tuple[list[Value], Builder]:
+        """The loop's entry opened: its arguments, and where to go on."""
+        before, entry = self.loop.preheader, self.loop.entry_edge().args
+        assert before is not None
+        before.term = None
+        return entry, Builder(before)
 
     def _sizes(self, b: Builder) -> tuple[Value | None, Value | None]:
         """Of a counted loop: how many iterations a segment has, and how many segments there are."""

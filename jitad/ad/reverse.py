@@ -315,7 +315,7 @@ class ThereAndBack(Adjoints):
         for v, t in zip(wrt, types):
             if isinstance(t, Array):
                 start = self.env.pop(v, None) if v not in seen else None
-                accumulators.append(self.as_type(start, t) if start is not None else b.zeros_like(v))
+                accumulators.append(self.as_type(start if start is not None else b.zeros_like(v), t))
                 seen.add(v)
         callee = self.module.derive(term.attrs["base"], "bwd", term.attrs["wrt"])
         with b.located(term.loc):

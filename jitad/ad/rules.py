@@ -7,7 +7,7 @@ kind of rule   ``f.fwd``                        ``f.bwd``                       
 =============  ===============================  ===============================================  ===================
 vjp            ``forward(x)``, keeps residuals  ``backward(x, residuals, y_bar)``                refused
 jvp            ``rule.fwd(x, 0)``               ``rule.bwd(x, 0, y_bar)``: its transpose         ``rule(x, x_dot)``
-checkpoint     ``f(x)``, keeps nothing          ``body.fwd(x)``, then ``body.bwd(x, y_bar)``     ``body.jvp(x, x_dot)``
+checkpoint     ``f(x)``, keeps nothing          ``body.keep(x)``, then ``body.bwd(x, y_bar)``    ``body.jvp(x, x_dot)``
 =============  ===============================  ===============================================  ===================
 
 A function linear in ``x_dot`` has one derivative, itself, so the transpose of a jvp rule is its reverse sweep at any
@@ -163,7 +163,7 @@ def _again(m: _Made, primals: list[Value], seeds: list[Value], accumulators: lis
     consumed = b.pop(tape, [base.params[i].type for i in own])[1] if own else []
     left, again = iter(primals), dict(zip(own, consumed))
     params = [again[i] if i in again else next(left) for i in range(len(base.params))]
-    kept = m.call(m.derived("fwd", body, m.wrt), params)[-1]
+    (kept,) = m.call(m.derived("keep", body, m.wrt), params)
     b.ret(m.call(m.derived("bwd", body, m.wrt), [*primals, *seeds, *accumulators, kept]))
 
 

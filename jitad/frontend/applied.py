@@ -299,7 +299,8 @@ def sweep_back(t: Any, name: str, wrt: tuple[int, ...], primals: dict[int, Value
                tape: Value) -> list[Value]:
     """Call the backward sweep of ``@name``; ``primals`` are its arguments by number."""
     b = t.builder
-    accumulators = [b.zeros_like(primals[i]) for i in wrt if isinstance(primals[i].type, Array)]
+    accumulators = [b.as_type(b.zeros_like(v), type=v.type) for v in (primals[i] for i in wrt)
+                    if isinstance(v.type, Array)]
     args = [*(primals[i] for i in sorted(primals)), *seeds, *accumulators, tape]
     cotangents: list[Value] = b.call_then(t.module.derive(name, "bwd", wrt), args, [primals[i].type for i in wrt])
     return cotangents

@@ -37,6 +37,8 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
         return Signature(base.params + seeds, base.results + wrt)
     if d.kind == "fwd":
         return Signature(base.params, (*base.results, STACK), base.own)
+    if d.kind == "keep":
+        return Signature(base.params, (STACK,), base.own)
     if d.kind == "bwd":
         primals = tuple(t for i, t in enumerate(base.params) if i not in base.own and not isinstance(t, Stack))
         accumulators = tuple(t for t in wrt if isinstance(t, Array))

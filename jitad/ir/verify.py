@@ -101,7 +101,7 @@ def _module(module: Module) -> Iterator[Violation]:
     for name, derived in module.derived.items():
         if name in module.functions:
             continue
-        if derived.kind not in ("vjp", "jvp", "fwd", "bwd"):
+        if derived.kind not in ("vjp", "jvp", "fwd", "bwd", "keep"):
             yield violation(name, f"no kind of derivative: {derived.kind!r}")
             continue
         base = signature(module, derived.base)

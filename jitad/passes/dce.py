@@ -7,9 +7,10 @@ argument is needed when its parameter is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from ..ir.graph import Block, Edge, Function, Module, Value
+from ..ir.builder import Builder
+from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import OPS
 from .cfg import merge_chains, passed, remove_unreachable
 from .loops import Loop, LoopForest, counted
@@ -30,13 +31,14 @@ def sweep(func: Function) -> None:
         _drop_unneeded(func, _needed(func))
 
 
-def _needed(func: Function) -> set[Value]:
+def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value] = ()) -> set[Value]:
+    """``idle``: blocks that end in a call that needs no operands of itself."""
     sources: dict[Value, list[Value]] = {}               # parameter → what edges pass for it
-    todo: list[Value] = []
+    todo: list[Value] = list(roots)
     for b in func.blocks:
         todo += [v for op in b.ops if OPS[op.name].effect for v in op.operands]
         assert b.term is not None
-        todo += b.term.operands
+        todo += b.term.operands if b not in idle else ()
         for edge in b.term.edges:
             for param, arg in passed(edge):
                 sources.setdefault(param, []).append(arg)
@@ -48,6 +50,30 @@ def _needed(func: Function) -> set[Value]:
         needed.add(v)
         todo += v.op.operands if v.op is not None else sources.get(v, ())
     return needed
+
+
+def drop_idle_calls(func: Function) -> None:
+    """Clean a function, and drop calls whose results nothing needs: for where they are known to come to an end."""
+    calls = {b: b.term for b in func.blocks if b.term is not None and b.term.name == "call"}
+    left = dict(calls)
+    roots: list[Value] = []
+    needed = _needed(func, calls, roots)
+    while found := [b for b, call in left.items() if any(r in needed for r in _results(call))]:
+        for b in found:
+            roots += left.pop(b).operands
+        needed = _needed(func, calls, roots)
+    for b, call in left.items():
+        edge = call.edges[0]
+        b.term = None
+        builder = Builder(b, call.loc)
+        builder.jump(edge.block, [*(builder.undef(r.type) for r in _results(call)), *edge.args])
+    merge_chains(func)
+    sweep(func)
+
+
+def _results(call: Op) -> list[Value]:
+    edge = call.edges[0]
+    return edge.block.params[:len(edge.block.params) - len(edge.args)]
 
 
 def _drop_unneeded(func: Function, needed: set[Value]) -> None:
