@@ -293,9 +293,10 @@ def compared_and_tested(x, n):
     y = 5.0 if f is math.sin else x
     if f:
         y = y * 2.0
-    if callable(f):
+    g = f if n == 2 else (lambda v: v) if x > 5.0 else Scale(x)
+    if callable(f) and not callable(Scale(x)):
         y = y + 1.0
-    return y * f(x)
+    return y * f(x) + (1.0 if callable(g) else 2.0)
 
 
 def takes_nothing():
@@ -372,6 +373,26 @@ def a_variable_of_one_of_two_frames_changes(x):
     g = g1 if x > 0 else g2
     s1(5.0)
     return g()
+
+
+def build(x, n):
+    if n == 0:
+        return lambda v: v * x
+    g = build(x, n - 1)
+    return lambda v: g(v) + 1.0
+
+
+@refused("how deep is only known at run time", 2.0, 3)
+def nested_by_recursion(x, n):
+    return build(x, n)(x)
+
+
+@refused("how deep is only known at run time", 2.0, 3)
+def nested_by_a_loop(x, n):
+    f = math.sin
+    for _ in range(n):
+        f = (lambda g: lambda v: g(v) + x)(f)
+    return f(x)
 
 
 @pytest.mark.parametrize("fun, args", choices.cases(__name__, "value", "derivative"))

@@ -483,6 +483,18 @@ def test_what_a_branch_tells_is_used():
         assert "raise" not in text and "check" not in text
 
 
+def a_loss_with_a_gap(x, n):
+    if n > 0:
+        return x * x * n
+
+
+def test_a_loss_that_is_none_on_some_path():
+    f = jit(grad(a_loss_with_a_gap))
+    assert f(3.0, 2) == 12.0
+    with pytest.raises(TypeError, match="returns one float, not None"):
+        f(3.0, 0)
+
+
 # --- refusals ----------------------------------------------------------------------------------------
 
 @refused("one of several arrays", A, 1.0)

@@ -22,7 +22,7 @@ from .closures import Fn
 from .lattice import is_number
 from .pytree import Structure
 from .rules import core
-from .values import ArrayRef, Sym
+from .values import ArrayRef, Choice, Sym
 
 Seed = Callable[[int, Value | None], Value | None]
 DIFFERENTIATED = "it is an argument of a function that is differentiated"
@@ -69,10 +69,23 @@ class Flatten:
 
     static = None
 
+    def __init__(self, loss: bool = False) -> None:
+        self.loss = loss
+
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        leaves, structure = pytree.flatten(data.export(t, args[0]))
+        v = args[0]
+        if self.loss and type(v) is Choice:
+            v = t.over(v, self._float_or_error)
+        leaves, structure = pytree.flatten(data.export(t, v))
         seen: set[int] = {id(obj) for obj in t.pinned}
         return (Fixed(structure), *(self._fresh(t, x, seen) for x in leaves))
+
+    @staticmethod
+    def _float_or_error(v: Any) -> Any:
+        """A loss that is ``None`` or the like on some path: an error on that path alone."""
+        if not isinstance(v, (Sym, ArrayRef, tuple)) and not is_number(v):
+            raise TypeError(f"a function that is differentiated returns one float, not {data.describe(v)}")
+        return v
 
     @staticmethod
     def _fresh(t: Any, x: Any, seen: set[int]) -> Any:
@@ -87,7 +100,7 @@ class Flatten:
         return t.sym(x)
 
 
-FLATTEN = Flatten()
+FLATTEN, LOSS = Flatten(), Flatten(loss=True)
 
 
 class Fixed:
@@ -164,7 +177,8 @@ class Applied:
             raise DifferentiationError(f"{what} is with respect to {found}, which holds no float", self.loc,
                                        "pass a float: 3.0, x.astype(float)")
         given |= {p: w.argument for p, w in zip(places, self.wrt)}
-        self.ref = t.call_traced(outputs_of(fun), (FLATTEN, fun, tuple(given[i] for i in range(len(args))),
+        flatten = LOSS if what in ("grad", "value_and_grad") else FLATTEN
+        self.ref = t.call_traced(outputs_of(fun), (flatten, fun, tuple(given[i] for i in range(len(args))),
                                                      t.new_dict({k: given[k] for k in kwargs})), {})
         self._find_parameters()
 

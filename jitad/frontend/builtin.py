@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import NOWHERE, Loc
 from ..ir.types import I64
 from . import data, iteration, numpy_api, objects, refusals, stdlib, virtualise
-from .closures import BoundMethod, Enumerate, Fn, Mapped, Partial, Range, Reversed, Unrolled, Zip
+from .closures import BoundMethod, Enumerate, Fn, Mapped, Method, Partial, Range, Reversed, Unrolled, Zip
 from .code import Frame
 from .lattice import UNBOUND, is_scalar
 from .comprehensions import Generator
@@ -327,6 +327,14 @@ def _getattr(t: Any, v: Any, name: str, *default: Any) -> Any:
     return t.getattr(v, name)
 
 
+def _callable(t: Any, v: Any) -> bool:
+    if isinstance(v, Instance):
+        return any("__call__" in vars(c) for c in v.cls.__mro__)
+    if isinstance(v, (Fn, BoundMethod, Method, Partial)) or hasattr(type(v), "traced_call"):
+        return True
+    return not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v)
+
+
 def _partial(t: Any, fun: Any, *args: Any, **kwargs: Any) -> Partial:
     return Partial(tuple(kwargs), fun, args, tuple(kwargs.values()))
 
@@ -343,7 +351,7 @@ TABLE: dict[Any, Rule] = {
     sum: _reduction(sum, _sum_generator), any: _reduction(any, _any_generator), all: _reduction(all, _all_generator),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
     type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
-    callable: lambda t, v: not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v),
+    callable: _callable,
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
     set: _set, frozenset: _set, **stdlib.TABLE,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Loc
 from ..ir.graph import Block, Value
 from ..ir.types import I64
-from . import iteration, lattice, objects
+from . import iteration, lattice, nesting, objects
 from .closures import Tagged
 from .lattice import UNBOUND
 from .matcher import Matcher
@@ -230,6 +230,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
         t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
         return leave
     t.builder.loc = node.loc
+    nesting.refuse(t, back_edges[-1].state, roots)
     return t.unsupported("the variables of this loop change their types or structure at every iteration",
                          "give each variable one type; keep a changing number of values in an array")
 

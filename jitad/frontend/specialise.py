@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import JitadError, TypeInferenceError
 from ..ir.graph import ExcInfo, Function, Value
 from ..ir.types import Type
-from . import lattice
+from . import lattice, nesting
 from .closures import Fn
 from .lattice import UNBOUND, is_number, same
 from .packing import Inwards, Packer, Transfer, static_key
@@ -152,7 +152,10 @@ def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisatio
     key = (fn.code, cells, tuple(fn.slots), *map(packer.pack, (*fn.slots.values(), *bound.values())))
     spec = session.functions.get(key)
     if spec is None:
-        if sum(s.key[0] is fn.code for s in session.stack) > 40:
+        around = sum(s.key[0] is fn.code for s in session.stack)
+        if around >= nesting.DEPTH:
+            nesting.refuse(t, t.state, bound.values())
+        if around > 40:
             raise TypeInferenceError(f"`{fn.code.name}` calls itself with ever new types or structures", t.loc)
         spec = _trace(t, fn, bound, key, packer)
     if not spec.done:
@@ -194,12 +197,14 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
     session.module.functions[name] = Function(name)           # holds the name
     session.stack.append(spec)
     try:
-        for _ in range(ROUNDS):
+        for round_ in range(ROUNDS):
             before = spec.outcome
             spec.hit = False
             spec.outcome = _round(t, spec, fn, bound, packer)
             if not spec.hit or (before is not None and spec.outcome is not None and before.shape == spec.outcome.shape):
                 break
+            if spec.outcome is not None and round_ >= nesting.DEPTH:
+                nesting.refuse(t, spec.outcome.state, [spec.outcome.value])
             if spec.outcome is None:
                 if any(d is not spec for d in spec.depends):
                     break                            # an outer round will know more

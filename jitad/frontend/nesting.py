@@ -1,0 +1,58 @@
+"""Functions that capture others of their own kind, as many as a program makes at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import UnsupportedError
+from . import lattice
+from .closures import Fn
+from .values import Choice, Instance, ListObj, Obj, Slot
+
+DEPTH = 3                       # so many functions of one code inside each other are taken for a sign of more to come
+
+
+def refuse(t: Any, state: dict[Obj, Any], values: Iterable[Any]) -> None:
+    """Refuse functions that are nested without bound."""
+    for v in values:
+        fn = nested(state, v)
+        if fn is not None:
+            raise UnsupportedError(f"`{fn.__name__}` captures a function that captures another `{fn.__name__}`, and so "
+                                   "on: how deep is only known at run time", fn.code.loc,
+                                   "make the functions objects of a dataclass with a method, which refer to each other")
+
+
+def nested(state: dict[Obj, Any], v: Any) -> Fn | None:
+    """A function that captures one of its own code, which captures another, …: the outermost."""
+    return _search(state, v, {}, set())
+
+
+def _search(state: dict[Obj, Any], v: Any, around: dict[Any, int], inside: set[Any]) -> Fn | None:
+    """``around``: how often each code occurs around this value; ``inside``: the objects that we are in."""
+    if isinstance(v, Obj):
+        if v in inside:
+            return None
+        inside = inside | {v}
+    if isinstance(v, Fn):
+        depth = around.get(v.code, 0) + 1
+        if depth >= DEPTH:
+            return v
+        around = {**around, v.code: depth}
+    for x in _within(state, v):
+        found = _search(state, x, around, inside)
+        if found is not None:
+            return found
+    return None
+
+
+def _within(state: dict[Obj, Any], v: Any) -> Iterable[Any]:
+    if isinstance(v, (Slot, ListObj)):
+        content = state.get(v)
+        return content if isinstance(content, tuple) and isinstance(v, ListObj) else (content,)
+    if isinstance(v, Instance):
+        content = state.get(v)
+        return tuple(content.values()) if isinstance(content, dict) else ()
+    if isinstance(v, Choice):
+        return v.variants
+    return lattice.parts(v) if lattice.is_structure(v) else ()
