@@ -9,6 +9,7 @@ import numpy as np
 
 from .api import dispatcher
 from .compiler import fixed_leaves, traced
+from .frontend.packed import returned
 from .frontend.pytree import unflatten
 from .frontend.tracer import Traced
 from .frontend.values import Options
@@ -31,7 +32,8 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     computed = iter([boxed(x, t) for x, t in zip(results, types)])
     fixed = fixed_leaves(program)
     count = program.out_structure.count
-    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+    found = unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+    return returned(found, (args, kwargs))
 
 
 def trace_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:

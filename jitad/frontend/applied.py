@@ -20,6 +20,7 @@ from ..ir.types import STACK, Array, Stack, Type, is_float
 from . import argnums as argnums_, builtin, data, numpy_api, programs, pytree
 from .closures import Fn
 from .lattice import is_number
+from .nodes import ENTER
 from .pytree import Structure
 from .rules import core
 from .values import ArrayRef, Choice, Sym
@@ -178,7 +179,7 @@ class Applied:
                                        "pass a float: 3.0, x.astype(float)")
         given |= {p: w.argument for p, w in zip(places, self.wrt)}
         flatten = LOSS if what in ("grad", "value_and_grad") else FLATTEN
-        self.ref = t.call_traced(outputs_of(fun), (flatten, fun, tuple(given[i] for i in range(len(args))),
+        self.ref = t.call_traced(outputs_of(fun), (ENTER, flatten, fun, tuple(given[i] for i in range(len(args))),
                                                      t.new_dict({k: given[k] for k in kwargs})), {})
         self._find_parameters()
 

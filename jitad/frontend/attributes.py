@@ -12,6 +12,7 @@ import numpy as np
 
 from .closures import BoundMethod, Fn, Method
 from .data import writable
+from .families import family_of
 from .lattice import UNBOUND, describe
 from .values import Active, Instance, Maybe
 
@@ -117,7 +118,8 @@ def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any
         t.call(cls.__init__, obj, *args, **kwargs)
     elif args or kwargs:
         raise TypeError(f"{cls.__name__}() takes no arguments")
-    return obj
+    family = family_of(cls)
+    return obj if family is None else t.make_node(family, obj)
 
 
 def is_generated(fun: Any) -> bool:

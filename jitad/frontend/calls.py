@@ -22,6 +22,7 @@ from ..errors import JitadError, Loc, UnsupportedError
 from . import attributes, builtin, data, fitting, numpy_api, objects, raising, refusals, specialise, views
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
+from .records import Virtual
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Choice, DictObj, Instance, Sym
 
@@ -31,6 +32,8 @@ __all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
 
 class Calls:
     """The part of ``Trace`` that deals with calls."""
+
+    heaps: dict[Any, Any]
 
     def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
         return self.call_at(self.builder.loc, fun, args, kwargs)             # type: ignore[attr-defined]
@@ -52,7 +55,11 @@ class Calls:
     def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
         """``fun`` as an IR function for these arguments, traced but not called (see ``FunctionRef``)."""
         fn, args = callable_of(self, fun, list(args))
-        return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
+        heaps, self.heaps = self.heaps, {}           # it is a program of its own, and makes its own
+        try:
+            return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
+        finally:
+            self.heaps = heaps
 
 
 def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
@@ -241,5 +248,5 @@ LIBRARIES = frozenset((*sys.stdlib_module_names, "scipy")) - {"__main__"}
 FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading"))
 _KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
     Fn: _call_fn, types.FunctionType: _call_function, BoundMethod: _call_bound, types.MethodType: _call_bound,
-    Method: _call_method, Partial: _call_partial,
+    Method: _call_method, Partial: _call_partial, Virtual: lambda t, m, args, kwargs: m.traced_call(t, args, kwargs),
 }

@@ -180,6 +180,10 @@ class Layout:
         """What the columns of a field are called."""
         return f"{self.names[number]}.{field}"
 
+    def counted(self, column: str) -> str:
+        """Under which name the rows of a column are counted: its own for a pool, otherwise that of its class."""
+        return column if column == POOL or f"{column}:at" in self.place else column.split(".", 1)[0]
+
     def gradient(self) -> Layout:
         """The layout of gradients: the same structure, of the rest what is a float."""
         return self.mapped(lambda kind: kind.gradient())
@@ -191,6 +195,12 @@ class Layout:
     def with_pool(self) -> Layout:
         """The layout with a pool of references, for a list of nodes."""
         return layout(self.family, self.fields, True)
+
+    def with_kinds(self, number: int, kinds: dict[str, Kind]) -> Layout:
+        """The layout with other kinds for some fields of one class."""
+        fields = list(self.fields)
+        fields[number] = tuple((name, kinds.get(name, kind)) for name, kind in fields[number])
+        return layout(self.family, tuple(fields), POOL in self.place)
 
     def __repr__(self) -> str:
         return repr(self.family)

@@ -18,6 +18,7 @@ from .axes import Axes, Axis, spread
 from .dependence import dependent_results
 from .extents import Given, result_sizes
 from .lattice import is_number
+from .nodes import ENTER
 from .pytree import Structure
 from .rules import core
 from .values import Sym
@@ -114,7 +115,7 @@ class Mapped:
         t, self.fronts = self.t, dict[Value, Value]()
         args = tuple(a.element(t, it, self.fronts) for a in self.args)
         kwargs = t.new_dict({k: a.element(t, it, self.fronts) for k, a in self.kwargs.items()})
-        self.ref = t.call_traced(outputs_of(self.fun), (FLATTEN, self.fun, args, kwargs), {})
+        self.ref = t.call_traced(outputs_of(self.fun), (ENTER, FLATTEN, self.fun, args, kwargs), {})
         if self.ref.mutates:
             t.unsupported("vmap of a function that changes what is not its own: the order of the elements has no "
                           "meaning", "return the values instead, or write the loop")

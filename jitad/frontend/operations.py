@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from ..ir.types import BOOL, Array
-from . import attributes, data, iteration, numpy_api, objects, records, refusals, views
+from . import attributes, data, iteration, numpy_api, objects, refusals, views
 from .closures import Fn, Method, Range, Super
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
@@ -65,10 +65,6 @@ class Operations:
     def lift(self, v: Any) -> Any:
         """A value from outside: arrays become constants."""
         return self.constant(v) if type(v) is np.ndarray else v
-
-    def imported(self, packed: Any) -> Any:
-        """A packed value whose leaves are values of the trace."""
-        return records.imported(self, packed)
 
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""

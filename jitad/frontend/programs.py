@@ -20,6 +20,6 @@ def sum_of_parts(fun: Any, rules: Any, primals: Any, tangents: Any) -> Any:
     return out, dot
 
 
-def outputs(flatten: Any, fun: Any, args: Any, kwargs: Any) -> Any:
+def outputs(enter: Any, flatten: Any, fun: Any, args: Any, kwargs: Any) -> Any:
     """``fun`` with its result as a flat tuple: what is differentiated."""
-    return flatten(fun(*args, **kwargs))
+    return flatten(fun(*enter(args), **enter(kwargs)))

@@ -13,10 +13,12 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
-from . import calls, choice, data, operations, views
+from . import calls, choice, data, nodes, operations, views
+from .families import Family
 from .lattice import UNBOUND, is_number, scalar_type
+from .layouts import Layout
 from .state import Edge, Merger, State
-from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Sym
+from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym
 
 ARGUMENT = "it belongs to the caller"
 CONSTANT = "it is a constant, captured from outside the function"
@@ -38,10 +40,12 @@ class Session:
     stack: list[calls.Specialisation] = field(default_factory=list)
     variants: dict[Any, int] = field(default_factory=dict)    # specialisations of each code
     keep: dict[int, Any] = field(default_factory=dict)        # objects whose ids stand in keys
+    heaps: dict[Family, Layout] = field(default_factory=dict)      # the families of which the program makes nodes
+    layouts: dict[Family, Layout] = field(default_factory=dict)    # of the trees among the arguments
     customs: dict[str, Any] = field(default_factory=dict)     # functions with rules (``ruled.Entry``), by the one below
 
 
-class Trace(operations.Operations, calls.Calls, choice.Choices):
+class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices):
     """One IR function while it is traced (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:
@@ -52,6 +56,7 @@ class Trace(operations.Operations, calls.Calls, choice.Choices):
         self.returns: list[Edge] = []
         self.result = Slot("result")
         self.pinned: list[Obj] = []                  # objects that the caller can see: always live
+        self.heaps: dict[Family, Store] = {}         # where nodes are made
         self.consts: dict[int, tuple[np.ndarray, ArrayRef]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.meanings: dict[Value, choice.Meaning] = {}

@@ -24,7 +24,7 @@ from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Ref
 from .lattice import UNBOUND
 from .packed import Packed
 from .rules.windows import Window
-from .values import Active, ArrayRef, Instance, Store, Sym
+from .values import Active, ArrayRef, Choice, Instance, Store, Sym
 from .variants import FACTS
 
 Classes = frozenset[int]
@@ -68,6 +68,10 @@ class Reference(Active):
 
     def attribute(self, t: Any, name: str) -> Any:
         return attribute(t, self, name)
+
+    def assign(self, t: Any, name: str, value: Any) -> None:
+        owners = _owners(t, self, name)
+        among(t, self, owners, lambda k: t.assign_node(self, k, name, _row(t, self), value))
 
     def truth(self, t: Any) -> Any:
         classes = self.family.classes
@@ -126,8 +130,13 @@ class NodeList(Active):
     def with_parts(self, parts: tuple[Any, ...]) -> NodeList:
         return NodeList(parts[0], parts[1], parts[2], self.classes)
 
+    @property
+    def family(self) -> Family:
+        family: Family = self.store.layout.family
+        return family
+
     def describe(self) -> str:
-        return f"a list of nodes of {self.store.layout}"
+        return f"a list of nodes of {self.family}"
 
     def count(self, t: Any) -> Any:
         return self.length
@@ -247,26 +256,27 @@ def imported(t: Any, packed: Packed) -> Reference | NodeList:
     return Reference(place[0], store, layout.family.nullable)
 
 
-def argument(t: Any, packed: Packed, readonly: str) -> Reference | NodeList:
-    """An argument, which is a node: no argument is ``None`` and packed."""
-    found = imported(t, packed)
-    found.store.readonly = readonly
-    if isinstance(found, Reference):
-        t.know(found.index.value, frozenset(range(len(found.family.classes))))
-    return found
-
-
 def _columns(t: Any, store: Store) -> list[ArrayRef]:
-    content = t.contents(store)
-    return [content[c.name] for c in store.layout.columns]
+    """The columns, of a heap as far as they are in use (two rows at least: arrays of one are compiled for apart)."""
+    content, layout = t.contents(store), store.layout
+    if f"#{layout.names[0]}" not in content:
+        return [content[c.name] for c in layout.columns]
+    return [_used(t, content[c.name], t.value(content[f"#{layout.counted(c.name)}"])) for c in layout.columns]
+
+
+def _used(t: Any, column: ArrayRef, count: Value) -> ArrayRef:
+    b = t.builder
+    span = (b.const(0), b.maximum(count, 2), b.const(1))
+    return ArrayRef(column.obj, (*column.steps, views.IndexStep(Window((span,), (0,)))))
 
 
 # --- which class ------------------------------------------------------------------------------------
 
 def possible(t: Any, ref: Reference) -> Classes:
     """The classes that a reference may be of here."""
-    if not isinstance(ref.index, Sym) or ref.index.value.const is not None:
-        return frozenset([-1])
+    known = ref.index.value.const if isinstance(ref.index, Sym) else ref.index
+    if known is not None:
+        return frozenset([-1 if known < 0 else int(known) & (1 << ref.family.bits) - 1])
     every = frozenset(range(-1 if ref.nullable else 0, len(ref.family.classes)))
     found: Classes = t.state.get(FACTS, {}).get(ref.index.value, every)
     return found & every
@@ -346,20 +356,24 @@ def identical(t: Any, a: Any, b: Any) -> Any:
 
 def attribute(t: Any, ref: Reference, name: str) -> Any:
     """``node.name`` as Python looks it up; a node that does not have it raises ``AttributeError`` at run time."""
-    classes, maybe = ref.family.classes, possible(t, ref)
-    owners = frozenset(k for k in maybe if k >= 0 and _has(ref.layout, k, name))
-    for k in sorted(maybe - owners):
-        cls = type(None) if k < 0 else classes[k]
-        t.check(t.not_(test(t, ref, frozenset([k]))), "AttributeError",
-                f"'{cls.__name__}' object has no attribute '{name}'")
-    if ref.index is not None and maybe != owners:
-        t.know(ref.index.value, owners)
+    classes, owners = ref.family.classes, _owners(t, ref, name)
     if name == "__class__":
         return ref.type_of(t)
     functions = {_function(classes[k], name) for k in owners}
     if None not in functions:
         return BoundMethod(functions.pop(), ref) if len(functions) == 1 else Virtual(name, ref)
     return among(t, ref, owners, lambda k: _of_class(t, ref, k, name))
+
+
+def _owners(t: Any, ref: Reference, name: str) -> Classes:
+    """The classes, of those that the node may be of, which have an attribute; that it is of one of them is checked."""
+    maybe = possible(t, ref)
+    owners = frozenset(k for k in maybe if k >= 0 and _has(ref.layout, k, name))
+    for k in sorted(maybe - owners):
+        cls = type(None) if k < 0 else ref.family.classes[k]
+        t.check(t.not_(test(t, ref, frozenset([k]))), "AttributeError",
+                f"'{cls.__name__}' object has no attribute '{name}'")
+    return owners
 
 
 def _has(layout: Layout, k: int, name: str) -> bool:
@@ -404,8 +418,9 @@ def read(t: Any, store: Store, kind: Kind, path: str, row: Value) -> Any:
         case Block():
             return _block(t, store, kind, path, row)
         case Perhaps(inner):
-            there = Sym(get(t, store, f"{path}?", row), True)
-            return t.choose(there, lambda: read(t, store, inner, path, row), lambda: None)
+            there = get(t, store, f"{path}?", row)   # where it is not, the other columns hold something valid
+            tag = _once(t, ("choice", there), lambda: t.builder.cast(t.builder.not_(there), dtype=I64))
+            return t.settle(Choice(Sym(tag, True), (read(t, store, inner, path, row), None)))
         case Parts():
             return _parts(t, kind, [read(t, store, k, f"{path}.{key}", row) for key, k in kind.items()])
     if kind.unknown:

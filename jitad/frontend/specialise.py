@@ -32,9 +32,13 @@ VARIANTS = 16           # of one code that differ in numbers alone, before the n
 
 @dataclass(eq=False)
 class Outcome:
-    """What a function returns: a value over its own objects, and those of the caller's objects that it changed."""
+    """What a function returns: a value over its own objects, and those of the caller's objects that it changed.
+
+    ``objs[i]`` is the callee's object for the caller's ``Packer.refs[i]``: each round of tracing has its own.
+    """
 
     value: Any
+    objs: list[Obj]
     changed: list[Obj]
     state: dict[Obj, Any]
     types: list[Type]
@@ -43,7 +47,7 @@ class Outcome:
 
 @dataclass(eq=False)
 class Specialisation:
-    """One IR function.  ``objs[i]`` is the callee's object for the caller's ``Packer.refs[i]``."""
+    """One IR function; ``objs`` as in ``Outcome``, of the round of tracing that is going on."""
 
     name: str
     key: Any
@@ -114,7 +118,7 @@ def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
 def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, results: list[Value]) -> Any:
     """The result as the caller sees it; changed objects are written back."""
     left = iter(results)
-    known: dict[Obj, Any] = dict(zip(spec.objs, packer.refs))
+    known: dict[Obj, Any] = dict(zip(outcome.objs, packer.refs))
     transfer = Transfer(outcome.state, t, lambda s: Sym(next(left), s.weak), known)
     for array in spec.consts:
         known[_const_obj(spec, array)] = t.constant(array)
@@ -149,7 +153,7 @@ def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisatio
     bound = _generalise(t, fn, bound)
     packer = Packer(t)
     cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
-    key = (fn.code, cells, tuple(fn.slots), *map(packer.pack, (*fn.slots.values(), *bound.values())))
+    key = (fn.code, cells, tuple(fn.slots), *map(packer.pack, (*fn.slots.values(), *bound.values(), *t.heaps.values())))
     spec = session.functions.get(key)
     if spec is None:
         around = sum(s.key[0] is fn.code for s in session.stack)
@@ -254,8 +258,9 @@ def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: 
     transfer = Inwards(t, inner, known, packer)
     slots = {n: transfer.value(s) for n, s in fn.slots.items()}
     args = {n: transfer.value(v) for n, v in bound.items()}
+    inner.heaps = {family: transfer.value(heap) for family, heap in t.heaps.items()}
     spec.objs = transfer.order
-    inner.pinned = list(spec.objs)
+    inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
     for array in spec.consts:                        # so that a recursive call finds them in place
         inner.constant(array)
@@ -312,7 +317,7 @@ def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves
     key = packer.pack(value)
     contents = tuple((s.type, s.weak) for s in leaves)
     shape = (key, places, contents, tuple(map(id, spec.consts)))
-    return Outcome(value, changed, t.state, [s.type for s in leaves], shape)
+    return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)
 
 
 def _dynamic(t: Any, v: Any) -> Any:

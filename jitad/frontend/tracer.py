@@ -11,8 +11,11 @@ import numpy as np
 from ..ir.graph import Function, Module
 from ..ir.types import Type
 from ..passes.dce import drop_unreached
-from . import calls, data, pytree, records, specialise
+from . import calls, data, pytree, specialise
 from .lattice import UNBOUND, is_number, is_scalar
+from .families import Family
+from .heaps import NeedHeap
+from .layouts import Layout
 from .packed import Packed
 from .recording import ARGUMENT, Session, Trace
 from .values import ArrayRef, Instance, Obj, Options, Sym, activate
@@ -61,14 +64,23 @@ class Traced:
 def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str, Any] | None = None,
           module: Module | None = None, options: Options | None = None) -> Traced:
     """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf`` or static Python values."""
-    module = module if module is not None else Module()
+    heaps: dict[Family, Layout] = {}
+    while True:
+        try:
+            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), options or Options(), heaps)
+        except NeedHeap as need:                     # once for each family, and for each widening of a layout
+            heaps[need.layout.family] = need.layout
+
+
+def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
+           heaps: dict[Family, Layout]) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     func = module.add(Function(name))
-    t = Trace(Session(module, options or Options()), func)
-    kw = dict(kw_specs or {})
+    t = Trace(Session(module, options, heaps=dict(heaps)), func)
     in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
+        t.pinned = t.begin_heaps()
         args = [_argument(t, a) for a in arg_specs]
         kwargs = {k: _argument(t, a) for k, a in kw.items()}
         fn, args = calls.callable_of(t, fun, args)
@@ -110,7 +122,7 @@ def _argument(t: Trace, spec: Any) -> Any:
     static, children = pytree.children(spec)
     new = [_argument(t, c) for c in children]
     if isinstance(spec, Packed):
-        return records.argument(t, Packed(static, new), ARGUMENT)
+        return t.argument(Packed(static, new), ARGUMENT)
     obj: Obj
     if isinstance(spec, tuple):
         return tuple(new) if static is None else type(spec)._make(new)       # type: ignore[attr-defined]
