@@ -46,7 +46,7 @@ def _smooth_here(value, args, wrt, directions) -> tuple[np.ndarray, bool]:
     return out[0], bool(np.allclose(out[0], out[1], rtol=1e-4, atol=1e-5))
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", [*range(150), 156])        # 156: results behind two merged loops
 def test_reverse_is_forward_transposed(seed: int) -> None:
     module, wrt, (vjp, jvp) = derived(seed, second=False)
     args = irgen.arguments(seed)
@@ -66,7 +66,7 @@ def test_reverse_is_forward_transposed(seed: int) -> None:
             np.testing.assert_allclose(_flat(tangent), numeric, rtol=1e-3, atol=1e-4 * (1 + np.max(np.abs(numeric))))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(60), 132])
 def test_second_derivatives(seed: int) -> None:
     """Reverse over reverse against forward over reverse: the Hessian of cts·main is symmetric."""
     module, wrt, (vjp, _, over, second) = derived(seed, second=True, statements=5)

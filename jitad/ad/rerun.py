@@ -195,11 +195,11 @@ def _inside(loop: Loop) -> list[Loop]:
 
 
 def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
-    """The forward loop is not needed: go past it."""
+    """The forward loop is not needed: go past it, with what it only passed on."""
     assert loop.preheader is not None and loop.exit is not None
     b = Builder(loop.preheader)
     loop.preheader.term = None
-    args = [b.undef(a.type) for a in loop.exit_edge().args]
+    args = [b.undef(a.type) if a.block in loop.blocks else a for a in loop.exit_edge().args]
     b.at(loop.preheader)
     b.jump(loop.exit, args)
     gone = set(loop.blocks)
@@ -230,8 +230,11 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     _keep_unneeded(sweep, found, [])
     if results:
         merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
-        result_values = [v for v in sweep.results if not tail.computable(sweep, v, merged)]
-        _keep_unneeded(sweep, found, [*result_values, *tail.reads(sweep, sweep.results, merged)])
+        before: list[Loop] = []
+        while before != merged:                              # with fewer loops merged less can wait for the end
+            result_values = [v for v in sweep.results if not tail.computable(sweep, v, merged)]
+            _keep_unneeded(sweep, found, [*result_values, *tail.reads(sweep, sweep.results, merged)])
+            before, merged = merged, [loop for loop in merged if loop in found]
         wanted = needed_forward(sweep, sweep.results, found)
         for loop in list(found):
             if any(v.block in loop.blocks for v in wanted):

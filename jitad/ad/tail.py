@@ -34,7 +34,8 @@ def _behind(sweep: ThereAndBack, merged: Collection[Loop]) -> dict[Block, tuple[
 
 def _late(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
     """Forward values that depend on what merged loops leave behind, by data (block parameters on any argument)."""
-    late = {p for loop in merged if loop.exit is not None for p in loop.exit.params}
+    late = {p for loop in merged if loop.exit is not None
+            for p, a in zip(loop.exit.params, loop.exit_edge().args) if a.block in loop.blocks}
     for block in sweep.forward:
         for pred, edge in sweep.preds[block]:
             skip = len(block.params) - len(edge.args)
