@@ -29,7 +29,7 @@ def run(code: str, name: str, scope: dict[str, object]) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
-            exec(compile(code, name, "exec"), scope)
+            exec(compile(code, name, "exec", dont_inherit=True), scope)
         except (jitad.JitadError, ArithmeticError, LookupError, ValueError, RecursionError) as e:
             print("".join(traceback.format_exception_only(e)).removeprefix("jitad.errors."), end="")
     return printed.getvalue()
