@@ -5,17 +5,29 @@ from __future__ import annotations
 import dataclasses
 import functools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import NOWHERE, Loc
 from ..ir.types import I64
-from . import data, iteration, numpy_api, objects, refusals, stdlib, virtualise
-from .closures import BoundMethod, Enumerate, Fn, Mapped, Method, Partial, Range, Reversed, Unrolled, Zip
+from . import data, iteration, numpy_api, objects, reducing, refusals, stdlib, virtualise
+from .closures import (
+    BoundMethod,
+    Enumerate,
+    Fn,
+    Mapped,
+    Method,
+    Partial,
+    Range,
+    Reversed,
+    Stream,
+    Unrolled,
+    View,
+    Zip,
+)
 from .code import Frame
-from .lattice import UNBOUND, is_scalar
 from .comprehensions import Generator
-from .values import Active, ArrayRef, DictObj, Instance, ListObj, Maybe, Slot, Sym
+from .values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
 
 Rule = Callable[..., Any]
 
@@ -105,26 +117,37 @@ def _index(t: Any, x: Sym) -> Any:
     return v.const if v.const is not None else Sym(v, True)
 
 
-def _enumerate(t: Any, iterable: Any, start: Any = 0) -> Enumerate:
-    return Enumerate(_iterable(t, iterable), start)
+def _enumerate(t: Any, iterable: Any, start: Any = 0) -> Stream:
+    return iteration.stream(t, Enumerate, _iterable(t, iterable, "enumerate"), start)
 
 
-def _iterable(t: Any, v: Any) -> Any:
-    """An argument of ``zip`` and the like: dicts by their keys, generators by their elements."""
-    if isinstance(v, DictObj) or isinstance(v, Generator):
-        return tuple(t.iterate(v))
-    return v
+def _map(t: Any, fun: Any, *args: Any) -> Stream:
+    return iteration.stream(t, Mapped, fun, *(_iterable(t, x, "map") for x in args))
 
 
-def _zip(t: Any, *args: Any, strict: bool = False) -> Zip:
-    columns = [_iterable(t, x) for x in args]
+def _reversed(t: Any, v: Any) -> Stream:
+    if isinstance(v, (Stream, Generator)) or objects.is_iterator(v):
+        raise TypeError(f"{data.describe(v)} is not reversible")
+    return iteration.stream(t, Reversed, _iterable(t, v, "reversed"))
+
+
+def _iterable(t: Any, v: Any, by: str) -> Any:
+    """An argument of ``zip`` and the like: dicts by their keys, objects and generators by their elements."""
+    v = objects.walked(t, v)
+    if objects.is_iterator(v):
+        return objects.take_all(t, v, by)
+    return tuple(t.iterate(v)) if isinstance(v, (DictObj, Generator)) else v
+
+
+def _zip(t: Any, *args: Any, strict: bool = False) -> Stream:
+    columns = [_iterable(t, x, "zip") for x in args]
     if strict and columns:
         first, *rest = [_count(t, x) for x in columns]
         for k, n in enumerate(rest, 2):
             for op, word in (("ge", "shorter"), ("le", "longer")):
                 before = "argument 1" if k == 2 else f"arguments 1-{k - 1}"
                 t.check(t.truth(t.compare(op, n, first)), "ValueError", f"zip() argument {k} is {word} than {before}")
-    return Zip(*columns)
+    return iteration.stream(t, Zip, *columns)
 
 
 def _count(t: Any, v: Any) -> Any:
@@ -158,134 +181,11 @@ def _len(t: Any, v: Any) -> Any:
         return iteration.count(t, v) if isinstance(v, Range) else t.length(v)
     if isinstance(v, Sym):
         raise TypeError(f"{data.describe(v)} has no len()")
+    if isinstance(v, View):
+        return t.length(v.parts()[0])
+    if isinstance(v, (Stream, Generator)) or objects.is_iterator(v):
+        raise TypeError(f"object of type '{type_name(t, v).lower()}' has no len()")
     return t.length(v) if isinstance(v, (ListObj, DictObj)) else len(v)
-
-
-def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> ListObj:
-    return t.new_list(data.arranged(t, t.iterate(v), key=key, reverse=reverse))
-
-
-def _filter(t: Any, fun: Any, v: Any) -> tuple[Any, ...]:
-    out = []
-    for x in t.iterate(v):
-        keep = t.truth(x if fun is None else t.call(fun, x))
-        if not isinstance(keep, bool):
-            t.unsupported("filters by a condition that is only known at run time", "use `np.where`, or `if` in a loop")
-        if keep:
-            out.append(x)
-    return tuple(out)
-
-
-def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
-    items = [*start, *t.iterate(v)]
-    if not items:
-        raise TypeError("reduce() of empty iterable with no initial value")
-    return functools.reduce(lambda a, b: t.call(fun, a, b), items)
-
-
-# --- reductions of generators and lists ---------------------------------------------------------------
-
-def _reduction(name: Any, on_generator: Rule) -> Rule:
-    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], Generator):
-            return on_generator(t, *args, **kwargs)
-        if args and isinstance(args[0], (range, Range, Zip, Enumerate, Mapped, Reversed, Unrolled, DictObj)) or \
-                isinstance(args[0], Instance) and (len(args) == 1 or name is sum):
-            args = (tuple(t.iterate(args[0])), *args[1:])
-        elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
-            return t.native(name, *args, **kwargs)
-        if name in (min, max) and args and ("key" in kwargs or not _are_numbers(t, args)):
-            return _by_key(t, name, *args, **kwargs)
-        if name is sum and not isinstance(args[0], ArrayRef):
-            return functools.reduce(lambda a, b: t.binary("add", a, b), t.iterate(args[0]),
-                                    args[1] if len(args) > 1 else kwargs.get("start", 0))
-        return t._emit(numpy_api.TABLE[name], *args, **kwargs)
-    return rule
-
-
-def _are_numbers(t: Any, args: Sequence[Any]) -> bool:
-    """Whether what ``min`` or ``max`` compares are numbers, or the elements of an array."""
-    if len(args) == 1:
-        return isinstance(args[0], ArrayRef) or all(map(is_scalar, t.iterate(args[0])))
-    return all(is_scalar(x) or isinstance(x, ArrayRef) for x in args)
-
-
-def _by_key(t: Any, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> Any:
-    """``min`` and ``max`` of anything that can be compared."""
-    items = list(args) if len(args) > 1 else t.iterate(args[0])
-    if not items:
-        return t.native(name, (), **kwargs)
-    keys = [x if key is None else t.call(key, x) for x in items]
-    best = items[0], keys[0]
-    for one in zip(items[1:], keys[1:]):
-        best = t.choose_value(t.truth(t.compare("lt" if name is min else "gt", one[1], best[1])), one, best)
-    return best[0]
-
-
-def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
-    acc = Slot("accumulator")
-    t.state[acc] = start
-    g.each(acc, lambda x: t.keep(acc, combine(t.load(acc), x)))
-    return t.load(acc)
-
-
-def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
-    return _accumulate(t, g, start, lambda a, x: t.binary("add", a, x))
-
-
-def _any_generator(t: Any, g: Generator) -> Any:
-    def either(a: Any, x: Any) -> Any:
-        return t.both("or", a, t.truth(x))
-    return _accumulate(t, g, False, either)
-
-
-def _all_generator(t: Any, g: Generator) -> Any:
-    def both(a: Any, x: Any) -> Any:
-        return t.both("and", a, t.truth(x))
-    return _accumulate(t, g, True, both)
-
-
-def _message_of_empty(fun: Callable[..., Any]) -> str:
-    """What this Python says of ``min(())``."""
-    try:
-        fun(())
-    except ValueError as e:
-        return str(e)
-    return ""
-
-
-EMPTY = {"lt": _message_of_empty(min), "gt": _message_of_empty(max)}
-
-
-def _extreme_generator(op: str) -> Rule:
-    def rule(t: Any, g: Generator, **kwargs: Any) -> Any:
-        if "key" in kwargs:
-            return _by_key(t, min if op == "lt" else max, tuple(t.iterate(g)), **kwargs)
-        acc = Slot("accumulator")
-
-        def visit(x: Any) -> None:
-            best = t.state.get(acc, UNBOUND)
-            if best is UNBOUND:
-                t.state[acc] = x
-            elif isinstance(best, Maybe) and best.flag is not True:
-                def pick() -> Any:
-                    return t.choose_value(t.truth(t.compare(op, x, best.value)), x, best.value)
-                t.keep(acc, t.choose(best.flag, pick, lambda: x))
-            else:
-                best = best.value if isinstance(best, Maybe) else best
-                t.keep(acc, t.choose_value(t.truth(t.compare(op, x, best)), x, best))
-        g.each(acc, visit)
-        best = t.state.get(acc, UNBOUND)
-        if best is UNBOUND:
-            return t.native(min if op == "lt" else max, (), **kwargs)
-        if isinstance(best, Maybe) and "default" in kwargs and best.flag is not True:
-            found = best
-            return t.choose(best.flag, lambda: found.value, lambda: kwargs["default"])
-        if isinstance(best, Maybe):
-            t.check(best.flag, "ValueError", EMPTY[op])
-            best = best.value
-        return best
-    return rule
 
 
 # --- types ------------------------------------------------------------------------------------------
@@ -345,15 +245,13 @@ _OWN_TYPES: dict[type, type] = {
 
 KEEPS: frozenset[Any] = frozenset((functools.partial,))              # looks at none of its arguments
 TABLE: dict[Any, Rule] = {
-    range: _range, enumerate: _enumerate, zip: _zip,
-    reversed: lambda t, x: Reversed(_iterable(t, x)), map: lambda t, f, *xs: Mapped(f, *(_iterable(t, x) for x in xs)),
-    list: _list, tuple: _tuple, dict: _dict, len: _len, sorted: _sorted, filter: _filter, functools.reduce: _reduce,
-    sum: _reduction(sum, _sum_generator), any: _reduction(any, _any_generator), all: _reduction(all, _all_generator),
-    min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
+    **stdlib.TABLE, **reducing.TABLE,
+    range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed, map: _map,
+    list: _list, tuple: _tuple, dict: _dict, dict.fromkeys: data.from_keys, len: _len,
     type: _type, isinstance: _isinstance, hasattr: _hasattr, getattr: _getattr, functools.partial: _partial,
     callable: _callable,
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
-    set: _set, frozenset: _set, **stdlib.TABLE,
+    set: _set, frozenset: _set,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},
     iter: objects.iterator, next: objects.next_, super: objects.super_, object.__setattr__: objects.set_directly,
     dataclasses.fields: objects.fields, dataclasses.replace: objects.replace, dataclasses.asdict: objects.as_dict,

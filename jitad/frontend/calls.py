@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import JitadError, Loc, UnsupportedError
-from . import attributes, builtin, data, fitting, numpy_api, objects, raising, refusals, specialise, views
+from . import attributes, builtin, data, fitting, numpy_api, objects, raising, refusals, specialise, stdlib, views
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
 from .records import Virtual
@@ -222,6 +222,10 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
     if attributes.is_user_class(fun):
         return attributes.construct(t, fun, args, kwargs)
+    if type(fun) in stdlib.CALLABLE:
+        return t.native(stdlib.CALLABLE[type(fun)], t, fun, *args, **kwargs)
+    if isinstance(fun, functools._lru_cache_wrapper):
+        return stdlib.cached(t, fun, args, kwargs)
     if isinstance(fun, enum.EnumType) and all(map(data.is_static, args)):
         return t.native(fun, *args, **kwargs)
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):

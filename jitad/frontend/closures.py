@@ -87,24 +87,51 @@ class Range(Tagged):
     __slots__ = ()
 
 
-class Zip(Tagged):
-    __slots__ = ()
-
-
-class Enumerate(Tagged):
-    """Parts: what is counted, and the first number."""
+class Stream(Tagged):
+    """What Python walks once.  The last part is a variable that holds whether that has begun, or ``None``."""
 
     __slots__ = ()
 
+    @property
+    def given(self) -> tuple[Any, ...]:
+        return self._parts[:-1]
 
-class Reversed(Tagged):
+
+class Zip(Stream):
     __slots__ = ()
 
 
-class Mapped(Tagged):
+class Enumerate(Stream):
+    """Given: what is counted, and the first number."""
+
+    __slots__ = ()
+
+
+class Reversed(Stream):
+    __slots__ = ()
+
+
+class Mapped(Stream):
     """``map(f, a, b, …)``."""
 
     __slots__ = ()
+
+
+class View(Tagged):
+    """``d.keys()``, ``d.values()`` or ``d.items()``: shows what the dict holds when it is looked at."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: str, d: Any) -> None:
+        super().__init__(d)
+        self.kind = kind
+
+    @property
+    def static(self) -> Any:
+        return self.kind
+
+    def with_parts(self, parts: tuple[Any, ...]) -> View:
+        return View(self.kind, parts[0])
 
 
 class Unrolled(Tagged):

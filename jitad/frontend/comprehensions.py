@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Loc
+from .iteration import STREAMS
 from .loops import LoopNode, continue_, for_
 from .scope import Names
 from .values import Slot
@@ -30,8 +31,8 @@ class Clauses:
         return inner
 
 
-def comprehend(f: Frame, clauses: Clauses, element: Hook) -> list[Any]:
-    """The elements of a comprehension over static structures."""
+def comprehend(f: Frame, clauses: Clauses, element: Hook, first: Any = None) -> list[Any]:
+    """The elements of a comprehension over static structures; ``first``: what its first clause walks, if known."""
     out: list[Any] = []
     inner = clauses.frame(f)
 
@@ -40,7 +41,7 @@ def comprehend(f: Frame, clauses: Clauses, element: Hook) -> list[Any]:
             out.append(element(inner))
             return
         iterable, assign, conditions, loc = clauses.items[k]
-        over = iterable(f if k == 0 else inner)
+        over = first if first is not None and k == 0 else iterable(f if k == 0 else inner)
         f.t.builder.loc = loc
         for item in f.t.iterate(over):
             assign(inner, item)
@@ -67,9 +68,19 @@ class Generator:
     element: Hook
     changed: list[tuple[str, bool]]
     loc: Loc
+    over: Any                                 # what the first clause walks, which Python evaluates at once
+    begun: Slot
 
     def items(self) -> list[Any]:
-        return comprehend(self.f, self.clauses, self.element)
+        return comprehend(self.f, self.clauses, self.element, self._begin())
+
+    def _begin(self) -> Any:
+        """What the first clause walks; nothing when that has been walked before."""
+        begun = self.f.t.state.get(self.begun)
+        if not isinstance(begun, bool):
+            self.f.t.unsupported("walks a generator expression that may have been walked before", STREAMS)
+        self.f.t.state[self.begun] = True
+        return () if begun else self.over
 
     def each(self, acc: Slot, visit: Callable[[Any], None]) -> None:
         """``visit`` each element; loops whose trip count is a run-time value are loops in the IR.
@@ -79,9 +90,10 @@ class Generator:
         inner = self.clauses.frame(self.f)
         inner.slots[acc.name] = acc
         changed = [(acc.name, False), *self.changed]
-        self._level(inner, 0, changed, visit)
+        self._level(inner, 0, changed, visit, self._begin())
 
-    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]], visit: Callable[[Any], None]) -> None:
+    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]], visit: Callable[[Any], None],
+               over: Any = None) -> None:
         if k == len(self.clauses.items):
             return visit(self.element(inner))
         iterable, assign, conditions, loc = self.clauses.items[k]
@@ -95,4 +107,4 @@ class Generator:
                     f.t.branch(truth.value, lambda: None, lambda: continue_(f), None)
             self._level(f, k + 1, changed, visit)
         node = LoopNode(body, None, None, None, changed, loc)
-        for_(inner, node, (lambda f: iterable(self.f)) if k == 0 else iterable, assign, loc)
+        for_(inner, node, (lambda f: over) if k == 0 else iterable, assign, loc)

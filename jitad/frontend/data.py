@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from .closures import Method
+from .closures import Method, View
 from .lattice import describe, is_structure, parts, rebuild
 from .packed import Packed
 from .pytree import OneOf
@@ -175,7 +175,7 @@ def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[st
     if name in ("index", "count", "remove") and not (is_static(tuple(items)) and is_static(tuple(args))):
         t.unsupported(f"list.{name} of values that are only known at run time", "write the search as a loop")
     if name == "sort":
-        return store_list(t, xs, arranged(t, items, *args, **kwargs))
+        return store_list(t, xs, t.contents(t.call(sorted, xs, *args, **kwargs)))
     if name == "copy":
         return t.new_list(items)
     result = getattr(items, name)(*args, **kwargs)
@@ -184,18 +184,15 @@ def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[st
     return result
 
 
-def arranged(t: Any, items: list[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
-    """The elements in the order of keys that are known while tracing."""
-    keys = [t.call(key, x) if key is not None else x for x in items]
-    if not all(map(is_static, keys)):
-        t.unsupported("sorts values that are only known at run time", "sort an array before the call")
-    return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)]
+def from_keys(t: Any, keys: Any, value: Any = None) -> DictObj:
+    """``dict.fromkeys``."""
+    return t.new_dict({key(t, k): value for k in t.iterate(keys)})
 
 
 def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     items = dict(t.contents(d))
     if name in ("keys", "values", "items"):
-        return tuple(getattr(items, name)())
+        return View(name, d)
     if name == "copy":
         return t.new_dict(items)
     if name == "update":

@@ -13,7 +13,7 @@ from ..errors import Loc, UnsupportedError
 from . import comprehensions, control, data
 from .closures import Fn
 from .scope import Scope, stores
-from .values import Choice, Conflict, Maybe
+from .values import Choice, Conflict, Maybe, Slot
 
 if TYPE_CHECKING:
     from .code import Code, Frame, Hook
@@ -282,7 +282,12 @@ class Expressions:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
         changed = list(stores([e.elt]))
         loc = self.loc(e)
-        return lambda f: comprehensions.Generator(f, clauses, element, changed, loc)
+
+        def make(f: Frame) -> comprehensions.Generator:
+            begun = Slot("begun")
+            f.t.state[begun] = False
+            return comprehensions.Generator(f, clauses, element, changed, loc, clauses.items[0][0](f), begun)
+        return make
 
 
 def _none(f: Any) -> None:

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.types import Array
 from . import lattice, objects
-from .closures import Enumerate, Mapped, Range, Reversed, Unrolled, Zip
-from .values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
+from .closures import Enumerate, Mapped, Range, Reversed, Stream, Unrolled, View, Zip
+from .values import Active, ArrayRef, DictObj, ListObj, Slot, Sym
+
+STREAMS = "make a list of it first, `list(...)`, or make it anew where it is walked"
+
+
+def stream(t: Any, kind: type[Stream], *given: Any) -> Stream:
+    """``zip``, ``map`` and the like of these, not walked yet."""
+    begun = Slot("begun")
+    t.state[begun] = False
+    return kind(*given, begun)
+
+
+def begin(t: Any, v: Any) -> Any:
+    """Begin to walk a value: of a stream that has been walked before nothing is left."""
+    if isinstance(v, Unrolled):
+        return Unrolled(begin(t, v.parts()[0]))
+    if not isinstance(v, Stream) or v.parts()[-1] is None:
+        return v
+    begun = t.state.get(v.parts()[-1])
+    if begun is True:
+        return ()
+    if begun is not False:
+        t.unsupported(f"walks {lattice.describe(v)} that may have been walked before, depending on the path", STREAMS)
+    t.state[v.parts()[-1]] = True
+    return v.with_parts((*(begin(t, x) for x in v.given), None))
+
+
+def seen(t: Any, v: View) -> list[Any]:
+    """What a view shows now."""
+    content = t.contents(v.parts()[0])
+    return list(getattr(content, v.kind)())
 
 
 def static_items(t: Any, v: Any) -> Any:
@@ -16,28 +46,39 @@ def static_items(t: Any, v: Any) -> Any:
     if isinstance(v, (range, Range, ArrayRef)) or _counts_itself(v):
         return None
     v = objects.walked(t, v)
+    if objects.is_iterator(v):
+        return list(objects.left(t, v))
     if isinstance(v, Zip):
         return _zip(t, v)
     if isinstance(v, Enumerate):
-        items = static_items(t, v.parts()[0])
-        start = v.parts()[1]
+        items = static_items(t, v.given[0])
+        start = v.given[1]
         return None if items is None else [(t.binary("add", start, i), x) for i, x in enumerate(items)]
     if isinstance(v, Reversed):
-        items = static_items(t, v.parts()[0])
+        items = static_items(t, v.given[0])
         return items if items is None else items[::-1]
     if isinstance(v, Mapped):
-        columns = _zip(t, Zip(*v.parts()[1:]))
-        return columns if columns is None else [t.call(v.parts()[0], *c) for c in columns]
+        columns = _zip(t, Zip(*v.given[1:], None))
+        return columns if columns is None else [t.call(v.given[0], *c) for c in columns]
     return written_out(t, v)
 
 
+def item_now(t: Any, v: Any, known: Sequence[Any], k: int) -> Any:
+    """Element ``k`` of what a loop walks, when its turn has come."""
+    if isinstance(v, ListObj):
+        return t.contents(v)[k]
+    if isinstance(v, View):
+        return seen(t, v)[k]
+    return objects.take(t, v, 1)[0] if objects.is_iterator(v) else known[k]
+
+
 def _zip(t: Any, v: Zip) -> Any:
-    columns = [static_items(t, p) for p in v.parts()]
+    columns = [static_items(t, p) for p in v.given]
     if all(c is None for c in columns) and columns:
         return None
     shortest = min((len(c) for c in columns if c is not None), default=0)
     out = []
-    for c, p in zip(columns, v.parts()):
+    for c, p in zip(columns, v.given):
         if c is None:
             n = _static_count(t, p)
             if n is None:
@@ -56,15 +97,15 @@ def _static_count(t: Any, v: Any) -> int | None:
 
 def written_out(t: Any, v: Any) -> Any:
     """Every element of a structure whose length is known while tracing, ranges and arrays too."""
-    v = objects.walked(t, v)
+    v = begin(t, objects.walked(t, v))
     if objects.is_iterator(v):
-        items = objects.left(t, v)
-        objects.leave(t, v, ())
-        return list(items)
+        return list(objects.take(t, v, len(objects.left(t, v))))
     if isinstance(v, ListObj):
         return list(t.contents(v))
     if isinstance(v, DictObj):
         return list(t.contents(v))
+    if isinstance(v, View):
+        return seen(t, v)
     if isinstance(v, Unrolled):
         v = v.parts()[0]
     if isinstance(v, (range, Range, ArrayRef)) or _is_counted(t, v):
@@ -84,9 +125,6 @@ def written_out(t: Any, v: Any) -> Any:
         return v.items()
     if isinstance(v, (Sym, Active)) or v is None:
         raise TypeError(f"{lattice.describe(v)} is not iterable")
-    if isinstance(v, Instance):
-        return t.unsupported(f"iterates over {lattice.describe(v)}: compiled code has no iterators that can be stepped",
-                             "a method that returns a tuple, a list or an array")
     if hasattr(v, "__next__"):
         return t.unsupported(f"iterates over {lattice.describe(v)}, which would be used up while compiling",
                              "pass a list or a tuple")
@@ -152,10 +190,10 @@ _COUNT: dict[type, Callable[[Any, Any], Any]] = {
     range: lambda t, v: len(v),
     Range: _range_count,
     ArrayRef: _array_count,
-    Zip: lambda t, v: _least(t, [count(t, p) for p in v.parts()]),
-    Enumerate: lambda t, v: count(t, v.parts()[0]),
-    Reversed: lambda t, v: count(t, v.parts()[0]),
-    Mapped: lambda t, v: _least(t, [count(t, p) for p in v.parts()[1:]]),
+    Zip: lambda t, v: _least(t, [count(t, p) for p in v.given]),
+    Enumerate: lambda t, v: count(t, v.given[0]),
+    Reversed: lambda t, v: count(t, v.given[0]),
+    Mapped: lambda t, v: _least(t, [count(t, p) for p in v.given[1:]]),
 }
 
 
@@ -190,7 +228,7 @@ def range_contains(t: Any, v: Any, x: Any) -> Any:
 
 
 def _reversed_element(t: Any, v: Reversed, it: Sym) -> Any:
-    inner = v.parts()[0]
+    inner = v.given[0]
     last = t.binary("sub", count(t, inner), 1)
     return element(t, inner, t.sym(t.binary("sub", last, it)))
 
@@ -199,8 +237,8 @@ _ELEMENT: dict[type, Callable[[Any, Any, Sym], Any]] = {
     range: _range_element,
     Range: _range_element,
     ArrayRef: lambda t, v, it: t.element(v, it),
-    Zip: lambda t, v, it: tuple(element(t, p, it) for p in v.parts()),
-    Enumerate: lambda t, v, it: (t.binary("add", it, v.parts()[1]), element(t, v.parts()[0], it)),
+    Zip: lambda t, v, it: tuple(element(t, p, it) for p in v.given),
+    Enumerate: lambda t, v, it: (t.binary("add", it, v.given[1]), element(t, v.given[0], it)),
     Reversed: _reversed_element,
-    Mapped: lambda t, v, it: t.call(v.parts()[0], *(element(t, p, it) for p in v.parts()[1:])),
+    Mapped: lambda t, v, it: t.call(v.given[0], *(element(t, p, it) for p in v.given[1:])),
 }

@@ -16,12 +16,12 @@ from ..errors import Loc
 from ..ir.graph import Block, Value
 from ..ir.types import I64
 from . import iteration, lattice, nesting, objects
-from .closures import Tagged
+from .closures import Tagged, View
 from .lattice import UNBOUND
 from .matcher import Matcher
 from .scope import Names
 from .state import Edge, Merger, State
-from .values import ArrayObj, ArrayRef, Choice, ListObj, Maybe, Obj, Slot, Sym
+from .values import ArrayObj, ArrayRef, Choice, DictObj, ListObj, Maybe, Obj, Slot, Sym
 
 if TYPE_CHECKING:
     from .code import Frame, Hook
@@ -114,6 +114,7 @@ def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any]
 def _for(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
     t = f.t
     t.builder.loc = loc
+    v = objects.walked(t, iteration.begin(t, v))
     items = iteration.static_items(t, v)
     if items is not None:
         return _written_out(f, node, v, items, assign)
@@ -162,15 +163,14 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any], assign:
         for k in range(len(items)):
             def once(k: int = k) -> None:
                 source, known = t.load(held)
-                objects.leave(t, source, known[k + 1:])
-                assign(f, t.contents(source)[k] if isinstance(source, ListObj) else known[k])
+                assign(f, iteration.item_now(t, source, known, k))
                 node.body(f)
             loop, ends = _run_body(f, once)
             breaks += loop.breaks
             if not ends:
                 break
             t.join(ends, None if node.head is None else f.roots(node.head))
-            _check_unchanged(t, t.load(held)[0], len(items), before)
+            _check_unchanged(t, t.load(held)[0], items, k, before)
         else:
             completed = t.here()
     finally:
@@ -188,9 +188,15 @@ def _lists(v: Any) -> Iterator[ListObj]:
                 yield from _lists(part)
 
 
-def _check_unchanged(t: Any, source: Any, length: int, before: dict[ListObj, Any]) -> None:
+def _check_unchanged(t: Any, source: Any, items: Sequence[Any], k: int, before: dict[ListObj, Any]) -> None:
     """Refuse a body that changes what the loop walks, where the elements have been looked up already."""
-    if isinstance(source, ListObj) and len(t.contents(source)) != length:
+    walked = source.parts()[0] if isinstance(source, View) else source
+    if isinstance(walked, DictObj) and len(t.contents(walked)) != len(items):
+        t.raise_("RuntimeError", "dictionary changed size during iteration")
+    if isinstance(source, View) and source.kind == "keys" and list(t.contents(walked)) != list(items):
+        t.raise_("RuntimeError", "dictionary keys changed during iteration")
+    if objects.is_iterator(source) and len(objects.left(t, source)) != len(items) - k - 1 or \
+            isinstance(source, ListObj) and len(t.contents(source)) != len(items):
         t.unsupported("a loop that changes the length of the list it walks", "walk a copy: `list(xs)`")
     if any(not lattice.same(t.contents(xs), content) for xs, content in before.items()):
         t.unsupported("a loop that changes a list that `zip` or `enumerate` walks", "walk a copy: `list(xs)`")

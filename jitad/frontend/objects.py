@@ -15,7 +15,7 @@ from typing import Any
 
 from . import attributes, data, lattice
 from .closures import BoundMethod, Super
-from .values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
+from .values import Active, ArrayRef, Conflict, DictObj, Instance, ListObj, Sym
 
 MISSING = object()              # no special method, or none that knows these operands
 REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
@@ -144,7 +144,7 @@ def ask(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 # --- iteration --------------------------------------------------------------------------------------
 
 class Iterator:
-    """What ``iter`` gives: an object whose attribute ``left`` is a tuple of the elements to come."""
+    """What ``iter`` gives: an object with a tuple or list ``of`` elements, and the number ``at`` of the next."""
 
 
 def iterator(t: Any, v: Any) -> Any:
@@ -152,10 +152,13 @@ def iterator(t: Any, v: Any) -> Any:
     found = call_special(t, v, "__iter__")
     if found is not MISSING:
         return found
-    if is_iterator(v):
-        return v
+    return v if is_iterator(v) else stream(t, v if isinstance(v, ListObj) else t.iterate(v))
+
+
+def stream(t: Any, items: Any) -> Instance:
+    """An iterator that gives these."""
     out = Instance(Iterator)
-    t.state[out] = {"left": tuple(t.iterate(v))}
+    t.state[out] = {"of": items if isinstance(items, ListObj) else tuple(items), "at": 0}
     return out
 
 
@@ -165,9 +168,7 @@ def is_iterator(v: Any) -> bool:
 
 def walked(t: Any, v: Any) -> Any:
     """What a loop over an object walks."""
-    if type(v) is not Instance:
-        return v
-    if is_iterator(v):
+    if type(v) is not Instance or is_iterator(v):
         return v
     found = call_special(t, v, "__iter__")
     if found is MISSING:
@@ -179,26 +180,38 @@ def walked(t: Any, v: Any) -> Any:
     return walked(t, found)
 
 
-def left(t: Any, v: Any) -> tuple[Any, ...]:
+def left(t: Any, v: Any) -> Sequence[Any]:
     """The elements that are to come."""
-    found: tuple[Any, ...] = t.getattr(v, "left")
-    return found
+    of, at = t.contents(v).values()
+    if isinstance(of, Conflict) or not isinstance(at, int):
+        how = of.reason if isinstance(of, Conflict) else "at a place that depends on the path taken"
+        t.unsupported(f"an iterator that is {how}", "make a list of it first: `list(...)`")
+    items: Sequence[Any] = t.contents(of) if isinstance(of, ListObj) else of
+    return items[at:]
 
 
-def leave(t: Any, v: Any, items: Sequence[Any]) -> None:
-    """An iterator has been taken on: these are left."""
-    if is_iterator(v):
-        t.state[v] = {"left": tuple(items)}
+def take(t: Any, v: Any, n: int) -> Sequence[Any]:
+    """The next ``n`` elements."""
+    items = left(t, v)[:n]
+    content = t.contents(v)
+    t.state[v] = {**content, "at": content["at"] + len(items)}
+    return items
+
+
+def take_all(t: Any, v: Any, by: str) -> tuple[Any, ...]:
+    """All elements, for one who takes a number of them that is not known."""
+    items = tuple(left(t, v))
+    t.state[v] = {"of": Conflict(f"walked by `{by}` as well"), "at": 0}
+    return items
 
 
 def next_(t: Any, v: Any, *default: Any) -> Any:
     if not is_iterator(v):
         t.unsupported(f"`next` of {data.describe(v)}", "`next` of what `iter` gave, or a loop with `break`")
-    items = left(t, v)
-    if not items:
-        return default[0] if default else t.raise_("StopIteration", None)
-    leave(t, v, items[1:])
-    return items[0]
+    items = take(t, v, 1)
+    if items:
+        return items[0]
+    return default[0] if default else t.raise_("StopIteration", None)
 
 
 # --- super ------------------------------------------------------------------------------------------

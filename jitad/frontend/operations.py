@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from ..ir.types import BOOL, Array
-from . import attributes, data, iteration, numpy_api, objects, refusals, views
-from .closures import Fn, Method, Range, Super
+from . import attributes, data, iteration, numpy_api, objects, refusals, views, written
+from .closures import BoundMethod, Fn, Method, Range, Super, View
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
@@ -266,6 +266,8 @@ class Operations:
         found = objects.call_special(self, container, "__contains__", x)
         if found is not objects.MISSING:
             return self.truth(found)
+        if isinstance(container, View) and container.kind == "keys":
+            container = container.parts()[0]
         if isinstance(container, DictObj):
             return data.key(self, x) in self.contents(container)
         if isinstance(container, ArrayRef):
@@ -486,6 +488,11 @@ class Operations:
             return self._emit(numpy_api.ATTRIBUTES[name], obj)
         if name in numpy_api.METHODS or name in numpy_api.MUTATING_METHODS:
             return Method(name, obj)
+        if isinstance(obj, Sym) and not obj.is_array and obj.weak:
+            if not obj.scalar.is_float and name in written.INT_METHODS:
+                return BoundMethod(written.INT_METHODS[name], obj)
+            if name == "imag":
+                return 0.0 if obj.scalar.is_float else 0
         if hasattr(np.ndarray, name):
             self.unsupported(f"the array method or attribute `{name}` is not supported")
         if isinstance(obj, Sym) and hasattr(data.type_of(obj), name):

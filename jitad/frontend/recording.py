@@ -15,7 +15,7 @@ from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
 from . import calls, choice, data, nodes, operations, views
 from .families import Family
-from .lattice import UNBOUND, is_number, scalar_type
+from .lattice import UNBOUND, is_number, is_scalar, join_scalars, scalar_type
 from .layouts import Layout
 from .state import Edge, Merger, State
 from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym
@@ -243,6 +243,11 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices):
         """``x if c else y`` of values that are there already."""
         if isinstance(c, bool):
             return x if c else y
+        if is_scalar(x) and is_scalar(y):
+            kind, weak = join_scalars((x, y))
+            return Sym(self.builder.select(c.value, self.value(x, kind), self.value(y, kind)), weak)
+        if type(x) is tuple and type(y) is tuple and len(x) == len(y) and all(map(is_scalar, (*x, *y))):
+            return tuple(self.choose_value(c, a, b) for a, b in zip(x, y))
         return self.choose(c, lambda: x, lambda: y)
 
     def new_list(self, items: Sequence[Any]) -> ListObj:

@@ -69,8 +69,6 @@ def hint(fun: Any) -> str:
     """How to write instead what calls ``fun`` with values that are known at run time only."""
     if isinstance(getattr(fun, "__self__", None), str):
         return TEXT
-    if isinstance(fun, functools._lru_cache_wrapper):
-        return f"`{fun.__name__}.__wrapped__`, which keeps no results; or an array of results"
     try:
         return _AT_RUN_TIME.get(fun, ELSE)
     except TypeError:

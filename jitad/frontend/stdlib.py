@@ -1,4 +1,7 @@
-"""Functions of the standard library on user values: ``itertools``, ``operator`` and copies."""
+"""``operator``, ``itertools``, ``functools`` and the rest of the standard library that has a meaning for traced values.
+
+``itertools`` and sorting are for what has a length that is known while tracing; run-time lengths are arrays.
+"""
 
 from __future__ import annotations
 
@@ -6,62 +9,216 @@ import copy
 import functools
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from .lattice import rebuild
+from . import data, iteration, objects, written
+from .lattice import is_scalar, rebuild
 from .values import ArrayRef, DictObj, Instance, ListObj
 
 Rule = Callable[..., Any]
-
-
-# --- itertools over what is static -------------------------------------------------------------------
-
-_ARRANGING = (itertools.chain, itertools.product, itertools.permutations, itertools.combinations, itertools.islice,
-              itertools.combinations_with_replacement, itertools.pairwise, itertools.zip_longest)
-
-
-def _written_out(fun: Callable[..., Any]) -> Rule:
-    """A function that arranges elements without looking at them: done while tracing."""
-    def rule(t: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        columns = [a if isinstance(a, int) or a is None else t.iterate(a) for a in args]
-        return tuple(fun(*columns, **kwargs))
-    return rule
-
-
-def _accumulate(t: Any, v: Any, func: Any = operator.add, *, initial: Any = None) -> tuple[Any, ...]:
-    items = [*([] if initial is None else [initial]), *t.iterate(v)]
-    return tuple(itertools.accumulate(items, lambda a, b: t.call(func, a, b)))
-
-
-def _starmap(t: Any, fun: Any, v: Any) -> tuple[Any, ...]:
-    return tuple([t.call(fun, *t.iterate(x)) for x in t.iterate(v)])
-
-
-def _chain_of(t: Any, v: Any) -> tuple[Any, ...]:
-    return tuple([y for x in t.iterate(v) for y in t.iterate(x)])
-
-
-def _repeat(t: Any, v: Any, times: Any = None) -> tuple[Any, ...]:
-    if not isinstance(times, int):
-        t.unsupported("`itertools.repeat` without a number of times that is known while tracing", "a loop")
-    return (v,) * times
+MOST_SORTED = 64                        # that is 2016 comparisons
 
 
 # --- operator ---------------------------------------------------------------------------------------
 
-_BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "floordiv": "floordiv", "mod": "mod",
-           "pow": "pow", "matmul": "matmul", "and_": "and", "or_": "or", "xor": "xor", "lshift": "lshift",
-           "rshift": "rshift"}
-_COMPARE = {"eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "is_": "is", "is_not": "is not"}
-_UNARY = {"neg": "neg", "pos": "pos", "invert": "invert"}
+def _binary(op: str) -> Rule:
+    return lambda t, a, b: t.binary(op, a, b)
 
 
-def _asks(method: str, op: str) -> Rule:
-    return lambda t, *xs: getattr(t, method)(op, *xs)
+def _in_place(op: str) -> Rule:
+    return lambda t, a, b: t.in_place(op, a, b, t.loc)
 
 
-# --- copies ---------------------------------------------------------------------------
+def _unary(op: str) -> Rule:
+    return lambda t, a: t.unary(op, a)
+
+
+def _compare(op: str) -> Rule:
+    return lambda t, a, b: t.compare(op, a, b)
+
+
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+_KEYWORDS = ("and", "or", "not")
+_OPERATOR: dict[Any, Rule] = {
+    **{getattr(operator, f"{op}_" if op in _KEYWORDS else op): _binary(op) for op in BINARY},
+    **{getattr(operator, f"i{op}"): _in_place(op) for op in BINARY},
+    **{getattr(operator, op): _unary(op) for op in ("neg", "pos", "invert", "abs")},
+    **{getattr(operator, op): _compare(op) for op in ("eq", "ne", "lt", "le", "gt", "ge")},
+    operator.is_: _compare("is"), operator.is_not: _compare("is not"), operator.not_: lambda t, a: t.not_(a),
+    operator.truth: lambda t, a: t.truth(a), operator.contains: lambda t, a, b: t.compare("in", b, a),
+    operator.concat: _binary("add"), operator.iconcat: _in_place("add"),
+    operator.getitem: lambda t, a, b: t.getitem(a, b), operator.setitem: lambda t, a, b, c: t.setitem(a, b, c),
+    operator.delitem: lambda t, a, b: t.delitem(a, b, t.loc),
+}
+
+
+def _one_or_several(found: list[Any]) -> Any:
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _itemgetter(t: Any, fun: Any, v: Any) -> Any:
+    return _one_or_several([t.getitem(v, i) for i in fun.__reduce__()[1]])
+
+
+def _attrgetter(t: Any, fun: Any, v: Any) -> Any:
+    paths = fun.__reduce__()[1]
+    return _one_or_several([functools.reduce(t.getattr, path.split("."), v) for path in paths])
+
+
+def _methodcaller(t: Any, fun: Any, v: Any) -> Any:
+    made, args = fun.__reduce__()
+    keywords: dict[str, Any] = {}
+    if isinstance(made, functools.partial):
+        args, keywords = (*made.args, *args), made.keywords
+    return t.call(t.getattr(v, args[0]), *args[1:], **keywords)
+
+
+# Callable objects of the standard library, by their class; the object is the rule's first argument.
+CALLABLE: dict[type, Rule] = {
+    operator.itemgetter: _itemgetter, operator.attrgetter: _attrgetter, operator.methodcaller: _methodcaller,
+}
+
+
+# --- itertools --------------------------------------------------------------------------------------
+
+def _listing(fun: Callable[..., Any]) -> Rule:
+    """A function of iterables that moves elements and looks at none: Python does it, on what they hold."""
+    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+        columns = [a if isinstance(a, int) else _boxed(t.iterate(a)) for a in args]
+        return objects.stream(t, [_unboxed(x) for x in fun(*columns, **kwargs)])
+    return rule
+
+
+class _Box:
+    """An element, hidden from what would compare it or ask for its truth."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+def _boxed(items: Sequence[Any]) -> list[_Box]:
+    return [_Box(x) for x in items]
+
+
+def _unboxed(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(_unboxed, x))
+    return x.held if isinstance(x, _Box) else x
+
+
+def _from_iterable(t: Any, v: Any) -> Any:
+    return objects.stream(t, [x for part in t.iterate(v) for x in t.iterate(part)])
+
+
+def _accumulate(t: Any, v: Any, func: Any = operator.add, *, initial: Any = None) -> Any:
+    items = ([] if initial is None else [initial]) + t.iterate(v)
+    return objects.stream(t, list(itertools.accumulate(items, lambda a, b: t.call(func, a, b))))
+
+
+def _repeat(t: Any, v: Any, times: Any = None) -> Any:
+    if not isinstance(times, int):
+        t.unsupported("`itertools.repeat` without a number of times that is known while compiling", "`np.full(n, x)`")
+    return objects.stream(t, [v] * times)
+
+
+def _starmap(t: Any, fun: Any, v: Any) -> Any:
+    return objects.stream(t, [t.call(fun, *t.iterate(args)) for args in t.iterate(v)])
+
+
+def _known(t: Any, fun: Any, x: Any, name: str) -> bool:
+    truth = t.truth(x if fun is None else t.call(fun, x))
+    if not isinstance(truth, bool):
+        t.unsupported(f"`{name}` by a condition that is only known at run time", "use `np.where`, or `if` in a loop")
+    return bool(truth)
+
+
+def _filter(t: Any, fun: Any, v: Any) -> Any:
+    return objects.stream(t, [x for x in t.iterate(v) if _known(t, fun, x, "filter")])
+
+
+def _filterfalse(t: Any, fun: Any, v: Any) -> Any:
+    return objects.stream(t, [x for x in t.iterate(v) if not _known(t, fun, x, "itertools.filterfalse")])
+
+
+def _takewhile(t: Any, fun: Any, v: Any) -> Any:
+    return objects.stream(t, list(itertools.takewhile(lambda x: _known(t, fun, x, "takewhile"), t.iterate(v))))
+
+
+def _dropwhile(t: Any, fun: Any, v: Any) -> Any:
+    return objects.stream(t, list(itertools.dropwhile(lambda x: _known(t, fun, x, "dropwhile"), t.iterate(v))))
+
+
+def _islice(t: Any, v: Any, *bounds: Any) -> Any:
+    if not all(b is None or isinstance(b, int) for b in bounds):
+        t.unsupported("`itertools.islice` with bounds that are only known at run time", "a slice of an array")
+    return objects.stream(t, list(itertools.islice(t.iterate(v), *bounds)))
+
+
+_ITERTOOLS: dict[Any, Rule] = {
+    **{fun: _listing(fun) for fun in (itertools.product, itertools.permutations, itertools.combinations,
+                                      itertools.combinations_with_replacement, itertools.chain, itertools.pairwise,
+                                      itertools.zip_longest)},
+    itertools.chain.from_iterable: _from_iterable, itertools.accumulate: _accumulate, itertools.repeat: _repeat,
+    itertools.starmap: _starmap, itertools.islice: _islice, itertools.takewhile: _takewhile, filter: _filter,
+    itertools.dropwhile: _dropwhile, itertools.filterfalse: _filterfalse,
+}
+
+
+# --- order ------------------------------------------------------------------------------------------
+
+def ordered(t: Any, items: Sequence[Any], key: Any = None, reverse: bool = False) -> list[Any]:
+    """The items in order, equal ones as they were; run-time values by exchanging neighbours."""
+    rows = [(x if key is None else t.call(key, x), x) for x in items]
+    if all(data.is_static(k) for k, _ in rows):
+        return [x for _, x in t.native(sorted, rows, key=operator.itemgetter(0), reverse=reverse)]
+    if len(rows) > MOST_SORTED:
+        t.unsupported(f"sorts more than {MOST_SORTED} values that are only known at run time",
+                      "put them into an array, and write the sorting as a loop")
+    for last in range(len(rows) - 1, 0, -1):
+        for i in range(last):
+            one, other = rows[i], rows[i + 1]
+            wrong = t.truth(t.compare("lt", one[0], other[0]) if reverse else t.compare("lt", other[0], one[0]))
+            if all(map(is_scalar, (*one, *other))):
+                rows[i], rows[i + 1] = (t.choose_value(wrong, *pair) for pair in ((other, one), (one, other)))
+            else:
+                rows[i], rows[i + 1] = t.choose_value(wrong, (other, one), (one, other))
+    return [x for _, x in rows]
+
+
+def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    return t.new_list(ordered(t, t.iterate(v), key, reverse))
+
+
+def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
+    """Over what has a run-time length it is a loop, which must keep the type of the accumulator."""
+    v = iteration.begin(t, v)
+    if iteration.static_items(t, v) is None:
+        return t.call(_fold, fun, v, *start) if start else t.call(_fold_all, fun, v)
+    found = [*start, *t.iterate(v)]
+    if not found:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    return functools.reduce(lambda a, b: t.call(fun, a, b), found)
+
+
+def _fold(fun: Any, items: Any, start: Any) -> Any:
+    for x in items:
+        start = fun(start, x)
+    return start
+
+
+def _fold_all(fun: Any, items: Any) -> Any:
+    if len(items) == 0:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    out = items[0]
+    for i in range(1, len(items)):
+        out = fun(out, items[i])
+    return out
+
+
+# --- copies ---------------------------------------------------------------------------------------
 
 def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
     """A new object with the parts of ``v``, each as ``part`` makes it."""
@@ -86,16 +243,40 @@ def _deepcopy(t: Any, v: Any) -> Any:
     return _copied(t, v, _deepcopy)
 
 
+# --- the rest ---------------------------------------------------------------------------------------
+
+def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
+    """A function that ``written`` has in Python; of what is known while tracing, Python computes it."""
+    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+        if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
+            return t.native(fun, *args, **kwargs)
+        return t.call(substitute, *args, **kwargs)
+    return rule
+
+
+def cached(t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A function with ``lru_cache``: of what is known while tracing it is called, otherwise traced.
+
+    One that calls itself is refused: without its memory it would take a time that nobody expects.
+    """
+    if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
+        return t.lift(t.native(fun, *args, **kwargs))
+    if fun.__name__ in fun.__wrapped__.__code__.co_names + fun.__wrapped__.__code__.co_freevars:
+        t.unsupported(f"`{fun.__name__}`, which calls itself and keeps its results: compiled code does not keep them",
+                      f"`{fun.__name__}.__wrapped__`, which keeps no results; or an array of results")
+    return t.call(fun.__wrapped__, *args, **kwargs)
+
+
+def pow_(t: Any, base: Any, exp: Any, mod: Any = None) -> Any:
+    if mod is None:
+        return t.binary("pow", base, exp)
+    return _written(pow, written.pow_modulo)(t, base, exp, mod)
+
+
 TABLE: dict[Any, Rule] = {
-    **{fun: _written_out(fun) for fun in _ARRANGING},
-    itertools.accumulate: _accumulate, itertools.starmap: _starmap, itertools.repeat: _repeat,
-    itertools.chain.from_iterable: _chain_of,
-    **{getattr(operator, name): _asks("binary", op) for name, op in _BINARY.items()},
-    **{getattr(operator, name): _asks("compare", op) for name, op in _COMPARE.items()},
-    **{getattr(operator, name): _asks("unary", op) for name, op in _UNARY.items()},
-    operator.not_: lambda t, x: t.not_(x), operator.truth: lambda t, x: t.truth(x),
-    operator.getitem: lambda t, x, i: t.getitem(x, i), operator.contains: lambda t, xs, x: t.compare("in", x, xs),
+    **_OPERATOR, **_ITERTOOLS, sorted: _sorted, functools.reduce: _reduce, pow: pow_,
     copy.copy: lambda t, x: _copied(t, x, lambda t, part: part), copy.deepcopy: _deepcopy,
     functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation have no use here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
+    **{fun: _written(fun, substitute) for fun, substitute in written.WRITTEN.items()},
 }

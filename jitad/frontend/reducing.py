@@ -1,0 +1,130 @@
+"""``sum``, ``min``, ``max``, ``any`` and ``all``: over generator expressions, structures and arrays."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import data, numpy_api
+from .closures import Range, Stream, Unrolled, View
+from .comprehensions import Generator
+from .lattice import UNBOUND, is_scalar
+from .values import ArrayRef, DictObj, Instance, Maybe, Slot
+
+Rule = Callable[..., Any]
+
+
+def _reduction(name: Any, on_generator: Rule) -> Rule:
+    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], Generator):
+            return on_generator(t, *args, **kwargs)
+        if args and _is_walked(args, name is sum):
+            args = (tuple(t.iterate(args[0])), *args[1:])
+        elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
+            return t.native(name, *args, **kwargs)
+        if name in (min, max) and args and ("key" in kwargs or not _are_numbers(t, args)):
+            return _by_key(t, name, *args, **kwargs)
+        if name is sum and not isinstance(args[0], ArrayRef):
+            return functools.reduce(lambda a, b: t.binary("add", a, b), t.iterate(args[0]),
+                                    args[1] if len(args) > 1 else kwargs.get("start", 0))
+        return t._emit(numpy_api.TABLE[name], *args, **kwargs)
+    return rule
+
+
+def _is_walked(args: Sequence[Any], one: bool) -> bool:
+    """Whether it is the elements of the first argument that are reduced, looked up one by one."""
+    if isinstance(args[0], Instance):
+        return one or len(args) == 1
+    return isinstance(args[0], (range, Range, Stream, View, Unrolled, DictObj))
+
+
+def _are_numbers(t: Any, args: Sequence[Any]) -> bool:
+    """Whether what ``min`` or ``max`` compares are numbers, or the elements of an array."""
+    if len(args) == 1:
+        return isinstance(args[0], ArrayRef) or all(map(is_scalar, t.iterate(args[0])))
+    return all(is_scalar(x) or isinstance(x, ArrayRef) for x in args)
+
+
+def _by_key(t: Any, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> Any:
+    """``min`` and ``max`` of anything that can be compared."""
+    items = list(args) if len(args) > 1 else t.iterate(args[0])
+    if not items:
+        return t.native(name, (), **kwargs)
+    keys = [x if key is None else t.call(key, x) for x in items]
+    best = items[0], keys[0]
+    for one in zip(items[1:], keys[1:]):
+        best = t.choose_value(t.truth(t.compare("lt" if name is min else "gt", one[1], best[1])), one, best)
+    return best[0]
+
+
+def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    acc = Slot("accumulator")
+    t.state[acc] = start
+    g.each(acc, lambda x: t.keep(acc, combine(t.load(acc), x)))
+    return t.load(acc)
+
+
+def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
+    return _accumulate(t, g, start, lambda a, x: t.binary("add", a, x))
+
+
+def _any_generator(t: Any, g: Generator) -> Any:
+    def either(a: Any, x: Any) -> Any:
+        return t.both("or", a, t.truth(x))
+    return _accumulate(t, g, False, either)
+
+
+def _all_generator(t: Any, g: Generator) -> Any:
+    def both(a: Any, x: Any) -> Any:
+        return t.both("and", a, t.truth(x))
+    return _accumulate(t, g, True, both)
+
+
+def _message_of_empty(fun: Callable[..., Any]) -> str:
+    """What this Python says of ``min(())``."""
+    try:
+        fun(())
+    except ValueError as e:
+        return str(e)
+    return ""
+
+
+EMPTY = {"lt": _message_of_empty(min), "gt": _message_of_empty(max)}
+
+
+def _extreme_generator(op: str) -> Rule:
+    def rule(t: Any, g: Generator, **kwargs: Any) -> Any:
+        if "key" in kwargs:
+            return _by_key(t, min if op == "lt" else max, tuple(t.iterate(g)), **kwargs)
+        acc = Slot("accumulator")
+
+        def visit(x: Any) -> None:
+            best = t.state.get(acc, UNBOUND)
+            if best is UNBOUND:
+                t.state[acc] = x
+            elif isinstance(best, Maybe) and best.flag is not True:
+                def pick() -> Any:
+                    return t.choose_value(t.truth(t.compare(op, x, best.value)), x, best.value)
+                t.keep(acc, t.choose(best.flag, pick, lambda: x))
+            else:
+                best = best.value if isinstance(best, Maybe) else best
+                t.keep(acc, t.choose_value(t.truth(t.compare(op, x, best)), x, best))
+        g.each(acc, visit)
+        best = t.state.get(acc, UNBOUND)
+        if best is UNBOUND:
+            return t.native(min if op == "lt" else max, (), **kwargs)
+        if isinstance(best, Maybe) and "default" in kwargs and best.flag is not True:
+            found = best
+            return t.choose(best.flag, lambda: found.value, lambda: kwargs["default"])
+        if isinstance(best, Maybe):
+            t.check(best.flag, "ValueError", EMPTY[op])
+            best = best.value
+        return best
+    return rule
+
+
+TABLE: dict[Any, Rule] = {
+    sum: _reduction(sum, _sum_generator), any: _reduction(any, _any_generator), all: _reduction(all, _all_generator),
+    min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
+}

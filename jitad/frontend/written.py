@@ -1,0 +1,181 @@
+"""Functions of the standard library that are no operation of the IR, written out in Python.
+
+They are traced like the user's own functions, and differentiated with them.  ``WRITTEN`` says which stands for which.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+LARGEST_ROOT = 3037000499                 # of a 64-bit integer
+FACTORIALS = 20                           # 21! does not fit in 64 bits
+
+
+# --- integers ---------------------------------------------------------------------------------------
+
+def gcd(*integers: int) -> int:
+    a = 0
+    for b in integers:
+        while b != 0:
+            a, b = b, a % b
+    return abs(a)
+
+
+def lcm(*integers: int) -> int:
+    a = 1
+    for b in integers:
+        a = 0 if b == 0 else abs(a // gcd(a, b) * b)
+    return a
+
+
+def isqrt(n: int) -> int:
+    if n < 0:
+        raise ValueError("isqrt() argument must be nonnegative")
+    root = int(math.sqrt(n))              # at most one off
+    if root > LARGEST_ROOT or root * root > n:
+        return root - 1
+    return root + 1 if root < LARGEST_ROOT and (root + 1) * (root + 1) <= n else root
+
+
+def factorial(n: int) -> int:
+    if n < 0:
+        raise ValueError("factorial() not defined for negative values")
+    if n > FACTORIALS:
+        raise OverflowError("a factorial above 20! does not fit in 64 bits")
+    return perm(n, n)
+
+
+def perm(n: int, k: int | None = None) -> int:
+    if k is None:
+        return factorial(n)
+    if n < 0:
+        raise ValueError("n must be a non-negative integer")
+    if k < 0:
+        raise ValueError("k must be a non-negative integer")
+    out = 1 if k <= n else 0
+    for i in range(k if k <= n else 0):
+        out *= n - i
+    return out
+
+
+def comb(n: int, k: int) -> int:
+    if n < 0:
+        raise ValueError("n must be a non-negative integer")
+    if k < 0:
+        raise ValueError("k must be a non-negative integer")
+    out = 1 if k <= n else 0
+    for i in range(min(k, n - k) if k <= n else 0):
+        out = out * (n - i) // (i + 1)
+    return out
+
+
+def bit_length(n: int) -> int:
+    n, bits = abs(n), 0
+    while n != 0:
+        n, bits = n >> 1, bits + 1
+    return bits
+
+
+def bit_count(n: int) -> int:
+    n, bits = abs(n), 0
+    while n != 0:
+        n, bits = n & (n - 1), bits + 1
+    return bits
+
+
+def pow_modulo(base: int, exponent: int, modulus: int) -> int:
+    """By squaring.  The square of the modulus must fit in 64 bits."""
+    if modulus == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
+    if abs(modulus) > LARGEST_ROOT:
+        raise OverflowError("pow() with a modulus whose square does not fit in 64 bits")
+    if exponent < 0:
+        base, exponent = inverse_modulo(base, modulus), -exponent
+    out, base = 1 % modulus, base % modulus
+    while exponent > 0:
+        if exponent & 1:
+            out = out * base % modulus
+        base, exponent = base * base % modulus, exponent >> 1
+    return out
+
+
+def inverse_modulo(a: int, modulus: int) -> int:
+    """Euclid's algorithm, with the factor of ``a`` kept."""
+    b, x, y = abs(modulus), 1, 0
+    a = a % b
+    while b != 0:
+        q = a // b
+        a, b, x, y = b, a - q * b, y, x - q * y
+    if a != 1:
+        raise ValueError("base is not invertible for the given modulus")
+    return x
+
+
+# --- floats -----------------------------------------------------------------------------------------
+
+def gamma(x: float) -> float:
+    """By ``lgamma``, whose sign changes from one negative integer to the next."""
+    if x == -math.inf or (x <= 0 and x == math.floor(x)):
+        raise ValueError("math domain error")
+    size = math.exp(math.lgamma(x))
+    return size if x > 0 or math.floor(x) % 2 == 0 else -size
+
+
+def modf(x: float) -> tuple[float, float]:
+    if math.isinf(x):
+        return math.copysign(0.0, x), x
+    if math.isnan(x):
+        return x, x
+    whole = math.copysign(math.floor(abs(x)) * 1.0, x) if abs(x) < 2.0 ** 52 else x
+    return math.copysign(abs(x - whole), x) if x == whole else x - whole, whole
+
+
+def ldexp(x: float, i: int) -> float:
+    """In two steps, since 2ⁱ alone may not be a float; where the result is one, the first step is exact."""
+    i = max(-2200, min(2200, i))
+    first = i // 2
+    return x * 2.0 ** first * 2.0 ** (i - first)
+
+
+def frexp(x: float) -> tuple[float, int]:
+    if x == 0 or not math.isfinite(x):
+        return x, 0
+    exponent = math.floor(math.log2(abs(x))) + 1          # at most one off
+    fraction = ldexp(x, -exponent)
+    if abs(fraction) >= 1:
+        return fraction / 2, exponent + 1
+    return (fraction * 2, exponent - 1) if abs(fraction) < 0.5 else (fraction, exponent)
+
+
+def remainder(x: float, y: float) -> float:
+    """The IEEE 754 remainder, as CPython computes it."""
+    if math.isnan(x) or math.isnan(y):
+        return x + y
+    if math.isinf(x) or y == 0:
+        raise ValueError("math domain error")
+    if math.isinf(y):
+        return x
+    size, step = abs(x), abs(y)
+    low = math.fmod(size, step)
+    high = step - low
+    if low < high:
+        r = low
+    elif low > high:
+        r = -high
+    else:
+        r = low - 2.0 * math.fmod(0.5 * (size - low), step)
+    return r if math.copysign(1.0, x) > 0 else -r
+
+
+def sumprod(p: Any, q: Any) -> Any:
+    return sum(x * y for x, y in zip(p, q, strict=True))
+
+
+WRITTEN: dict[Any, Callable[..., Any]] = {
+    math.gcd: gcd, math.lcm: lcm, math.isqrt: isqrt, math.factorial: factorial, math.perm: perm, math.comb: comb,
+    math.gamma: gamma, math.modf: modf, math.ldexp: ldexp, math.frexp: frexp, math.remainder: remainder,
+    **({math.sumprod: sumprod} if hasattr(math, "sumprod") else {}),
+}
+INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": bit_length, "bit_count": bit_count}
