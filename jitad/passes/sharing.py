@@ -1,7 +1,8 @@
 """Which arrays may live in one another's memory at a point of a function, and which are worked on in place.
 
 The relation is that of ``ir.linear`` (whose ``State`` this uses), with one difference: a block parameter that is
-*consumed* (worked on in place somewhere behind) takes its argument over, so it shares with nothing at first.
+*consumed* (worked on in place somewhere behind) takes its argument over, so it shares with nothing at first (a call's
+result shares with the arguments that the callee returns).
 ``uniqueness`` sees to it that this is true.
 """
 
@@ -110,7 +111,8 @@ class Sharing:
         """Go along an edge: the block's parameters get their new values, all at once."""
         sources = self._sources(state, term, edge)
         params = [(p, self.number[p]) for p in edge.block.params if p in self.number]
-        fresh = {n for p, n in params if p in self.consumed}
+        given = {p for p, _ in passed(edge)}          # the others are a call's results, which nothing copies
+        fresh = {n for p, n in params if p in self.consumed and p in given}
         for _, n in params:
             state.forget(n)
         new, everything = sum(1 << n for _, n in params), (1 << len(self.number)) - 1
