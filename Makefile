@@ -8,11 +8,12 @@ PY := $(VENV)/bin/python
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
+SECONDS ?= 60
 DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test fuzz lint docs bench clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -23,6 +24,10 @@ demo: $(VENV)/.examples ## train three differentiable programs on real data (und
 
 test: $(VENV)/.test ## all tests
 	@$(PY) -m pytest -n $(WORKERS) tests
+
+fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from the clock), WORKERS=2
+	@$(PY) -m tests.fuzzing --seconds $(SECONDS) --workers $(WORKERS) $(if $(COUNT),--count $(COUNT)) \
+		$(if $(SEED),--seed $(SEED)) --table $(FUZZ)
 
 lint: $(VENV)/.test ## ruff, and mypy (strict for ir, ad and lowering)
 	@$(PY) -m ruff check .

@@ -1,0 +1,14 @@
+"""Random well-typed Python programs, what must hold of each, and how a failure is made small.
+
+    grammar.py      the language of the tables of constructs
+    numbers.py arrays.py control.py functions.py data.py derivatives.py
+                    the tables: one entry a construct
+    features.py     which constructs the compiler has
+    generate.py     a program from a seed
+    plain.py        derivatives by differences, for CPython
+    check.py        the verdict on a program
+    shrink.py       a smaller program with the same verdict
+    pool.py         worker processes;  coverage.py  what was generated and what came of it
+    campaign.py     a run: seeds in, findings out;  __main__.py  `make fuzz`
+    planted.py      bugs that a run must find
+"""

@@ -1,0 +1,141 @@
+"""A run of many random programs: seeds in, findings out.
+
+What a program is follows from its seed and from what it focuses on, which depends on what other programs covered
+before; a finding therefore shows the program itself.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import check
+from .check import Verdict, verdict
+from .coverage import Coverage
+from .features import features
+from .generate import Program, generate
+from .pool import Pool
+from .shrink import kind, shrink
+
+REGRESSIONS = Path(__file__).parent.parent / "regressions"
+Report = Callable[[str], None]
+
+
+@dataclass
+class Finding:
+    """A program that went wrong, as it was generated and made small."""
+
+    program: Program
+    verdict: Verdict
+    source: str
+    seconds: float = 0.0
+
+    def text(self) -> str:
+        """A regression test: the program, headed by what went wrong."""
+        first = str(self.verdict).split("\n")[0][:110]
+        return f'"""Seed {self.program.seed}: {_plain(first)}"""\n\n{self.source}'
+
+
+def _plain(text: str) -> str:
+    return text.replace("\\", "/").replace('"""', "'''")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Either a seed to make a program of, or a source to check."""
+
+    seed: int = 0
+    focus: tuple[str, ...] = ()
+    source: str = ""
+    checks: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset()
+
+
+def work(job: Job) -> tuple[Program, Verdict]:
+    """What a worker does."""
+    if job.source:
+        return Program(job.seed, job.source), verdict(job.source, job.checks)
+    program = generate(job.seed, job.features, job.focus)
+    return program, verdict(program.source, check.sample(job.seed))
+
+
+@dataclass
+class Options:
+    seed: int
+    seconds: float = 60.0
+    count: int = 0                      # programs; 0: as many as there is time for
+    workers: int = 2
+    nice: int = 0
+    keep: bool = False                  # do not shrink
+    findings: int = 20                  # then it stops
+
+
+class Campaign:
+    def __init__(self, options: Options, report: Report = print) -> None:
+        self.options, self.report = options, report
+        self.findings: list[Finding] = []
+        self.kinds: dict[tuple[str, ...], int] = {}
+        self.done = 0
+        self.start = time.monotonic()
+        with Pool(lambda _: features(), 1) as pool:              # elsewhere: workers are forked from a fresh process
+            ((_, found),) = pool.run([None])
+        self.features: frozenset[str] = found
+        self.coverage = Coverage(found)
+
+    def run(self) -> list[Finding]:
+        """Everything; the findings, each kind once."""
+        o = self.options
+        with Pool(work, o.workers, o.nice) as pool:
+            for job, answer in pool.run(self._jobs()):
+                self._one(job, answer)
+                if self.done % 1000 == 0:
+                    self.report(self.progress())
+        return self.findings
+
+    def _jobs(self) -> Iterator[Job]:
+        o, r = self.options, random.Random(self.options.seed)
+        n = 0
+        while len(self.findings) < o.findings and (
+                n < o.count if o.count else time.monotonic() - self.start < o.seconds):
+            yield Job(o.seed + n, self.coverage.focus(r), features=self.features)
+            n += 1
+
+    def _one(self, job: Job, answer: tuple[Program, Verdict] | Verdict) -> None:
+        self.done += 1
+        if isinstance(answer, Verdict):                          # the worker is gone, its program is not
+            program, found = generate(job.seed, job.features, job.focus), answer
+        else:
+            program, found = answer
+        self.coverage.add(program.constructs, program.pairs, found)
+        if found.what not in ("wrong", "invalid"):
+            return
+        if found.what == "invalid":
+            found = replace(found, check="generator")
+        self.kinds[kind(found)] = self.kinds.get(kind(found), 0) + 1
+        if self.kinds[kind(found)] == 1:
+            self._found(program, found, check.sample(job.seed))
+
+    def _found(self, program: Program, found: Verdict, checks: frozenset[str]) -> None:
+        seconds = time.monotonic() - self.start
+        self.report(f"\n--- after {seconds:.1f} s, seed {program.seed}: {found}")
+        source = program.source if self.options.keep else minimal(program.source, found, checks)
+        finding = Finding(program, found, source, seconds)
+        self.findings.append(finding)
+        self.report(finding.text())
+
+    def progress(self) -> str:
+        seconds = time.monotonic() - self.start
+        return f"{self.done} programs, {self.done / seconds:.1f} a second, {len(self.findings)} findings"
+
+
+def minimal(source: str, found: Verdict, checks: frozenset[str], seconds: float = 90.0) -> str:
+    """A program made small, in a worker of its own."""
+    limit = 10.0 if found.check == "no end" else 30.0
+    with Pool(work, 1, time_limit=limit) as pool:
+        def test(text: str) -> Verdict:
+            ((_, answer),) = pool.run([Job(source=text, checks=checks)])
+            return answer if isinstance(answer, Verdict) else answer[1]
+        return shrink(source, test, found, seconds)

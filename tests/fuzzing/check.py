@@ -1,0 +1,380 @@
+"""The verdict on a program: everything that two ways of computing the same thing must agree on.
+
+A program is the source of a module with ``main`` and ``INPUTS``.  Its value in CPython, interpreted and compiled;
+reverse mode against forward mode, of which it is the transpose, and against central differences where the program is
+smooth; the gradient of the gradient; and so on: ``CHECKS``.
+"""
+
+from __future__ import annotations
+
+import copy
+import linecache
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import jitad
+from jitad import grad, interpret, jit, jvp, pipeline
+from jitad.errors import DifferentiationError, JitadError, ShapeError, TypeInferenceError, UnsupportedError
+from jitad.frontend.pytree import Structure, flatten, unflatten
+from jitad.frontend.values import tracing
+
+from . import plain
+
+REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
+# What is checked of some programs only, and of which part of them.
+CHECKS = {"interpreter": 0.3, "alone": 0.15, "interpreted gradient": 0.1, "second": 0.12, "vmap": 0.08,
+          "checkpoint": 0.08, "unoptimised": 0.1, "unchecked": 0.08, "default level": 0.1, "verify": 0.15}
+ALL = frozenset(CHECKS)
+# The passes without which there is no code: everything else only makes it better.
+NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
+DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
+Function = Callable[..., Any]
+
+
+@dataclass
+class Verdict:
+    """``what``: "ok", "idle" (nothing could be compared), "refused", "invalid" (no Python program) or "wrong"."""
+
+    what: str
+    check: str = ""                     # which went wrong
+    detail: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return ": ".join(x for x in (self.what, self.check, self.detail) if x)
+
+
+class Wrong(Exception):
+    """What does not agree."""
+
+    def __init__(self, check: str, detail: str) -> None:
+        super().__init__(check, detail)
+        self.check, self.detail = check, detail
+
+
+def sample(seed: int) -> frozenset[str]:
+    """The checks that a program of this seed gets."""
+    r = random.Random(~seed)
+    return frozenset(name for name, part in CHECKS.items() if r.random() < part)
+
+
+def load(source: str, name: str = "<random program>") -> dict[str, Any]:
+    """The module of a source text."""
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    space: dict[str, Any] = {"__name__": "random_program"}
+    sys.modules.setdefault("random_program", type(sys)("random_program"))        # dataclasses ask for it
+    exec(compile(source, name, "exec"), space)
+    return space
+
+
+def verdict(source: str, checks: Iterable[str] = ALL) -> Verdict:
+    """What is to be said of a program."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            space = load(source)
+            checker = Checker(space, frozenset(checks), source)
+        except Exception as e:
+            return Verdict("invalid", detail=repr(e))
+        try:
+            with environment(JITAD_OPT="1" if "default level" in checks else "0",
+                             JITAD_DEBUG="1" if "verify" in checks else "0"):
+                checker.check()
+            found = Verdict("ok" if checker.counts.get("value") else "idle", counts=checker.counts)
+        except REFUSALS as e:
+            found = Verdict("refused", checker.doing, e.message, checker.counts)
+        except Wrong as e:
+            found = Verdict("wrong", e.check, e.detail, checker.counts)
+        except Exception as e:
+            found = Verdict("wrong", f"{checker.doing}, {type(e).__name__}", str(e)[:300], checker.counts)
+        if tracing():
+            return Verdict("wrong", "leftovers", "a trace is still active")
+        return found
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    with mock.patch.dict(os.environ, values):
+        yield
+
+
+class Checker:
+    """Checks one program; ``doing`` is what it is at, ``counts`` how many comparisons of each kind were made."""
+
+    def __init__(self, space: dict[str, Any], checks: frozenset[str], source: str) -> None:
+        self.space, self.checks = space, checks
+        self.main: Function = space["main"]
+        self.inputs: list[tuple[Any, ...]] = list(space["INPUTS"])
+        self.counts: dict[str, int] = {}
+        self.doing = "value"
+        body = source.split("def ", 1)[-1]
+        self.stopped = "stop_gradient(" in body
+        self.derives = any(f"{name}(" in body for name in DERIVATIVES)
+        self.single = "float32" in body
+        self.tolerance = 1e-4 if self.single else 1e-8
+        self.floats = tuple(i for i, x in enumerate(self.inputs[0]) if any(map(plain.is_float, flatten(x)[0])))
+        self._known: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._known:
+            self._known[name] = make()
+        return self._known[name]
+
+    def check(self) -> None:
+        fun = jit(self.main, grad=self.floats or False)
+        for at in self.inputs:
+            want = self._python(at)
+            if want is not TooLong and not isinstance(want, OverflowError):   # Python's `**`; compiled code has inf
+                self._value(fun, at, want)
+
+    # --- the value ----------------------------------------------------------------------------------
+
+    def _value(self, fun: Any, at: tuple[Any, ...], want: Any) -> None:
+        self.doing = "value"
+        given, before = copy.deepcopy(at), copy.deepcopy(at)
+        references = array_references(given)
+        got = outcome(fun, *given)
+        if isinstance(got, REFUSALS):
+            raise got
+        if not agree(given, before, 0.0):
+            raise Wrong("arguments", f"changed to {given!r} from {before!r}")
+        if references != array_references(given) and not isinstance(got, Exception):
+            raise Wrong("references", "a call keeps references to its arguments")
+        if want is not Unsettled and not agree(got, want, 1e-5 if self.derives else self.tolerance):
+            raise Wrong("value", f"compiled {got!r}, CPython {want!r} at {at!r}")
+        if "interpreter" in self.checks:
+            self.doing = "interpreter"
+            self._same("interpreter", at, outcome(interpret, self.main, *copy.deepcopy(at)), got)
+        self._variants(at, got)
+        if isinstance(got, Exception):
+            return
+        if not finite(got):
+            return
+        self._count("value")
+        if self.floats and is_number(got):
+            self._derivatives(fun, at, got)
+            self._mapped(at)
+
+    def _python(self, at: tuple[Any, ...]) -> Any:
+        """What CPython has, if its last bit does not matter."""
+        with plain.instead(self.space):
+            try:
+                want = outcome(self.main, *copy.deepcopy(at))
+                for by in (1e-13, -1e-13):
+                    near = outcome(self.main, *shaken(at, by))
+                    if not agree(near, want, 1e-6 if self.derives else self.tolerance):
+                        return Unsettled                      # chaos: the last bit decides
+            except plain.Unsure:
+                return Unsettled
+            except plain.TooLong:
+                return TooLong
+        return Unsettled if self.stopped and self.derives else want     # differences do not stop
+
+    def _variants(self, at: tuple[Any, ...], got: Any) -> None:
+        """Compiled in other ways, it gives the same."""
+        if "unchecked" in self.checks and not isinstance(got, Exception):
+            self.doing = "boundscheck=False"
+            fun = self.once("unchecked", lambda: jit(self.main, boundscheck=False))
+            self._same(self.doing, at, outcome(fun, *copy.deepcopy(at)), got)
+        if "unoptimised" in self.checks:
+            self.doing = "unoptimised"
+            fun = self.once("unoptimised", lambda: Unoptimised(jit(self.main)))
+            self._same(self.doing, at, outcome(fun, *copy.deepcopy(at)), got)
+
+    # --- derivatives --------------------------------------------------------------------------------
+
+    def _derivatives(self, fun: Any, at: tuple[Any, ...], value: Any) -> None:
+        self.doing = "gradient"
+        again, gradient = fun.value_and_grad(*at)
+        self._same("value beside the gradient", at, again, value)
+        if "alone" in self.checks:
+            self.doing = "gradient alone"
+            self._same(self.doing, at, fun.grad(*at), gradient)
+        direction = self._direction(at)
+        slope = self._dot(gradient, direction, at)
+        self.doing = "forward mode"
+        forward = self.once("forward", lambda: jit(lambda args, tangents: jvp(self.main, args, tangents)))
+        out, tangent = forward(at, direction)
+        self._same("value beside the tangent", at, out, value)
+        if not np.isfinite(slope) or not np.isfinite(tangent):
+            return                                            # 0 * inf on the way is NaN one way, not the other
+        self._same("forward mode against reverse", at, tangent, slope, 1e-3 if self.single else 1e-7)
+        self._count("gradient")
+        if not self.stopped and not self.single:
+            numeric, smooth = difference(lambda *a: fun(*a), at, direction)
+            if smooth:
+                self._same("gradient against differences", at, tangent, numeric, 1e-4)
+                self._count("differences")
+        self._other_gradients(at, gradient)
+        if "second" in self.checks and not self.single:
+            self._second(at, direction)
+
+    def _other_gradients(self, at: tuple[Any, ...], gradient: Any) -> None:
+        if "interpreted gradient" in self.checks:
+            self.doing = "interpreted gradient"
+            self._same(self.doing, at, interpret(grad(self.main, self.floats), *at), gradient, 1e-7)
+        if "unoptimised" in self.checks:
+            self.doing = "unoptimised gradient"
+            fun = self.once("unoptimised gradient", lambda: Unoptimised(jit(grad(self.main, self.floats))))
+            self._same(self.doing, at, fun(*at), gradient, 1e-7)
+        if "checkpoint" in self.checks and hasattr(jitad, "checkpoint"):
+            self.doing = "checkpointed gradient"
+            fun = self.once("checkpoint", lambda: jit(grad(jitad.checkpoint(self.main), self.floats)))
+            self._same(self.doing, at, fun(*at), gradient, 1e-7)
+
+    def _second(self, at: tuple[Any, ...], direction: tuple[Any, ...]) -> None:
+        """The gradient in one direction has a gradient too: reverse over reverse, against forward over reverse."""
+        self.doing = "second derivative"
+
+        def along(*args: Any) -> Any:
+            *args, tangents = args
+            return jvp(grad(self.main, self.floats), tuple(args), tangents)[1]
+
+        def slope(*args: Any) -> Any:
+            *args, tangents = args
+            return jvp(self.main, tuple(args), tangents)[1]
+        forward = self.once("along", lambda: jit(along))(*at, direction)
+        reverse = self.once("slope", lambda: jit(grad(slope, self.floats)))(*at, direction)
+        if not finite(forward) or not finite(reverse):
+            return
+        self._same("second derivative, forward over reverse against reverse over forward", at, forward, reverse, 1e-6)
+        gradient = self.once("gradient", lambda: jit(grad(self.main, self.floats)))
+        numeric, smooth = difference(lambda *a: self._dot(gradient(*a), direction, a), at, direction)
+        if smooth and not self.stopped:
+            self._same("second derivative against differences", at, self._dot(forward, direction, at), numeric, 1e-3)
+            self._count("second")
+
+    def _mapped(self, at: tuple[Any, ...]) -> None:
+        """``vmap`` over the first float is a loop."""
+        if "vmap" not in self.checks or not hasattr(jitad, "vmap") or not isinstance(at[0], float):
+            return
+        self.doing = "vmap"
+        values = np.array([at[0], at[0] * 0.5 + 0.1, -at[0]])
+        fun = jit(self.main)
+        want = [outcome(fun, x, *at[1:]) for x in values]
+        if any(isinstance(w, Exception) for w in want):
+            return
+        axes = (0, *[None] * (len(at) - 1))
+        mapped = self.once("vmap", lambda: jit(jitad.vmap(self.main, in_axes=axes)))
+        self._same("vmap against a loop", at, mapped(values, *at[1:]), np.array(want))
+        slopes = np.array([grad(self.main)(x, *at[1:]) for x in values])
+        if np.all(np.isfinite(slopes)):
+            mapped = self.once("vmap grad", lambda: jit(jitad.vmap(grad(self.main), in_axes=axes)))
+            self._same("vmap of the gradient against a loop", at, mapped(values, *at[1:]), slopes, 1e-7)
+        self._count("vmap")
+
+    # --- comparing ----------------------------------------------------------------------------------
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    def _same(self, check: str, at: tuple[Any, ...], got: Any, want: Any, rtol: float | None = None) -> None:
+        if not agree(got, want, self.tolerance if rtol is None else rtol):
+            raise Wrong(check, f"{got!r} is not {want!r} at {at!r}")
+
+    def _direction(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
+        leaves, structure = flatten(at)
+        return unflatten(structure, [
+            np.cos(np.arange(x.size).reshape(x.shape) * 2.1 + i) if isinstance(x, np.ndarray) and plain.is_float(x)
+            else 0.6 + 0.3 * i % 1.0 if plain.is_float(x) else None for i, x in enumerate(leaves)])
+
+    def _dot(self, gradient: Any, direction: tuple[Any, ...], at: tuple[Any, ...]) -> float:
+        """Of a gradient by the float arguments and a direction of all."""
+        total = 0.0
+        for g, i in zip(gradient, self.floats):
+            structure = flatten(at[i])[1]
+            left, right = plain.flatten_like(structure, g)[0], plain.flatten_like(structure, direction[i])[0]
+            total += sum(float(np.sum(np.asarray(x) * y)) for x, y in zip(left, right, strict=True) if y is not None)
+        return total
+
+
+class Unsettled:
+    """CPython's value is not known well enough."""
+
+
+class TooLong:
+    """CPython's value was not waited for."""
+
+
+class Unoptimised:
+    """A jitted function that is compiled without the passes that only make code better."""
+
+    def __init__(self, fun: Any) -> None:
+        self.fun = fun
+
+    def __call__(self, *args: Any) -> Any:
+        passes = [entry for entry in pipeline.PIPELINE if entry[1] in NEEDED]
+        with mock.patch.object(pipeline, "PIPELINE", passes):
+            return self.fun(*args)
+
+
+# --- values ---------------------------------------------------------------------------------------------
+
+def outcome(fun: Function, *args: Any) -> Any:
+    """The result of a call, or the exception that it raises."""
+    try:
+        return fun(*args)
+    except JitadError as e:
+        if isinstance(e, REFUSALS):
+            raise
+        return e
+    except Exception as e:
+        return e
+
+
+def agree(got: Any, want: Any, rtol: float) -> bool:
+    """Whether two outcomes are the same: structure, values, or the type of the exception."""
+    if isinstance(want, Exception) or isinstance(got, Exception):
+        return type(got) is type(want)
+    got_leaves, got_structure = flatten(got)
+    want_leaves, want_structure = flatten(want)
+    return _alike(got_structure, want_structure) and all(
+        np.shape(x) == np.shape(y) and np.allclose(x, y, rtol, rtol * (1 + largest(y)), equal_nan=True)
+        for x, y in zip(got_leaves, want_leaves))
+
+
+def _alike(a: Structure, b: Structure) -> bool:
+    return a == b
+
+
+def array_references(x: Any) -> list[int]:
+    return [sys.getrefcount(leaf) for leaf in flatten(x)[0] if isinstance(leaf, np.ndarray)]
+
+
+def largest(x: Any) -> float:
+    x = np.asarray(x)
+    x = np.abs(x[np.isfinite(x)]) if x.dtype.kind == "f" else x * 0
+    return float(np.max(x, initial=0.0))
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, (float, np.floating))
+
+
+def finite(x: Any) -> bool:
+    return all(x is None or np.all(np.isfinite(x)) and largest(x) < 1e6 for x in flatten(x)[0])
+
+
+def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
+    leaves, structure = flatten(at)
+    return unflatten(structure, [x * (1 + by) if plain.is_float(x) else x for x in leaves])
+
+
+def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> tuple[float, bool]:
+    """The central difference in a direction, and whether the neighbourhood is smooth."""
+    leaves, structure = flatten(at)
+    steps = plain.flatten_like(structure, direction)[0]
+    value = f(*at)
+    sides = [(f(*unflatten(structure, plain.moved(leaves, steps, e))) - value) / e for e in (1e-6, -1e-6, 4e-6, -4e-6)]
+    central = (sides[0] + sides[1]) / 2
+    near = 1e-3 * (1 + abs(central))
+    return central, bool(np.isfinite(central) and abs(central) < 1e5 and all(abs(s - central) < near for s in sides))

@@ -1,0 +1,71 @@
+"""Constructs: derivatives inside programs, vmap, checkpoint, rules of the user's, random numbers."""
+
+from __future__ import annotations
+
+from .grammar import Construct, D, E, S
+
+CONSTRUCTS: list[Construct] = [
+    E("f", "grad", "grad(lambda {.z}: {f .z:f})({f})", 1.5),
+    E("f", "grad of a helper", "grad({@helper}, {?0|1})({f}, {f})"),
+    E("f", "grad of a function value", "grad({F})({f})"),
+    E("a", "grad by an array", "grad(lambda {.u}: {f .u:a})({a})"),
+    E("f", "grad of two arguments", "grad(lambda {.z}, {.w}: {f .z:f .w:f}, (0, 1))({f}, {f})[{?0|1}]", 0.7),
+    E("f", "grad by a name", "grad(lambda z, w: {f z:f w:f}, argnums='{?z|w}')({f}, {f})", 0.3),
+    E("f", "grad by a tuple", "grad(lambda {.t}: {f .t:t})(({f}, {a}))[0]", 0.5),
+    E("f", "value_and_grad", "value_and_grad(lambda {.z}: {f .z:f})({f})[{?0|1}]"),
+    E("f", "grad with aux", "grad(lambda {.z}: ({f .z:f}, {f .z:f}), has_aux=True)({f})[{?0|1}]", 0.3),
+    E("f", "jvp", "jvp(lambda {.z}: {f .z:f}, ({f},), ({f},))[{?0|1}]"),
+    E("a", "jvp of an array", "jvp(lambda {.u}: {a .u:a}, ({a},), ({a},))[1]", 0.7),
+    E("f", "vjp", "vjp(lambda {.z}: {f .z:f}, {f})[1]({f})[0]"),
+    E("a", "vjp of an array", "vjp(lambda {.u}: {a .u:a}, {a})[1]({a})[0]", 0.7),
+    E("f", "hvp", "hvp(lambda {.z}: {f .z:f}, ({f},), ({f},))", 0.5),
+    E("a", "hvp of an array", "hvp(lambda {.u}: {f .u:a}, ({a},), ({a},))", 0.4),
+    E("f", "hessian", "hessian(lambda {.u}: {f .u:a})({a})[{i}, {i}]", 0.4),
+    E("f", "jacrev", "jacrev(lambda {.u}: {a .u:a})({a})[{i}, {i}]", 0.4),
+    E("f", "jacfwd", "jacfwd(lambda {.u}: {a .u:a})({a})[{i}, {i}]", 0.4),
+    E("f", "linearize", "linearize(lambda {.z}: {f .z:f}, {f})[1]({f})", 0.4),
+    E("F", "derivative as a function", "grad(lambda {.z}: {f .z:f})", 0.7),
+    S("gradient step", "{.w=old f} = {.w} - 0.1 * grad(lambda {.z}: {f .z:f})({.w})", 0.7),
+    S("gradient step of an array", "{new a} = {.u=var a} - 0.1 * grad(lambda {.z}: {f .z:a})({.u})", 0.5),
+    S("pullback as a value", "{new f}, {.g=new F} = vjp(lambda {.z}: {f .z:f}, {f})\n{set f} = {.g}({f})[0]", 0.01,
+      needs="pullbacks"),
+    E("f", "stop_gradient", "stop_gradient({f})", 0.15, needs="stop_gradient"),
+    E("a", "vmap", "vmap(lambda {.z}: {f .z:f})({a})", 1, needs="vmap"),
+    E("a", "vmap over rows", "vmap(lambda {.u}: {f .u:a}, in_axes=1)(np.stack([{a}, {a}, {a}]))", 0.5, needs="vmap"),
+    E("f", "vmap over a matrix", "vmap(lambda {.u}: {a .u:a})({m})[{i} % 2, {i}]", 0.5, needs="vmap"),
+    E("f", "vmap with a constant", "vmap(lambda {.z}, {.w}: {f .z:f .w:f}, in_axes=(0, None))({a}, {f}).sum()", 0.5,
+      needs="vmap"),
+    E("a", "vmap of grad", "vmap(grad(lambda {.z}: {f .z:f}))({a})", 0.5, needs="vmap"),
+    E("f", "checkpoint", "checkpoint(lambda {.z}: {f .z:f})({f})", 1, needs="checkpoint"),
+    E("f", "checkpoint of a helper", "checkpoint({@kernel})({a}, {f}, {i})", 1, needs="checkpoint"),
+    D("ruled", "", """
+@custom_vjp
+def {name}(z, w):
+    return z * math.sin(w)
+
+
+def {name}_fwd(z, w):
+    return {name}(z, w), (z, w)
+
+
+def {name}_bwd(kept, ct):
+    z, w = kept
+    return ct * math.sin(w), ct * z * math.cos(w)
+
+
+{name}.defvjp({name}_fwd, {name}_bwd)
+"""),
+    E("f", "custom_vjp", "{@ruled}({f}, {f})", 1, needs="custom_vjp"),
+    D("pushed", "", """
+@custom_jvp
+def {name}(z):
+    return z * z * 0.5
+
+
+@{name}.defjvp
+def {name}_rule(primals, tangents):
+    (z,), (dz,) = primals, tangents
+    return z * z * 0.5, z * dz
+"""),
+    E("f", "custom_jvp", "{@pushed}({f})", 1, needs="custom_jvp"),
+]

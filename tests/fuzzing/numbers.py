@@ -1,0 +1,87 @@
+"""Constructs: floats, integers, conditions."""
+
+from __future__ import annotations
+
+from .grammar import Construct, E, Kind, S
+
+KINDS = [
+    Kind("f", "float", "{v}", "{num}"),
+    Kind("i", "small integer", "{v} * 0.25", "{int}"),
+    Kind("c", "condition", "(1.0 if {v} else 0.5)"),
+    Kind("h", "float32", "float({v})"),
+]
+
+CONSTRUCTS: list[Construct] = [
+    # --- floats
+    E("f", "constant", "{num}", 2),
+    E("f", "variable", "{var f}", 6),
+    E("f", "+", "({f} + {f})", 4),
+    E("f", "-", "({f} - {f})", 3),
+    E("f", "*", "({f} * {f})", 4),
+    E("f", "/", "({f} / (1.5 + abs({f})))", 2),
+    E("f", "negation", "(-{f})"),
+    E("f", "power", "({f}) ** {?2|3}"),
+    E("f", "power of a positive", "(0.5 + abs({f})) ** {?1.5|0.3|-0.7}"),
+    E("f", "power of variables", "(0.5 + abs({f})) ** {?math.sin|math.tanh}({f})"),
+    E("f", "math function", "math.{?sin|cos|tanh|atan}({f})", 2),
+    E("f", "numpy function", "np.{?sin|cos|tanh|arctan|arcsinh}({f})", 2),
+    E("f", "exp", "{?math|np}.exp(-abs({f}))"),
+    E("f", "sqrt", "{?math|np}.sqrt(1.0 + {f} * {f})"),
+    E("f", "log", "{?math|np}.{?log1p|log1p}({f} ** 2)"),
+    E("f", "log of a positive", "math.log(1.25 + math.{?sin|cos}({f}))"),
+    E("f", "atan2", "math.atan2({f}, {num} + 3.0)", 0.5),
+    E("f", "hypot", "math.hypot({f}, 1.0)", 0.5),
+    E("f", "abs", "abs({f})"),
+    E("f", "min and max", "{?min|max}({f}, {f})"),
+    E("f", "maximum", "np.{?maximum|minimum}({f}, {f})"),
+    E("f", "clip", "np.clip({f}, -0.9, 1.1)", 0.5),
+    E("f", "conditional expression", "({f} if {c} else {f})", 2),
+    E("f", "and or", "({f} {?and|or} {f})", 0.3),
+    E("f", "float of an integer", "float({i})"),
+    E("f", "integer times float", "{i} * {f}"),
+    E("f", "floor and remainder of floats", "({f} {?//|%} 1.75)", 0.3),
+    E("f", "round", "(round({f}) * {f})", 0.3),
+    E("f", "sign", "(np.sign({f}) * {f})", 0.3),
+    E("f", "float32 and back", "float(np.float32({f}))", 0.15),
+    # --- integers: as an index each is in range(-3, 3)
+    E("i", "integer", "{int}", 2),
+    E("i", "integer variable", "{var i} % 3", 2),
+    E("i", "integer +", "({i} + {i}) % 3"),
+    E("i", "integer *", "({i} * {i}) % 3"),
+    E("i", "integer -", "({i} - {i}) % 3"),
+    E("i", "integer //", "{i} // 2 % 3"),
+    E("i", "integer power", "2 ** ({i} % 3) % 3", 0.5),
+    E("i", "integer of a condition", "int({c})"),
+    E("i", "integer conditional", "({i} if {c} else {i})"),
+    E("i", "integer of a float", "int({f}) % 3", 0.5),
+    E("i", "bits", "({i} {?&|^}  1)", 0.3),
+    E("i", "divmod", "divmod({i} + 4, 3)[{?0|1}] % 3", 0.3),
+    E("i", "min of integers", "{?min|max}({i}, {i})", 0.5),
+    # --- conditions
+    E("c", "float comparison", "{f} {?<|>|<=|>=} {f}", 4),
+    E("c", "integer comparison", "{i} {?==|!=|<|>=} {i}", 2),
+    E("c", "chained comparison", "{num} < {f} < {f}"),
+    E("c", "and", "({c} and {c})"),
+    E("c", "or", "({c} or {c})"),
+    E("c", "not", "not {c}"),
+    E("c", "truth of an integer", "{i}", 0.5),
+    E("c", "variable compared", "{var f} {?<|>} {num}", 2),
+    E("c", "True", "True", 0.1),
+    # --- statements
+    S("assignment", "{set f} = {f}", 5),
+    S("assignment of an integer", "{set i} = {i}", 2),
+    S("augmented assignment", "{old f} {?+=|-=|*=} {f}", 3),
+    S("damped update", "{.w=old f} = {.w} * 0.7 + {f}", 2),
+    S("several targets", "{set f} = {new f} = {f}", 0.3),
+    S("unpacking", "{set f}, {new f} = {f}, {f}"),
+    S("swap", "{.w=old f}, {.z=old f} = {.z}, {.w}"),
+    S("nested unpacking", "{new f}, ({new f}, {new i}) = {f}, ({f}, {i})", 0.3),
+    S("walrus", "if ({new f} := {f}) > {f}:\n    {block}", 0.3),
+    S("chained operations", "{set f} = {f} + {f} * {f} - {f}"),
+    # --- float32
+    E("h", "float32 of a float", "np.float32({num})"),
+    E("h", "float32 +", "({h} + {h})"),
+    E("h", "float32 *", "({h} * {h})"),
+    E("h", "float32 function", "np.{?sin|tanh}({h})"),
+    E("f", "float32 arithmetic", "float({h} * np.float32(0.5))", 0.1),
+]

@@ -1,0 +1,217 @@
+"""What jitad's functions mean, for CPython: derivatives by differences, loops for ``vmap``, nothing for the rest.
+
+The difference is the central one of sixth order: its error is about 1e-11 for tame functions, so differences of
+differences still tell right from wrong.  That of fourth order from the same points says whether there is a kink; then
+``Unsure`` is raised.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jitad.frontend.pytree import Structure, flatten, unflatten
+
+STEP = 0.01
+SIXTH = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
+FOURTH = {1: 2 / 3, 2: -1 / 12, 3: 0.0}
+Function = Callable[..., Any]
+
+
+MOST = 300                          # derivatives that one run may take: differences of differences get expensive
+_left = MOST
+LONGEST = 0.5                       # seconds
+
+
+class Unsure(BaseException):
+    """There is a kink or a jump nearby, or it takes too many.  Not an ``Exception``: programs may not catch it."""
+
+
+class TooLong(BaseException):
+    """CPython would take too long, perhaps for ever."""
+
+
+def is_float(x: Any) -> bool:
+    return isinstance(x, float) or isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f"
+
+
+def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
+    """The derivative at 0 of each float that ``fun`` gives, ``None`` for what is no float."""
+    global _left
+    _left -= 1
+    if _left < 0:
+        raise Unsure
+    at = {k: flatten(fun(k * STEP)) for k in (-3, -2, -1, 1, 2, 3)}
+    leaves, structure = at[1]
+    if any(s != structure for _, s in at.values()):
+        raise Unsure
+    return [_slope({k: at[k][0][i] for k in at}) if is_float(x) else None for i, x in enumerate(leaves)], structure
+
+
+def _slope(at: dict[int, Any]) -> Any:
+    sixth, fourth = (sum(c * (at[k] - at[-k]) for k, c in of.items()) / STEP for of in (SIXTH, FOURTH))
+    if not np.all(np.abs(sixth - fourth) <= 1e-4 * (1 + np.abs(sixth))):
+        raise Unsure
+    return sixth
+
+
+def moved(leaves: Sequence[Any], directions: Sequence[Any], by: float) -> list[Any]:
+    return [x if d is None else x + by * d for x, d in zip(leaves, directions, strict=True)]
+
+
+# --- the public names ---------------------------------------------------------------------------------
+
+def jvp(fun: Function, primals: Any, tangents: Any) -> Any:
+    leaves, structure = flatten(tuple(primals))
+    directions, _ = flatten_like(structure, tuple(tangents))
+    found, out = slopes(lambda by: fun(*unflatten(structure, moved(leaves, directions, by))))
+    return fun(*primals), unflatten(out, found)
+
+
+def flatten_like(structure: Structure, tangents: Any) -> tuple[list[Any], Structure]:
+    """The leaves of a tangent, whose place of an integer may hold ``None``."""
+    leaves, found = flatten(tangents)
+    return (leaves, found) if found == structure else ([*_walk(structure, tangents)], structure)
+
+
+def _walk(structure: Structure, x: Any) -> Iterator[Any]:
+    if structure.is_leaf:
+        yield x
+        return
+    children = ([getattr(x, k) for k in structure.static] if not isinstance(x, (tuple, list, dict)) and x is not None
+                else list(x.values()) if isinstance(x, dict) else list(x or ()))
+    for s, child in zip(structure.children, children):
+        yield from _walk(s, child)
+
+
+def _basis(leaves: Sequence[Any]) -> Iterator[tuple[int, tuple[int, ...], list[Any]]]:
+    """Each direction of one float, with its place."""
+    for i, x in enumerate(leaves):
+        if is_float(x):
+            for index in np.ndindex(np.shape(x)):
+                unit = np.zeros(np.shape(x))
+                unit[index] = 1.0
+                yield i, index, [None] * i + [unit if np.shape(x) else 1.0] + [None] * (len(leaves) - i - 1)
+
+
+def _gradient(value: Function, x: Any) -> Any:
+    """By one argument, of any structure."""
+    leaves, structure = flatten(x)
+    out = [np.zeros(np.shape(v)) if is_float(v) else None for v in leaves]
+    for i, index, direction in _basis(leaves):
+        (slope, *_), _ = slopes(lambda by, d=direction: value(unflatten(structure, moved(leaves, d, by))))
+        out[i][index] = slope
+    return unflatten(structure, [g if g is None or np.ndim(g) else float(g) for g in out])
+
+
+def value_and_grad(fun: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    def derivative(*args: Any) -> Any:
+        keys = argnums if isinstance(argnums, tuple) else (argnums,)
+        found = []
+        for key in keys:
+            at = fun.__code__.co_varnames.index(key) if isinstance(key, str) else key
+            def value(x: Any, at: int = at) -> Any:
+                out = fun(*args[:at], x, *args[at + 1:])
+                return out[0] if has_aux else out
+            found.append(_gradient(value, args[at]))
+        return fun(*args), tuple(found) if isinstance(argnums, tuple) else found[0]
+    return derivative
+
+
+def grad(fun: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
+    def derivative(*args: Any) -> Any:
+        out, gradient = value_and_grad(fun, argnums, has_aux)(*args)
+        return (gradient, out[1]) if has_aux else gradient
+    return derivative
+
+
+def vjp(fun: Function, *primals: Any) -> Any:
+    def pullback(cotangent: Any) -> Any:
+        weights = flatten(cotangent)[0]
+
+        def value(*args: Any) -> Any:
+            return sum(np.sum(y * w) for y, w in zip(flatten(fun(*args))[0], weights, strict=True))
+        return grad(value, tuple(range(len(primals))))(*primals)
+    return fun(*primals), pullback
+
+
+def linearize(fun: Function, *primals: Any) -> Any:
+    return fun(*primals), lambda *tangents: jvp(fun, primals, tangents)[1]
+
+
+def hvp(fun: Function, primals: Any, tangents: Any) -> Any:
+    several = len(primals) > 1
+    out = jvp(grad(fun, tuple(range(len(primals)))), primals, tangents)[1]
+    return out if several else out[0]
+
+
+def jacfwd(fun: Function, argnums: int = 0) -> Function:
+    """Of an array (or a float) by an array (or a float)."""
+    def derivative(*args: Any) -> Any:
+        x = args[argnums]
+        columns = [slopes(lambda by, d=d: fun(*args[:argnums], x + by * d[0], *args[argnums + 1:]))[0][0]
+                   for _, _, d in _basis([x])]
+        return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + np.shape(x))
+    return derivative
+
+
+jacrev = jacfwd
+
+
+def hessian(fun: Function, argnums: int = 0) -> Function:
+    return jacfwd(grad(fun, argnums), argnums)
+
+
+def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
+    def mapped(*args: Any) -> Any:
+        axes = in_axes if isinstance(in_axes, (tuple, list)) else (in_axes,) * len(args)
+        (size, *_) = (np.shape(x)[axis] for x, axis in zip(args, axes) if axis is not None)
+        outs = [flatten(fun(*[x if axis is None else np.take(x, i, axis) for x, axis in zip(args, axes)]))
+                for i in range(size)]
+        return unflatten(outs[0][1], [np.stack(column, out_axes) for column in zip(*[leaves for leaves, _ in outs])])
+    return mapped
+
+
+def checkpoint(fun: Function) -> Function:
+    return fun
+
+
+def stop_gradient(x: Any) -> Any:
+    return x
+
+
+def unroll(x: Any) -> Any:
+    return x
+
+
+NAMES: dict[str, Any] = {f.__name__: f for f in (
+    checkpoint, grad, hessian, hvp, jacfwd, jvp, linearize, stop_gradient, unroll, value_and_grad, vjp, vmap)} | {
+    "jacrev": jacrev}
+
+
+@contextmanager
+def instead(space: dict[str, Any]) -> Iterator[None]:
+    """A program's globals with these in place of jitad's functions; functions with rules of the user's lose them."""
+    global _left
+    _left, kept = MOST, dict(space)
+    before = signal.signal(signal.SIGALRM, _too_long)
+    for name, value in kept.items():
+        if name in NAMES:
+            space[name] = NAMES[name]
+        elif type(value).__module__.startswith("jitad") and hasattr(value, "fun"):
+            space[name] = value.fun
+    try:
+        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        space.update(kept)
+
+
+def _too_long(*_: Any) -> None:
+    raise TooLong

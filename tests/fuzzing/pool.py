@@ -1,0 +1,112 @@
+"""Worker processes that check programs one after the other: a crash or a program without end costs one worker.
+
+Workers are forked, so they know what the parent knows (its patched functions, in ``planted.py``).  Jobs go to a worker
+one by one; what it does not answer in time, or dies over, is that job's verdict.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .check import Verdict
+
+TIME_LIMIT = 60.0               # seconds for one job
+JOBS = 400                      # of one worker, then a new one takes over: compiled code stays in memory
+FORK = multiprocessing.get_context("fork")
+
+
+@dataclass
+class _Worker:
+    process: Any
+    pipe: multiprocessing.connection.Connection
+    job: Any = None
+    since: float = 0.0
+    done: int = 0
+
+
+class Pool:
+    """``work(job)`` in ``count`` processes."""
+
+    def __init__(self, work: Callable[[Any], Any], count: int, nice: int = 0, time_limit: float = TIME_LIMIT) -> None:
+        self.work, self.nice, self.time_limit = work, nice, time_limit
+        self.workers = [self._start() for _ in range(count)]
+
+    def _start(self) -> _Worker:
+        here, there = FORK.Pipe()
+        process = FORK.Process(target=self._serve, args=(there,), daemon=True)
+        process.start()
+        there.close()
+        return _Worker(process, here)
+
+    def _serve(self, pipe: multiprocessing.connection.Connection) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.nice(self.nice)
+        while True:
+            try:
+                job = pipe.recv()
+            except EOFError:
+                os._exit(0)
+            pipe.send(self.work(job))
+
+    def run(self, jobs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+        """(job, what came of it) as they end: the worker's answer, or a ``Verdict`` that it crashed or found no end."""
+        todo = iter(jobs)
+        busy = [w for w in self.workers if self._give(w, todo)]
+        while busy:
+            ready = multiprocessing.connection.wait([w.pipe for w in busy], timeout=0.5)
+            for w in list(busy):
+                if w.pipe in ready:
+                    answer = self._answer(w)
+                elif time.monotonic() - w.since > self.time_limit:
+                    answer = Verdict("wrong", "no end", f"after {self.time_limit:.0f} s")
+                else:
+                    continue
+                yield w.job, answer
+                if isinstance(answer, Verdict) or w.done >= JOBS:
+                    self._replace(w)
+                if not self._give(w, todo):
+                    busy.remove(w)
+
+    def _give(self, w: _Worker, todo: Iterator[Any]) -> bool:
+        for w.job in todo:
+            w.since = time.monotonic()
+            w.pipe.send(w.job)
+            return True
+        return False
+
+    @staticmethod
+    def _answer(w: _Worker) -> Any:
+        try:
+            w.done += 1
+            return w.pipe.recv()
+        except (EOFError, ConnectionError):
+            w.process.join(5)
+            return Verdict("wrong", "crash", f"exit status {w.process.exitcode}")
+
+    def _replace(self, w: _Worker) -> None:
+        self._end(w)
+        new = self._start()
+        w.process, w.pipe, w.done = new.process, new.pipe, 0
+
+    @staticmethod
+    def _end(w: _Worker) -> None:
+        w.pipe.close()
+        w.process.kill()
+        w.process.join()
+
+    def close(self) -> None:
+        for w in self.workers:
+            self._end(w)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

@@ -1,0 +1,92 @@
+"""Random programs (``fuzzing/``): those that were wrong once, some new ones, and the parts that find and shrink them.
+
+``make fuzz`` runs more.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from .fuzzing import check, plain
+from .fuzzing.check import Verdict, verdict
+from .fuzzing.features import features
+from .fuzzing.generate import generate
+from .fuzzing.grammar import alternatives, holes, pieces
+from .fuzzing.pool import Pool
+from .fuzzing.shrink import shrink
+
+REGRESSIONS = sorted(Path(__file__).with_name("regressions").glob("*.py"))
+ALL_FEATURES = ("match", "run-time functions", "unions", "trees", "vmap", "checkpoint", "custom_vjp", "custom_jvp")
+
+
+@pytest.mark.parametrize("path", REGRESSIONS, ids=lambda p: p.stem)
+def test_once_wrong(path: Path) -> None:
+    assert str(verdict(path.read_text())) == "ok"
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_random_programs(block: int) -> None:
+    known = features()
+    for seed in range(10 * block, 10 * block + 10):
+        program = generate(seed, known)
+        found = verdict(program.source, check.sample(seed))
+        assert found.what != "wrong", f"{found}\n{program.source}"
+
+
+def test_programs_are_python_and_follow_from_their_seed() -> None:
+    for seed in range(150):
+        source = generate(seed, ALL_FEATURES).source
+        ast.parse(source)
+        assert source == generate(seed, ALL_FEATURES).source
+
+
+def test_focus_raises_a_construct() -> None:
+    def share(focus: tuple[str, ...]) -> int:
+        return sum("recursion" in generate(s, (), focus, size=30).constructs for s in range(60))
+    assert share(("recursion",)) > 2 * share(())
+
+
+def test_templates() -> None:
+    assert list(pieces("{{{f}: {?a|{@b}({num})}}}")) == [
+        (False, "{"), (False, ""), (True, "f"), (False, ": "), (True, "?a|{@b}({num})"), (False, "}"), (False, "")]
+    assert alternatives("a|{?b|c}|") == ["a", "{?b|c}", ""]
+    assert list(holes("{?a|{@b}({num})} {.w=old f}")) == ["@b", "num", ".w=old f"]
+
+
+def test_derivatives_by_differences() -> None:
+    value, gradient = plain.value_and_grad(lambda x, y: x ** 3 * y)(2.0, 5.0)
+    assert value == 40.0 and abs(gradient - 60.0) < 1e-9
+    assert abs(plain.grad(plain.grad(lambda x: x ** 3))(2.0) - 12.0) < 1e-7
+    with pytest.raises(plain.Unsure):
+        plain.grad(abs)(0.001)
+
+
+def test_a_failure_shrinks() -> None:
+    source = generate(7, (), ("for range",), size=40).source + "\n\ndef unused(x):\n    return x\n"
+    source = source.replace("    return 0.5 * x", "    if x < 3.0:\n        x = math.atan2(x, 4.0)\n    return 0.5 * x")
+
+    def test(text: str) -> Verdict:
+        return Verdict("wrong", "value") if "atan2" in text and "def main" in text else Verdict("ok")
+    small = shrink(source, test, Verdict("wrong", "value"), 20.0)
+    assert "atan2" in small and len(small.splitlines()) <= 6
+
+
+def _odd_jobs(job: str) -> str:
+    if job == "dies":
+        os._exit(7)
+    if job == "sleeps":
+        time.sleep(60)
+    return job.upper()
+
+
+def test_workers_that_die_or_find_no_end_are_replaced() -> None:
+    with Pool(_odd_jobs, 1, time_limit=0.5) as pool:
+        answers = dict(pool.run(["a", "dies", "b", "sleeps", "c"]))
+    assert [answers[k] for k in "abc"] == ["A", "B", "C"]
+    assert str(answers["dies"]) == "wrong: crash: exit status 7"
+    assert answers["sleeps"].check == "no end"
