@@ -14,6 +14,7 @@ The pipeline, file by file::
     semantics/        what programs and derivatives mean: evaluation, traces, derivatives of traces
     reference.py      interpret: evaluation by the reference semantics
     testing.py        check_grads
+    nondifferentiable.py   which kinks a program was evaluated at
     random.py         random numbers with explicit state
     errors.py         exceptions that show the user's line
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         DeviceError,
         DifferentiationError,
         JitadError,
+        NondifferentiableWarning,
         ShapeError,
         TypeInferenceError,
         UnsupportedError,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
         vjp,
         vmap,
     )
+    from .nondifferentiable import debug_nondifferentiable
     from .reference import interpret
     from .signature import spec
     from .testing import check_grads
@@ -64,8 +67,9 @@ _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms"),
     **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp"), "frontend.custom"),
-    **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError",
-                     "TypeInferenceError", "UnsupportedError"), "errors"),
+    **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning",
+                     "ShapeError", "TypeInferenceError", "UnsupportedError"), "errors"),
+    "debug_nondifferentiable": "nondifferentiable",
     "jit": "api", "pack": "frontend.packed", "unroll": "frontend.builtin", "interpret": "reference",
     "spec": "signature", "check_grads": "testing",
 }
@@ -93,8 +97,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "CompileError", "DeviceError", "DifferentiationError", "JitadError", "ShapeError", "TypeInferenceError",
-    "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp", "grad", "hessian", "hvp", "interpret",
-    "jacfwd", "jacrev", "jit", "jvp", "linearize", "pack", "random", "spec", "stop_gradient", "unroll",
-    "value_and_grad", "vjp", "vmap",
+    "CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning", "ShapeError",
+    "TypeInferenceError", "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp",
+    "debug_nondifferentiable", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp", "linearize",
+    "pack", "random", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
 ]

@@ -7,10 +7,13 @@ is put in front of those the function has, so that the next call of its kind doe
 
 from __future__ import annotations
 
+import contextvars
 import inspect
 import os
+import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from . import compiler
@@ -56,6 +59,8 @@ class Dispatcher:
             return context().call(self.fun, *args, **kwargs)
         if DISABLED:
             return self.run_as_python(*args, **kwargs)
+        if (run := _instead.get()) is not None:
+            return run(self.target, args, kwargs)
         sig, leaves = self.signature(args, kwargs)
         compiled = self.table.get(sig)
         if compiled is None:
@@ -192,7 +197,35 @@ def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: 
     if derive is not None:
         kind, argnums = derive
         program = getattr(transforms, kind).make(fun, argnums)
-    return Dispatcher(target, program, fun, Options(**options), static)
+    made = Dispatcher(target, program, fun, Options(**options), static)
+    _all.add(made)
+    return made
+
+
+# --- calls that go elsewhere ----------------------------------------------------------------------
+
+Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+_all: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+_instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
+
+
+@contextmanager
+def calls_go_to(run: Run) -> Iterator[None]:
+    """Within, ``run(function, args, kwargs)`` evaluates the calls that this thread makes of jitted functions.
+
+    Other threads' calls are found to be none of those, and go on to machine code by the slow way meanwhile.
+    """
+    entries = [(d.target, native_callable.entry_of(d.target)) for d in list(_all)]
+    for target, _ in entries:
+        native_callable.set_entry(target, native_callable.SLOW_VECTORCALL)
+    token = _instead.set(run)
+    try:
+        yield
+    finally:
+        _instead.reset(token)
+        for target, entry in entries:
+            if native_callable.entry_of(target) == native_callable.SLOW_VECTORCALL:
+                native_callable.set_entry(target, entry)
 
 
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:

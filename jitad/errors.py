@@ -106,3 +106,7 @@ class CompileError(JitadError):
 
 class DeviceError(JitadError):
     """No GPU driver, no device, or a launch that failed."""
+
+
+class NondifferentiableWarning(UserWarning):
+    """A derivative was evaluated exactly where a primitive, or a branch, has none (``debug_nondifferentiable``)."""

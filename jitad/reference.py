@@ -15,6 +15,7 @@ from .frontend.tracer import Traced
 from .frontend.values import Options
 from .ir.types import F32, I32, Scalar, Type
 from .semantics.evaluate import Evaluator
+from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
 from .signature import Static, signature
 
@@ -27,7 +28,17 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     ``docs/semantics.md`` describes how.  Raises what the program raises.
     """
     program, given = _traced(fun, args, kwargs)
-    results = Evaluator(program.module).run(program.root, given)
+    return _as_returned(program, Evaluator(program.module).run(program.root, given))
+
+
+def watch(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
+    """``interpret``, with ``tell`` called for each point without a derivative that it meets (``semantics.kinks``)."""
+    program, given = _traced(fun, args, kwargs)
+    own = len(given) - len(program.consts)
+    return _as_returned(program, Watcher(program.module, tell).watch(program.root, given, own))
+
+
+def _as_returned(program: Traced, results: list[Any]) -> Any:
     types = program.module.functions[program.root].result_types
     computed = iter([boxed(x, t) for x, t in zip(results, types)])
     fixed = fixed_leaves(program)

@@ -12,6 +12,7 @@ result, a trace again, is evaluated.
 ``partials``        partial derivatives of the elementwise primitives, one line each
 ``differentiate``   the derivative of a trace
 ``evaluate``        the evaluation of programs
+``kinks``           an evaluation that tells where there is no derivative
 =================== ===================================================================
 
 No line is shared with ``ad``, whose results are held against these.

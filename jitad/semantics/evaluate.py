@@ -120,12 +120,16 @@ class Evaluator(Interpreter):
 
     def _pulled(self, what: Derived, x: list[Any], y_bar: list[Any]) -> list[Any]:
         """The results, and the cotangents of ``wrt``."""
-        trace = record(lambda x: self.evaluate(what.base, x), x)
+        trace = self._recorded(what, x)
         made = [y for y, t in zip(trace.outputs, self._signature(what.base).results) if is_float(t)]
         given = [u for u, y in zip(y_bar, made, strict=True) if y is not UNDEFINED]
-        values = play(reverse(trace, _float_positions(x, what.wrt)), [*floats(x), *given])
+        values = play(reverse(trace, float_positions(x, what.wrt)), [*floats(x), *given])
         x_bar = iter(values[len(trace.outputs):])
         return values[:len(trace.outputs)] + [UNDEFINED if x[i] is UNDEFINED else next(x_bar) for i in what.wrt]
+
+    def _recorded(self, what: Derived, x: list[Any]) -> Trace:
+        """The trace of what is differentiated."""
+        return record(lambda x: self.evaluate(what.base, x), x)
 
     def _jvp(self, what: Derived, args: list[Any]) -> list[Any]:
         known = self._signature(what.base)
@@ -155,7 +159,7 @@ class Evaluator(Interpreter):
 _DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._fwd, "bwd": Evaluator._bwd}
 
 
-def _float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
+def float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
     """Where the parameters ``wrt`` stand among the floats."""
     return [len(floats(xs[:i])) for i in wrt if xs[i] is not UNDEFINED]
 

@@ -1,0 +1,174 @@
+"""Points without a derivative: what is taken for it there, and the report of where a program meets one."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import (
+    NondifferentiableWarning,
+    custom_vjp,
+    debug_nondifferentiable,
+    grad,
+    hvp,
+    jit,
+    jvp,
+    stop_gradient,
+)
+from jitad.ad.derivatives import PARTIALS
+from jitad.semantics.kinks import KINKS, SMOOTH
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NondifferentiableWarning)
+        yield
+
+
+def found(fun: Any, *args: Any) -> list[tuple[str, tuple[float, ...], int]]:
+    with debug_nondifferentiable() as report:
+        fun(*args)
+    return [(kink.op, kink.values, kink.count) for kink in report]
+
+
+def test_every_op_has_kinks_or_has_none() -> None:
+    assert {*PARTIALS, "digamma"} == set(KINKS) | SMOOTH
+    assert not set(KINKS) & SMOOTH
+    assert all(len(KINKS[op]) == len(PARTIALS[op]) for op in KINKS if op in PARTIALS)
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+@jit(grad=True)
+def with_a_hole(x: float) -> float:
+    if x == 0:
+        return 0.0 * x
+    return x
+
+
+def test_the_branch_that_gives_a_wrong_derivative_is_named() -> None:
+    assert with_a_hole.grad(0.0) == 0.0
+    with debug_nondifferentiable() as report:
+        assert with_a_hole.grad(0.0) == 0.0
+        assert with_a_hole.grad(1.0) == 1.0
+    (kink,) = report
+    assert kink.op == "==" and kink.values == (0.0, 0.0) and kink.count == 1
+    assert kink.file == __file__ and kink.function == "with_a_hole"
+    assert kink.line == with_a_hole.py_func.__code__.co_firstlineno + 2
+    assert "the branch at 0 == 0 has no derivative" in str(report)
+
+
+def test_warnings_show_the_line() -> None:
+    with pytest.warns(NondifferentiableWarning, match="branch at 0 == 0") as caught, debug_nondifferentiable():
+        with_a_hole.grad(0.0)
+    assert caught[0].filename == __file__ and caught[0].lineno == with_a_hole.py_func.__code__.co_firstlineno + 2
+
+
+@pytest.mark.parametrize("fun, x, expected", [
+    (abs, 0.0, [("abs", (0.0,), 1)]),
+    (np.sqrt, 0.0, [("sqrt", (0.0,), 1)]),
+    (lambda x: np.maximum(x, 0.0), 0.0, [("maximum", (0.0, 0.0), 1)]),
+    (lambda x: np.maximum(x, x), 0.0, []),
+    (lambda x: np.floor(x) * x, 2.0, [("floor", (2.0,), 1)]),
+    (lambda x: np.round(x) * x, 2.5, [("round", (2.5,), 1)]),
+    (lambda x: x // 2 + x % 2, 4.0, [("//", (4.0, 2.0), 1), ("%", (4.0, 2.0), 1)]),
+    (lambda x: int(x) * x, 3.0, [("cast", (3.0,), 1)]),
+    (lambda x: x ** 0.5, 0.0, [("**", (0.0, 0.5), 1)]),
+    (lambda x: x ** 2, 0.0, []),
+    (lambda x: 2.0 ** x, 0.0, []),
+    (lambda x: np.hypot(x, 0.0), 0.0, [("hypot", (0.0, 0.0), 1)]),
+    (lambda x: np.log(x), 0.0, [("log", (0.0,), 1)]),
+    (lambda x: 1 / x, 0.0, [("/", (1.0, 0.0), 1)]),
+    (lambda x: x if x > 1 else 2 * x, 1.0, [(">", (1.0, 1.0), 1)]),
+    (lambda x: x if x > 1 else 2 * x, 1.5, []),
+    (lambda x: x * abs(stop_gradient(x)), 0.0, []),
+    (lambda x: x + 0 * abs(0.0), 0.0, []),
+])
+def test_of_numbers(fun: Any, x: float, expected: Any) -> None:
+    assert found(grad(fun), x) == expected
+    assert found(lambda: jvp(fun, (x,), (1.0,))) == expected
+    assert found(jit(fun), x) == expected                        # the value too, as if it were differentiated
+
+
+def test_of_arrays_element_by_element() -> None:
+    x = np.array([0.0, 1.0, 0.0, -2.0])
+    assert found(grad(lambda x: np.abs(x).sum()), x) == [("abs", (0.0,), 2)]
+    assert found(grad(lambda x: np.where(x > 0, x, 0.0).sum()), x) == [(">", (0.0, 0.0), 2)]
+    assert found(grad(lambda x: np.max(x * x)), np.array([2.0, -2.0, 1.0])) == [("max", (4.0,), 2)]
+    assert found(grad(lambda x: np.max(x)), x) == []
+
+
+def test_only_what_the_derivative_depends_on() -> None:
+    def f(x: float, y: float) -> float:
+        unused = abs(x)                                          # noqa: F841
+        assert x >= 0
+        if y == 0:
+            return x * abs(y)
+        return x
+    assert found(grad(f), 0.0, 0.0) == []
+    assert found(grad(f, 1), 0.0, 0.0) == [("==", (0.0, 0.0), 1), ("abs", (0.0,), 1)]
+
+
+def test_in_loops_calls_recursion_and_derivatives_of_derivatives() -> None:
+    def soft(x: float) -> float:
+        return abs(x) * x
+
+    def loop(x: float, n: int) -> float:
+        total = 0.0
+        for i in range(n):
+            total += soft(x * i)
+        return total
+
+    def deep(x: float, n: int) -> float:
+        return x if n == 0 else deep(np.maximum(x, 0.0), n - 1)
+    assert found(grad(loop), 1.0, 5) == [("abs", (0.0,), 1)]
+    assert found(grad(loop), 0.0, 5) == [("abs", (0.0,), 5)]
+    assert found(grad(deep), 0.0, 3) == [("maximum", (0.0, 0.0), 3)]
+    assert [op for op, _, _ in found(grad(grad(soft)), 0.0)] == ["abs"]
+    assert [op for op, _, _ in found(lambda: hvp(soft, (0.0,), (1.0,)))] == ["abs"]
+
+
+def test_a_rule_of_its_own_has_no_kinks() -> None:
+    @custom_vjp
+    def smooth(x: float) -> float:
+        return abs(x)
+    smooth.defvjp(lambda x: (abs(x), x), lambda x, ct: (ct * np.tanh(x),))
+    assert found(grad(smooth), 0.0) == []
+
+
+# --- the context ----------------------------------------------------------------------------------
+
+def test_calls_before_and_after_are_compiled_ones() -> None:
+    f = jit(lambda x: abs(x), grad=True)
+    assert f.grad(2.0) == 1.0
+    compilations = f.grad.stats["compilations"]
+    with debug_nondifferentiable() as report:
+        f.grad(0.0)
+        with debug_nondifferentiable() as inner:
+            f.grad(0.0)
+    assert len(inner) == 1 and inner[0].count == 1 and report[0].count == 2
+    f.grad(0.0)
+    assert report[0].count == 2 and f.grad.stats["compilations"] == compilations
+
+
+def test_an_exception_ends_it() -> None:
+    f = jit(lambda x: abs(x), grad=True)
+    with pytest.warns(NondifferentiableWarning), pytest.raises(KeyError), debug_nondifferentiable():
+        f.grad(0.0)
+        raise KeyError
+    assert not found(f.grad, 1.0)
+
+
+def test_other_threads_are_not_watched() -> None:
+    f = jit(lambda x: abs(x), grad=True)
+    with debug_nondifferentiable() as report:
+        thread = threading.Thread(target=lambda: f.grad(0.0))
+        thread.start()
+        thread.join()
+    assert report == []
