@@ -28,14 +28,15 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     ``docs/semantics.md`` describes how.  Raises what the program raises.
     """
     program, given = _traced(fun, args, kwargs)
-    return _as_returned(program, Evaluator(program.module).run(program.root, given))
+    return returned(_as_returned(program, Evaluator(program.module).run(program.root, given)), (args, kwargs))
 
 
 def watch(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
     """``interpret``, with ``tell`` called for each point without a derivative that it meets (``semantics.kinks``)."""
     program, given = _traced(fun, args, kwargs)
     own = len(given) - len(program.consts)
-    return _as_returned(program, Watcher(program.module, tell).watch(program.root, given, own))
+    results = Watcher(program.module, tell).watch(program.root, given, own)
+    return returned(_as_returned(program, results), (args, kwargs))
 
 
 def _as_returned(program: Traced, results: list[Any]) -> Any:
@@ -43,8 +44,7 @@ def _as_returned(program: Traced, results: list[Any]) -> Any:
     computed = iter([boxed(x, t) for x, t in zip(results, types)])
     fixed = fixed_leaves(program)
     count = program.out_structure.count
-    found = unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
-    return returned(found, (args, kwargs))
+    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
 
 
 def trace_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:

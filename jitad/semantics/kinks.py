@@ -178,13 +178,19 @@ class Watcher(Evaluator):
                 useful.update(_passes(s))
         for n in mine:
             hit = [at for v, at in n.reads if v in varies]
-            if hit and (n.result is None or n.result in useful):
+            if hit and (n.result is None or n.result in useful or self._counts(n.op)):
                 self._tell(n, np.logical_or.reduce(np.broadcast_arrays(*hit)))
 
     def _tell(self, n: Note, at: Any) -> None:
         first = tuple(np.argwhere(at)[0])
         values = tuple(float(np.broadcast_to(x, at.shape)[first]) for x in n.numbers)
         self.tell(SHOWN.get(n.op.name, n.op.name), n.op.loc, values, int(np.sum(at)))
+
+    def _counts(self, op: Op) -> bool:
+        """Whether the result becomes an integer: an index, a number of iterations."""
+        assert op.block is not None
+        readers = self._readers(op.block.func)
+        return any(r.name == "cast" and not r.attrs["dtype"].is_float for v in op.results for r in readers.get(v, ()))
 
     def _decides(self, op: Op) -> bool:
         """Whether a comparison decides which way to go or what to choose, and not only whether to raise."""
