@@ -254,9 +254,20 @@ def test_errors_are_those_of_compiled_code() -> None:
             raise ValueError(f"{x} is negative")
         return math.sqrt(x)
 
+    def summed(x: float, a: Any) -> float:
+        """The loop of the check is needed for neither value nor derivative, what it checks is."""
+        s = 0.0
+        for v in a:
+            s += math.sin(x * v)
+        for i in range(3):
+            if s > i + 0.1:
+                raise ValueError(f"more than {i}")
+        return s
+
     def endless(x: float) -> float:
         return endless(x * 0.5) + 1
     for f, args in [(read, (X, 4)), (positive, (-1.0,)), (grad(read), (X, 9)), (grad(positive), (-1.0,)),
+                    (grad(summed), (1.0, X * X)), (value_and_grad(summed), (1.0, X * X)),
                     (endless, (1.0,)), (grad(endless), (1.0,))]:
         with pytest.raises(Exception) as meant:
             jitad.interpret(f, *args)

@@ -312,7 +312,7 @@ def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loo
     """Forward values that are needed when the loops in ``rerun`` are run again in the backward sweep.
 
     Needed are ``seeds`` and with them what the backward sweep reads, but for what a loop that is run again reads of
-    itself; what such a loop takes from outside; conditions, arguments of calls and checks outside loops.
+    itself; what such a loop takes from outside; conditions, arguments of calls and checks elsewhere.
     """
     forward = set(sweep.forward)
     outermost = {b: loop for loop in sweep.forest.roots for b in loop.blocks}
@@ -324,9 +324,9 @@ def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loo
     entered: set[Block] = set()
     for block in sweep.forward:
         loop = outermost.get(block)
-        if loop is None:
+        if loop is None or loop not in rerun:                # its values may not be needed, but it runs
             _enter(block, entered, todo)
-        elif loop in rerun:
+        else:
             todo += [v for op in block.all_ops() for v in op.used() if v.block not in loop.blocks]
     found: set[Value] = set()
     while todo:
