@@ -18,6 +18,23 @@ from .transforms import Maker, Traceable, Transform
 Nondiff = tuple[int, ...]
 
 
+class Definition(Traceable):
+    """A method that says something of the function it is of, in traced code and outside: ``f.defvjp(…)``."""
+
+    def __init__(self, define: Callable[..., Any], of: Any = None) -> None:
+        functools.update_wrapper(self, define)
+        self.define, self.of = define, of
+
+    def __get__(self, of: Any, owner: type | None = None) -> Definition:
+        return self if of is None else Definition(self.define, of)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.define(self.of, *(a.py_func if getattr(type(a), "is_jitad", False) else a for a in args))
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.define(self.of, *args, **kwargs)
+
+
 class Custom(Traceable):
     """A function with rules; ``nondiff`` are the positions of arguments that the rules take first, as they are."""
 
@@ -67,53 +84,31 @@ class Custom(Traceable):
 class CustomVjp(Custom):
     kind, define = "custom_vjp", "defvjp"
 
-    @property
-    def defvjp(self) -> Definition:
+    @Definition
+    def defvjp(self, fwd: Any, bwd: Any) -> None:
         """``f.defvjp(fwd, bwd)``: ``fwd(*args) -> (out, residuals)``, ``bwd(residuals, ct) -> (cotangent, …)``.
 
         ``bwd`` gives one cotangent for each argument, of the argument's structure; ``None`` stands for zero.
         """
-        return Definition(self, self._defvjp)
-
-    def _defvjp(self, fwd: Any, bwd: Any) -> None:
         self.set_rules(fwd, bwd)
 
 
 class CustomJvp(Custom):
     kind, define = "custom_jvp", "defjvp"
 
-    @property
-    def defjvp(self) -> Definition:
+    @Definition
+    def defjvp(self, rule: Any) -> Any:
         """``f.defjvp(rule)``: ``rule(primals, tangents) -> (out, tangent)``, linear in ``tangents``.
 
         Usable as a decorator.
         """
-        return Definition(self, self._defjvp)
-
-    def _defjvp(self, rule: Any) -> Any:
         self.set_rules(rule)
         return rule
 
-    @property
-    def defjvps(self) -> Definition:
+    @Definition
+    def defjvps(self, *rules: Any) -> None:
         """``f.defjvps(rule, …)``: for each argument ``rule(tangent, out, *args)``, or ``None``; they are added up."""
-        return Definition(self, self._defjvps)
-
-    def _defjvps(self, *rules: Any) -> None:
         self.set_rules(SumOfParts(self.fun, rules))
-
-
-class Definition(Traceable):
-    """``f.defvjp`` and its like, in traced code and outside."""
-
-    def __init__(self, of: Custom, define: Callable[..., Any]) -> None:
-        self.of, self.define = of, define
-
-    def __call__(self, *args: Any) -> Any:
-        return self.define(*(a.py_func if getattr(type(a), "is_jitad", False) else a for a in args))
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self.define(*args, **kwargs)
 
 
 class SumOfParts(Traceable):
