@@ -568,9 +568,9 @@ def filters(a):
     return [i for i in range(3) if a[i] > 0]
 
 
-@refused("indexes a list or tuple by a value", 1)
-def dynamic_index_of_a_list(n):
-    return [1.0, 2.0][n]
+@refused("indexes a list by a value", 1)
+def dynamic_index_of_a_long_list(n):
+    return [1.0 for i in range(100)][n]
 
 
 @refused("a list of length 2 or 1", 1.0)

@@ -379,6 +379,35 @@ def lists_and_tuples(x, n):
     return t[0] * t[2] + sum(t)
 
 
+@differentiable((1.5, 0), (1.5, 2), (1.5, -1))
+def an_index_at_run_time(x, n):
+    xs, fs = [x, 2.0, x * x], (math.sin, lambda v: v * x, math.exp)
+    xs[n] = xs[n] + 1.0
+    total = 0.0
+    for i in range(3):
+        total += fs[i](xs[i - 1])
+    return total
+
+
+@program((1.5, 5), (1.5, -4))
+def an_index_that_is_too_large(x, n):
+    return [x, None][n]
+
+
+@program((1.5, 1), (1.5, 4), (1.5, 3))
+def a_number_as_a_key(x, n):
+    return {1: x, 4: "four"}[n]
+
+
+@differentiable((1.5, 1), (1.5, 0))
+def iterations_over_either(x, n):
+    a = (x, 2.0) if n else [x, 3.0, 4.0]
+    total = sum(a) + max(a) + np.sum(np.array([v * v for v in a]))
+    for i, (u, v) in enumerate(zip(a, reversed(a))):
+        total += u * v * i
+    return total
+
+
 # --- strings and other constants ----------------------------------------------------------------------
 
 @differentiable((1.5, 0), (1.5, 1), (1.5, 2))
@@ -424,6 +453,26 @@ def match_on_numbers(n, x):
             return 2.0
         case k:
             return k * x
+
+
+@program((1.5, 0), (1.5, 1))
+def a_string_in_a_message(x, n):
+    mode = "up" if n else "down"
+    error = ValueError if n else KeyError
+    raise error(f"{mode} {x}")
+
+
+@differentiable((1.5, 0), (1.5, 1))
+def arrays_of_different_ranks(x, n):
+    a = np.ones(3) * x if n else np.ones((2, 2)) * x
+    return a.sum() * a.ndim + np.exp(a).sum() * a.shape[0]
+
+
+@program((1.5, 0), (1.5, 1))
+def setting_an_attribute_of_none(x, n):
+    c = Circle(x) if n else None
+    c.r = 3.0
+    return c.r
 
 
 @program((True,), (False,))

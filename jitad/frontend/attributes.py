@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from .closures import BoundMethod, Fn, Method
-from .data import writable
+from .data import type_of, writable
 from .families import family_of
 from .lattice import UNBOUND, describe
-from .values import Active, Instance, Maybe
+from .values import Active, Instance, Maybe, Sym
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
 SET_CHANGES = frozenset(("add", "clear", "discard", "pop", "remove", "update"))
@@ -73,6 +73,9 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
 def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
     if isinstance(obj, Active):
         return obj.assign(t, name, value)
+    if obj is None or isinstance(obj, Sym):
+        cls = type(None) if obj is None else type_of(obj)
+        raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
     if not isinstance(obj, Instance):
         t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
                       "return the new value, or make a new object")

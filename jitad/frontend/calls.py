@@ -134,6 +134,8 @@ def _call_partial(t: Any, p: Partial, args: list[Any], kwargs: dict[str, Any]) -
 def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a traced array, list or dict."""
     obj, name = m.parts()[0], m.name
+    if type(obj) is Choice:
+        return t.over(obj, lambda v: t.call(t.getattr(v, name), *args, **kwargs))
     if type(obj) is DictObj and args and type(args[0]) is Choice:
         return t.over(args[0], lambda v: t.call(m, v, *args[1:], **kwargs))
     if name in attributes.TUPLE_METHODS:

@@ -23,6 +23,7 @@ from ..ir.graph import Block, Op, Value
 from ..ir.graph import Edge as Jump
 from ..ir.types import BOOL
 from . import data
+from .closures import WALKS
 from .lattice import UNBOUND, is_number, rebuild, same
 from .state import Edge, State
 from .variants import FACTS, narrowed, possible
@@ -135,10 +136,18 @@ class Choices:
         return self.says(test, tag, wanted, left - wanted)
 
     def settled(self, v: Any) -> Any:
-        """``settle`` of a value and of what is in it, where that is a tuple or a slice."""
+        """``settle`` of a value and of what is in it, where that is a tuple, a slice, ``zip`` or the like."""
         if type(v) is slice:
             return slice(*map(self.settled, (v.start, v.stop, v.step)))
+        if isinstance(v, WALKS):
+            return v.with_parts(tuple(map(self.settled, v.parts())))
         return rebuild(v, tuple(map(self.settled, v))) if isinstance(v, tuple) else self.settle(v)
+
+    def walked_choice(self, v: Any) -> Choice | None:
+        """A choice that a loop over ``v`` walks."""
+        v = self.settle(v)
+        found = map(self.walked_choice, v.parts()) if isinstance(v, WALKS) else [v if type(v) is Choice else None]
+        return next((c for c in found if c is not None), None)
 
     def first_choice(self, values: Iterable[Any]) -> Choice | None:
         """A choice among values that can still be one of several, or inside the containers among them."""

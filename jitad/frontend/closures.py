@@ -146,6 +146,9 @@ class Super(Tagged):
     __slots__ = ()
 
 
+WALKS = (Zip, Enumerate, Reversed, Mapped, Unrolled)      # what walks its parts
+
+
 class Partial(Tagged):
     """``functools.partial``: parts are the function, the positional arguments and a tuple of keyword values."""
 

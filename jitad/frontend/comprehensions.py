@@ -51,6 +51,15 @@ def comprehend(f: Frame, clauses: Clauses, element: Hook, first: Any = None) -> 
     return out
 
 
+def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]], Any]) -> Any:
+    """``make`` of the elements; where they come from something of several kinds, for each kind."""
+    walked = clauses.items[0][0](f)
+    c = f.t.walked_choice(walked)
+    if c is None:
+        return make(comprehend(f, clauses, element, walked))
+    return f.t.over(c, lambda x: make(comprehend(f, clauses, element, f.t.settled(walked))))
+
+
 def _known(f: Frame, condition: Any, loc: Loc) -> bool:
     c = f.t.truth(condition, loc)
     if not isinstance(c, bool):

@@ -143,14 +143,21 @@ def _written(v: Any) -> tuple[str, list[Any]]:
 
 def format_(f: Frame, pieces: Sequence[Any]) -> Any:
     """An f-string: a string when all is known, otherwise a ``Template``."""
+    return _text(f, [p if isinstance(p, str) else (p[0](f), *p[1:]) for p in pieces])
+
+
+def _text(f: Frame, pieces: Sequence[Any]) -> Any:
+    c = f.t.first_choice([p[0] for p in pieces if not isinstance(p, str)])
+    if c is not None:
+        return f.t.over(c, lambda v: _text(f, pieces))
     text = ""
     values: list[Any] = []
     for p in pieces:
         if isinstance(p, str):
             text += escape(p)
             continue
-        hook, conversion, spec = p
-        v = data.plain(f.t, hook(f))
+        v, conversion, spec = p
+        v = data.plain(f.t, v)
         if _is_known(v):
             shown = repr(v) if conversion == "r" else str(v) if conversion == "s" else v
             text += escape(format(shown, spec))

@@ -265,18 +265,18 @@ class Expressions:
 
     def on_ListComp(self, e: ast.ListComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
-        return lambda f: f.t.new_list(comprehensions.comprehend(f, clauses, element))
+        return lambda f: comprehensions.build(f, clauses, element, f.t.new_list)
 
     def on_SetComp(self, e: ast.SetComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
-        return lambda f: frozenset(comprehensions.comprehend(f, clauses, element))
+        return lambda f: comprehensions.build(f, clauses, element, frozenset)
 
     def on_DictComp(self, e: ast.DictComp) -> Hook:
         def pair() -> Hook:
             key, value = self.expr(e.key), self.expr(e.value)
             return lambda f: (data.key(f.t, key(f)), value(f))
         clauses, element = self._generators(e.generators, pair)
-        return lambda f: f.t.new_dict(dict(comprehensions.comprehend(f, clauses, element)))
+        return lambda f: comprehensions.build(f, clauses, element, lambda pairs: f.t.new_dict(dict(pairs)))
 
     def on_GeneratorExp(self, e: ast.GeneratorExp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
@@ -284,7 +284,7 @@ class Expressions:
         loc = self.loc(e)
 
         def make(f: Frame) -> comprehensions.Generator:
-            begun = Slot("begun")
+            begun = Slot("begun", bound=True)
             f.t.state[begun] = False
             return comprehensions.Generator(f, clauses, element, changed, loc, clauses.items[0][0](f), begun)
         return make

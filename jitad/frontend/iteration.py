@@ -15,7 +15,7 @@ STREAMS = "make a list of it first, `list(...)`, or make it anew where it is wal
 
 def stream(t: Any, kind: type[Stream], *given: Any) -> Stream:
     """``zip``, ``map`` and the like of these, not walked yet."""
-    begun = Slot("begun")
+    begun = Slot("begun", bound=True)
     t.state[begun] = False
     return kind(*given, begun)
 

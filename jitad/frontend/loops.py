@@ -21,7 +21,7 @@ from .lattice import UNBOUND
 from .matcher import Matcher
 from .scope import Names
 from .state import Edge, Merger, State
-from .values import ArrayObj, ArrayRef, Choice, DictObj, ListObj, Maybe, Obj, Slot, Sym
+from .values import ArrayObj, ArrayRef, DictObj, ListObj, Maybe, Obj, Slot, Sym
 
 if TYPE_CHECKING:
     from .code import Frame, Hook
@@ -104,14 +104,15 @@ def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
 
 
 def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
-    v = iterable(f)
-    if type(v) is Choice:
+    walk(f, node, iterable(f), assign, loc)
+
+
+def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
+    """The loop over ``v``; of something of several kinds one for each."""
+    c = f.t.walked_choice(v)
+    if c is not None:
         roots = None if node.after is None else f.roots(node.after)
-        return f.t.dispatch(v, lambda x: _for(f, node, x, assign, loc), roots)
-    _for(f, node, v, assign, loc)
-
-
-def _for(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
+        return f.t.dispatch(c, lambda x: walk(f, node, f.t.settled(v), assign, loc), roots)
     t = f.t
     t.builder.loc = loc
     v = objects.walked(t, iteration.begin(t, v))

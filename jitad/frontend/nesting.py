@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UnsupportedError
 from . import lattice
 from .closures import Fn
-from .values import Choice, Instance, ListObj, Obj, Slot
+from .values import Choice, Instance, ListObj, Maybe, Obj, Slot
 
 DEPTH = 3                       # so many functions of one code inside each other are taken for a sign of more to come
 
@@ -47,9 +47,13 @@ def _search(state: dict[Obj, Any], v: Any, around: dict[Any, int], inside: set[A
 
 
 def _within(state: dict[Obj, Any], v: Any) -> Iterable[Any]:
-    if isinstance(v, (Slot, ListObj)):
+    if isinstance(v, Maybe):
+        return (v.value,)
+    if isinstance(v, Slot):
+        return (state.get(v),)
+    if isinstance(v, ListObj):
         content = state.get(v)
-        return content if isinstance(content, tuple) and isinstance(v, ListObj) else (content,)
+        return content if isinstance(content, tuple) else ()
     if isinstance(v, Instance):
         content = state.get(v)
         return tuple(content.values()) if isinstance(content, dict) else ()

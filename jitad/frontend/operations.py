@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import Loc
-from ..ir.graph import ExcInfo
-from ..ir.types import BOOL, Array
+from ..ir.graph import ExcInfo, Operand
+from ..ir.types import BOOL, I64, Array
 from . import attributes, data, iteration, numpy_api, objects, refusals, views, written
-from .closures import BoundMethod, Fn, Method, Range, Super, View
+from .closures import WALKS, BoundMethod, Fn, Method, Range, Super, View
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
@@ -29,6 +29,7 @@ NATIVE: dict[str, Callable[..., Any]] = {
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
            "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
 SIGNS = {"neg": "-", "pos": "+", "invert": "~"}
+MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
 RECORDED = (LookupError, ArithmeticError, ValueError)      # certain on this path: recorded as a `raise`
 
 
@@ -335,10 +336,40 @@ class Operations:
     def getitem(self, obj: Any, index: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
             self.builder.loc = loc
-        c = self.first_choice((obj, index) if isinstance(index, (Choice, tuple, slice)) else (obj,))
+        c = obj if type(obj) is Choice else self.first_choice((index,))
         if c is not None:
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
+        if isinstance(index, Sym) and isinstance(obj, (tuple, ListObj)):
+            return self.over(self.position(obj, index), lambda k: self.getitem(obj, k))
+        if isinstance(index, Sym) and not index.is_array and isinstance(obj, DictObj) and self.contents(obj):
+            return self.over(self.key(obj, index), lambda k: self.getitem(obj, k))
         return self.settle(self._item(obj, index))
+
+    def position(self, obj: Any, index: Sym) -> Choice:
+        """A run-time index of a list or tuple as a choice of its places."""
+        n = len(self.contents(obj) if isinstance(obj, ListObj) else obj)
+        if index.is_array or index.scalar.is_float:
+            raise TypeError(f"{_kind(obj)} indices must be integers or slices, not {data.type_of(index).__name__}")
+        if n > MOST_PLACES:
+            self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time",
+                             "use an array, walk it with `for x in xs`, or `for i in jitad.unroll(range(len(xs)))`")
+        b, i = self.builder, self.value(index, I64)
+        i = b.select(b.lt(i, 0), b.add(i, n), i)
+        self.check(b.and_(b.ge(i, 0), b.lt(i, n)), "IndexError", f"{_kind(obj)} index out of range")
+        return Choice(Sym(i, True), tuple(range(n)))
+
+    def key(self, d: DictObj, number: Sym) -> Choice:
+        """A run-time number that is a key of a dict as a choice of its keys."""
+        b, keys = self.builder, [k for k in self.contents(d) if is_number(k)]
+        if len(keys) > MOST_PLACES:
+            self.unsupported(f"a dict of more than {MOST_PLACES} numbers with a key that is only known at run time",
+                             "use an array")
+        tag = b.const(len(keys))
+        for place, k in enumerate(keys):
+            tag = b.select(self.value(self.compare("eq", number, k)), b.const(place), tag)
+        missing = self.module.exception(ExcInfo("KeyError", None, self.builder.loc, None, (Operand(0),)))
+        b.check(b.ne(tag, len(keys)), missing, number.value)
+        return Choice(Sym(tag, True), tuple(keys))
 
     def _item(self, obj: Any, index: Any) -> Any:
         if isinstance(obj, ArrayRef):
@@ -370,10 +401,11 @@ class Operations:
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
         if loc is not None:
             self.builder.loc = loc
-        given = (obj, index, value if isinstance(obj, (ArrayRef, Choice)) else None)
-        c = self.first_choice(given)
+        c = obj if type(obj) is Choice else self.first_choice((index, value if isinstance(obj, ArrayRef) else None))
+        if c is None and isinstance(index, Sym) and isinstance(obj, ListObj):
+            c = index = self.position(obj, index)
         if c is not None:
-            return self.over(c, lambda v: self.setitem(self.settle(obj), self.settled(index), self.settle(value)))
+            return self.over(c, lambda v: self.setitem(self.settle(obj), self.settled(index), self.settled(value)))
         if isinstance(obj, ArrayRef):
             self.native(views.setitem, self, obj, index, value)
         elif isinstance(obj, ListObj):
@@ -401,9 +433,10 @@ class Operations:
 
     def iterate(self, v: Any) -> list[Any]:
         """Every element of something whose length is known while tracing."""
-        if type(v) is not Choice:
-            return iteration.written_out(self, v)
-        found = self.over(v, lambda x: tuple(self.iterate(x)))
+        c = self.walked_choice(v)
+        if c is None:
+            return iteration.written_out(self, self.settled(v) if isinstance(v, WALKS) else v)
+        found = self.over(c, lambda x: tuple(self.iterate(self.settled(v))))
         if not isinstance(found, tuple):
             self.unsupported(f"walks {data.describe(v)}: how many elements depends on the path taken",
                              "tell them apart first, with `if len(x) == …` or `match`")
@@ -514,6 +547,10 @@ class Operations:
 def _no_operands(op: str, x: Any, y: Any) -> TypeError:
     kinds = f"{data.describe(x)} and {data.describe(y)}"
     return TypeError(f"unsupported operand type(s) for {SYMBOLS.get(op, op)}: {kinds}")
+
+
+def _kind(obj: Any) -> str:
+    return "list" if isinstance(obj, ListObj) else "tuple"
 
 
 _OPERANDS = (Sym, ArrayRef, Obj, int, float, np.generic, tuple)

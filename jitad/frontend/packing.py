@@ -144,7 +144,7 @@ class Transfer:
         if isinstance(obj, Instance):
             new = type(obj)(obj.cls, obj.readonly)
         elif isinstance(obj, Slot):
-            new = Slot(obj.name)
+            new = Slot(obj.name, bound=obj in self.source and not isinstance(self.source[obj], Maybe))
         else:
             new = type(obj)(obj.readonly)
         self.known[obj] = new

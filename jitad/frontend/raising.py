@@ -45,6 +45,9 @@ def raise_(f: Frame, exc: Hook, loc: Loc) -> None:
 def _raise(f: Frame, exc: Any, loc: Loc) -> None:
     t = f.t
     t.builder.loc = loc
+    c = t.first_choice((exc, *(exc.parts() if isinstance(exc, Raised) else ())))
+    if c is not None:
+        return t.dispatch(c, lambda v: _raise(f, _settled(t, exc), loc), None)
     if isinstance(exc, BaseException):
         exc = Raised(type(exc), *exc.args)
     elif isinstance(exc, type) and issubclass(exc, BaseException):
@@ -66,6 +69,11 @@ def _raise(f: Frame, exc: Any, loc: Loc) -> None:
         t.unsupported(f"an exception takes at most {MOST} numbers that are known at run time only",
                       "leave further values out")
     t.raise_info(ExcInfo(kind, None, loc, cls, recorded), *operands)
+
+
+def _settled(t: Any, exc: Any) -> Any:
+    exc = t.settle(exc)
+    return exc.with_parts(tuple(map(t.settled, exc.parts()))) if isinstance(exc, Raised) else exc
 
 
 def _argument(t: Any, v: Any, operands: list[Sym]) -> Any:

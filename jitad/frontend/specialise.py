@@ -132,6 +132,8 @@ def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, resu
                           "write the `if` around the call")
         else:
             t.state[mine] = content
+            if content is UNBOUND:
+                mine.bound = False
     for obj in transfer.made:
         others = [known[o] for o, _ in obj.maybe if o in known]
         objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]

@@ -23,7 +23,7 @@ from ..ir.types import Type, join
 from . import lattice, records
 from .lattice import UNBOUND, describe, is_scalar, is_structure, same
 from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
-from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, narrowed, reaches, renumbered
+from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, merges_by_parts, narrowed, reaches, renumbered
 
 State = dict[Obj, Any]
 STALE = object()                # what no object holds: in `maybe`, the stand-in may not be read any more
@@ -110,11 +110,12 @@ class Merger:
             return self._param(t, weak, vals, hint)
         if isinstance(first, Obj) and all(v is first for v in some):
             return self._obj(tuple(vals), hint)
-        if all(isinstance(v, ArrayRef) for v in some) and self._one_type(vals):
+        if all(isinstance(v, ArrayRef) for v in some) and self._one_kind(vals):
             return self._array(vals, some, hint)
         if is_structure(first) and all(
                 is_structure(v) and lattice.static_of(v) == lattice.static_of(first) for v in some):
-            return self._columns(vals, first, hint)
+            if merges_by_parts(first) or self._one_kind(vals):
+                return self._columns(vals, first, hint)
         if all(same(v, first) for v in some) and not isinstance(first, ArrayRef):
             return first
         return self._kinds(vals, some, hint)
@@ -141,7 +142,7 @@ class Merger:
     def _kinds(self, vals: Sequence[Any], some: Sequence[Any], hint: str) -> Any:
         """Merge values of several kinds: each kind becomes a variant."""
         found = Alternatives(self.edges, vals, self.in_loop)
-        lengths = {k for k in found.kinds if isinstance(k, tuple) and k[0] is tuple}
+        lengths = {k for k in found.kinds if isinstance(k, tuple) and isinstance(k[0], tuple) and k[0][0] is tuple}
         if len(found.kinds) > MOST or (self.in_loop and len(lengths) > LENGTHS):
             return Conflict(" or ".join(dict.fromkeys(describe(v) for v in some)) + ", depending on the path taken")
         new = [self._kind(column, hint) for column in found.columns]
@@ -172,8 +173,8 @@ class Merger:
             args.append(v)
         return Sym(value, weak)
 
-    def _one_type(self, vals: Sequence[Any]) -> bool:
-        """Whether these arrays have a common type: a choice of arrays has variants of different types."""
+    def _one_kind(self, vals: Sequence[Any]) -> bool:
+        """Whether these values have a common type."""
         kinds = [kind(e.state, v, self.in_loop) for e, v in zip(self.edges, vals) if v is not UNBOUND]
         return all(k == kinds[0] for k in kinds)
 
@@ -201,19 +202,19 @@ class Merger:
     def _obj(self, objs: tuple[Any, ...], hint: str) -> Any:
         """The object that stands for ``objs[e]`` on edge ``e``."""
         some = [o for o in objs if o is not UNBOUND]
-        first, given = some[0], objs
+        first = some[0]
         if all(o is first for o in some):
             objs = (first,) * len(objs)
         if objs in self._merged:
             return self._merged[objs]
-        out = first if all(o is first for o in some) else self._stand_in(first)
+        out = first if all(o is first for o in some) else self._stand_in(some)
         self._merged[objs] = out
         self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
         if isinstance(out, (ListObj, DictObj)) and len({_shape(c) for c in contents if c is not UNBOUND}) > 1:
             contents = self._where_reached(out, objs, contents)
         self.state[out] = UNBOUND
-        content = self._slot(given, contents, hint) if isinstance(out, Slot) else \
+        content = self._slot(out, contents, hint) if isinstance(out, Slot) else \
             self._content(type(out), contents, hint)
         self.state[out] = content
         if isinstance(content, Conflict) and isinstance(out, ArrayObj):
@@ -227,19 +228,18 @@ class Merger:
             return contents
         return [c if there else UNBOUND for c, there in zip(contents, reached)]
 
-    def _slot(self, objs: Sequence[Any], contents: Sequence[Any], hint: str) -> Any:
-        """The value of a variable; where no edge but those without the variable lacks one, it is not unbound."""
-        bound = [c for o, c in zip(objs, contents) if o is not UNBOUND]
-        if len(bound) < len(objs) and not any(c is UNBOUND or isinstance(c, (Maybe, Conflict)) for c in bound):
-            absent = [UNBOUND if o is UNBOUND and c is UNBOUND else c for o, c in zip(objs, contents)]
-            if not any(isinstance(c, (Maybe, Conflict)) for c in absent):
-                return self._bound(absent, hint)
+    def _slot(self, out: Slot, contents: Sequence[Any], hint: str) -> Any:
+        """The value of a variable, which may lack one on some path."""
+        some = [c for c in contents if c is not UNBOUND]
+        if out.bound and some and not any(isinstance(c, (Maybe, Conflict)) for c in some):
+            return self._bound(contents, hint)
         return self._merge(contents, hint)
 
-    def _stand_in(self, first: Any) -> Obj:
+    def _stand_in(self, objs: Sequence[Any]) -> Obj:
+        first = objs[0]
         if isinstance(first, Instance):
             return type(first)(first.cls)
-        return Slot(first.name) if isinstance(first, Slot) else type(first)()
+        return Slot(first.name, all(o.bound for o in objs)) if isinstance(first, Slot) else type(first)()
 
     def _represent(self, out: Obj, objs: Sequence[Any]) -> None:
         """Note that ``out`` stands for ``objs[e]`` on edge ``e``."""

@@ -208,13 +208,16 @@ class Obj(Operators):
 
 
 class Slot(Obj):
-    """A local variable: contents are its value; no contents when it is unbound."""
+    """A local variable: contents are its value; no contents when it is unbound.
 
-    __slots__ = ("name",)
+    ``bound``: it is part of a value, and has been bound from the beginning: on a path without it nothing refers to it.
+    """
 
-    def __init__(self, name: str) -> None:
+    __slots__ = ("name", "bound")
+
+    def __init__(self, name: str, bound: bool = False) -> None:
         super().__init__()
-        self.name = name
+        self.name, self.bound = name, bound
 
     def __repr__(self) -> str:
         return f"Slot({self.name})"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..ir.types import Array
 from . import lattice
+from .closures import Fn
 from .lattice import UNBOUND, is_scalar, is_structure, same
 from .values import ArrayRef, Choice, Instance, ListObj, Obj, Sym
 
@@ -88,8 +89,17 @@ def kind(state: dict[Obj, Any], v: Any, in_loop: bool) -> Any:
             return (type(v), None)
         return (type(v), len(content) if isinstance(v, ListObj) else tuple(content))
     if is_structure(v):
-        return lattice.static_of(v)
+        whole = merges_by_parts(v)
+        return (lattice.static_of(v), *(() if whole else [kind(state, x, in_loop) for x in lattice.parts(v)]))
     return Constant(v)
+
+
+def merges_by_parts(v: Any) -> bool:
+    """Whether parts of different kinds become choices within the structure: of tuples, and what functions captured.
+
+    A method and its object, or what ``zip`` walks, go together.
+    """
+    return isinstance(v, (tuple, Fn))
 
 
 def _array_kind(state: dict[Obj, Any], v: ArrayRef) -> Any:
