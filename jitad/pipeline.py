@@ -23,6 +23,7 @@ from .passes.facts import facts
 from .passes.fission import fission
 from .passes.inline import inline
 from .passes.licm import licm
+from .passes.peel import peel
 from .passes.simplify import simplify
 from .passes.sizes import sizes
 from .passes.thread import thread
@@ -43,6 +44,7 @@ _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
 PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "inline", inline),
+    ("cps", "peel", _plain(peel)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "sizes", _plain(sizes)),
@@ -79,7 +81,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
 PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
-    "simplify": simplify, "inline": inline, "dce": dce, "thread": thread, "cps": to_cps, "sizes": sizes, "cse": cse,
+    "simplify": simplify, "inline": inline, "peel": peel, "dce": dce, "thread": thread, "cps": to_cps,
+    "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll,
