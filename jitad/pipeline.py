@@ -16,6 +16,7 @@ from .cps import to_cps
 from .ir.graph import Module
 from .ir.verify import verify
 from .passes.accumulate import accumulate
+from .passes.batch import batch
 from .passes.closed_form import closed_form
 from .passes.cse import cse
 from .passes.dce import dce
@@ -61,6 +62,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "accumulate", _plain(accumulate)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "batch", _plain(batch)),
     ("adjoint", "checkpoint", _plain(checkpoint_loops)),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
@@ -71,6 +73,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "licm", _LICM),
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "batch", _plain(batch)),
     ("optimized", "version", _plain(version)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "simplify", _SIMPLIFY),
@@ -85,7 +88,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
-    "uniqueness": uniqueness, "unroll": unroll,
+    "uniqueness": uniqueness, "unroll": unroll, "batch": batch,
     "version": version, "fission": fission,
 }
 

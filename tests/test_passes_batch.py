@@ -1,0 +1,114 @@
+"""Loops that are run many iterations at a time, where one matrix is multiplied with a vector of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import grad, jit, vmap
+
+RNG = np.random.default_rng(0)
+W, B, K = RNG.standard_normal((5, 4)), RNG.standard_normal(5), RNG.standard_normal((5, 5))
+ROWS = RNG.standard_normal((300, 4))
+
+PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
+    "layer": lambda w, x: np.tanh(w @ x + B),
+    "two layers": lambda w, x: np.tanh(K @ np.tanh(w @ x)) @ B,
+    "both sides": lambda w, x: w.T @ (x @ w.T) * x[0] + x[1:].sum(),
+    "of vectors": lambda w, x: (w @ x) @ (w @ x) + (w @ x) @ B,
+    "shapes": lambda w, x: (w @ x)[1:4].reshape(3, 1).T + np.ones((2, 3)) * x[2] + (B[:, None] * x[None, :])[:2, 1:],
+    "reductions": lambda w, x: np.where(w @ x > 0, w @ x, x[1]).max() + np.cumsum(w @ x)[2] * (1 if x[0] > 0 else 2),
+}
+
+
+def looped(f: Callable[[Any, Any], Any], w: Any, rows: Any) -> Any:
+    one = jit(f)
+    return np.array([one(w, x) for x in rows])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_gradients(name: str) -> None:
+    f = PROGRAMS[name]
+
+    def total(w: Any, rows: Any) -> Any:
+        out = vmap(f, (None, 0))(w, rows)
+        return (out * out).sum()
+    assert any(products(vmap(f, (None, 0)), W, ROWS))
+    each = looped(f, W, ROWS)
+    for n in (2, 7, 256, 300):
+        np.testing.assert_allclose(vmap(f, (None, 0))(W, ROWS[:n]), each[:n], rtol=1e-10, atol=1e-12)
+    assert vmap(f, (None, 0))(W, ROWS[:0]).shape[0] == 0
+    one = jit(lambda w, x: (f(w, x) ** 2).sum() if np.ndim(f(w, x)) else f(w, x) ** 2)
+    by_w, by_rows = grad(total, (0, 1))(W, ROWS)
+    of_one = grad(one, (0, 1))
+    expected = [of_one(W, x) for x in ROWS]
+    np.testing.assert_allclose(by_w, sum(e[0] for e in expected), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(by_rows, [e[1] for e in expected], rtol=1e-9, atol=1e-11)
+
+
+def products(f: Any, *args: Any) -> list[bool]:
+    """For each product of the compiled code whether it is one of matrices."""
+    lines = [line for line in f.inspect("optimized", *args).splitlines() if " matmul " in line]
+    return ["," in line[line.rindex(": f64["):] for line in lines]
+
+
+def test_products_become_matrix_products() -> None:
+    layer = PROGRAMS["two layers"]
+    assert sum(products(vmap(layer, (None, 0)), W, ROWS)) == 2
+    assert sum(products(vmap(grad(layer, 1), (None, 0)), W, ROWS)) == 4
+
+    @jit
+    def by_hand(w: Any, rows: Any) -> Any:
+        out = np.zeros((len(rows), w.shape[0]))
+        for i in range(len(rows)):
+            out[i] = np.exp(w @ rows[i])
+        return out
+    assert products(by_hand, W, ROWS) == [True]
+    np.testing.assert_allclose(by_hand(W, ROWS), np.exp(ROWS @ W.T), rtol=1e-12)
+
+
+def test_loops_that_stay() -> None:
+    """What goes from one iteration to the next, or depends on its number, is not touched."""
+    @jit
+    def carried(w: Any, rows: Any) -> Any:
+        out, s = np.zeros((len(rows), 4)), np.zeros(4)
+        for i in range(len(rows)):
+            s = np.tanh(w @ rows[i] + s)
+            out[i] = s
+        return out
+
+    @jit
+    def counting(w: Any, rows: Any) -> Any:
+        out = np.zeros((len(rows), 4))
+        for i in range(len(rows)):
+            out[i] = w @ rows[i] * i
+        return out
+
+    @jit
+    def in_place(w: Any, rows: Any) -> Any:
+        rows = rows.copy()
+        for i in range(1, len(rows)):
+            rows[i] = w @ rows[i - 1]
+        return rows
+    w = W[:4] / 5
+    s, expected = np.zeros(4), []
+    for x in ROWS:
+        s = np.tanh(w @ x + s)
+        expected.append(s)
+    np.testing.assert_allclose(carried(w, ROWS), expected, rtol=1e-10)
+    np.testing.assert_allclose(counting(w, ROWS), (ROWS @ w.T) * np.arange(300)[:, None], rtol=1e-10, atol=1e-12)
+    rows = ROWS.copy()
+    for i in range(1, 300):
+        rows[i] = w @ rows[i - 1]
+    np.testing.assert_allclose(in_place(w, ROWS), rows, rtol=1e-10)
+    for f in (carried, counting, in_place):
+        assert products(f, w, ROWS) == [False]
+
+
+def test_errors_are_those_of_the_first_iteration() -> None:
+    with pytest.raises(ValueError, match="not aligned"):
+        vmap(PROGRAMS["layer"], (None, 0))(W, ROWS[:, :3])
+    assert vmap(lambda w, x: w @ x, (None, 0))(W, ROWS[:0, :3]).shape == (0, 5)
