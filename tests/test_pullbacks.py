@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 import jitad
-from jitad import grad, hessian, jit, jvp, linearize, value_and_grad, vjp, vmap
+from jitad import grad, hessian, jit, jvp, linearize, pipeline, value_and_grad, vjp, vmap
+from jitad.compiler import traced
 from jitad.errors import DifferentiationError, UnsupportedError
+from jitad.frontend.values import Options
+from jitad.ir.interp import Interpreter
+from jitad.signature import signature
 
 X = np.array([0.5, 1.2, -0.3])
 
@@ -133,6 +137,45 @@ def test_derivatives_of_pullbacks() -> None:
     assert grad(lambda x: vjp(lambda y: x * y * y, 3.0)[1](x)[0])(2.0) == 24       # of what it captured, too
     close(vmap(lambda x: vjp(power, x, 3)[1](1.0)[0])(X), 3 * X * X)
     close(hessian(lambda x: vjp(np.sin, x)[1](x)[0].sum())(X), np.diag(-2 * np.sin(X) - X * np.cos(X)))
+
+
+def test_reverse_mode_of_pullbacks_called_often_or_never() -> None:
+    """What a pullback held by a program gives back would have to be added up, or be nothing at all."""
+    def rows(x: Any) -> Any:
+        _, pull = vjp(decay, x)
+        out = np.zeros((3, 3))
+        for i in range(3):
+            unit = np.zeros(3)
+            unit[i] = 1.0
+            out[i] = pull(unit)[0]
+        return (out * out).sum()
+
+    def passed_on(x: Any, n: int) -> Any:
+        def again(k: int, pull: Any, c: Any) -> Any:
+            return c.sum() if k == 0 else again(k - 1, pull, pull(c)[0]) * (2.0 if k > 1 else pull(c)[0].sum())
+        return again(n, vjp(decay, x)[1], x)
+
+    def chosen(x: Any, n: int) -> Any:
+        first, second = vjp(decay, x)[1], vjp(decay, x * 2)[1]
+        pull = first if n > 2 else second
+        return (pull(x)[0] * x).sum() if n > 0 else x.sum()
+
+    def captured(x: Any, n: int) -> Any:
+        pull = vjp(decay, x)[1]
+        inner = vjp(lambda y: pull(y * y)[0] * y, x)[1]
+        return inner(x)[0] @ inner(x * n)[0]
+    for f, args in [(rows, (X,)), (passed_on, (X, 2)), (passed_on, (X, 0)), (chosen, (X, 3)), (chosen, (X, 1)),
+                    (chosen, (X, 0)), (captured, (X, 2))]:
+        close(differentiated(grad(f), *args), jitad.interpret(grad(f), *args))
+    close(grad(chosen)(X, 3), jitad.interpret(grad(chosen), X, 3))
+
+
+def differentiated(f: Any, *args: Any) -> Any:
+    """The array that a program without constants yields, by its derivatives as ``ad`` makes them."""
+    sig, leaves = signature(args, {}, frozenset(), False)
+    program = traced(f.py_func, sig, Options())
+    pipeline.run(program.module, [program.root], stop="adjoint")
+    return Interpreter(program.module).run(program.root, [*leaves, *program.consts])[0]
 
 
 def test_trees() -> None:

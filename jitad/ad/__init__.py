@@ -26,6 +26,7 @@ from ..passes.inline import inline, splice
 from ..passes.simplify import simplify
 from .forward import jvp
 from .frames import Frames
+from .pullbacks import arguments_alone
 from .reverse import ThereAndBack
 from .rules import by_rule
 from .tail import results_at_end
@@ -37,6 +38,7 @@ HIGHEST = 4
 
 def differentiate(module: Module) -> None:
     """Make every function in ``module.derived`` until none is missing."""
+    arguments_alone(module)
     first = True
     while todo := [n for n in module.derived if n not in module.functions]:
         if not first:
