@@ -54,12 +54,14 @@ class Job:
     features: frozenset[str] = frozenset()
 
 
-def work(job: Job) -> tuple[Program, Verdict]:
-    """What a worker does."""
+def work(job: Job) -> tuple[Program, Verdict, float]:
+    """What a worker does; the last is how long the processor took."""
+    start = time.process_time()
     if job.source:
-        return Program(job.seed, job.source), verdict(job.source, job.checks)
+        return Program(job.seed, job.source), verdict(job.source, job.checks), 0.0
     program = generate(job.seed, job.features, job.focus)
-    return program, verdict(program.source, check.sample(job.seed))
+    found = verdict(program.source, check.sample(job.seed))
+    return program, found, time.process_time() - start
 
 
 @dataclass
@@ -78,7 +80,7 @@ class Campaign:
         self.options, self.report = options, report
         self.findings: list[Finding] = []
         self.kinds: dict[tuple[str, ...], int] = {}
-        self.done = 0
+        self.done, self.processor = 0, 0.0
         self.start = time.monotonic()
         with Pool(lambda _: features(), 1) as pool:              # elsewhere: workers are forked from a fresh process
             ((_, found),) = pool.run([None])
@@ -103,12 +105,13 @@ class Campaign:
             yield Job(o.seed + n, self.coverage.focus(r), features=self.features)
             n += 1
 
-    def _one(self, job: Job, answer: tuple[Program, Verdict] | Verdict) -> None:
+    def _one(self, job: Job, answer: tuple[Program, Verdict, float] | Verdict) -> None:
         self.done += 1
         if isinstance(answer, Verdict):                          # the worker is gone, its program is not
             program, found = generate(job.seed, job.features, job.focus), answer
         else:
-            program, found = answer
+            program, found, seconds = answer
+            self.processor += seconds
         self.coverage.add(program.constructs, program.pairs, found)
         if found.what not in ("wrong", "invalid"):
             return
@@ -128,7 +131,8 @@ class Campaign:
 
     def progress(self) -> str:
         seconds = time.monotonic() - self.start
-        return f"{self.done} programs, {self.done / seconds:.1f} a second, {len(self.findings)} findings"
+        return f"{self.done} programs, {self.done / seconds:.1f} a second ({self.done / max(self.processor, 1e-9):.1f} for a "
+                f"second of a processor), {len(self.findings)} findings"
 
 
 def minimal(source: str, found: Verdict, checks: frozenset[str], seconds: float = 90.0) -> str:

@@ -24,10 +24,10 @@ import numpy as np
 import jitad
 from jitad import grad, interpret, jit, jvp, pipeline
 from jitad.errors import DifferentiationError, JitadError, ShapeError, TypeInferenceError, UnsupportedError
-from jitad.frontend.pytree import Structure, flatten, unflatten
 from jitad.frontend.values import tracing
 
 from . import plain
+from .values import flatten, flatten_like, is_float, unflatten
 
 REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
 # What is checked of some programs only, and of which part of them.
@@ -121,7 +121,7 @@ class Checker:
         self.derives = any(f"{name}(" in body for name in DERIVATIVES)
         self.single = "float32" in body
         self.tolerance = 1e-4 if self.single else 1e-8
-        self.floats = tuple(i for i, x in enumerate(self.inputs[0]) if any(map(plain.is_float, flatten(x)[0])))
+        self.floats = tuple(i for i, x in enumerate(self.inputs[0]) if any(map(is_float, flatten(x)[0])))
         self._known: dict[str, Any] = {}
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
@@ -284,15 +284,15 @@ class Checker:
     def _direction(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
         leaves, structure = flatten(at)
         return unflatten(structure, [
-            np.cos(np.arange(x.size).reshape(x.shape) * 2.1 + i) if isinstance(x, np.ndarray) and plain.is_float(x)
-            else 0.6 + 0.3 * i % 1.0 if plain.is_float(x) else None for i, x in enumerate(leaves)])
+            np.cos(np.arange(x.size).reshape(x.shape) * 2.1 + i) if isinstance(x, np.ndarray) and is_float(x)
+            else 0.6 + 0.3 * i % 1.0 if is_float(x) else None for i, x in enumerate(leaves)])
 
     def _dot(self, gradient: Any, direction: tuple[Any, ...], at: tuple[Any, ...]) -> float:
         """Of a gradient by the float arguments and a direction of all."""
         total = 0.0
         for g, i in zip(gradient, self.floats):
             structure = flatten(at[i])[1]
-            left, right = plain.flatten_like(structure, g)[0], plain.flatten_like(structure, direction[i])[0]
+            left, right = flatten_like(structure, g), flatten_like(structure, direction[i])
             total += sum(float(np.sum(np.asarray(x) * y)) for x, y in zip(left, right, strict=True) if y is not None)
         return total
 
@@ -337,13 +337,9 @@ def agree(got: Any, want: Any, rtol: float) -> bool:
         return type(got) is type(want)
     got_leaves, got_structure = flatten(got)
     want_leaves, want_structure = flatten(want)
-    return _alike(got_structure, want_structure) and all(
+    return got_structure == want_structure and all(
         np.shape(x) == np.shape(y) and np.allclose(x, y, rtol, rtol * (1 + largest(y)), equal_nan=True)
         for x, y in zip(got_leaves, want_leaves))
-
-
-def _alike(a: Structure, b: Structure) -> bool:
-    return a == b
 
 
 def array_references(x: Any) -> list[int]:
@@ -366,13 +362,13 @@ def finite(x: Any) -> bool:
 
 def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
     leaves, structure = flatten(at)
-    return unflatten(structure, [x * (1 + by) if plain.is_float(x) else x for x in leaves])
+    return unflatten(structure, [x * (1 + by) if is_float(x) else x for x in leaves])
 
 
 def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> tuple[float, bool]:
     """The central difference in a direction, and whether the neighbourhood is smooth."""
     leaves, structure = flatten(at)
-    steps = plain.flatten_like(structure, direction)[0]
+    steps = flatten_like(structure, direction)
     value = f(*at)
     sides = [(f(*unflatten(structure, plain.moved(leaves, steps, e))) - value) / e for e in (1e-6, -1e-6, 4e-6, -4e-6)]
     central = (sides[0] + sides[1]) / 2

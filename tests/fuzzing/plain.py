@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jitad.frontend.pytree import Structure, flatten, unflatten
+from .values import Structure, flatten, flatten_like, is_float, unflatten
 
 STEP = 0.01
 SIXTH = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
@@ -33,10 +33,6 @@ class Unsure(BaseException):
 
 class TooLong(BaseException):
     """CPython would take too long, perhaps for ever."""
-
-
-def is_float(x: Any) -> bool:
-    return isinstance(x, float) or isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f"
 
 
 def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
@@ -67,25 +63,9 @@ def moved(leaves: Sequence[Any], directions: Sequence[Any], by: float) -> list[A
 
 def jvp(fun: Function, primals: Any, tangents: Any) -> Any:
     leaves, structure = flatten(tuple(primals))
-    directions, _ = flatten_like(structure, tuple(tangents))
+    directions = flatten_like(structure, tuple(tangents))
     found, out = slopes(lambda by: fun(*unflatten(structure, moved(leaves, directions, by))))
     return fun(*primals), unflatten(out, found)
-
-
-def flatten_like(structure: Structure, tangents: Any) -> tuple[list[Any], Structure]:
-    """The leaves of a tangent, whose place of an integer may hold ``None``."""
-    leaves, found = flatten(tangents)
-    return (leaves, found) if found == structure else ([*_walk(structure, tangents)], structure)
-
-
-def _walk(structure: Structure, x: Any) -> Iterator[Any]:
-    if structure.is_leaf:
-        yield x
-        return
-    children = ([getattr(x, k) for k in structure.static] if not isinstance(x, (tuple, list, dict)) and x is not None
-                else list(x.values()) if isinstance(x, dict) else list(x or ()))
-    for s, child in zip(structure.children, children):
-        yield from _walk(s, child)
 
 
 def _basis(leaves: Sequence[Any]) -> Iterator[tuple[int, tuple[int, ...], list[Any]]]:
