@@ -13,7 +13,7 @@ DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint docs bench clean
+.PHONY: help demo test fuzz planted lint docs bench clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -28,6 +28,9 @@ test: $(VENV)/.test ## all tests
 fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from the clock), WORKERS=2
 	@$(PY) -m tests.fuzzing --seconds $(SECONDS) --workers $(WORKERS) $(if $(COUNT),--count $(COUNT)) \
 		$(if $(SEED),--seed $(SEED)) --table $(FUZZ)
+
+planted: $(VENV)/.test ## five bugs planted in the compiler, each found by random programs and made small
+	@$(PY) -m tests.fuzzing.planted
 
 lint: $(VENV)/.test ## ruff, and mypy (strict for ir, ad and lowering)
 	@$(PY) -m ruff check .

@@ -131,8 +131,8 @@ class Campaign:
 
     def progress(self) -> str:
         seconds = time.monotonic() - self.start
-        return f"{self.done} programs, {self.done / seconds:.1f} a second ({self.done / max(self.processor, 1e-9):.1f} for a "
-                f"second of a processor), {len(self.findings)} findings"
+        rates = f"{self.done / seconds:.1f} a second ({self.done / max(self.processor, 1e-9):.1f} a processor's second)"
+        return f"{self.done} programs, {rates}, {len(self.findings)} findings"
 
 
 def minimal(source: str, found: Verdict, checks: frozenset[str], seconds: float = 90.0) -> str:

@@ -99,8 +99,11 @@ def _lists(tree: ast.Module) -> list[tuple[tuple[Any, ...], list[Any]]]:
 
 
 def _is_inputs(tree: ast.Module, path: tuple[Any, ...]) -> bool:
-    return len(path) == 3 and path[2] == "value" and isinstance(tree.body[path[1]], ast.Assign) and any(
-        isinstance(t, ast.Name) and t.id == "INPUTS" for t in tree.body[path[1]].targets)
+    """Whether a path leads to the value of ``INPUTS``."""
+    if len(path) != 3 or path[2] != "value":
+        return False
+    statement = tree.body[path[1]]
+    return isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "INPUTS"
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.Module]:
@@ -132,9 +135,10 @@ def _unwrapped(tree: ast.Module) -> Iterator[ast.Module]:
 
 
 def _simpler(tree: ast.Module) -> Iterator[ast.Module]:
-    """With an expression's part, or a constant, in its place; arguments and parameters that go."""
+    """With an expression's part, or a constant, in its place; but for inputs, which stay what they are."""
+    inputs = [i for i, statement in enumerate(tree.body) if _is_inputs(tree, ("body", i, "value"))]
     for path, node in _walk(tree):
-        if not isinstance(node, ast.expr) or not path or isinstance(getattr(node, "ctx", None), ast.Store):
+        if not isinstance(node, ast.expr) or isinstance(getattr(node, "ctx", None), ast.Store) or path[1] in inputs:
             continue
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.expr) and not isinstance(part, (ast.Slice, ast.Starred)):

@@ -1,0 +1,73 @@
+"""Nested Python values as lists of leaves: the checker's own, so that it does not lean on what it checks.
+
+Tuples, lists, dicts, NamedTuples and dataclasses, recursive ones too, are structure; so are ``None`` and strings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+LEAF = ("leaf",)
+Structure = tuple[Any, ...]
+
+
+def is_float(x: Any) -> bool:
+    return isinstance(x, float) or isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f"
+
+
+def flatten(x: Any) -> tuple[list[Any], Structure]:
+    """The leaves in order, and what is left without them (hashable, compared by meaning)."""
+    leaves: list[Any] = []
+    return leaves, _flatten(x, leaves)
+
+
+def _flatten(x: Any, leaves: list[Any]) -> Structure:
+    if x is None or isinstance(x, str):
+        return ("constant", x)
+    if isinstance(x, dict):
+        return (type(x), tuple(x), *[_flatten(v, leaves) for v in x.values()])
+    if isinstance(x, (tuple, list)):
+        return (type(x), None, *[_flatten(v, leaves) for v in x])
+    if dataclasses.is_dataclass(x):
+        names = tuple(f.name for f in dataclasses.fields(x))
+        return (type(x), names, *[_flatten(getattr(x, n), leaves) for n in names])
+    leaves.append(x)
+    return LEAF
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    return _unflatten(structure, iter(leaves))
+
+
+def _unflatten(structure: Structure, left: Iterator[Any]) -> Any:
+    if structure == LEAF:
+        return next(left)
+    kind, names, *children = structure if structure[0] != "constant" else (*structure, None)
+    if kind == "constant":
+        return names
+    parts = [_unflatten(c, left) for c in children]
+    if issubclass(kind, dict):
+        return kind(zip(names, parts))
+    if names is not None:
+        return kind(**dict(zip(names, parts)))
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+
+
+def flatten_like(structure: Structure, x: Any) -> list[Any]:
+    """The leaves of what has this structure, but may hold ``None`` in place of a leaf or of a part without floats."""
+    return list(_like(structure, x))
+
+
+def _like(structure: Structure, x: Any) -> Iterator[Any]:
+    if structure == LEAF:
+        yield x
+    elif structure[0] != "constant":
+        kind, names, *children = structure
+        for i, child in enumerate(children):
+            part = None if x is None else x[names[i]] if isinstance(x, dict) else \
+                getattr(x, names[i]) if names else x[i]
+            yield from _like(child, part)
