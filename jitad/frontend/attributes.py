@@ -17,7 +17,10 @@ from .lattice import UNBOUND, describe
 from .values import Active, Instance, Maybe, Sym
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
-SET_CHANGES = frozenset(("add", "clear", "discard", "pop", "remove", "update"))
+CHANGES = frozenset((
+    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
+    "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
+    "sort", "subtract", "symmetric_difference_update", "update"))
 
 
 def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
@@ -54,8 +57,8 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
 
 def static_attribute(t: Any, v: Any, name: str) -> Any:
     """An attribute of something static; methods of the user's classes are traced when called."""
-    if isinstance(v, frozenset) and name in SET_CHANGES:
-        t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
+    if name in CHANGES and (isinstance(v, frozenset) or isinstance(getattr(v, name, None), types.BuiltinFunctionType)):
+        _refuse_change(t, v, name)
     if isinstance(v, Fn) and name not in ("__name__",):
         t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
     if name in TUPLE_METHODS and hasattr(v, "_fields"):
@@ -68,6 +71,17 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
     if isinstance(found, types.MethodType):
         return BoundMethod(found.__func__, found.__self__)
     return t.lift(found)
+
+
+def _refuse_change(t: Any, v: Any, name: str) -> None:
+    """Refuse a method that would change something static: at once, and not when the compiled code runs."""
+    if isinstance(v, (set, frozenset)):
+        t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
+    if isinstance(v, (list, dict)):
+        t.unsupported(f"changes {describe(v)} from outside the function, which is a constant here",
+                      f"copy it first: `x = {type(v).__name__}(x)`; or pass it, and return a new one")
+    if not isinstance(v, types.ModuleType):
+        t.unsupported(f"changes {describe(v)}, which is a constant here", "a list, a dict or an array")
 
 
 def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:

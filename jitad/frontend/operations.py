@@ -193,6 +193,8 @@ class Operations:
         if isinstance(x, DictObj) and op == "or":
             data.dict_method(self, x, "update", [y], {})
             return x
+        if isinstance(x, (list, dict, set, frozenset)):
+            self.unsupported(f"changes {data.describe(x)}, which is a constant here", "make a new one: `x = x … y`")
         found = objects.in_place(self, op, x, y)
         return found if found is not objects.MISSING else self.binary(op, x, y)
 
@@ -375,7 +377,7 @@ class Operations:
         if isinstance(obj, ArrayRef):
             return self.native(views.getitem, self, obj, index)
         if isinstance(obj, ListObj):
-            found = self.native(data.list_item, self, self.contents(obj), index)
+            found = self.native(data.list_item, self, list(self.contents(obj)), index)
             return self.new_list(found) if isinstance(index, slice) else found
         if isinstance(obj, tuple):
             return self.lift(self.native(data.list_item, self, obj, index))
@@ -427,6 +429,8 @@ class Operations:
         self.builder.loc = loc
         if isinstance(obj, (ListObj, DictObj)):
             self.native(data.delete_item, self, obj, index)
+        elif isinstance(obj, (list, dict)):
+            self.unsupported(f"deletes from {data.describe(obj)}, which is a constant here", "delete from a copy")
         elif objects.call_special(self, obj, "__delitem__", index) is objects.MISSING:
             self.unsupported(f"deletes elements of {data.describe(obj)}",
                              "copy the rest: `np.concatenate((a[:i], a[i + 1:]))`")
