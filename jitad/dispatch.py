@@ -93,6 +93,8 @@ class Dispatcher:
                     raise TypeInferenceError(f"argument {name}: {e.message}", location(self.described_by),
                                              e.hint) from None
             raise
+        except RecursionError:
+            raise RecursionError("the arguments are nested too deep, or hold themselves") from None
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same call with as many arguments by position as possible, the others in order of their names."""

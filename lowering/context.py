@@ -31,7 +31,8 @@ POLL_PERIOD = 1 << 20
 KEEP = 64 << 20            # bytes of an arena that stay with the process between calls
 _LARGEST = 64 << 30
 _SMALLEST = 16 << 20
-_GUARD = 128 << 10         # of the machine stack, left to libm, BLAS and signal handlers
+MOST_STACK = 256 << 20     # an unlimited stack is not really
+GUARD = 128 << 10          # of the machine stack, left to libm, BLAS and signal handlers
 
 
 def offset(field: str) -> int:
@@ -106,7 +107,7 @@ def bind_thread(address: int) -> None:
     libc = ctypes.CDLL(None)
     libc.pthread_self.restype = ctypes.c_size_t
     context.thread = libc.pthread_self()
-    context.stack_limit = _stack_bottom(libc, context.thread) + _GUARD
+    context.stack_limit = _stack_bottom(libc, context.thread) + GUARD
 
 
 def _stack_bottom(libc: ctypes.CDLL, thread: int) -> int:
@@ -120,7 +121,7 @@ def _stack_bottom(libc: ctypes.CDLL, thread: int) -> int:
         raise OSError("pthread_getattr_np failed")
     libc.pthread_attr_getstack(attributes, ctypes.byref(base), ctypes.byref(size))
     libc.pthread_attr_destroy(attributes)
-    return max(base.value, base.value + size.value - (256 << 20))   # an unlimited stack is not really
+    return max(base.value, base.value + size.value - MOST_STACK)
 
 
 def trim(address: int) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
 from ..ir.ops import OPS
-from ..ir.types import Array
+from ..ir.types import Array, Type, dims_of
 from . import ops, vecmath
 from .alias import SCOPE_LIMIT, is_array
 from .types import Buffer
@@ -83,33 +83,52 @@ NestBody = Callable[[Place, list[str]], Sequence[str]]
 
 
 def nest(fn: FunctionLowering, sizes: Sequence[str], body: NestBody, carried: Sequence[tuple[str, str]] = (),
-         flat: bool = False, note: str = "") -> list[str]:
+         flat: bool = False, note: str = "", unbounded: bool = False) -> list[str]:
     """A loop for each size, the last innermost; or a single one over all elements when ``flat``.
 
     ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionLowering.loop``.  Few iterations,
-    known in number, are written out, which spares LLVM the work.
+    known in number, are written out, which spares LLVM the work.  ``unbounded``: see ``is_bounded``.
     """
     loop = _written_out if all(s[0] != "%" for s in sizes) and int(fn.product(sizes)) <= WRITTEN_OUT else fn.loop
     if flat:
-        return loop(fn.product(sizes), lambda i, c: body(Place((), i), c), carried, note=note)
+        return loop(fn.product(sizes), lambda i, c: body(Place((), i), c), carried, note=note, unbounded=unbounded)
+
+    each = fn.product(sizes[1:]) if loop is not _written_out else "1"
 
     def level(axis: int, at: tuple[str, ...], values: list[str]) -> Sequence[str]:
         if axis == len(sizes):
             return body(Place(at), values)
         types = [t for t, _ in carried]
         return loop(sizes[axis], lambda i, c: level(axis + 1, (*at, i), c), list(zip(types, values)),
-                    note=note if axis == len(sizes) - 1 else "")
+                    note=note if axis == len(sizes) - 1 else "", each=each if axis == 0 else "1", unbounded=unbounded)
 
     return list(level(0, (), [name for _, name in carried]))
 
 
 def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carried: Sequence[tuple[str, str]] = (),
-                 note: str = "") -> list[str]:
+                 note: str = "", each: str = "1", unbounded: bool = False) -> list[str]:
     """``FunctionLowering.loop`` with the iterations one after the other."""
     values = [name for _, name in carried]
     for i in range(int(n)):
         values = list(body(str(i), values))
     return values
+
+
+def is_bounded(fn: FunctionLowering, v: Value) -> bool:
+    """Whether some array in memory has as many elements as ``v``."""
+    if v not in fn.plan.lazy:
+        return True
+    op = v.op
+    assert op is not None
+    if not (OPS[op.name].elementwise or op.name in ("transpose", "reshape", "copy", "as_type")):
+        return False
+    return any(isinstance(o.type, Array) and _as_many(o.type, v.type) and is_bounded(fn, o) for o in op.operands)
+
+
+def _as_many(t: Array, whole: Type) -> bool:
+    """Whether no axis is stretched."""
+    dims = dims_of(whole)
+    return len(t.dims) != len(dims) or not any(a == 1 != b for a, b in zip(t.dims, dims))
 
 
 def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:

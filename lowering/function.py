@@ -123,18 +123,28 @@ class FunctionLowering:
     # --- control ----------------------------------------------------------------------------------
 
     def loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l",
-             note: str = "") -> list[str]:
+             note: str = "", each: str = "1", unbounded: bool = False) -> list[str]:
         """``for i in range(n)``: emits the loop, guarded and rotated, and yields the final carried values.
 
         ``carried`` is a list of (LLVM type, initial name); ``body(i, values)`` emits the body at ``code`` and yields
-        the next values.  ``note`` goes on the back edge (``", !llvm.loop !4"``).  The body may make blocks.
+        the next values.  ``note`` goes on the back edge (``", !llvm.loop !4"``).  The body may make blocks.  An
+        iteration walks over ``each`` elements, of an array that memory does not bound if ``unbounded``.
         """
-        code, inits = self.code, [name for _, name in carried]
         if n == "1":
-            return list(body("0", inits))
+            return list(body("0", [name for _, name in carried]))
+        with self.polling.around(n, each, unbounded) as in_strips:
+            if in_strips:
+                return self.polling.strips_of(n, each, carried, lambda start, end, values: self._plain_loop(
+                    end, body, [(t, v) for (t, _), v in zip(carried, values)], hint, note, start))
+            return self._plain_loop(n, body, carried, hint, note)
+
+    def _plain_loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]], hint: str, note: str,
+                    start: str = "") -> list[str]:
+        """``for i in range(start, n)``; the first iteration runs for certain where a start is given."""
+        code, inits = self.code, [name for _, name in carried]
         head, done, before = code.label(hint), code.label("done"), code.here
         outs = [code.phi(t, done) for t, _ in carried]
-        if n[0] != "%" and int(n) > 0:
+        if start or (n[0] != "%" and int(n) > 0):
             code.jump(head)
         else:
             code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), head, done)
@@ -142,7 +152,7 @@ class FunctionLowering:
                 code.add_incoming(out, init, before)
         i = code.phi("i64", head, "i")
         phis = [code.phi(t, head) for t, _ in carried]
-        for phi, init in zip([i, *phis], ["0", *inits]):
+        for phi, init in zip([i, *phis], [start or "0", *inits]):
             code.add_incoming(phi, init, before)
         code.start(head)
         nexts = list(body(i, phis))

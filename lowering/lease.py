@@ -6,6 +6,7 @@ Contexts come from a free list that the GIL guards, so calls may nest and thread
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 from collections.abc import Callable, Sequence
 
@@ -84,7 +85,8 @@ class Lease:
             known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
             here = code.op(f"call i64 {function('pthread_self')}()")
             moved = code.op(f"icmp ne i64 {known}, {here}", "c")
-            self.rarely(moved, lambda: self.call_python(context.bind_thread, ctx))
+            self.writer.function("jitad.bind", _bind_text())
+            self.rarely(moved, lambda: code.do(f"call void @jitad.bind(ptr {ctx})"))
 
     def trim(self, ctx: str) -> None:
         """After a call that took much memory, let the system have it back."""
@@ -95,7 +97,9 @@ class Lease:
         base, top, high = [code.op(f"load i64, ptr {f}, align 8") for f in fields]
         most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
         used = code.op(f"sub i64 {most}, {base}")
-        self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"), lambda: self.call_python(context.trim, ctx))
+        self.writer.function("jitad.trim", _trim_text())
+        self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"),
+                    lambda: code.do(f"call void @jitad.trim(ptr {ctx}, i64 {most})"))
 
     def give_back(self, ctx: str, held: Sequence[str]) -> None:
         """Let go what is ``held``, empty the arena, put the context back at the head of the free list."""
@@ -159,18 +163,65 @@ class Lease:
         code.jump(after)
         code.start(after)
 
-    def call_python(self, callee: Callable[[int], None], ctx: str) -> None:
-        """Call a Python function, which does not fail, with the address of the context."""
-        number = self.code.op(f"call ptr {function('PyLong_FromVoidPtr')}(ptr {ctx})")
-        none = self.code.op(f"call ptr {function('PyObject_CallOneArg')}(ptr {pointer(callee)}, ptr {number})")
-        self.code.do(f"call void {function('Py_DecRef')}(ptr {number})")
-        self.code.do(f"call void {function('Py_DecRef')}(ptr {none})")
-
 
 _DECLARATIONS = (
     ("llvm.sadd.sat.i64", "i64", "i64, i64"),
     ("llvm.umax.i64", "i64", "i64, i64"),
 )
+# Both are in machine code, and not calls of Python: there a signal's handler may raise, which nobody expects here.
+def _trim_text() -> str:
+    """``context.trim``, but that the arena is emptied by whoever gives it back."""
+    at, page = context.offset, mmap.PAGESIZE
+    return f"""define internal void @jitad.trim(ptr %ctx, i64 %high) cold {{
+  %at = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_base")}
+  %base = load i64, ptr %at, align 8
+  %field = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_high")}
+  store i64 %base, ptr %field, align 8
+  %start = add i64 %base, {context.KEEP}
+  %length = sub i64 %high, %start
+  %more = add i64 %length, {page - 1}
+  %whole = and i64 %more, {-page}
+  %status = call i32 {function("madvise")}(i64 %start, i64 %whole, i32 {mmap.MADV_DONTNEED})
+  ret void
+}}
+"""
+
+
+def _bind_text() -> str:
+    """``context.bind_thread``; where the system does not tell the stack's end, there is no recursion."""
+    at = context.offset
+    return f"""define internal void @jitad.bind(ptr %ctx) cold {{
+  %attributes = alloca [64 x i8], align 8
+  %low = alloca i64, align 8
+  %size = alloca i64, align 8
+  %thread = call i64 {function("pthread_self")}()
+  %status = call i32 {function("pthread_getattr_np")}(i64 %thread, ptr %attributes)
+  %known = icmp eq i32 %status, 0
+  br i1 %known, label %told, label %guessed
+told:
+  %found = call i32 {function("pthread_attr_getstack")}(ptr %attributes, ptr %low, ptr %size)
+  %gone = call i32 {function("pthread_attr_destroy")}(ptr %attributes)
+  %lowest = load i64, ptr %low, align 8
+  %length = load i64, ptr %size, align 8
+  %end = add i64 %lowest, %length
+  %least = sub i64 %end, {context.MOST_STACK}
+  %bottom = call i64 @llvm.umax.i64(i64 %lowest, i64 %least)
+  br label %done
+guessed:
+  %here = ptrtoint ptr %attributes to i64
+  br label %done
+done:
+  %from = phi i64 [ %bottom, %told ], [ %here, %guessed ]
+  %limit = add i64 %from, {context.GUARD}
+  %field = getelementptr inbounds i8, ptr %ctx, i64 {at("stack_limit")}
+  store i64 %limit, ptr %field, align 8
+  %whose = getelementptr inbounds i8, ptr %ctx, i64 {at("thread")}
+  store i64 %thread, ptr %whose, align 8
+  ret void
+}}
+"""
+
+
 _POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
   %state = call i32 {}()
   %status = call i32 {}()

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class Polling:
         self.strips: dict[Loop, Strip] = {}
         self._counter = ""
         self._weights: dict[Loop, int] = {}
+        self._within = False                             # a loop over arrays
 
     # --- counting -------------------------------------------------------------------------------------
 
@@ -99,6 +101,63 @@ class Polling:
         fn, code = self.fn, self.code
         stop = code.op(f"call preserve_mostcc i32 {runtime.asking(fn.writer)}(ptr %ctx)", "stop")
         fn.flow.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
+
+    # --- loops over arrays ------------------------------------------------------------------------------
+
+    @contextmanager
+    def around(self, n: str, each: str, unbounded: bool) -> Iterator[bool]:
+        """Around a loop of ``n`` iterations of ``each`` elements: whether it runs in strips, with a poll between.
+
+        In a loop of the program it counts towards that loop's poll.  Elsewhere it runs in strips if it is unbounded: if
+        no array that is stored has as many elements.  Walks over stored arrays end soon enough, and strips would cost
+        a fifth of the time that compiling them takes.
+        """
+        inner, self._within = self._within, True
+        known = [int(x) for x in (n, each) if x[0] != "%"]
+        repeated = self.fn.forest.loop_of(self.fn.flow.block) is not None
+        short = len(known) == 2 and known[0] * known[1] <= (_HEAVY if repeated else context.POLL_PERIOD)
+        polled = self.active and not inner and not short and self.fn.code is self.code     # not in an outlined routine
+        if polled and repeated:
+            self.count(self.fn.mul(n, each))
+        try:
+            yield polled and not repeated and unbounded
+        finally:
+            self._within = inner
+
+    def strips_of(self, n: str, each: str, carried: Sequence[tuple[str, str]],
+                  run: Callable[[str, str, list[str]], list[str]]) -> list[str]:
+        """``for i in range(n)`` in strips: ``run(start, end, values)`` emits one, which is not empty."""
+        code, length = self.code, self._strip_length(each)
+        strip, again, done, before = code.label("strip"), code.label("again"), code.label("done"), code.here
+        outs = [code.phi(t, done) for t, _ in carried]
+        code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), strip, done)
+        phis = [code.phi(t, strip) for t in ("i64", *(t for t, _ in carried))]
+        for phi, value in zip([*phis, *outs], ["0", *(v for _, v in carried), *(v for _, v in carried)]):
+            code.add_incoming(phi, value, before)
+        code.start(strip)
+        smin = self.fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+        step = code.op(f"call i64 {smin}(i64 {code.op(f'sub nsw i64 {n}, {phis[0]}')}, i64 {length})")
+        end = code.op(f"add nsw i64 {phis[0]}, {step}", "limit")
+        values = run(phis[0], end, phis[1:])
+        for out, value in zip(outs, values):
+            code.add_incoming(out, value)
+        code.branch(code.op(f"icmp slt i64 {end}, {n}", "c"), again, done)
+        code.start(again)
+        self.ask()
+        for phi, value in zip(phis, [end, *values]):
+            code.add_incoming(phi, value)
+        code.jump(strip)
+        code.start(done)
+        return outs
+
+    def _strip_length(self, each: str) -> str:
+        """How many iterations of ``each`` elements make a strip."""
+        if each[0] != "%":
+            return str(max(1, context.POLL_PERIOD // max(1, int(each))))
+        umax = self.fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
+        most = self.code.op(f"call i64 {umax}(i64 {each}, i64 1)")
+        quotient = self.code.op(f"udiv i64 {context.POLL_PERIOD}, {most}")
+        return self.code.op(f"call i64 {umax}(i64 {quotient}, i64 1)")
 
     # --- strips -----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.types import I64, Array, Scalar, dtype_of
 from . import ops, types
-from .elements import Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
+from .elements import Elements, Place, can_be_flat, is_bounded, masked_tail, nest, note, position, sizes
 from .types import Buffer, literal
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[st
         return [combine(fn, op.name, t, acc[0], Elements(fn).get(source, place))]
 
     start = [(types.register(t), identity(op.name, t))]
-    return nest(fn, inner, body, start, flat, masked_tail(fn, source) or interleaved(fn))[0]
+    return nest(fn, inner, body, start, flat, masked_tail(fn, source) or interleaved(fn),
+                unbounded=not is_bounded(fn, source))[0]
 
 
 def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) -> None:
@@ -99,7 +100,7 @@ def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) 
             value = combine(fn, op.name, t, fn.load(t, buffer.ptr, index, mark), value)
         return _put(fn, buffer, value, index, mark)
 
-    nest(fn, extent[:tail], body)
+    nest(fn, extent[:tail], body, unbounded=not is_bounded(fn, source))
 
 
 def _put(fn: FunctionLowering, buffer: Buffer, value: str, index: str, mark: str) -> list[str]:
@@ -134,13 +135,15 @@ def _best(fn: FunctionLowering, op: Op, n: str, before: tuple[str, ...], after: 
         return Elements(fn).get(source, Place((*before, i, *after)))
 
     start = [(types.register(t), identity(name, t))]
-    best = fn.loop(n, lambda i, c: [combine(fn, name, t, c[0], element(i))], start, note=interleaved(fn))[0]
+    unbounded = not is_bounded(fn, source)
+    best = fn.loop(n, lambda i, c: [combine(fn, name, t, c[0], element(i))], start, note=interleaved(fn),
+                   unbounded=unbounded)[0]
 
     def first(i: str, carried: list[str]) -> list[str]:
         here = ops.select(fn, I64, _equal(fn, t, element(i), best), i, n)
         return [combine(fn, "min", I64, carried[0], here)]
 
-    return fn.loop(n, first, [("i64", n)], note=interleaved(fn))[0]
+    return fn.loop(n, first, [("i64", n)], note=interleaved(fn), unbounded=unbounded)[0]
 
 
 def _equal(fn: FunctionLowering, t: Scalar, x: str, best: str) -> str:

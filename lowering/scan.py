@@ -29,7 +29,7 @@ def cumulative(fn: FunctionLowering, op: Op) -> None:
         return [total]
 
     def along_last(place: Place, _: list[str]) -> list[str]:
-        fn.loop(extent[-1], lambda i, c: step((*place.at, i), c[0]), [(types.register(t), start)])
+        fn.loop(extent[-1], lambda i, c: step((*place.at, i), c[0]), [(types.register(t), start)], unbounded=True)
         return []
 
     def along_other(place: Place, _: list[str]) -> list[str]:

@@ -199,7 +199,7 @@ def nonzero(fn: FunctionLowering, op: Op) -> None:
     def found(i: str) -> str:
         return fn.code.op(f"zext i1 {Elements(fn).get(source, Place((i,)))} to i64")
 
-    count = fn.loop(n, lambda i, c: [fn.add(c[0], found(i))], [("i64", "0")])[0]
+    count = fn.loop(n, lambda i, c: [fn.add(c[0], found(i))], [("i64", "0")], unbounded=True)[0]
     buffer = fn.alloc(t, (count,), op.result)
     fn.values[op.result] = buffer
 
@@ -208,4 +208,4 @@ def nonzero(fn: FunctionLowering, op: Op) -> None:
         fn.if_(hit, lambda: fn.store(I64, i, buffer.ptr, carried[0], mark))
         return [fn.add(carried[0], fn.code.op(f"zext i1 {hit} to i64"))]
 
-    fn.loop(n, keep, [("i64", "0")])
+    fn.loop(n, keep, [("i64", "0")], unbounded=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import TypeInferenceError
 from .families import family_of
 from .packed import Packed, pack_node
 from .values import ArrayRef, Conflict, Maybe
@@ -161,7 +162,7 @@ def _dict(x: Any, leaves: list[Any]) -> Structure:
 
 
 def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
-    """NamedTuples, dataclasses, and subclasses of the builtin containers."""
+    """NamedTuples, dataclasses and strings; other subclasses of the builtin containers are refused."""
     t = type(x)
     if hasattr(t, "_fields") and isinstance(x, tuple):
         return Structure(t, tuple(t._fields), tuple([_flatten(v, leaves) for v in x]))
@@ -172,7 +173,9 @@ def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
         return Structure(t, names, tuple([_flatten(getattr(x, n), leaves) for n in names]))
     if isinstance(x, str):
         return Structure(str, str(x))
-    return _dict(x, leaves) if isinstance(x, dict) else _sequence(x, leaves)
+    base = next(c for c in (dict, list, tuple) if isinstance(x, c))
+    raise TypeInferenceError(f"a {t.__name__} means something else than the {base.__name__} that it is made of",
+                             hint=f"pass {base.__name__}(x), or a NamedTuple or dataclass")
 
 
 def _packed(x: Packed, leaves: list[Any]) -> Structure:
