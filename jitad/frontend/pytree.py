@@ -10,6 +10,7 @@ Structures are hashable and compare by meaning, so that they can key compiled co
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -194,6 +195,7 @@ _TAKE: dict[type, Callable[[Any, list[Any]], Structure]] = {
     tuple: _sequence,
     list: _sequence,
     dict: _dict,
+    OrderedDict: _dict,
     NoneType: lambda x, leaves: NONE,
     str: lambda x, leaves: Structure(str, x),
     OneOf: lambda x, leaves: Structure(OneOf, None, tuple([_flatten(v, leaves) for v in (x.tag, *x.variants)])),
