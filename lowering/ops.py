@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..ir.graph import Op
-from ..ir.types import Scalar, Stack, dtype_of
+from ..ir.types import F64, Scalar, Stack, dtype_of
 from . import special, types
 from .emit import Code, Writer
 from .target import Target
@@ -180,6 +180,11 @@ def _digamma(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     return e.code.op(f"call {of} {special.digamma(e.writer, e.target, t)}({of} {xs[0]})")
 
 
+def _polygamma(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    n, x = (cast(e, t, F64, v) for v in xs)
+    return cast(e, F64, t, e.code.op(f"call double {special.polygamma(e.writer, e.target)}(double {n}, double {x})"))
+
+
 def _float_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     x, of, c, zero = xs[0], types.register(t), e.code, types.literal(0.0, t)
     flat = select(e, t, c.op(f"fcmp oeq {of} {x}, {zero}", "c"), zero, x)                # NaN stays
@@ -245,7 +250,7 @@ TABLE: dict[str, Rule] = {
     **{name: _math(name) for name in (
         "fmod", "atan2", "hypot", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
         "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma")},
-    "digamma": _digamma,
+    "digamma": _digamma, "polygamma": _polygamma,
     "isnan": lambda e, t, xs, f: e.code.op(f"fcmp uno {types.register(t)} {xs[0]}, {xs[0]}", "c"),
     "isinf": _class("oeq"),
     "isfinite": _class("olt"),

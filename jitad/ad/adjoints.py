@@ -9,7 +9,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Op, Value
 from ..ir.types import Array, Stack, Type, carries_adjoint, dims_of
 from .activity import differentiable_operands
-from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO, spread
+from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO, spread
 
 Env = dict[Value, Value]
 
@@ -71,7 +71,7 @@ class Adjoints:
             return self.add(a, self.b.mul(WEIGHTS[op.name](self.b, op), spread(self.b, ct, a, op.attrs["axes"])))
         rule = LINEAR.get(op.name) or BILINEAR.get(op.name)
         if rule is None:
-            raise DifferentiationError(REFUSED.get(op.name, f"{op.name} has no derivative"), op.loc)
+            raise DifferentiationError(f"{op.name} has no derivative", op.loc)
         return rule(self, op, ct)
 
     def _elementwise(self, op: Op, ct: Value) -> None:

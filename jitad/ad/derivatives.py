@@ -125,6 +125,8 @@ PARTIALS: dict[str, tuple[Partial, ...]] = {
     "erf": (lambda b, y, x: _gauss(b, x, _TWO_OVER_SQRT_PI),),
     "erfc": (lambda b, y, x: _gauss(b, x, -_TWO_OVER_SQRT_PI),),
     "lgamma": (lambda b, y, x: b.digamma(x),),
+    "digamma": (lambda b, y, x: b.polygamma(1.0, x),),
+    "polygamma": (None, lambda b, y, n, x: b.polygamma(b.add(n, 1.0), x)),
 }
 
 
@@ -353,6 +355,3 @@ STRUCTURAL = frozenset({"push", "pop"})
 
 # Differentiated as the loops they stand for (``expand.py``), so that zeros among the factors are no special case.
 EXPANDED = frozenset({"prod", "cumprod"})
-
-# No derivative rule is known here: asking for one is a DifferentiationError.
-REFUSED = {"digamma": "the derivative of digamma (a second derivative of lgamma) is not implemented"}

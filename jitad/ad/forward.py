@@ -16,7 +16,7 @@ from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import Array, Stack, Type, is_float
 from ..passes.dominance import reverse_postorder
 from .activity import active, call_results, varied
-from .derivatives import BILINEAR, LINEAR, PARTIALS, REFUSED, WEIGHTS, ZERO
+from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO
 from .expand import expand
 
 
@@ -95,7 +95,7 @@ class _Forward:
         elif op.name in BILINEAR:
             dot = self._bilinear(op)
         else:
-            raise DifferentiationError(REFUSED.get(op.name, f"{op.name} has no derivative"), op.loc)
+            raise DifferentiationError(f"{op.name} has no derivative", op.loc)
         if dot is not None:
             self.dot[op.result] = self._typed(dot, op.result.type)
 

@@ -273,7 +273,7 @@ def _scipy() -> dict[Any, Rule]:
         _SCIPY.update({getattr(special, name): rule for name, rule in {
             "erf": uf.float_unary("erf"), "erfc": uf.float_unary("erfc"), "gammaln": uf.float_unary("lgamma"),
             "loggamma": uf.float_unary("lgamma"), "digamma": uf.float_unary("digamma"),
-            "psi": uf.float_unary("digamma"),
+            "psi": uf.float_unary("digamma"), "polygamma": uf.float_binary("polygamma"),
             "expit": uf.expit, "logsumexp": red.logsumexp, "softmax": red.softmax, "log_softmax": red.log_softmax,
             "xlogy": uf.xlogy}.items()})
     return _SCIPY

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CompileError
+from .gamma import digamma, polygamma
 from .ops import OPS
 from .types import Array, Scalar, Type, dtype_of
 
@@ -33,27 +34,19 @@ def _each(f: Callable[[float], float]) -> Callable[[Any], Any]:
     return g
 
 
+def _each_pair(f: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+    """A function of two Python floats on NumPy scalars and arrays that broadcast, keeping the dtype."""
+    def g(x: Any, y: Any) -> Any:
+        x, y = np.broadcast_arrays(x, y)
+        return np.array([f(float(a), float(b)) for a, b in zip(x.flat, y.flat)], dtype=x.dtype).reshape(x.shape)[()]
+    return g
+
+
 def _lgamma(x: float) -> float:
     try:
         return math.lgamma(x)
     except (ValueError, OverflowError):      # a pole; too large
         return math.inf
-
-
-def digamma(x: float) -> float:
-    """The derivative of ``lgamma``: reflection below zero, recurrence up to 10, then the asymptotic series."""
-    if x == math.inf or math.isnan(x):
-        return x
-    if x <= 0 and (x == -math.inf or x == math.floor(x)):
-        return math.nan
-    if x < 0:
-        return digamma(1 - x) - math.pi / math.tan(math.pi * (x - math.floor(x)))
-    shift = 0.0
-    while x < 10:
-        shift, x = shift + 1 / x, x + 1
-    y = 1 / (x * x)
-    series = y * (1 / 12 - y * (1 / 120 - y * (1 / 252 - y * (1 / 240 - y * (1 / 132 - y * 691 / 32760)))))
-    return math.log(x) - 0.5 / x - series - shift
 
 
 def _pow(x: Any, y: Any) -> Any:
@@ -74,7 +67,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
     "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "erf": _each(math.erf), "erfc": _each(math.erfc),
-    "lgamma": _each(_lgamma), "digamma": _each(digamma),
+    "lgamma": _each(_lgamma), "digamma": _each(digamma), "polygamma": _each_pair(polygamma),
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,

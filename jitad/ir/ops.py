@@ -320,7 +320,7 @@ _NUMPY_NAME = {
 }
 
 _binary("fi", "add sub mul floordiv mod pow")      # integer division by zero yields 0: checked before
-_binary("f", "div atan2 hypot copysign")
+_binary("f", "div atan2 hypot copysign polygamma")     # polygamma: the order, rounded to an integer, comes first
 _binary("fib", "maximum minimum")                  # NaN wins, as in NumPy
 _unary("fi", "neg abs sign")
 _unary("f", "floor ceil trunc round sqrt cbrt exp exp2 expm1 log log2 log10 log1p "

@@ -22,7 +22,7 @@ from .loops import Loop, LoopForest, raising_blocks
 from .sharing import consumed_values
 
 COSTLY = frozenset("div floordiv mod pow sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh "
-                   "cosh tanh asinh acosh atanh erf erfc lgamma digamma atan2 hypot".split())
+                   "cosh tanh asinh acosh atanh erf erfc lgamma digamma polygamma atan2 hypot".split())
 """Not moved out of a branch that may not be taken."""
 FIXED = frozenset("push pop stack_empty".split())
 """What is on stacks is paired by where it stands."""

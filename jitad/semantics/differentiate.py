@@ -108,7 +108,6 @@ def _contract(s: Step, i: int, y_bar: Any) -> Any:
 # interpreter's own state (``ir.meaning.STATEFUL``).
 DISCRETE = frozenset("isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr all any argmax argmin nonzero "
                      "const empty iota dim".split())
-UNKNOWN = frozenset({"digamma"})
 
 RULES: dict[str, Callable[[Step, int, Any], Any]] = {
     "pick": lambda s, i, y_bar: emit("unpick", y_bar, **s.attrs),

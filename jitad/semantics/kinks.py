@@ -70,7 +70,7 @@ KINKS: dict[str, tuple[Where, ...]] = {
     "sqrt": (_at(0),), "cbrt": (_at(0),),
     "log": (_at(0),), "log2": (_at(0),), "log10": (_at(0),), "log1p": (_at(-1),),
     "asin": (_at_both,), "acos": (_at_both,), "acosh": (_at(1),), "atanh": (_at_both,),
-    "lgamma": (_pole,), "digamma": (_pole,),
+    "lgamma": (_pole,), "digamma": (_pole,), "polygamma": (None, lambda n, x: _pole(x)),
 }
 
 # Ops that have a derivative wherever they have a value.

@@ -22,7 +22,7 @@ def _primitive(op: str) -> Callable[..., Any]:
 
 exp, log, sqrt, sin, cos, sinh, cosh, tanh = map(_primitive, "exp log sqrt sin cos sinh cosh tanh".split())
 sign, hypot, copysign, floordiv, cbrt = map(_primitive, "sign hypot copysign floordiv cbrt".split())
-exp2, digamma = map(_primitive, "exp2 digamma".split())
+exp2, digamma, polygamma = map(_primitive, "exp2 digamma polygamma".split())
 power, equal, greater, both, where = map(_primitive, "pow eq gt and select".split())
 
 
@@ -92,4 +92,6 @@ PARTIALS: dict[str, tuple[Partial, ...]] = {
     "erf": (lambda x: 2.0 / math.sqrt(math.pi) * exp(-(x * x)),),
     "erfc": (lambda x: -2.0 / math.sqrt(math.pi) * exp(-(x * x)),),
     "lgamma": (lambda x: digamma(x),),
+    "digamma": (lambda x: polygamma(x.dtype.type(1), x),),
+    "polygamma": (None, lambda n, x: polygamma(n + 1.0, x)),
 }
