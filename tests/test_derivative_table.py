@@ -16,7 +16,6 @@ import pytest
 from jitad.ad import differentiate
 from jitad.ad.derivatives import BILINEAR, EXPANDED, LINEAR, PARTIALS, STRUCTURAL, WEIGHTS, ZERO
 from jitad.cps import to_cps
-from jitad.errors import DifferentiationError
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.interp import Interpreter

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import threading
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from jitad import (
     debug_nondifferentiable,
     grad,
     hvp,
+    interpret,
     jit,
     jvp,
     stop_gradient,
@@ -41,6 +45,49 @@ def test_every_op_has_kinks_or_has_none() -> None:
     assert set(PARTIALS) == set(KINKS) | SMOOTH
     assert not set(KINKS) & SMOOTH
     assert all(len(KINKS[op]) == len(PARTIALS[op]) for op in KINKS)
+
+
+# --- the documented table ---------------------------------------------------------------------------
+
+def rows() -> list[tuple[str, float, float]]:
+    """(expression, point, derivative) for each expression of the table in the documentation."""
+    text = (Path(__file__).parent.parent / "docs" / "differentiation.md").read_text()
+    table = text.split("| function of `x` | at | derivative |\n|---|---|---|\n")[1].split("\n\n")[0]
+    found = []
+    for line in table.splitlines():
+        functions, point, derivative = (cell.strip() for cell in line.strip("|").split("|"))
+        found += [(f, float(point), float(derivative)) for f in re.findall(r"`([^`]*x[^`]*)`", functions)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The functions of the table, in a module, since functions are compiled from their source."""
+    file = tmp_path_factory.mktemp("table") / "documented_kinks.py"
+    functions = "".join(f"    lambda x: {expression},\n" for expression, _, _ in rows())
+    file.write_text(f"import numpy as np\n\nFUNCTIONS = [\n{functions}]\n")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return tuple(module.FUNCTIONS)
+
+
+@pytest.mark.parametrize("evaluate", [lambda f, x: jit(f)(x), interpret], ids=["compiled", "by definition"])
+def test_every_row_of_the_documented_table(documented: Any, evaluate: Any) -> None:
+    table = rows()
+    points, expected = np.array([p for _, p, _ in table]), [d for _, _, d in table]
+    assert len(table) > 50
+
+    def reverse(points: Any) -> Any:
+        return tuple(grad(f)(points[i]) for i, f in enumerate(documented))
+
+    def forward(points: Any) -> Any:
+        return tuple(jvp(f, (points[i],), (1.0,))[1] for i, f in enumerate(documented))
+    for mode in (reverse, forward):
+        wrong = [(f, got, want) for (f, _, _), got, want in zip(table, evaluate(mode, points), expected)
+                 if not np.array_equal(got, want, equal_nan=True)]
+        assert not wrong, mode
 
 
 # --- what is found --------------------------------------------------------------------------------

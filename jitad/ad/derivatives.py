@@ -53,9 +53,10 @@ def _pow_base(b: Builder, z: Value, x: Value, y: Value) -> Value:
 
 
 def _pow_exponent(b: Builder, z: Value, x: Value, y: Value) -> Value:
-    """x^y·log x, taken as 0 where x ≤ 0 (there log is not defined)."""
-    positive = b.gt(x, 0.0)
-    return b.mul(z, b.log(b.select(positive, x, b.const(1.0, dtype_of(x.type)))))
+    """x^y·log x, taken as 0 where x ≤ 0 (there log is not defined), also where 0^y is inf."""
+    t = dtype_of(x.type)
+    finite = b.select(b.eq(x, 0.0), b.const(0.0, t), z)
+    return b.mul(finite, b.log(b.select(b.gt(x, 0.0), x, b.const(1.0, t))))
 
 
 def _larger(b: Builder, x: Value, y: Value) -> Value:

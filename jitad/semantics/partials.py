@@ -38,8 +38,8 @@ def _power_by_base(x: Any, y: Any) -> Any:
 
 
 def _power_by_exponent(x: Any, y: Any) -> Any:
-    positive = greater(x, 0.0)
-    return power(x, y) * log(where(positive, x, x.dtype.type(1)))
+    one = x.dtype.type(1)
+    return where(equal(x, 0.0), one * 0, power(x, y)) * log(where(greater(x, 0.0), x, one))
 
 
 def _over_length(v: Any, x: Any, y: Any) -> Any:
