@@ -70,7 +70,10 @@ def check_refused(fun: Program, args: tuple[Any, ...], message: str) -> None:
 
 
 def check_derivatives(fun: Program, args: tuple[Any, ...]) -> None:
-    """First and second derivative along one direction: reverse, forward, and finite differences of CPython."""
+    """First and second derivative along one direction: reverse, forward, and finite differences of CPython.
+
+    As the reference semantics has them, and as the compiler makes them.
+    """
     x, *rest = args
     direction = np.random.default_rng(0).normal(size=np.shape(x)) if np.ndim(x) else 1.0
 
@@ -90,6 +93,9 @@ def check_derivatives(fun: Program, args: tuple[Any, ...]) -> None:
     assert interpret(tangent, 0.0, *given) == pytest.approx(slope)
     bent = _difference(lambda s: interpret(first, s, *given))
     assert interpret(grad(first), 0.0, *given) == pytest.approx(bent, rel=1e-5, abs=1e-6)
+    meant, made = tracing.meant_and_made(
+        lambda *a: (value_and_grad(along)(*a), tangent(*a), grad(first)(*a)), 0.0, *given)
+    assert np.hstack(made) == pytest.approx(np.hstack(meant), rel=1e-9, abs=1e-12)
 
 
 def _difference(f: Callable[[float], float], h: float = 1e-4) -> float:

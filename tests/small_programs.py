@@ -16,6 +16,7 @@ import pytest
 
 from jitad import grad, jit, jvp, pipeline, value_and_grad
 from jitad.errors import UnsupportedError
+from jitad.semantics.evaluate import Evaluator
 
 from . import tracing
 
@@ -32,9 +33,11 @@ def differences(f: Program, x: float) -> tuple[float, float]:
 def check(f: Program, at: Sequence[float] = AT) -> None:
     """The program by the interpreter: its value, its gradient by reverse mode, and the gradient's by forward mode."""
     traced = tracing.trace(lambda x: (f(x), *jvp(grad(f), (x,), (1.0,))), at[0])
+    meant = [tracing.run(traced, x, by=Evaluator) for x in at]
     pipeline.run(traced.module, [traced.root], stop="adjoint")
-    for x in at:
-        value, first, second = tracing.run(traced, x)
+    for x, by_definition in zip(at, meant):
+        value, first, second = results = tracing.run(traced, x)
+        assert results == pytest.approx(by_definition, rel=1e-9, abs=1e-12), f"{f.__name__} at {x} means something else"
         expect_value(f, x, value)
         d, dd = differences(f, x)
         assert first == pytest.approx(d, rel=1e-5, abs=1e-5), f"gradient of {f.__name__} at {x}"

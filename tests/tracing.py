@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from jitad import pipeline
 from jitad.frontend import pytree, tracer
 from jitad.frontend.lattice import UNBOUND
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64, Array, from_numpy
 from jitad.ir.verify import verify
+from jitad.semantics.evaluate import Evaluator
 
 
 def spec(x: Any) -> Any:
@@ -38,13 +40,21 @@ def trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tracer.Traced:
     return traced
 
 
-def run(traced: tracer.Traced, *args: Any, **kwargs: Any) -> Any:
-    """What the traced function computes."""
+def run(traced: tracer.Traced, *args: Any, by: type[Interpreter] = Interpreter, **kwargs: Any) -> Any:
+    """What the traced function computes; ``by=Evaluator``: what it means."""
     leaves, _ = pytree.flatten((args, kwargs))
     numbers = [v for v in leaves if isinstance(v, (bool, int, float, np.ndarray))]
-    results = iter(Interpreter(traced.module).run(traced.root, numbers + traced.consts))
+    results = iter(by(traced.module).run(traced.root, numbers + traced.consts))
     out = [next(results) if s is UNBOUND else s for s in traced.out_static]
     return pytree.unflatten(traced.out_structure, out)
+
+
+def meant_and_made(fun: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+    """What a program with derivatives means, and what it yields with the derivatives that ``ad`` makes."""
+    traced = trace(getattr(fun, "py_func", fun), *args)
+    meant = run(traced, *args, by=Evaluator)
+    pipeline.run(traced.module, [traced.root], stop="adjoint")
+    return meant, run(traced, *args)
 
 
 def outcome(fun: Callable[..., Any], *args: Any) -> Any:
