@@ -24,6 +24,9 @@ CONSTRUCTS: list[Construct] = [
     S("for zip", "for {new f}, {new f} in zip({a}, {a}):\n    {block}"),
     S("for reversed", "for {new f} in reversed({var a}):\n    {block}"),
     S("for else", "for {new i} in range({?2|3}):\n    {block}\n    if {c}:\n        break\nelse:\n    {block}"),
+    S("for over integers", "for {new i} in {k}:\n    {block}", 0.7),
+    S("while else", "{.w=let i} = {?1|2}\nwhile {.w} > 0:\n    {.w} -= 1\n    {block}\n    if {c}:\n        break\n"
+                    "else:\n    {block}", 0.7),
     S("for unrolled", "for {new i} in unroll(range({?2|3})):\n    {block}", 0.5),
     S("for over indices", "for {.i=new i} in range(len({.u=mut a})):\n    {.u}[{.i}] {?=|+=|*=} {f}", 2),
     S("running sum", "for {.i=new i} in range(1, 3):\n    {.u=mut a}[{.i}] += {.u}[{.i} - 1] * {f}"),
@@ -50,6 +53,9 @@ CONSTRUCTS: list[Construct] = [
     E("f", "sum over a range", "sum({f .i:i} for {.i} in range({?2|3}))", 0.5),
     E("f", "sum of a list", "sum([{f}, {f}, {f}])", 0.5),
     E("f", "sum of map", "sum(map(lambda {.z}: {f .z:f}, {a}))", 0.5),
+    E("f", "any of a generator", "(0.5 if {?any|all}({c .z:f} for {.z} in {a}) else {f})", 0.4),
+    E("f", "accumulate", "sum(itertools.accumulate([{f}, {f}, {f}]))", 0.3),
+    E("f", "sorted", "sorted([{f}, {f}, {f}])[{?0|1|-1}]", 0.4),
     E("f", "max of a generator", "{?max|min}({f .z:f} for {.z} in ({f}, {f}))", 0.3),
     # --- main
     M("main", "x:f n:i p:a | a:a*", """

@@ -13,6 +13,7 @@ KINDS = [
     Kind("D", "dataclass", "({v}.s + {v}.w.sum())", "{@Body}({num}, np.array([{num}, {num}, {num}]))", True),
     Kind("U", "union of two dataclasses", "{@area}({v})"),
     Kind("O", "optional float", "(0.5 if {v} is None else {v})"),
+    Kind("s", "string", "(0.5 if {v} == 'sin' else 0.25)"),
     Kind("T", "optional tree", "{@total}({v})", "{tree}"),
     Kind("L", "linked list", "{@chain_sum}({v})", "{chain}"),
 ]
@@ -25,6 +26,7 @@ CONSTRUCTS: list[Construct] = [
     E("f", "element of a tuple", "{t}[0]"),
     E("a", "array of a tuple", "{t}[1]", 0.5),
     E("f", "tuple chosen by a condition", "(({f}, {f}) if {c} else ({f}, {f}))[{?0|1}]"),
+    E("f", "tuple at a run-time index", "({f}, {f}, {f})[{i}]", 0.7),
     S("new tuple", "{new t} = {t}"),
     S("unpacked tuple", "{new f}, {let a} = {t}"),
     S("starred unpacking", "{new f}, *{new l} = {f}, {f}, {f}", 0.5),
@@ -37,6 +39,7 @@ CONSTRUCTS: list[Construct] = [
     E("l", "copied list", "list({var l})", 0.5),
     E("l", "list sum", "([{f}] + [{f}])", 0.3),
     E("f", "element of a list", "{l}[{?0|1|-1}]"),
+    E("f", "list at a run-time index", "{l}[{i} % 2]", 0.7),
     E("f", "sum of a list variable", "sum({l})"),
     E("f", "len of a list", "len({l}) * {f}", 0.3),
     S("new list", "{new l} = {?[{f}, {f}]|list({l})|[{f .z:f} for {.z} in {l}]}", 1.5),
@@ -56,6 +59,7 @@ CONSTRUCTS: list[Construct] = [
     S("new dict", "{new d} = {{'s': {f}, 'w': {a}}}"),
     S("store to a dict", "{mut d}['s'] {?=|+=|*=} {f}", 2),
     S("store to a dict's array", "{mut d}['w'] = {a}", 0.5),
+    S("store at a run-time index", "{mut l}[{i} % 2] {?=|+=} {f}", 0.7),
     S("for over a dict", "for {.k}, {.z} in {{'p': {f}, 'q': {f}}}.items():\n    {old f} += {f .z:f}", 0.7),
     # --- NamedTuples
     D("Point", "", """
@@ -108,6 +112,27 @@ class {name}:
     S("method that stores", "{set f} = {mut D}.step({f})", 1.5),
     S("alias of a dataclass", "{new D} = {mut D}", 0.5, where="top"),
     E("F", "bound method", "{var D}.energy", 0.5),
+    D("Vec", "", """
+@dataclass
+class {name}:
+    x: float
+    y: float
+
+    def __add__(self, other):
+        return {name}(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, z):
+        return {name}(self.x * z, self.y * z)
+
+    def __neg__(self):
+        return {name}(-self.y, -self.x)
+
+    @staticmethod
+    def unit(z):
+        return {name}(math.cos(z), math.sin(z))
+"""),
+    E("f", "operators of a class",
+      "({?{@Vec}({f}, {f})|-{@Vec}({f}, {f})|{@Vec}.unit({f})} + {@Vec}({f}, {f}) * {f}).{?x|y}"),
     # --- optional values
     E("O", "optional", "({f} if {c} else None)", needs="unions"),
     E("O", "None", "None", 0.3, needs="unions"),
@@ -165,6 +190,21 @@ def {name}(shape, z):
                               "    {.w} = {@Disc}({@area}({.w}) * 0.5) if {c} else {.w}", needs="unions"),
     S("isinstance of a union", "if isinstance({.w=var U}, {@Disc}):\n    {old f} = {.w}.r * {f}\n    {block}",
       needs="unions"),
+    S("string chosen at run time", "{.w=new s} = {s} if {c} else {s}\nif {.w} == 'sin':\n    {block}\n"
+                                   "{old f} += {f} if {.w} != 'cos' else {f}", 0.7, needs="unions"),
+    E("s", "string", "'{?sin|cos}'"),
+    E("s", "string variable", "{var s}", 2),
+    E("f", "comparison of strings", "({f} if {s} {?==|!=} {s} else {f})", 0.5),
+    D("Ball", "", """
+@dataclass
+class {name}({@Disc}):
+    mass: float = 0.5
+
+    def grow(self, z):
+        return super().grow(z) * self.mass
+"""),
+    E("U", "subclass in a union", "({@Ball}({f}, {f}) if {c} else {@Box}({f}, {f}))", 0.7, needs="unions"),
+    E("f", "super", "{@Ball}({f}, {f}).grow({f})", 0.5),
     S("for over unions", "for {new U} in ({U}, {U}):\n    {block}", 0.5, needs="unions"),
     # --- trees
     D("Tree", "", """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, D, E, S
+from .grammar import Construct, D, E, Kind, S
+
+KINDS = [Kind("R", "random number generator", "{v}.random()", "", True)]
 
 CONSTRUCTS: list[Construct] = [
     E("f", "grad", "grad(lambda {.z}: {f .z:f})({f})", 1.5),
@@ -38,6 +40,16 @@ CONSTRUCTS: list[Construct] = [
     E("a", "vmap of grad", "vmap(grad(lambda {.z}: {f .z:f}))({a})", 0.5, needs="vmap"),
     E("f", "checkpoint", "checkpoint(lambda {.z}: {f .z:f})({f})", 1, needs="checkpoint"),
     E("f", "checkpoint of a helper", "checkpoint({@kernel})({a}, {f}, {i})", 1, needs="checkpoint"),
+    S("generator", "{new R} = default_rng({?7|{i}})", 1.5, needs="random"),
+    S("generator of a stream", "{new R} = {var R}.fold_in({i})", 0.5, needs="random"),
+    S("copied generator", "{new R} = {var R}.copy()", 0.5, needs="random"),
+    E("f", "normal", "{mut R}.normal({f}, {?0.5|abs({f})})", 2, needs="random"),
+    E("f", "uniform", "{mut R}.uniform({f}, 2.0)", 1.5, needs="random"),
+    E("a", "normal array", "{mut R}.normal(size=3)", 1.5, needs="random"),
+    E("i", "random integer", "{mut R}.integers(0, 3)", 2, needs="random"),
+    S("shuffle", "{mut R}.shuffle({mut a})", 0.7, needs="random"),
+    D("drawn", "z:f rng:R*", "def {name}(rng, z):\n    {block}\n    return rng.normal(z, 0.5)"),
+    E("f", "draw in a helper", "{@drawn}({mut R}, {f})", 1.5, needs="random"),
     D("ruled", "", """
 @custom_vjp
 def {name}(z, w):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import cache
 
 import jitad
@@ -20,14 +21,14 @@ PROBES = {
              "def main(x):\n    t = None\n    for i in range(3):\n        t = Tree(x * i, t)\n    return total(t)",
     "pullbacks": "def main(x):\n    y, back = vjp(lambda z: z * z, x)\n    return back(y)[0]",
 }
-NAMES = ("vmap", "checkpoint", "custom_vjp", "custom_jvp", "stop_gradient")
+NAMES = ("random", "vmap", "checkpoint", "custom_vjp", "custom_jvp", "stop_gradient")
 HEAD = "import math\nfrom dataclasses import dataclass\nfrom jitad import vjp\n\n\n"
 
 
 @cache
 def features() -> frozenset[str]:
     """The features that there are."""
-    found = {name for name in NAMES if hasattr(jitad, name)}
+    found = {name for name in NAMES if hasattr(jitad, name) or importlib.util.find_spec(f"jitad.{name}")}
     for name, source in PROBES.items():
         main = check.load(HEAD + source, f"<feature {name}>")["main"]
         try:

@@ -89,6 +89,7 @@ def {name}(g, z, k):
     E("F", "function variable", "{var F}", 2),
     E("F", "composition", "(lambda {.z}: {F}({F}({.z})))", 0.5),
     E("F", "function chosen at run time", "({F} if {c} else {F})", 2, needs="run-time functions"),
+    E("F", "functools.partial", "functools.partial(lambda {.w}, {.z}: {f .z:f .w:f}, {f})", 0.7),
     E("F", "partial", "(lambda {.w}: lambda {.z}: {f .z:f .w:f})({f})", 0.5),
     E("f", "call of a function value", "{F}({f})", 2),
     E("G", "simple lambda of an array", "(lambda {.u}, {.z}: {.u}[0] * {.z})", 0.3),

@@ -15,7 +15,7 @@ from . import arrays, control, data, derivatives, functions, numbers
 from .grammar import LETTERS, Construct, alternatives, pieces
 
 TABLES = (numbers, arrays, control, functions, data, derivatives)
-KINDS = {k.letter: k for t in (numbers, arrays, functions, data) for k in t.KINDS}
+KINDS = {k.letter: k for t in (numbers, arrays, functions, data, derivatives) for k in t.KINDS}
 CONSTRUCTS: dict[str, list[Construct]] = {}
 for _table in TABLES:
     for _c in _table.CONSTRUCTS:
@@ -24,19 +24,24 @@ DEFINITIONS = {c.name: c for c in CONSTRUCTS["definition"]}
 assert set(KINDS) == LETTERS
 
 HEAD = """import dataclasses
+import functools
+import itertools
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+SCALE, TABLE = 0.75, np.array([0.5, -0.25, 1.5])
 """
 FUNCTIONS = "FGX"
+MARK = "\nSCALE,"
 DEEPEST = 3                     # statements in statements
 BASIC = ("variable", "constant", "element", "assignment")
 SWARM = (0.05, 0.3, 1.0, 1.0, 3.0)
 FOCUS = 12.0                    # how much more likely a construct in focus is
-NAMES = {"X": "g", "F": "g", "G": "g", "P": "point", "D": "body", "U": "shape", "O": "maybe", "T": "tree", "L": "chain"}
+NAMES = {"X": "g", "R": "rng", "F": "g", "G": "g", "P": "point", "D": "body", "U": "shape", "O": "maybe", "T": "tree",
+         "L": "chain", "s": "word"}
 
 
 @dataclass(eq=False)
@@ -105,8 +110,9 @@ class Generator:
         text = "\n\n\n".join([*self.definitions, "\n".join(body)])
         used = [n for n in _IMPORTED if f"{n}(" in text or f"@{n}" in text]
         imports = f"from jitad import {', '.join(used)}\n" if used else ""
+        imports += "from jitad.random import default_rng\n" * ("default_rng(" in text)
         listed = "".join(f"    ({', '.join(a)}),\n" for a in inputs)
-        self.program.source = f"{HEAD}{imports}\n\n{text}\n\n\nINPUTS = [\n{listed}]\n"
+        self.program.source = f"{HEAD.replace(MARK, imports + MARK)}\n\n{text}\n\n\nINPUTS = [\n{listed}]\n"
         return self.program
 
     def _parameters(self, main: Construct) -> tuple[list[Var], list[Var]]:

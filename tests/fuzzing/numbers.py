@@ -15,6 +15,7 @@ CONSTRUCTS: list[Construct] = [
     # --- floats
     E("f", "constant", "{num}", 2),
     E("f", "variable", "{var f}", 6),
+    E("f", "global", "{?SCALE|TABLE[{i}]|TABLE.sum()}", 0.7),
     E("f", "+", "({f} + {f})", 4),
     E("f", "-", "({f} - {f})", 3),
     E("f", "*", "({f} * {f})", 4),
@@ -66,6 +67,7 @@ CONSTRUCTS: list[Construct] = [
     E("c", "not", "not {c}"),
     E("c", "truth of an integer", "{i}", 0.5),
     E("c", "variable compared", "{var f} {?<|>} {num}", 2),
+    E("c", "in", "{i} {?in|not in} (0, {int})", 0.5),
     E("c", "True", "True", 0.1),
     # --- statements
     S("assignment", "{set f} = {f}", 5),
