@@ -31,7 +31,7 @@ from .values import flatten, flatten_like, is_float, unflatten
 
 REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
 # What is checked of some programs only, and of which part of them.
-CHECKS = {"forward": 0.5, "interpreter": 0.3, "alone": 0.15, "interpreted gradient": 0.1, "second": 0.12, "vmap": 0.08,
+CHECKS = {"forward": 0.5, "interpreter": 0.3, "alone": 0.15, "interpreted gradient": 0.1, "second": 0.08, "vmap": 0.05,
           "checkpoint": 0.08, "unoptimised": 0.1, "unchecked": 0.08, "default level": 0.1, "verify": 0.15}
 ALL = frozenset(CHECKS)
 # The passes without which there is no code: everything else only makes it better.

@@ -12,7 +12,7 @@ CONSTRUCTS: list[Construct] = [
     S("while", "{.w=let i} = {?1|2|3}\nwhile {.w} > 0:\n    {.w} -= 1\n    {block}", 2),
     S("while with a condition", "{.w=let i} = {?2|3}\nwhile {.w} > 0 and {c}:\n    {.w} -= 1\n    {block}"),
     S("while that doubles", "{.w=let f} = abs({f}) + 0.2\nwhile {.w} < {?1.0|2.0}:\n"
-                            "    {.w} = {.w} * 1.4 + {num} ** 2\n    {block}"),
+                            "    {.w} = {.w} * 1.4 + ({num}) ** 2\n    {block}"),
     S("while True", "{.w=let i} = 0\nwhile True:\n    {.w} += 1\n    if {.w} > {?1|2} or {c}:\n        break\n"
                     "    {block}"),
     S("for range", "for {new i} in range({i}):\n    {block}", 3),

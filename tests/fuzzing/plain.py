@@ -185,7 +185,7 @@ def instead(space: dict[str, Any]) -> Iterator[None]:
         elif type(value).__module__.startswith("jitad") and hasattr(value, "fun"):
             space[name] = value.fun
     try:
-        signal.setitimer(signal.ITIMER_REAL, LONGEST)
+        signal.setitimer(signal.ITIMER_REAL, LONGEST, 0.1)      # again, where an exception is lost
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
