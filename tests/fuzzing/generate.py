@@ -83,7 +83,7 @@ class Generator:
     def __init__(self, seed: int, features: Iterable[str], focus: Iterable[str] = (), size: int | None = None) -> None:
         self.r = random.Random(seed)
         self.features, self.focus = {"", *features}, set(focus)
-        self.budget = size if size is not None else int(2 ** self.r.uniform(0.0, 5.5))
+        self.budget = size if size is not None else int(2 ** self.r.uniform(0.0, 5.0))
         self.definitions: list[str] = []
         self.made: dict[str, list[str]] = {}          # finished definitions, by construct
         self.scope = Scope("f", [])
