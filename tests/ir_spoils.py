@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from jitad.ir.builder import Builder
-from jitad.ir.graph import Block, Derived, Edge, Function, Module, Op, Value
+from jitad.ir.graph import Block, Derived, Edge, Function, Module, Op, Rule, Value
 from jitad.ir.ops import OPS
 from jitad.ir.types import F32, F64, I64, STACK, Array, Scalar
 
@@ -489,6 +489,31 @@ def derivative_of_itself(rng: random.Random, m: Module) -> bool:
 @spoil
 def derivative_of_no_kind(rng: random.Random, m: Module) -> bool:
     m.derived["d"] = Derived("main", "grad", (0,))
+    return True
+
+
+@spoil
+def rule_that_names_nothing(rng: random.Random, m: Module) -> bool:
+    m.rules["main"] = Rule("checkpoint", ("nowhere",), ())
+    return True
+
+
+@spoil
+def rule_of_nothing(rng: random.Random, m: Module) -> bool:
+    m.rules["nowhere"] = Rule("checkpoint", ("main",), ())
+    return True
+
+
+@spoil
+def rule_of_no_kind(rng: random.Random, m: Module) -> bool:
+    m.rules["main"] = Rule("chain", ("main",), (0,))
+    return True
+
+
+@spoil
+def rule_with_functions_of_other_types(rng: random.Random, m: Module) -> bool:
+    m.rules["main"] = rng.choice([Rule("vjp", ("main", "main"), (0,)), Rule("jvp", ("main",), (0,)),
+                                  Rule("checkpoint", ("main",), (2,))])
     return True
 
 

@@ -7,7 +7,7 @@ import pytest
 from jitad.errors import Loc
 from jitad.ir import types as T
 from jitad.ir.builder import Builder
-from jitad.ir.graph import Derived, ExcInfo, Filled, Function, Module, Operand, Op
+from jitad.ir.graph import Derived, ExcInfo, Filled, Function, Module, Op, Operand, Rule
 from jitad.ir.ops import OPS, TERMINATORS
 from jitad.ir.text import ParseError, parse_module, print_function, print_module
 
@@ -27,6 +27,8 @@ exception 2 ValueError
 exception 3 KeyError args (operand 1, filled "{0:.2f} of {1}", (operand 0,))
 derived @f.vjp.0 = vjp @f wrt (0,)
 derived @f.jvp.0.2 = jvp @f wrt (0, 2)
+rule @f = vjp @f.fwd, @"f bwd" wrt (0,)
+rule @g = checkpoint @f wrt ()
 
 func @f(%x: f64, %a: own f64[?, 3], %b: f64[?, 3]) -> (f64, f64[?, 3], i64[2]) {inline = "always", n = [1, 2.5]} {
 ^entry:
@@ -86,6 +88,7 @@ def test_what_was_read_is_what_was_meant() -> None:
     assert m.exceptions[1].args == (1, "x", (None, True, float("-inf"), 1e-300))
     assert m.exceptions[3].args == (Operand(1), Filled("{0:.2f} of {1}"), (Operand(0),))
     assert m.derived["f.jvp.0.2"] == Derived("f", "jvp", (0, 2))
+    assert m.rules == {"f": Rule("vjp", ("f.fwd", "f bwd"), (0,)), "g": Rule("checkpoint", ("f",), ())}
     assert f.own == {1} and f.attrs == {"inline": "always", "n": [1, 2.5]}
     assert f.result_types == [T.F64, T.Array(T.F64, (None, 3)), T.Array(T.I64, (2,))]
     by_name = {op.name: op for op in f.entry.ops}

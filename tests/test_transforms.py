@@ -246,6 +246,42 @@ def test_stop_gradient() -> None:
     assert stop_gradient(3.0) == 3.0
 
 
+def test_stop_gradient_in_derivatives_of_derivatives() -> None:
+    """``f = x³ + x y`` with ``y = stop_gradient(x²)``: at every order ``y`` is a constant of the level it stands on."""
+    def f(x: Any) -> Any:
+        return x ** 3 + x * stop_gradient(x * x)
+
+    def slope(x: Any) -> Any:
+        return 3 * x ** 2 + x * x
+    assert grad(f)(2.0) == jvp(f, (2.0,), (1.0,))[1] == 16
+    assert grad(grad(f))(2.0) == hessian(f)(2.0) == jacfwd(jacfwd(f))(2.0) == grad(jacfwd(f))(2.0) == 12
+    assert grad(lambda x: stop_gradient(grad(f)(x)) * x)(2.0) == 16
+    assert grad(lambda x: grad(lambda y: y * stop_gradient(x))(x))(2.0) == 0
+    assert grad(lambda x: grad(lambda y: x * stop_gradient(y) + y)(x))(2.0) == 0
+    assert grad(lambda x: grad(lambda y: x * y * stop_gradient(y))(x))(2.0) == 2        # of x·y₀ by x, y₀ fixed
+    assert hvp(lambda v: (v * stop_gradient(v)).sum(), (np.ones(2),), (np.ones(2),)).tolist() == [0, 0]
+
+
+def test_stop_gradient_in_loops_recursion_and_structures() -> None:
+    def loop(x: Any, n: int) -> Any:
+        y = x
+        for i in range(n):
+            y = stop_gradient(y) * x if i % 2 else y * x
+        return y
+
+    def deep(x: Any, n: int) -> Any:
+        return x if n == 0 else deep(x, n - 1) * stop_gradient(x) + x
+    x = np.array([2.0, 3.0])
+
+    def written(x: Any) -> Any:
+        a = x.copy()
+        a[0] = stop_gradient(a[1]) * a[0]
+        return (a * stop_gradient({"a": a})["a"]).sum()
+    assert grad(loop)(2.0, 5) == 64 and jvp(lambda x: loop(x, 3), (2.0,), (1.0,))[1] == 16
+    assert grad(deep)(2.0, 3) == jvp(lambda x: deep(x, 3), (2.0,), (1.0,))[1] == 15
+    assert grad(written)(x).tolist() == [18, 3]
+
+
 def test_refusals() -> None:
     with pytest.raises(DifferentiationError, match="returns one float"):
         grad(lambda x: x * np.ones(3))(1.0)

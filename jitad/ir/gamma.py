@@ -67,6 +67,6 @@ def _zeta(s: float, x: float) -> float:
 
 def _power(x: float, y: float) -> float:
     try:
-        return x ** y
+        return float(x ** y)
     except OverflowError:
         return math.inf
