@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
+from ..frontend.packed import Packed
 from ..frontend.pytree import Structure
 from ..ir.types import Array, Scalar, Type
 from . import capi, types
@@ -42,7 +43,7 @@ class Argument:
 
 def readable(s: Structure) -> bool:
     """Whether machine code can take a structure apart (other containers are for Python to flatten)."""
-    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s) or is_record(s)
+    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None), Packed) or is_namedtuple(s) or is_record(s)
     return known and all(readable(c) for c in s.children)
 
 
@@ -124,6 +125,8 @@ class Unboxer:
             same = self.code.op(f"call i32 {function('PyUnicode_Compare')}(ptr {obj}, ptr {pointer(s.static)})")
             self.require_equal("i32", same, "0")
             return ()
+        if s.type is Packed:
+            return self.columns(s, obj)
         if s.type is dict:
             return self.dict_items(s, obj)
         if is_record(s):
@@ -131,6 +134,12 @@ class Unboxer:
         self.require_equal("i64", self.load("i64", obj, capi.VAR_SIZE), str(n))
         items = self.load("ptr", obj, capi.LIST_ITEMS) if s.type is list else self.at(obj, capi.TUPLE_ITEMS)
         return [self.load("ptr", items, 8 * i) for i in range(n)]
+
+    def columns(self, s: Structure, obj: str) -> Sequence[str]:
+        """The leaves of a packed value of this layout; there is one object for each layout."""
+        self.require_equal("ptr", self.attribute(obj, "_root"), pointer(s.static))
+        items = self.at(self.attribute(obj, "_leaves"), capi.TUPLE_ITEMS)
+        return [self.load("ptr", items, 8 * i) for i in range(len(s.children))]
 
     def dict_items(self, s: Structure, obj: str) -> Sequence[str]:
         size = self.code.op(f"call i64 {function('PyDict_Size')}(ptr {obj})")

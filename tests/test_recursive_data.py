@@ -365,6 +365,110 @@ def test_cycles() -> None:
     assert g.tail.tail is g and g.head == pytest.approx(3 * 36)
 
 
+# --- with the rest of the language ------------------------------------------------------------------
+
+def walks(r: Rose) -> Any:
+    out = 0.0
+    for i, c in enumerate(r.children):
+        out += i * c.value
+    for a, b in zip(r.children, reversed(r.children)):
+        out += a.value * b.value
+    for i in range(len(r.children)):
+        out += r.children[i].value
+    return out + max(c.value for c in r.children) if r.children else out
+
+
+def by_match(e: Expr, x: float) -> Any:
+    match e:
+        case Num(value):
+            return value
+        case Var(name="x"):
+            return x
+        case Var():
+            return 2 * x
+        case Add(left, right):
+            return by_match(left, x) + by_match(right, x)
+        case Mul(left, Num(value=factor)):
+            return by_match(left, x) * factor
+        case Mul(left, right):
+            return by_match(left, x) * by_match(right, x)
+
+
+@dataclass
+class Phrase:
+    label: int
+    word: int
+    left: Phrase | None = None
+    right: Phrase | None = None
+
+
+def encode(t: Any, net: dict[str, Any]) -> Any:
+    if t.left is None:
+        return np.tanh(net["words"][t.word])
+    left, right = encode(t.left, net), encode(t.right, net)
+    return np.tanh(left @ net["left"] + right @ net["right"]) / (1 + np.exp(-np.sum(left * right)))
+
+
+def loss(phrases: Any, net: dict[str, Any]) -> Any:
+    out = 0.0
+    for t in phrases:
+        scores = encode(t, net)
+        out += np.log(np.sum(np.exp(scores))) - scores[t.label]
+    return out
+
+
+def phrase(depth: int) -> Phrase:
+    return Phrase(depth % 2, depth, phrase(depth - 1), phrase(max(depth - 2, 0))) if depth else Phrase(0, 0)
+
+
+def test_loops_over_children_and_patterns() -> None:
+    check(walks, ROSE)
+    check(by_match, EXPRESSION, 1.5)
+
+
+def test_a_network_over_a_packed_list_of_trees() -> None:
+    rng = np.random.default_rng(0)
+    net = {"words": rng.normal(size=(5, 3)), "left": rng.normal(size=(3, 3)), "right": rng.normal(size=(3, 3))}
+    phrases = [phrase(d) for d in (3, 4, 2)]
+    f = jit(loss, grad="net")
+    assert f(pack(phrases), net) == pytest.approx(loss(phrases, net), rel=1e-12)
+    gradient = f.grad(pack(phrases), net)
+    assert gradient["left"][0, 1] == pytest.approx(slope(loss, net["left"], (0, 1), phrases, (net,)), rel=1e-5)
+    assert gradient["words"][0, 2] == pytest.approx(slope(loss, net["words"], (0, 2), phrases, (net,)), rel=1e-5)
+
+
+def test_the_differentiation_functions() -> None:
+    t = tree(2)
+    gradient = grad(total)(t)
+    close(jitad.vjp(total, t)[1](1.0)[0], gradient)
+    assert jitad.linearize(total, t)[1](t) == pytest.approx(jvp(total, (t,), (t,))[1])
+    assert jit(lambda t: jitad.vjp(total, t)[1](2.0)[0].left.value)(t) == pytest.approx(2 * gradient.left.value)
+    close(grad(jitad.checkpoint(total))(t), gradient)
+    jitad.check_grads(total, (t,))
+    jitad.check_grads(evaluate, (EXPRESSION, 1.5))
+    np.testing.assert_allclose(jitad.vmap(polynomial, in_axes=(None, 0))(chain(3), np.arange(3.0)),
+                               [polynomial(chain(3), x) for x in range(3)])
+    with pytest.raises(ValueError, match="a tree of another shape"):
+        jvp(total, (Tree(Tree(None, None, 1.0), None, 2.0),), (Tree(None, Tree(None, None, 1.0), 2.0),))
+    with pytest.raises(jitad.DifferentiationError, match="a tree for each number"):
+        jitad.hessian(total)(t)
+
+
+def test_trees_from_outside_and_new_ones_with_other_fields() -> None:
+    packed, plain = pack(tree(3)), tree(3)
+    assert jit(lambda x: total(packed) * x)(2.0) == pytest.approx(2 * total(tree(3)))
+    assert jit(lambda x: total(plain) * x)(2.0) == pytest.approx(2 * total(tree(3)))
+    assert jit(lambda t: dataclasses.replace(t, value=2.0))(tree(2)) == dataclasses.replace(tree(2), value=2.0)
+    assert jit(lambda t: t.left)(pack(tree(1))) is None
+
+
+def test_calls_with_packed_values_go_to_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, p = jit(total), pack(tree(2))
+    f(p)
+    monkeypatch.setattr("jitad.dispatch.Dispatcher.__call__", None)
+    assert f(pack(tree(3))) == pytest.approx(total(tree(3))) and f(p) == pytest.approx(total(tree(2)))
+
+
 # --- what goes wrong --------------------------------------------------------------------------------
 
 def test_attributes_that_are_not_there() -> None:

@@ -21,6 +21,7 @@ from . import argnums as argnums_, builtin, data, numpy_api, programs, pytree
 from .closures import Fn
 from .lattice import is_number
 from .nodes import ENTER
+from .packed import Packed
 from .pytree import Structure
 from .rules import core
 from .values import ArrayRef, Choice, Sym
@@ -291,7 +292,10 @@ class Applied:
             raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", self.loc)
         of: dict[Value, Value] = {}
         for w, tangent in zip(self.wrt, tangents):
-            for x, dx in zip(w.leaves, like(t, w.structure, tangent, f"{self.what}: a tangent")):
+            given = like(t, w.structure, tangent, f"{self.what}: a tangent")
+            for x, dx, fixed in zip(w.leaves, given, w.structure.tags()):
+                if fixed and dx is not None:
+                    self._same_shape(x, dx)
                 if isinstance(x, Sym) and is_float(x.type):
                     of[x.value] = self._tangent(dx, x.type, x.value)
         name = t.module.derive(ref.name, "jvp", self.positions)
@@ -303,6 +307,20 @@ class Applied:
         tangent = [Sym(dots[i], x.weak) if i in dots else x if fixed else None
                    for i, (x, fixed) in enumerate(zip(leaves, structure.tags()))]
         return user_value(t, structure, leaves), data.import_(t, pytree.as_gradient(structure, tangent))
+
+    def _same_shape(self, x: Any, dx: Any) -> None:
+        """Check that a tangent refers to its nodes as its value does."""
+        t, b = self.t, self.t.builder
+        x, dx = t.value(x), t.value(numpy_api.lift(t, dx))
+        if x is dx:
+            return
+        message = f"{self.what}: a tangent is a tree of another shape than its value"
+        if isinstance(x.type, Array):
+            for m, n in zip(core.sizes(t, x), core.sizes(t, dx)):
+                if (same := core.equal_sizes(t, m, n)) is not None:
+                    t.check(same, "ValueError", message)
+            x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
+        t.check(b.eq(x, dx), "ValueError", message)
 
     def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:
         """A tangent or cotangent brought to its value's type and checked against its sizes."""
@@ -341,12 +359,21 @@ def like(t: Any, structure: Structure, v: Any, what: str) -> list[Any]:
     """The parts of a user value that stand where the leaves of ``structure`` do; ``None`` may stand for any of them."""
     out: list[Any] = []
 
+    def packed(root: Any, x: Packed) -> None:
+        """By name: what is discrete has no columns in a gradient."""
+        if x._root.layout.family is not root.layout.family or x._root.is_list != root.is_list:
+            raise DifferentiationError(f"{what} is {x} where its value is packed({root.layout})", t.loc)
+        columns = dict(zip(x._root.layout.place, x._leaves[root.count:]))
+        out.extend([*x._leaves[:root.count], *(columns.get(c.name) for c in root.layout.columns)])
+
     def walk(s: Structure, x: Any) -> None:
         if s.is_leaf or (x is None and s.count):
             out.extend([x] * s.count)
             return
         if not s.children:
             return
+        if s.type is Packed and isinstance(x, Packed):
+            return packed(s.static, x)
         static, parts = pytree.children(x) if pytree.is_container(x) else (None, [])
         if len(parts) != len(s.children) or type(x) is not s.type and {type(x), s.type} != {tuple, list}:
             raise DifferentiationError(f"{what} has another structure than its value, {structure}", t.loc)

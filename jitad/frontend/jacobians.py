@@ -12,6 +12,7 @@ from typing import Any
 
 from ..ir.graph import Value
 from ..ir.types import Array, dims_of, dtype_of
+from ..errors import DifferentiationError
 from . import data, pytree
 from .applied import Applied
 from .extents import Given, result_sizes
@@ -95,6 +96,9 @@ def _columns_last(t: Any, columns: Value, sizes: Sequence[Value], x: Value) -> V
 def _tree(f: Applied, blocks: Blocks) -> Any:
     """The result's structure with the arguments' in the place of each float; ``None`` for other leaves."""
     structure = f.ref.value[0].static
+    if any(map(pytree.holds_packed, (structure, *(w.structure for w in f.wrt)))):
+        raise DifferentiationError(f"{f.what} of trees: it would have a tree for each number in a tree", f.loc,
+                                   "use grad, vjp, jvp or hvp")
 
     def leaf(i: int) -> Any:
         if i not in f.float_results:

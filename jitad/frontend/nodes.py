@@ -28,6 +28,7 @@ class Nodes:
 
     heaps: dict[Family, Store]
     session: Any
+    know: Any
 
     def imported(self, packed: Packed) -> Reference | NodeList:
         """A packed value whose leaves are values of the trace; it gets a store of its own."""
@@ -38,9 +39,12 @@ class Nodes:
         family = packed._root.layout.family
         self.session.layouts.setdefault(family, packed._root.layout)
         if family in self.heaps:
-            return adopt(self, packed)
-        found = records.imported(self, packed)
-        found.store.readonly = readonly
+            found = adopt(self, packed)
+        else:
+            found = records.imported(self, packed)
+            found.store.readonly = readonly
+        if isinstance(found, Reference):             # None is not packed
+            self.know(found.index.value, frozenset(range(len(family.classes))))
         return found
 
     def make_node(self, family: Family, made: Instance) -> Reference:

@@ -262,7 +262,11 @@ def set_directly(t: Any, obj: Any, name: str, value: Any) -> None:
 # --- dataclasses and NamedTuples --------------------------------------------------------------------
 
 def fields(t: Any, v: Any) -> tuple[Any, ...]:
-    return dataclasses.fields(v if isinstance(v, type) else class_of(v))
+    return dataclasses.fields(v if isinstance(v, type) else _type(t, v))
+
+
+def _type(t: Any, v: Any) -> Any:
+    return v.type_of(t) if isinstance(v, Active) else class_of(v)
 
 
 def replace(t: Any, v: Any, /, **changes: Any) -> Any:
@@ -272,7 +276,7 @@ def replace(t: Any, v: Any, /, **changes: Any) -> Any:
             changes.setdefault(f.name, t.getattr(v, f.name))
         elif f.name in changes:
             raise ValueError(f"field {f.name} is declared with init=False, it cannot be specified with replace()")
-    return t.call(class_of(v), **changes)
+    return t.call(_type(t, v), **changes)
 
 
 def as_dict(t: Any, v: Any) -> DictObj:

@@ -17,6 +17,7 @@ from ..ir.types import BOOL, I64, Array
 from . import attributes, data, iteration, numpy_api, objects, refusals, views, written
 from .closures import WALKS, BoundMethod, Fn, Method, Range, Super, View
 from .lattice import UNBOUND, is_number, is_scalar, same, scalar_type
+from .packed import Packed
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
@@ -43,6 +44,7 @@ class Operations:
     call: Any
     check: Any
     constant: Any
+    imported: Any
     contents: Any
     load: Any
     new_dict: Any
@@ -64,7 +66,9 @@ class Operations:
         return ref if isinstance(ref, Sym) else views.read(self, ref)
 
     def lift(self, v: Any) -> Any:
-        """A value from outside: arrays become constants."""
+        """A value from outside: arrays become constants, packed trees too."""
+        if type(v) is Packed:
+            return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
         return self.constant(v) if type(v) is np.ndarray else v
 
     def wrap(self, v: Any) -> Any:

@@ -7,12 +7,13 @@ function for arguments of the same types are one type of value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..ir.graph import Value
 from ..ir.types import Array, Type, is_float
+from . import data, pytree
 from .applied import Applied, like, sweep_back, tangent_like, user_value
 from .lattice import is_number
 from .pytree import Structure
@@ -48,7 +49,8 @@ def pull_back_later(t: Any, fun: Any, primals: Sequence[Any]) -> tuple[Any, Pull
                   for n in core.sizes(t, results[i]))
     leaves, structure = f.finish(results)
     primal = tuple(_held(t, v) for v in f.primals().values())
-    return user_value(t, structure, leaves), Pullback(how, primal, Sym(tape), sizes)
+    shape = tuple(_held(t, t.value(x)) for w in f.wrt for x, fixed in zip(w.leaves, w.structure.tags()) if fixed)
+    return user_value(t, structure, leaves), Pullback(how, primal, Sym(tape), sizes, shape)
 
 
 def _arguments(f: Applied) -> Any:
@@ -66,13 +68,17 @@ def _number(n: Value) -> Any:
 
 
 class Pullback:
-    """Takes a cotangent of the result, gives a tuple of the arguments' cotangents (see ``values.Composite``)."""
+    """Takes a cotangent of the result, gives a tuple of the arguments' cotangents (see ``values.Composite``).
 
-    def __init__(self, how: Linearisation, primals: tuple[Any, ...], tape: Any, sizes: tuple[Any, ...]) -> None:
-        self.static, self.primals, self.tape, self.sizes = how, primals, tape, sizes
+    ``shape``: the leaves of the arguments that their cotangents have in common with them.
+    """
+
+    def __init__(self, how: Linearisation, primals: tuple[Any, ...], tape: Any, sizes: tuple[Any, ...],
+                 shape: tuple[Any, ...]) -> None:
+        self.static, self.primals, self.tape, self.sizes, self.shape = how, primals, tape, sizes, shape
 
     def parts(self) -> tuple[Any, ...]:
-        return self.primals, self.tape, self.sizes
+        return self.primals, self.tape, self.sizes, self.shape
 
     def with_parts(self, parts: tuple[Any, ...]) -> Pullback:
         return Pullback(self.static, *parts)
@@ -84,7 +90,8 @@ class Pullback:
         seeds = self._seeds(t, like(t, how.result, args[0], "vjp: the cotangent"))
         primals = {i: t.value(t.read(x) if isinstance(x, ArrayRef) else x) for i, x in zip(how.kept, self.primals)}
         cotangents = sweep_back(t, how.function, how.wrt, primals, seeds, t.value(self.tape))
-        return tuple(self._cotangent(t, s, leaves, cotangents) for s, leaves in how.arguments)
+        shape = iter([t.read(x) if isinstance(x, ArrayRef) else x for x in self.shape])
+        return tuple(self._cotangent(t, s, leaves, cotangents, shape) for s, leaves in how.arguments)
 
     def _seeds(self, t: Any, given: Sequence[Any]) -> list[Value]:
         """The cotangents of the floats of the result, of their types and sizes."""
@@ -99,6 +106,7 @@ class Pullback:
 
     @staticmethod
     def _cotangent(t: Any, structure: Structure, leaves: Sequence[tuple[int | None, bool]],
-                   cotangents: Sequence[Value]) -> Any:
-        found = [None if k is None else Sym(cotangents[k], weak) for k, weak in leaves]
-        return user_value(t, structure, found)
+                   cotangents: Sequence[Value], shape: Iterator[Any]) -> Any:
+        found = [next(shape) if fixed else None if k is None else Sym(cotangents[k], weak)
+                 for (k, weak), fixed in zip(leaves, structure.tags())]
+        return data.import_(t, pytree.as_gradient(structure, found))

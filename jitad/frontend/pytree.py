@@ -233,7 +233,8 @@ def build(t: Any, static: Any, children: list[Any]) -> Any:
         tag, *variants = children
         return variants[tag] if isinstance(tag, (int, np.integer)) else OneOf(tag, variants)
     if t is Packed:
-        return Packed(static, children)
+        none = not static.is_list and isinstance(children[0], int) and children[0] < 0
+        return None if none else Packed(static, children)
     if issubclass(t, dict):
         return t(zip(static, children))
     if issubclass(t, tuple) and static is not None:

@@ -22,7 +22,7 @@ from ..errors import DifferentiationError, Loc
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Rule, Value
 from ..ir.types import Array, Type, dims_of, dtype_of, is_float
-from . import builtin, programs, pytree
+from . import builtin, data, programs, pytree
 from .applied import FLATTEN, Wrt, named, user_value
 from .pytree import Structure
 from .specialise import FunctionRef
@@ -173,8 +173,9 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     stand_ins = [t.builder.undef(x) for x in forward.result_types]
     seen = leaves(t, forward, stand_ins)
     seeds = {i: t.builder.undef(x) for i, x in enumerate(base.result_types) if is_float(x)}
-    cotangent = user_value(t, call.structure, [Sym(seeds[i], x.weak) if i in seeds else None
-                                               for i, x in enumerate(seen[:n])])
+    cotangent = data.import_(t, pytree.as_gradient(call.structure, [
+        Sym(seeds[i], x.weak) if i in seeds else x if fixed else None
+        for i, (x, fixed) in enumerate(zip(seen[:n], call.structure.tags()))]))
     backward = call.trace(Last, (user_value(t, made.children[1], seen[n:]), cotangent))
     given: Structure = backward.value[0].static
     if given.type is not tuple or len(given.children) != len(call.wrt):
@@ -183,6 +184,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     index = iter(range(given.count))
     of: dict[int, int | None] = {}                           # parameter → which result is its cotangent
     for w, s in zip(call.wrt, given.children):
+        _refuse_tree(call, s, bwd)
         found = _matched(w.structure, s, bwd, "the cotangent of an argument", index)
         of |= {call.places[x.value]: k for x, k in zip(w.leaves, found) if isinstance(x, Sym) and is_float(x.type)}
 
@@ -195,16 +197,21 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     over.finish("vjp", [first, second], wrt)
 
 
+def _refuse_tree(call: Call, derivative: Structure, loc: Loc) -> None:
+    if pytree.holds_packed(derivative):              # that it has the shape of its value is not checked
+        raise DifferentiationError(f"the rule of `{call.custom.__name__}` makes a tree of derivatives", loc,
+                                   "give the function the numbers in an array")
+
+
 def jvp_rule(call: Call, entry: Entry) -> None:
     """``rule(primals, tangents) -> (out, tangent)``."""
     t, base = call.t, call.base
     loc = builtin.location(call.custom.rules[0])
     dots = {v: t.builder.undef(v.type) for v in call.places}
-    tangents = tuple(user_value(t, w.structure, [
-        Sym(dots[x.value], x.weak) if isinstance(x, Sym) and is_float(x.type) else None for x in w.leaves])
-        for w in call.wrt)
+    tangents = tuple(data.import_(t, w.tree(lambda x: Sym(dots[x.value], x.weak))) for w in call.wrt)
     rule = call.trace(Last, (call.primals, tangents))
     made: Structure = rule.value[0].static
+    _refuse_tree(call, made.children[-1] if made.children else made, loc)
     if made.type is not tuple or len(made.children) != 2:
         raise DifferentiationError(f"the rule of `{call.custom.__name__}` returns {made}", loc,
                                    "return (result, tangent of the result)")

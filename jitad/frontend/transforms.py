@@ -24,6 +24,7 @@ from . import data, jacobians, pytree
 from .applied import Applied, map_floats, snapshot
 from .axes import parse
 from .mapped import Mapped
+from .packed import returned
 from .pullbacks import pull_back_later
 from .values import tracing
 
@@ -336,7 +337,7 @@ def vjp(fun: Any, *primals: Any) -> Any:
     """
     pull, kept = Pull(fun), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
-    return out, lambda cotangent: compiled(pull)(kept, cotangent)
+    return out, lambda cotangent: returned(compiled(pull)(kept, cotangent), primals)
 
 
 @vjp.traced
