@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import jitad
+from bench import complexity
 from jitad import grad, jit, pipeline, value_and_grad
 from jitad.compiler import traced
 from jitad.frontend.values import Options
@@ -158,3 +159,13 @@ def test_many_inputs_compiled() -> None:
     x = np.linspace(-1, 1, 100_000)
     expected = 2 * np.tanh(0.7 * x) * (1 - np.tanh(0.7 * x) ** 2) * 0.7
     np.testing.assert_allclose(f.grad(x, 0.7), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_kept_bytes_of_compiled_code() -> None:
+    """What ``docs/complexity.md`` shows, of the arena: proportional to the steps, to their square root, or constant."""
+    sizes = (20_000, 320_000)
+    cases = ((complexity.counted, None, 0.99, 1.01), (complexity.uncounted, None, 0.99, 1.01),
+             (complexity.counted, "sqrt", 0.2, 0.55), (complexity.reduction, None, -0.01, 0.01))
+    for fun, option, least, most in cases:
+        kept = complexity.kept(fun, (0, 1), Options(checkpoint=option), [(0.3, 1.1, n) for n in sizes])
+        assert least <= slope(sizes, kept) <= most, fun.__name__

@@ -1,0 +1,214 @@
+"""What gradients cost: time and kept memory against the length of a program, time against the number of inputs.
+
+``python -m bench.complexity`` measures compiled code, prints each slope of cost against size on logarithmic scales
+(fitted to the last two decades), and draws ``docs/_static/complexity.png``.  The test
+``tests/test_complexity.py`` counts the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.measure import calibrated
+from jitad import jit, pipeline, value_and_grad
+from jitad.compiler import traced
+from jitad.frontend.values import Options
+from jitad.lowering.invoke import Compiled
+from jitad.signature import signature
+
+OUT = Path(__file__).parent.parent / "docs" / "_static"
+
+
+# --- the programs -----------------------------------------------------------------------------------
+
+def counted(s: Any, w: Any, n: int) -> Any:
+    for _ in range(n):
+        s = math.sin(s * w) + w
+    return s
+
+
+def uncounted(s: Any, w: Any, n: int) -> Any:
+    left = 1.0 * n
+    while left > 0.5:
+        s, left = math.sin(s * w) + w, left - 1.0
+    return s
+
+
+def recursive(s: Any, w: Any, n: int) -> Any:
+    return s if n == 0 else math.sin(recursive(s, w, n - 1) * w) + w
+
+
+def updates(s: Any, w: Any, n: int) -> Any:
+    """In place, of an array of a hundred elements."""
+    a = np.full(100, s)
+    for i in range(n):
+        a[i % 100] = math.sin(a[(i * 7 + 3) % 100] * w) + w
+    return a.sum()
+
+
+def reduction(s: Any, w: Any, n: int) -> Any:
+    total = 0.0
+    for i in range(n):
+        total += math.tanh(w * i + s)
+    return total
+
+
+def elementwise(x: Any) -> Any:
+    return np.sum(np.sin(x) * x)
+
+
+def neighbours(x: Any) -> Any:
+    total = 0.0
+    for i in range(1, len(x)):
+        total += math.tanh(x[i] - x[i - 1]) * x[i]
+    return total
+
+
+def smoothed(x: Any) -> Any:
+    y = x.copy()
+    for _ in range(3):
+        y[1:-1] += 0.1 * (y[:-2] - 2.0 * y[1:-1] + y[2:])
+    return y @ y
+
+
+# --- measuring --------------------------------------------------------------------------------------
+
+@dataclass
+class Curve:
+    """Costs by size, and the slope that theory gives."""
+
+    label: str
+    expected: float
+    sizes: list[int] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+
+    def add(self, size: int, cost: float) -> None:
+        self.sizes.append(size)
+        self.costs.append(cost)
+
+    def slope(self) -> float:
+        """Of the logarithms, by least squares over the last two decades."""
+        last = [(n, c) for n, c in zip(self.sizes, self.costs) if n >= self.sizes[-1] / 100]
+        sizes, costs = np.log(np.array(last, dtype=float)).T
+        return float(np.polyfit(sizes, costs, 1)[0])
+
+
+def seconds(programs: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
+    """Processor time of one call of each; they take turns, and the median counts."""
+    counts, samples = [calibrated(f, 0.01) for f in programs], []
+    for _ in range(rounds):
+        times = []
+        for f, count in zip(programs, counts):
+            start = time.thread_time()
+            for _ in range(count):
+                f()
+            times.append((time.thread_time() - start) / count)
+        samples.append(times)
+    return [float(t) for t in np.median(samples, axis=0)]
+
+
+def kept(fun: Callable[..., Any], argnums: Any, options: Options, calls: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The bytes that compiled value and gradient have in use at most, for each call."""
+    sig, _ = signature(calls[0], {}, frozenset(), False)
+    program = traced(value_and_grad(fun, argnums), sig, options)
+    pipeline.run(program.module, [program.root])
+    compiled, peaks = Compiled(program.module, program.root), []
+    for args in calls:
+        compiled(*args)
+        peaks.append(compiled.peak)
+    return peaks
+
+
+STEPS: list[tuple[str, Callable[..., Any], str | None, int, float]] = [
+    # label, program, jit(checkpoint=…), most steps as a power of ten, slope of the memory
+    ("a loop over a range", counted, None, 7, 1.0),
+    ("a while loop", uncounted, None, 7, 1.0),
+    ("recursion", recursive, None, 5, 1.0),
+    ("updates in place", updates, None, 7, 1.0),
+    ("a loop, checkpoint=True", counted, "sqrt", 7, 0.5),
+    ("a reduction", reduction, None, 7, 0.0),
+]
+INPUTS: list[tuple[str, Callable[..., Any]]] = [
+    ("np.sum(np.sin(x) * x)", elementwise), ("a loop over neighbours", neighbours), ("smoothing in place", smoothed),
+]
+
+
+def against_steps(most: int, rounds: int) -> tuple[list[Curve], list[Curve]]:
+    times, memory = [], []
+    for label, fun, checkpoint, power, expected in STEPS:
+        sizes = [10 ** k for k in range(2, min(power, most) + 1)]
+        run = jit(fun, grad=("s", "w"), checkpoint=checkpoint)
+        seconds_, bytes_ = Curve(label, 1.0), Curve(label, expected)
+        peaks = kept(fun, (0, 1), Options(checkpoint=checkpoint), [(0.3, 1.1, n) for n in sizes])
+        for n, peak in zip(sizes, peaks):
+            seconds_.add(n, seconds([functools.partial(run.value_and_grad, 0.3, 1.1, n)], rounds)[0])
+            bytes_.add(n, peak)
+        times.append(seconds_)
+        memory.append(bytes_)
+    return times, memory
+
+
+def against_inputs(most: int, rounds: int) -> list[Curve]:
+    """The gradient's time over the value's."""
+    curves = []
+    for label, fun in INPUTS:
+        run, curve = jit(fun, grad=True), Curve(label, 0.0)
+        for n in (10 ** k for k in range(0 if fun is not smoothed else 1, most)):
+            x = np.sin(np.arange(n) + 1.0)
+            value, both = seconds([functools.partial(run, x), functools.partial(run.value_and_grad, x)], rounds)
+            curve.add(n, both / value)
+        curves.append(curve)
+    return curves
+
+
+# --- showing ----------------------------------------------------------------------------------------
+
+def table(title: str, curves: Sequence[Curve]) -> None:
+    print(title)
+    for c in curves:
+        print(f"  {c.label:26} slope {c.slope():5.2f} (theory {c.expected:g}); at {c.sizes[-1]:,}: {c.costs[-1]:.4g}")
+
+
+def draw(panels: Sequence[tuple[str, str, Sequence[Curve]]], file: Path) -> None:
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    figure, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 4), layout="constrained")
+    for axis, (title, size, curves) in zip(axes, panels):
+        for c in curves:
+            axis.plot(c.sizes, np.maximum(c.costs, 1e-9), "o-", markersize=3, label=f"{c.label}: {c.slope():.2f}")
+        axis.set(title=title, xlabel=size, xscale="log", yscale="log")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7, title="slope", title_fontsize=7)
+    axes[-1].set_ylim(0.5, 20)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, dpi=100)
+    print(file)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=7, help="steps go up to ten to this, inputs to one power less")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    times, memory = against_steps(options.most, options.rounds)
+    inputs = against_inputs(options.most, options.rounds)
+    table("seconds of value and gradient, by steps", times)
+    table("bytes in use at most, by steps", memory)
+    table("time of value and gradient over that of the value, by inputs", inputs)
+    draw([("value and gradient, seconds", "steps", times), ("kept, bytes", "steps", memory),
+          ("gradient with value over value, time", "inputs", inputs)], options.out / "complexity.png")
+
+
+if __name__ == "__main__":
+    main()
