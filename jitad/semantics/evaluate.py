@@ -54,7 +54,7 @@ class Evaluator(Interpreter):
         if name in self.module.derived:
             what = self.module.derived[name]
             return _DERIVATIVES[what.kind](self, what, list(args))
-        if self._has_rule(name) and any(isinstance(x, Traced) for x in args):
+        if self._has_rule(name) and _any_traced(args):
             return self._by_rule(name, self.module.rules[name], list(args))
         return self._loop(self._function(name), list(args), None)
 
@@ -63,7 +63,7 @@ class Evaluator(Interpreter):
     def _enter(self, calls: list[Activation], term: Op, operands: list[Any]) -> Block:
         """A derivative, or a function with a rule, is evaluated at once; its results go where the call returns to."""
         name = term.attrs["callee"]
-        if name not in self.module.derived and not self._has_rule(name):
+        if name not in self.module.derived and not (self._has_rule(name) and _any_traced(operands)):
             return super()._enter(calls, term, operands)
         return follow(term.edges[0], calls[-1].values, self.evaluate(name, operands))
 
@@ -157,6 +157,10 @@ class Evaluator(Interpreter):
 
 
 _DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._fwd, "bwd": Evaluator._bwd}
+
+
+def _any_traced(xs: Sequence[Any]) -> bool:
+    return any(isinstance(x, Traced) for x in xs)
 
 
 def float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
