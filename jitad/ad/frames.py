@@ -27,6 +27,7 @@ from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .rerun import Rerun, candidates, remove_forward
 from .reverse import ThereAndBack
+from .sizes import keep_sizes
 from .ways import LoopBack
 from .stable import Stability
 
@@ -65,6 +66,7 @@ class Frames:
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.stable = Stability(sweep.func, sweep.module, self.live_in)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
+        keep_sizes(sweep.func, self.forward, self.bars, self.original)
         self._number()
 
     def _run_again(self, rerun: Rerun, merged: bool) -> None:

@@ -27,6 +27,7 @@ from .closures import (
 )
 from .code import Frame
 from .comprehensions import Generator
+from .records import Reference
 from .values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
 
 Rule = Callable[..., Any]
@@ -230,6 +231,8 @@ def _getattr(t: Any, v: Any, name: str, *default: Any) -> Any:
 def _callable(t: Any, v: Any) -> bool:
     if isinstance(v, Instance):
         return any("__call__" in vars(c) for c in v.cls.__mro__)
+    if isinstance(v, Reference):
+        return v.family.functions or any("__call__" in vars(c) for c in v.family.classes)
     if isinstance(v, (Fn, BoundMethod, Method, Partial)) or hasattr(type(v), "traced_call"):
         return True
     return not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v)

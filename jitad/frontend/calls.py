@@ -19,10 +19,24 @@ from typing import Any
 import numpy as np
 
 from ..errors import JitadError, Loc, UnsupportedError
-from . import attributes, builtin, data, fitting, numpy_api, objects, raising, refusals, specialise, stdlib, views
+from . import (
+    attributes,
+    boxes,
+    builtin,
+    data,
+    fitting,
+    numpy_api,
+    objects,
+    raising,
+    refusals,
+    specialise,
+    stdlib,
+    views,
+)
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
 from .records import Virtual
+from .records import Reference
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Choice, DictObj, Instance, Sym
 
@@ -46,6 +60,8 @@ class Calls:
         known = _KINDS.get(type(fun))
         if known is not None:
             return known(self, fun, list(args), kwargs)
+        if isinstance(fun, Reference) and fun.family.functions:
+            return boxes.call(self, fun, args, kwargs)
         if isinstance(fun, Instance):
             return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)    # type: ignore[attr-defined]
         if isinstance(fun, (Sym, ArrayRef)) or fun is None:

@@ -45,6 +45,7 @@ class Code:
     defaults: list[Hook]
     kw_defaults: list[Hook | None]
     loc: Loc
+    rebound: Names = frozenset()                     # captured variables that may be assigned after it is made
 
     def frame(self, t: Any, fn: Any, bound: dict[str, Any]) -> Frame:
         """A frame whose parameters are bound."""

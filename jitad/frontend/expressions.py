@@ -240,10 +240,10 @@ class Expressions:
             return self.unsupported(node, f"{name} is a generator: `yield` is not supported", "return an array")
         names = [a.arg for a, d in zip(node.args.kwonlyargs, code.kw_defaults) if d]
 
-        def run(f: Frame) -> Fn:
+        def run(f: Frame) -> Any:
             kw = [d(f) for d in code.kw_defaults if d]
-            return Fn(code, {n: f.slots[n] for n in sorted(code.free)}, tuple(d(f) for d in code.defaults),
-                      dict(zip(names, kw)), f.globals)
+            return f.t.made_function(Fn(code, {n: f.slots[n] for n in sorted(code.free)},
+                                        tuple(d(f) for d in code.defaults), dict(zip(names, kw)), f.globals))
         return run
 
     def _generators(self, generators: list[ast.comprehension], element: Callable[[], Any]) -> tuple[Any, Any]:

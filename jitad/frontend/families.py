@@ -22,7 +22,12 @@ _hints: dict[type, dict[str, Any]] = {}
 
 
 class Family:
-    """Classes whose objects refer to each other.  A reference is ``row * width + number of the class``, ``None`` −1."""
+    """Classes whose objects refer to each other.  A reference is ``row * width + number of the class``, ``None`` −1.
+
+    ``functions``: they are boxed functions (``boxes``).
+    """
+
+    functions = False
 
     def __init__(self, classes: tuple[type, ...]) -> None:
         self.classes = classes
@@ -33,6 +38,10 @@ class Family:
     def nullable(self) -> bool:
         """Whether a field of some class may hold ``None`` in place of a reference."""
         return any(self.refers(h) and NoneType in alternatives(h) for c in self.classes for h in hints(c).values())
+
+    def constant(self, v: Any, layout: Any) -> int | None:
+        """The reference that a value beside references stands for, if it stands for one."""
+        return None
 
     def refers(self, hint: Any) -> bool:
         """Whether a field of this type holds a reference into the family."""

@@ -30,10 +30,10 @@ OTHER = "it belongs to another tree: an argument of a function around this one, 
 
 
 class NeedHeap(Exception):
-    """The program makes nodes: begin anew with a heap of this layout."""
+    """The program makes nodes: begin anew with a heap of this layout, in the place of that of family ``instead``."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout, instead: Family | None = None) -> None:
+        self.layout, self.instead = layout, instead
 
 
 def heap_of(t: Any, family: Family) -> Store:

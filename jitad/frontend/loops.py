@@ -237,7 +237,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
         t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
         return leave
     t.builder.loc = node.loc
-    nesting.refuse(t, back_edges[-1].state, roots)
+    nesting.check(t, back_edges[-1].state, roots)
     return t.unsupported("the variables of this loop change their types or structure at every iteration",
                          "give each variable one type; keep a changing number of values in an array")
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..errors import UnsupportedError
 from . import lattice
 from .closures import Fn
-from .values import Choice, Instance, ListObj, Maybe, Obj, Slot
+from .values import Choice, Instance, ListObj, Maybe, Obj, Operators, Slot
 
 DEPTH = 3                       # so many functions of one code inside each other are taken for a sign of more to come
 
 
-def refuse(t: Any, state: dict[Obj, Any], values: Iterable[Any]) -> None:
-    """Refuse functions that are nested without bound."""
+def check(t: Any, state: dict[Obj, Any], values: Iterable[Any]) -> None:
+    """Begin anew with functions as data in memory (``boxes``) if those in here are nested without bound."""
     for v in values:
-        fn = nested(state, v)
-        if fn is not None:
-            raise UnsupportedError(f"`{fn.__name__}` captures a function that captures another `{fn.__name__}`, and so "
-                                   "on: how deep is only known at run time", fn.code.loc,
-                                   "make the functions objects of a dataclass with a method, which refer to each other")
+        if nested(state, v) is not None:
+            t.box_functions(functions(state, v, set()))
+
+
+def functions(state: dict[Obj, Any], v: Any, seen: set[Any]) -> Iterator[Any]:
+    """All functions in a value, those that they capture included."""
+    if isinstance(v, Obj):
+        if v in seen:
+            return
+        seen.add(v)
+    if isinstance(v, Fn) or (callable(v) and not isinstance(v, (type, Operators))):
+        yield v
+    for x in _within(state, v):
+        yield from functions(state, x, seen)
 
 
 def nested(state: dict[Obj, Any], v: Any) -> Fn | None:

@@ -47,6 +47,7 @@ class Operations:
     imported: Any
     contents: Any
     load: Any
+    module: Any
     new_dict: Any
     new_list: Any
     first_choice: Any
@@ -54,6 +55,8 @@ class Operations:
     over: Any
     settle: Any
     settled: Any
+    value: Any
+    walked_choice: Any
     raise_: Any
     raise_info: Any
     sym: Any

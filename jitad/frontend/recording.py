@@ -13,7 +13,7 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
-from . import calls, choice, data, nodes, operations, views
+from . import boxes, calls, choice, data, nodes, operations, views
 from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, scalar_type
 from .layouts import Layout
@@ -45,7 +45,7 @@ class Session:
     customs: dict[str, Any] = field(default_factory=dict)     # functions with rules (``ruled.Entry``), by the one below
 
 
-class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices):
+class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, boxes.Boxes):
     """One IR function while it is traced (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:

@@ -59,7 +59,8 @@ class Reference(Active):
         return self.layout.family
 
     def describe(self) -> str:
-        return f"a node of {self.family}" + (" or None" if self.nullable else "")
+        what = "a function" if self.family.functions else f"a node of {self.family}"
+        return what + (" or None" if self.nullable else "")
 
     # --- what the trace asks ------------------------------------------------------------------------
 
@@ -107,6 +108,9 @@ class Reference(Active):
         return self.family.classes[next(iter(maybe))] if maybe != {-1} else type(None)
 
     def exported(self, t: Any) -> Packed:
+        if self.family.functions:
+            t.unsupported("a function as a result, or as an argument of one that is differentiated",
+                          "return numbers, arrays, and structures of them")
         null_checked = self.index if isinstance(self.index, Sym) else t.sym(self.index)
         return Packed(root(self.layout), (null_checked, *_columns(t, self.store)))
 
@@ -230,9 +234,16 @@ def alike(values: Sequence[Any]) -> Sequence[Any]:
     first = next((v for v in values if type(v) is Reference), None)
     if first is None:
         return values
+    if first.family.functions:
+        values = [_function_of(first, v) for v in values]
     nullable = any(v is None or (type(v) is Reference and v.nullable) for v in values)
     return [Reference(-1, first.store, True) if v is None
             else Reference(v.index, v.store, nullable) if type(v) is Reference else v for v in values]
+
+
+def _function_of(first: Reference, v: Any) -> Any:
+    number = first.family.constant(v, first.layout)
+    return v if number is None else Reference(number, first.store, False)
 
 
 # --- making and taking apart --------------------------------------------------------------------------
@@ -344,6 +355,7 @@ def among(t: Any, ref: Reference, classes: Classes, fun: Callable[[int], Any]) -
 
 def identical(t: Any, a: Any, b: Any) -> Any:
     """``a is b`` of a node and something else."""
+    b = alike((a, b))[1] if a.family.functions else b
     if not isinstance(b, Reference):
         return False
     if a.store is not b.store:
@@ -400,6 +412,11 @@ def _of_class(t: Any, ref: Reference, k: int, name: str) -> Any:
         return BoundMethod(found.__func__, cls)
     function = _function(cls, name)
     return BoundMethod(function, ref) if function is not None else t.lift(getattr(cls, name))
+
+
+def field(t: Any, ref: Reference, k: int, name: str) -> Any:
+    """A field of a node that is of class number ``k``."""
+    return read(t, ref.store, ref.layout.kinds[k][name], ref.layout.path(k, name), _row(t, ref))
 
 
 def read(t: Any, store: Store, kind: Kind, path: str, row: Value) -> Any:

@@ -81,9 +81,32 @@ class Scope:
         inner = [d for d in own if isinstance(d, _FUNCTIONS)]
         self.cells: Names = frozenset(n for d in inner for n in _names([d]) if n in self.locals)
 
+        self.once: Names = self.locals - _again(body, own, self.params, inner)
+
+    def is_rebound(self, name: str) -> bool:
+        """Whether a variable of a function around this one may be assigned after this function has been made."""
+        scope = self.parent
+        while scope is not None and name not in scope.locals:
+            scope = scope.parent
+        return scope is not None and name not in scope.once
+
     def is_variable(self, name: str) -> bool:
         """Whether the name is a variable of this function or of one around it, and no global."""
         return name in self.locals or name in self.outer
+
+
+def _again(body: Sequence[ast.AST], own: Sequence[ast.AST], params: Sequence[str],
+           inner: Sequence[ast.AST]) -> set[str]:
+    """Names that are bound more than once, in a loop, in a comprehension, or by a function inside."""
+    once, again = set(params), set[str]()
+    for name in (n for n, in_place in stores(body) if not in_place):
+        again |= {name} & once
+        once.add(name)
+    again |= {n for d in own if isinstance(d, (ast.For, ast.While)) for n, in_place in stores([d]) if not in_place}
+    again |= {d.target.id for d in own if isinstance(d, ast.AugAssign) and isinstance(d.target, ast.Name)}
+    again |= {n.id for d in own if isinstance(d, ast.comprehension) for n in ast.walk(d.target)
+              if isinstance(n, ast.Name)}
+    return again | {n for f in inner for d in ast.walk(f) if isinstance(d, ast.Nonlocal) for n in d.names}
 
 
 def _own_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:

@@ -160,7 +160,7 @@ def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisatio
     if spec is None:
         around = sum(s.key[0] is fn.code for s in session.stack)
         if around >= nesting.DEPTH:
-            nesting.refuse(t, t.state, bound.values())
+            nesting.check(t, t.state, bound.values())
         if around > 40:
             raise TypeInferenceError(f"`{fn.code.name}` calls itself with ever new types or structures", t.loc)
         spec = _trace(t, fn, bound, key, packer)
@@ -210,7 +210,7 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
             if not spec.hit or (before is not None and spec.outcome is not None and before.shape == spec.outcome.shape):
                 break
             if spec.outcome is not None and round_ >= nesting.DEPTH:
-                nesting.refuse(t, spec.outcome.state, [spec.outcome.value])
+                nesting.check(t, spec.outcome.state, [spec.outcome.value])
             if spec.outcome is None:
                 if any(d is not spec for d in spec.depends):
                     break                            # an outer round will know more

@@ -69,6 +69,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
         try:
             return _trace(fun, arg_specs, kw_specs or {}, module or Module(), options or Options(), heaps)
         except NeedHeap as need:                     # once for each family, and for each widening of a layout
+            heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
 
 

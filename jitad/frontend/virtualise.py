@@ -60,7 +60,7 @@ class Virtualiser(Expressions, Patterns):
         return Code(self.name, a, body, self.scope.locals, self.scope.free, self.scope.cells,
                     [self.outer_expr(d) for d in a.defaults],
                     [self.outer_expr(d) if d else None for d in a.kw_defaults],
-                    self.loc(node))
+                    self.loc(node), frozenset(n for n in self.scope.free if self.scope.is_rebound(n)))
 
     def outer_expr(self, node: ast.expr) -> Hook:
         """A default: evaluated in the scope around the function."""
