@@ -11,7 +11,9 @@ import contextlib
 import io
 import linecache
 import re
+import sys
 import traceback
+import types
 from pathlib import Path
 
 import pytest
@@ -43,8 +45,10 @@ def matches(expected: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_snippets(page: Path) -> None:
-    scope: dict[str, object] = {"__name__": f"docs_{page.stem}"}
+def test_snippets(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType(f"docs_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)          # where annotations are evaluated
+    scope = vars(module)
     printed = ""
     text = page.read_text(encoding="utf-8")
     for block in BLOCK.finditer(text):
