@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from .closures import Method, View
-from .lattice import describe, is_structure, parts, rebuild
+import numpy as np
+
+from .closures import Fn, Method, View
+from .lattice import UNBOUND, describe, is_structure, parts, rebuild
 from .packed import Packed
 from .pytree import OneOf
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
@@ -99,6 +101,17 @@ def type_of(v: Any) -> type:
     names = {"f": float, "i": int, "b": bool}
     found: type = names[v.scalar.name[0]] if v.weak else v.scalar.np.type
     return found
+
+
+def sample(v: Any) -> Any:
+    """A value of the same type, to ask Python what it says of that; ``UNBOUND`` where there is none."""
+    if isinstance(v, Sym):
+        return v.scalar.np.type(1).item() if v.weak else v.scalar.np.type(1)
+    if isinstance(v, ArrayRef):
+        return np.ones(1)
+    if isinstance(v, Fn):
+        return lambda: None
+    return v if is_static(v) else UNBOUND
 
 
 # --- lists and dicts --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ..errors import JitadError, Loc, UnsupportedError
 from ..ir.builder import Builder
@@ -93,6 +93,13 @@ def _refuse(what: str, hint: str) -> Any:
         loc = context().loc if tracing() else None
         raise UnsupportedError(f"the {what} of a value that is only known at run time", loc, hint)
     return method
+
+
+class TracePart:
+    """A part of ``recording.Trace``: it calls on the others."""
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
 
 
 class Operators:

@@ -1,0 +1,139 @@
+"""Comparisons, ``in``, ``is`` and the truth of user values."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ..errors import Loc
+from ..ir.types import BOOL
+from . import data, iteration, numpy_api, objects
+from .closures import Range, View
+from .lattice import is_number, is_scalar, same
+from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Sym, TracePart
+
+
+class Comparisons(TracePart):
+    """The part of ``Trace`` that compares."""
+
+    def compare_at(self, loc: Loc, op: str, x: Any, y: Any) -> Any:
+        self.builder.loc = loc
+        return self.compare(op, x, y)
+
+    def compare(self, op: str, x: Any, y: Any) -> Any:
+        if type(x) is Choice or type(y) is Choice:
+            return self._over_pair(x, y, lambda a, b: self.compare(op, a, b))
+        if isinstance(x, Active) and op not in ("in", "not in"):
+            return x.compare(self, op, y)
+        if isinstance(y, Active) and op not in ("in", "not in"):
+            return y.compare(self, objects.REFLECTED.get(op, op), x)
+        if op in ("is", "is not"):
+            found = self._identical(x, y)
+            return found if op == "is" else self.not_(found)
+        if op in ("in", "not in"):
+            found = self._contains(y, x)
+            return found if op == "in" else self.not_(found)
+        found = objects.compare(self, op, x, y)
+        if found is not objects.MISSING:
+            return found
+        if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
+            if op in ("eq", "ne") and not (_is_numeric(x) and _is_numeric(y)):
+                return op == "ne"                    # a number and None or a string
+            known = self.from_tag(x, lambda n: getattr(operator, op)(n, y)) if is_number(y) else None
+            if known is not None:
+                return known
+            self.python_refuses(getattr(operator, op), x, y)
+            return self._emit(numpy_api.compare, op, x, y)
+        for kind in (tuple, ListObj):
+            if isinstance(x, kind) and isinstance(y, kind) and not (data.is_static(x) and data.is_static(y)):
+                return objects.in_order(self, op, self.iterate(x), self.iterate(y))
+        if isinstance(x, DictObj) and isinstance(y, DictObj) and op in ("eq", "ne"):
+            equal = self._same_items(self.contents(x), self.contents(y))
+            return equal if op == "eq" else self.not_(equal)
+        if not (data.is_static(x) and data.is_static(y)):
+            if op in ("eq", "ne") and type(x) is not type(y):
+                return op == "ne"
+            self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")
+        return self.native(getattr(operator, op), x, y)
+
+    def _same_items(self, x: dict[Any, Any], y: dict[Any, Any]) -> Any:
+        """Whether two dicts hold equal values under the same keys."""
+        if x.keys() != y.keys():
+            return False
+        return objects.in_order(self, "eq", list(x.values()), [y[k] for k in x])
+
+    def both(self, op: str, x: Any, y: Any) -> Any:
+        """``x and y``, ``x or y`` of truths that are there already."""
+        if isinstance(x, bool) or isinstance(y, bool):
+            known, other = (x, y) if isinstance(x, bool) else (y, x)
+            return other if known is (op == "and") else known
+        return Sym(self.builder.emit(op, x.value, y.value), True)
+
+    def _identical(self, x: Any, y: Any) -> Any:
+        if x is y or same(x, y):
+            return True
+        for v, known in ((x, y), (y, x)):
+            if type(v) is Sym and v.type == BOOL and v.weak and type(known) is bool:
+                return v if known else self.not_(v)
+        if x is None or y is None or isinstance(x, (type, bool)) or isinstance(y, (type, bool)):
+            return False
+        if isinstance(x, (Sym,)) or isinstance(y, (Sym,)):
+            self.unsupported("`is` between values that are only known at run time", "use `==`")
+        return False
+
+    def _contains(self, container: Any, x: Any) -> Any:
+        found = objects.call_special(self, container, "__contains__", x)
+        if found is not objects.MISSING:
+            return self.truth(found)
+        if isinstance(container, View) and container.kind == "keys":
+            container = container.parts()[0]
+        if isinstance(container, DictObj):
+            return data.key(self, x) in self.contents(container)
+        if isinstance(container, ArrayRef):
+            equal = self._emit(numpy_api.compare, "eq", container, x)
+            return self.call(np.any, equal)
+        known = isinstance(container, range) and is_number(x)
+        if isinstance(container, (Range, range)) and is_scalar(x) and not known:
+            return iteration.range_contains(self, container, x)
+        if data.is_static(container) and data.is_static(x):
+            return self.native(operator.contains, container, x)
+        result: Any = False
+        for item in self.iterate(container):
+            c = self.truth(self.compare("eq", item, x))
+            if c is True:
+                return True
+            result = self.both("or", result, c)
+        return result
+
+    def truth(self, v: Any, loc: Loc | None = None) -> Any:
+        """The truth of a value: a Python bool when known, otherwise a bool ``Sym``."""
+        if loc is not None:
+            self.builder.loc = loc
+        if type(v) is Choice:
+            return self.over(v, self.truth)
+        if isinstance(v, (Sym, ArrayRef)):
+            c = self.native(numpy_api.truth, self, self.read(v))
+            if isinstance(c, Sym) and c.value.const is not None:
+                return bool(c.value.const)
+            return c
+        if isinstance(v, (ListObj, DictObj)):
+            return bool(self.contents(v))
+        if isinstance(v, Active):
+            return v.truth(self)
+        for name in ("__bool__", "__len__"):
+            found = objects.call_special(self, v, name)
+            if found is not objects.MISSING:
+                return self.truth(found)
+        if isinstance(v, Instance):
+            return True
+        return bool(v) if not hasattr(type(v), "with_parts") else True
+
+    def not_(self, v: Any, loc: Loc | None = None) -> Any:
+        c = self.truth(v, loc)
+        return not c if isinstance(c, bool) else Sym(self.builder.not_(c.value), True)
+
+
+def _is_numeric(v: Any) -> bool:
+    return is_number(v) or isinstance(v, (Sym, ArrayRef, ListObj, tuple))
