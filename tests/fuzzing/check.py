@@ -37,6 +37,8 @@ ALL = frozenset(CHECKS)
 # The passes without which there is no code: everything else only makes it better.
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
+# OverflowError is that of Python's own `**`, where compiled code has inf; the others say that the program has no type.
+NO_MEANING = (OverflowError, TypeError, NameError, AttributeError)
 Function = Callable[..., Any]
 
 
@@ -121,19 +123,21 @@ class Checker:
         self.derives = any(f"{name}(" in body for name in DERIVATIVES)
         self.single = "float32" in body
         self.tolerance = 1e-4 if self.single else 1e-8
-        self.floats = tuple(i for i, x in enumerate(self.inputs[0]) if any(map(is_float, flatten(x)[0])))
-        self._known: dict[str, Any] = {}
+        self.floats: tuple[int, ...] = ()                     # the arguments that hold floats
+        self._known: dict[Any, Any] = {}
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._known:
-            self._known[name] = make()
-        return self._known[name]
+        """A compiled function, made when it is first needed."""
+        if (name, self.floats) not in self._known:
+            self._known[name, self.floats] = make()
+        return self._known[name, self.floats]
 
     def check(self) -> None:
-        fun = jit(self.main, grad=self.floats or False)
         for at in self.inputs:
+            self.floats = tuple(i for i, x in enumerate(at) if any(map(is_float, flatten(x)[0])))
+            fun = self.once("main", lambda: jit(self.main, grad=self.floats or False))
             want = self._python(at)
-            if want is not TooLong and not isinstance(want, OverflowError):   # Python's `**`; compiled code has inf
+            if want is not TooLong and not isinstance(want, NO_MEANING):
                 self._value(fun, at, want)
 
     # --- the value ----------------------------------------------------------------------------------
