@@ -38,7 +38,7 @@ ALL = frozenset(CHECKS)
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
 # OverflowError is that of Python's own `**`, where compiled code has inf; the others say that the program has no type.
-NO_MEANING = (OverflowError, TypeError, NameError, AttributeError)
+NO_MEANING = (OverflowError, TypeError, NameError)
 Function = Callable[..., Any]
 
 
