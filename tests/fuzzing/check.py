@@ -22,7 +22,7 @@ from unittest import mock
 import numpy as np
 
 import jitad
-from jitad import grad, interpret, jit, jvp, pipeline
+from jitad import grad, interpret, jit, jvp, pipeline, vjp
 from jitad.errors import DifferentiationError, JitadError, ShapeError, TypeInferenceError, UnsupportedError
 from jitad.frontend.values import tracing
 
@@ -167,6 +167,8 @@ class Checker:
         if self.floats and is_number(got):
             self._derivatives(fun, at, got)
             self._mapped(at)
+        elif self.floats and any(map(is_float, flatten(got)[0])):
+            self._several(fun, at, got)
 
     def _python(self, at: tuple[Any, ...]) -> Any:
         """What CPython has, if its last bit does not matter."""
@@ -241,6 +243,33 @@ class Checker:
             self.doing = "checkpointed gradient"
             fun = self.once("checkpoint", lambda: jit(grad(jitad.checkpoint(self.main), self.floats)))
             self._same(self.doing, at, fun(*at), gradient, 1e-7)
+
+    def _several(self, fun: Any, at: tuple[Any, ...], value: Any) -> None:
+        """A result with several floats: its tangent and its cotangent have the same product with one another's."""
+        leaves, structure = flatten(value)
+        weights = [np.sin(np.arange(np.size(x)).reshape(np.shape(x)) + k) if is_float(x) else None
+                   for k, x in enumerate(leaves)]
+        cotangent = unflatten(structure, [w if w is None or np.shape(w) else float(w) for w in weights])
+        direction = self._direction(at)
+
+        def weighed(*args: Any) -> float:
+            return sum(float(np.sum(x * w)) for x, w in zip(flatten(fun(*args))[0], weights) if w is not None)
+        self.doing = "forward mode of several results"
+        forward = self.once("forward", lambda: jit(lambda args, tangents: jvp(self.main, args, tangents)))
+        out, tangent = forward(at, direction)
+        self._same("value beside the tangent", at, out, value)
+        slope = sum(float(np.sum(x * w)) for x, w in zip(flatten_like(structure, tangent), weights) if w is not None)
+        self.doing = "pullback"
+        pull = self.once("pull", lambda: jit(lambda args, ct: vjp(self.main, *args)[1](ct)))
+        gradient = tuple(pull(at, cotangent)[i] for i in self.floats)
+        if not np.isfinite(slope) or not finite(gradient):
+            return
+        self._same("pullback against forward mode", at, self._dot(gradient, direction, at), slope, 1e-7)
+        self._count("several")
+        if not self.stopped and not self.single:
+            numeric, smooth = difference(weighed, at, direction)
+            if smooth:
+                self._same("forward mode of several results against differences", at, slope, numeric, 1e-4)
 
     def _second(self, at: tuple[Any, ...], direction: tuple[Any, ...]) -> None:
         """The gradient in one direction has a gradient too: reverse over reverse, against forward over reverse."""

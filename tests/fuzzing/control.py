@@ -64,6 +64,12 @@ def main(x, n, p):
     {block}
     return {result}
 """, 4),
+    M("main of several results", "x:f n:i p:a | a:a*", """
+def main(x, n, p):
+    a = p * 1.0
+    {block}
+    return {parts}
+""", 1.5),
     M("main of scalars", "x:f y:f n:i", """
 def main(x, y, n):
     {block}

@@ -104,7 +104,7 @@ class Generator:
         main = self.choose(CONSTRUCTS["main"])
         params, inner = self._parameters(main)
         with self.picked(main):
-            self.scope = Scope("main", [*params, *inner])
+            self.scope = Scope("parts" if "{parts}" in main.text else "main", [*params, *inner])
             body = self.lines(main.text.replace("(x, n, q)", f"({', '.join(v.name for v in params)})"), Frame())
             inputs = [self._arguments(params, which) for which in range(4 if params[-1].kind == "v" else 3)]
         text = "\n\n\n".join([*self.definitions, "\n".join(body)])
@@ -295,6 +295,8 @@ class Generator:
             return str(self.r.randint(0, 3))
         if head == "result":
             return self.result()
+        if head == "parts":
+            return self.parts()
         if head == "name":
             return frame.name
         if head == "size":
@@ -338,6 +340,8 @@ class Generator:
     def result(self) -> str:
         """What the function returns: of ``main`` all that is known at the end, some of it before."""
         s = self.scope
+        if s.result == "parts":
+            return "(0.5,)" if s.nest else self.parts()
         if s.result != "main":
             return self.expression(s.result, 1)
         known = [v for v in s.vars if v.kind != "X"]
@@ -345,6 +349,13 @@ class Generator:
             known = self.r.sample(known, min(len(known), 2))
         digests = [self.fill(KINDS[v.kind].digest.replace("{v}", v.name), Frame(), 0) for v in known]
         return " + ".join(f"{0.5 + 0.25 * (i % 6)} * {d}" for i, d in enumerate(digests))
+
+    def parts(self) -> str:
+        known = [v.name for v in self.scope.vars if v.kind not in "FGXR"]
+        chosen = self.r.sample(known, min(len(known), 4))
+        if self.r.random() < 0.5:
+            return f"({', '.join(chosen)},)"
+        return f"({chosen[0]}, {{'of': [{', '.join(chosen[1:])}]}})"
 
     # --- arguments that have to be written out ------------------------------------------------------
 

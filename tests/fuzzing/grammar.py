@@ -11,7 +11,7 @@ A construct is a template of Python text with typed holes.  Types are letters (`
     {block}         statements
     {body f .z:f}   statements that end in ``return`` of an f: the body of a local function that changes nothing outside
     {effect f .z:f} one that may store to arrays outside
-    {result}        what the function at hand returns
+    {result}        what the function at hand returns;  {parts}  a tuple of what is there
     {@total}        a definition (class or function) made elsewhere in the program;  {name}  in it, its own name
     {num} {int}     a constant;  {size} {tree} {chain}  of an argument
     {?sin|cos}      one of several words
