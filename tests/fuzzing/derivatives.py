@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from .grammar import Construct, D, E, Kind, S
 
-KINDS = [Kind("R", "random number generator", "{v}.random()", "", True)]
+KINDS = [
+    Kind("R", "random number generator", "{v}.random()", "", True),
+    Kind("B", "pullback of a float function", "{v}(0.7)[0]"),
+]
 
 CONSTRUCTS: list[Construct] = [
     E("f", "grad", "grad(lambda {.z}: {f .z:f})({f})", 1.5),
@@ -29,8 +32,16 @@ CONSTRUCTS: list[Construct] = [
     E("F", "derivative as a function", "grad(lambda {.z}: {f .z:f})", 0.7),
     S("gradient step", "{.w=old f} = {.w} - 0.1 * grad(lambda {.z}: {f .z:f})({.w})", 0.7),
     S("gradient step of an array", "{new a} = {.u=var a} - 0.1 * grad(lambda {.z}: {f .z:a})({.u})", 0.5),
-    S("pullback as a value", "{new f}, {.g=new F} = vjp(lambda {.z}: {f .z:f}, {f})\n{set f} = {.g}({f})[0]", 0.01,
-      needs="pullbacks"),
+    E("B", "pullback", "vjp({F}, {f})[1]", needs="pullbacks"),
+    E("B", "pullback of a constant", "vjp(math.sin, {num})[1]", 0.2, needs="pullbacks"),
+    E("B", "pullback variable", "{var B}", 2, needs="pullbacks"),
+    E("f", "call of a pullback", "{B}({f})[0]", needs="pullbacks"),
+    S("pullback kept", "{new f}, {new B} = vjp(lambda {.z}: {f .z:f}, {f})", needs="pullbacks"),
+    S("pullback chosen at run time", "{.w=new B} = {B}\nif {c}:\n    {.w} = {B}", 0.5, needs="pullbacks"),
+    S("pullback through a loop", "{.w=new B} = {B}\nfor {new i} in range({i}):\n    {old f} = {.w}({f})[0]\n"
+                                 "    if {c}:\n        {.w} = {B}", 0.5, needs="pullbacks"),
+    D("through", "back:B z:f", "def {name}(back, z):\n    {block}\n    return back(z)[0] * {f}"),
+    E("f", "pullback as an argument", "{@through}({B}, {f})", 0.5, needs="pullbacks"),
     E("f", "stop_gradient", "stop_gradient({f})", 0.15, needs="stop_gradient"),
     E("a", "vmap", "vmap(lambda {.z}: {f .z:f})({a})", 1, needs="vmap"),
     E("a", "vmap over rows", "vmap(lambda {.u}: {f .u:a}, in_axes=1)(np.stack([{a}, {a}, {a}]))", 0.5, needs="vmap"),

@@ -34,14 +34,14 @@ import numpy as np
 
 SCALE, TABLE = 0.75, np.array([0.5, -0.25, 1.5])
 """
-FUNCTIONS = "FGX"
+FUNCTIONS = "FGXB"
 MARK = "\nSCALE,"
 DEEPEST = 3                     # statements in statements
 BASIC = ("variable", "constant", "element", "assignment")
 SWARM = (0.05, 0.3, 1.0, 1.0, 3.0)
 FOCUS = 12.0                    # how much more likely a construct in focus is
 NAMES = {"X": "g", "R": "rng", "F": "g", "G": "g", "P": "point", "D": "body", "U": "shape", "O": "maybe", "T": "tree",
-         "L": "chain", "s": "word"}
+         "L": "chain", "s": "word", "B": "back"}
 
 
 @dataclass(eq=False)
@@ -93,8 +93,13 @@ class Generator:
         self.swarm = self._swarm()
 
     def _swarm(self) -> dict[str, float]:
-        """Each program likes some constructs and leaves others out: more different programs than with equal weights."""
+        """Each program likes some constructs and leaves others out: more different programs than with equal weights.
+
+        What makes the variables that a construct in focus needs is in focus too.
+        """
         everything = [c for cs in CONSTRUCTS.values() for c in cs]
+        wanted = {kind for c in everything if c.name in self.focus for _, kind in c.requires}
+        self.focus |= {c.name for c in everything if any(f"new {kind}}}" in c.text for kind in wanted)}
         return {c.name: c.weight * (FOCUS if c.name in self.focus else 1.0 if c.name.endswith(BASIC)
                                     else self.r.choice(SWARM)) for c in everything if c.needs in self.features}
 
@@ -351,7 +356,7 @@ class Generator:
         return " + ".join(f"{0.5 + 0.25 * (i % 6)} * {d}" for i, d in enumerate(digests))
 
     def parts(self) -> str:
-        known = [v.name for v in self.scope.vars if v.kind not in "FGXR"]
+        known = [v.name for v in self.scope.vars if v.kind not in "FGXRB"]
         chosen = self.r.sample(known, min(len(known), 4))
         if self.r.random() < 0.5:
             return f"({', '.join(chosen)},)"
