@@ -24,6 +24,7 @@ from .passes.facts import facts
 from .passes.fission import fission
 from .passes.inline import inline
 from .passes.licm import licm
+from .passes.mask import mask
 from .passes.peel import peel
 from .passes.simplify import simplify
 from .passes.sizes import sizes
@@ -74,6 +75,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "batch", _plain(batch)),
+    ("optimized", "mask", _plain(mask)),
     ("optimized", "version", _plain(version)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "simplify", _SIMPLIFY),
@@ -88,7 +90,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
-    "uniqueness": uniqueness, "unroll": unroll, "batch": batch,
+    "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "mask": mask,
     "version": version, "fission": fission,
 }
 

@@ -44,7 +44,7 @@ def _in_strips(func: Function, loop: Loop, known: Counted) -> None:
     head, leave = loop.head, loop.exit
     assert loop.preheader is not None and loop.preheader.term is not None and head.term is not None
     assert leave is not None
-    stores = _stores(head, loop)
+    stores = stores_of(loop)
     if stores is None:
         return
     strips = func.new_block(head.name)
@@ -52,13 +52,15 @@ def _in_strips(func: Function, loop: Loop, known: Counted) -> None:
     params = [strips.add_param(p.type, p.hint) for p in head.params[1:]]
     b = Builder(strips, head.term.loc)
     start = b.mul(it, STRIP)
-    rows = Rows(b, known.iv, start, b.minimum(b.sub(known.trip, start), STRIP), set(head.params))
-    counting = {known.next.op, head.term.operands[0].op}
+    test = head.term.operands[0]
+    bound = {*head.params, known.next, test, *(op.result for op in stores)}
+    rows = Rows(b, known.iv, start, b.minimum(b.sub(known.trip, start), STRIP), bound)
+    counting = {known.next.op, test.op}
     new: dict[Value, Value] = {known.next: known.trip}
     try:
         for op in head.ops:
             if op in stores:
-                new[op.result] = _store(rows, op, params[op.operands[0].index - 1])
+                new[op.result] = store(rows, op, params[op.operands[0].index - 1])
             elif op not in counting:
                 rows.add(op)
         leaving = [_outside(rows, new, head, v) for v in loop.exit_edge().args]
@@ -75,24 +77,24 @@ def _in_strips(func: Function, loop: Loop, known: Counted) -> None:
     func.blocks[func.blocks.index(head)] = strips
 
 
-def _stores(head: Block, loop: Loop) -> set[Op] | None:
+def stores_of(loop: Loop) -> set[Op] | None:
     """The ops that store element ``it`` of an array that the loop carries, if it carries nothing else."""
-    uses: dict[Value, list[Op]] = {p: [] for p in head.params[1:]}
-    for op in head.all_ops():
-        for v in op.used():
-            if v in uses:
-                uses[v].append(op)
-    found: set[Op] = set()
+    head, found = loop.head, set()
+    used: dict[Value, list[Op]] = {}
+    for block in loop.blocks:
+        for op in block.all_ops():
+            for v in op.used():
+                used.setdefault(v, []).append(op)
     for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
-        only = uses[p]
+        only = used.get(p, [])
         if len(only) != 1 or only[0].name != "set" or only[0].operands[0] is not p or back is not only[0].result or \
-                only[0].operands[2:] != [head.params[0]]:
+                only[0].operands[2:] != [head.params[0]] or any(op.name != "branch" for op in used[back]):
             return None
         found.add(only[0])
     return found
 
 
-def _store(rows: Rows, op: Op, array: Value) -> Value:
+def store(rows: Rows, op: Op, array: Value) -> Value:
     """The array with the elements of a strip."""
     b, value = rows.b, rows.all_of(op.operands[1])
     assert isinstance(array.type, Array)

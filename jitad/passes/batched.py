@@ -73,9 +73,9 @@ class Rows:
 
     def _element(self, op: Op) -> Value:
         """``a[it, j…]`` for all iterations."""
-        array, first, *rest = op.operands if op.name == "get" else (op.operands[0], self.start)
-        if op.name != "get" or first is not self.iv or array in self.bound or self.iv in rest:
+        if op.name != "get" or op.operands[1] is not self.iv:
             raise NoRows
+        array, _, *rest = op.operands
         array, fixed = self.flat(array), [self.flat(v) for v in rest]
         sizes, zero = self.sizes(array), self.b.const(0)
         spec = [self.start, self.length, self.one]

@@ -1,0 +1,156 @@
+"""Loops whose elements run side by side, with loops of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import jit, vmap
+
+X = np.random.default_rng(0).uniform(0.05, 6, 100)
+
+
+def newton(m: Any) -> Any:
+    x, step = m, 1.0
+    while abs(step) > 1e-4:
+        step = (x - 0.7 * math.sin(x) - m) / (1 - 0.7 * math.cos(x))
+        x = x - step
+    return x
+
+
+def stops_inside(m: Any) -> Any:
+    x = m
+    for k in range(50):
+        d = (x - 0.7 * math.sin(x) - m) / (1 - 0.7 * math.cos(x))
+        x = x - d
+        if abs(d) < 1e-5:
+            break
+        if k > 3:
+            x = x + 1e-3 / (k + x)
+    else:
+        return -1.0
+    return x
+
+
+def only_some(x: Any) -> Any:
+    """A loop on one side of a branch, and two loops one after the other."""
+    n = 0
+    y = x / 2
+    if x > 3:
+        while y * y > 0.5:
+            y = y / 1.5
+            n += 1
+    else:
+        y = -y
+    z = y + 4
+    while math.exp(z) > 3 and n < 9:
+        z = z * 0.6 - 0.1
+        n += 2
+    return y + z, n, n > 4
+
+
+def two_ways_out(x: Any) -> Any:
+    for k in range(20):
+        x = np.sin(x + 0.1) * 1.7 if x > 0.5 else x * 1.3 + 0.1 / (k + 1.0)
+        if x > 1.55:
+            return x, k
+        if k == 7:
+            return -x, 100
+    return x, -1
+
+
+def at_once(x: Any) -> Any:
+    """No element enters the loop, or all go round equally often."""
+    while x > 100:
+        x = x / 2
+    for _ in range(60):
+        x = np.cos(x)
+    return x
+
+
+PROGRAMS: list[Callable[[Any], Any]] = [newton, stops_inside, only_some, two_ways_out, at_once]
+
+
+def masked(f: Any, *args: Any) -> bool:
+    """Whether the compiled code asks if any element is there."""
+    return " any " in f.inspect("optimized", *args)
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_values(f: Callable[[Any], Any]) -> None:
+    one, every = jit(f), vmap(f)
+    assert masked(every, X)
+    for x in (X, X[:1], X[:32], X[:33], X[:0], X.astype(np.float32)):
+        expected = [one(e) for e in x]
+        got = every(x)
+        columns = zip(*expected) if isinstance(got, tuple) else [expected]
+        for g, e in zip(got if isinstance(got, tuple) else [got], columns):
+            np.testing.assert_allclose(g, np.array(e), rtol=1e-11 if x.dtype == np.float64 else 1e-4)
+
+
+def test_a_loop_by_hand() -> None:
+    @jit
+    def program(x: Any) -> Any:
+        out, steps = np.zeros(len(x)), np.zeros(len(x), np.int64)
+        for i in range(len(x)):
+            y = x[i]
+            while y > 0.1:
+                y = np.sin(y) * 0.9
+                steps[i] += 0
+            out[i] = y
+        return out
+
+    @jit
+    def plain(x: Any) -> Any:
+        out = np.zeros(len(x))
+        for i in range(len(x)):
+            y = x[i]
+            while y > 0.1:
+                y = np.sin(y) * 0.9
+            out[i] = y
+        return out
+    np.testing.assert_allclose(plain(X), program(X), rtol=1e-13)
+    assert masked(plain, X)
+
+
+def test_what_stays() -> None:
+    """Elements that look something up, check, keep arrays, or are cheap run one by one."""
+    table = np.arange(10.0)
+
+    def reads(x: Any) -> Any:
+        k = 0
+        while table[k] < x:
+            k += 1
+            x = x / 1.1
+        return x
+
+    def checks(x: Any) -> Any:
+        while x > 0.5:
+            x = x - math.log(x + 1) / 2
+        return x
+
+    def arrays(x: Any) -> Any:
+        v = np.array([x, np.exp(-x)])
+        while v.sum() > 0.5:
+            v = np.sin(v) * 0.8
+        return v
+
+    def cheap(x: Any) -> Any:
+        while x > 1:
+            x = x * 0.5
+        return x
+
+    def nested(x: Any) -> Any:
+        while x > 0.5:
+            while x > 1:
+                x = x / 2
+            x = np.sin(x) * 0.9
+        return x
+    for f in (reads, checks, arrays, cheap, nested):
+        every, one = vmap(f), jit(f)
+        assert not masked(every, X)
+        np.testing.assert_allclose(every(X), np.array([one(x) for x in X]), rtol=1e-12)
