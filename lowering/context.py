@@ -26,6 +26,8 @@ SIZE = 8 * len(FIELDS)
 
 # What compiled functions return besides 0 and (number of the exception) + 1.
 RECURSION, MEMORY, INTERRUPT = -1, -2, -3
+SHORTAGES = {RECURSION: ("RecursionError", "maximum recursion depth exceeded in compiled code"),
+             MEMORY: ("MemoryError", "out of memory in compiled code")}
 
 POLL_PERIOD = 1 << 20
 KEEP = 64 << 20            # bytes of an arena that stay with the process between calls

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Edge, Op, Value
+from ..ir.graph import Block, Edge, ExcInfo, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import Loop
 from . import context, memory, ops, types, vecmath
@@ -73,7 +73,7 @@ class Flow:
         code, fn = self.code, self.fn
         here = code.op(f"ptrtoint ptr {code.alloca('i8', 1, 1)} to i64", "sp")
         limit = code.op(f"load i64, ptr {fn.field('stack_limit')}, align 8", "limit")
-        self.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), context.RECURSION)
+        self.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), self.shortage(context.RECURSION))
         if fn.polling.active:
             fn.polling.poll(1, fn.field("polls"))
 
@@ -202,6 +202,16 @@ class Flow:
         likely = ", !prof " + self.fn.writer.node('!"branch_weights", i32 1048576, i32 1')
         code.branch(condition, go_on, self._failure, likely)
         code.start(go_on)
+
+    def shortage(self, status: int) -> int:
+        """The status for a lack of memory or stack that tells the user's line too, where that is known."""
+        loc = self.fn.func.loc if status == context.RECURSION else self.fn.loc
+        if not loc.line:
+            return status
+        module = self.fn.module
+        if (status, loc) not in module.shortages:
+            module.shortages[status, loc] = module.module.exception(ExcInfo(*context.SHORTAGES[status], loc)) + 1
+        return module.shortages[status, loc]
 
     def check(self, op: Op) -> None:
         """``check``: raise the exception unless the condition holds."""

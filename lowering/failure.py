@@ -18,7 +18,7 @@ class Failures:
     """What the functions of one module can raise.  Called with a status and the four words left in the context."""
 
     def __init__(self, module: Module) -> None:
-        self.exceptions: list[ExcInfo] = list(module.exceptions)
+        self.exceptions: list[ExcInfo] = module.exceptions      # lowering adds to them
         self.operands: dict[int, list[Type]] = {}        # by exception: the types of the message's operands
         for func in module.functions.values():
             for op in func.all_ops():
@@ -26,10 +26,9 @@ class Failures:
                     self.operands[op.attrs["exc"]] = [v.type for v in op.operands[1 if op.name == "check" else 0:]]
 
     def __call__(self, status: int, *words: int) -> BaseException:
-        if status == context.RECURSION:
-            return RecursionError("maximum recursion depth exceeded in compiled code")
-        if status == context.MEMORY:
-            return MemoryError("out of memory in compiled code")
+        if status in context.SHORTAGES:
+            kind, message = context.SHORTAGES[status]
+            return exception(ExcInfo(kind, message))
         if status == context.INTERRUPT:
             return KeyboardInterrupt()
         number = status - 1

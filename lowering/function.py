@@ -46,6 +46,7 @@ class FunctionLowering:
         self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
         self.arrays_made = 0
+        self.loc = func.loc                              # of the op that is being lowered
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -192,6 +193,7 @@ class FunctionLowering:
 
     def lower_op(self, op: Op) -> None:
         """Emit one op that is not a terminator."""
+        self.loc = op.loc
         if op.name in stack.OPS:
             stack.lower(self, op)
         elif op.name == "check":

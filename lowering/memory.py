@@ -59,7 +59,7 @@ def _reserve_array(fn: FunctionLowering, size: str) -> str:
     if fn.arrays_made <= INLINE or fn.target.is_gpu:
         return reserve(fn, size, ALIGN)
     at = fn.code.op(f"call preserve_mostcc ptr {runtime.reserving(fn.writer)}(ptr %ctx, i64 {size})", "a")
-    fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), context.MEMORY)
+    fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
     fn.flow.allocates()
     return at
 
@@ -72,7 +72,7 @@ def reserve(fn: FunctionLowering, size: str, align: int) -> str:
     at, limit = code.op(f"ptrtoint ptr {top} to i64"), code.op(f"ptrtoint ptr {end} to i64")
     room = fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
     free = code.op(f"call i64 {room}(i64 {limit}, i64 {at})", "free")
-    fn.flow.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), context.MEMORY)
+    fn.flow.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), fn.flow.shortage(context.MEMORY))
     if align > 8:                                    # the arena ends early enough for this step
         step = code.op(f"and i64 {code.op(f'sub i64 0, {at}')}, {align - 1}")
         top = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {step}", "a")

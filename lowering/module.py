@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..errors import Loc
 from ..ir.graph import Function, Module
 from . import alias
 from . import runtime
@@ -20,6 +21,7 @@ class ModuleLowering:
 
     def __init__(self, module: Module, roots: Sequence[str], target: Target, options: Options) -> None:
         self.module, self.roots, self.target, self.options = module, list(roots), target, options
+        self.shortages: dict[tuple[int, Loc], int] = {}      # statuses for a lack of memory or stack, by place
         self.writer = Writer(target.triple, target.layout)
         self.functions: dict[str, Function] = {}
         self.callees: dict[str, set[str]] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,28 @@ def shape_arg(t: Context, shape: Any) -> list[Value]:
     return out
 
 
+_MOST = float(1 << 44)         # elements: no address space has room for more
+
+
+def new_shape(t: Context, shape: Any) -> list[Value]:
+    """The sizes of an array that is made; those for which there is no room raise, even if it would not be stored."""
+    sizes = shape_arg(t, shape)
+    check_room(t, sizes)
+    return sizes
+
+
+def check_room(t: Context, sizes: Sequence[Value]) -> None:
+    """``MemoryError`` for sizes beyond all memory; what other arrays have for sizes is not asked."""
+    if all(n.op is not None and n.op.name == "dim" or (n.const or _MOST) < 1 << 20 for n in sizes):
+        return
+    e = t.builder
+    total = functools.reduce(e.mul, [e.cast(n, dtype=F64) for n in sizes])
+    shape = ", ".join(["{}"] * len(sizes)) + ("," if len(sizes) == 1 else "")
+    named = sizes if len(sizes) <= 4 else ()
+    message = "Unable to allocate an array" + (f" with shape ({shape})" if named else "")
+    t.check(e.lt(total, _MOST), "MemoryError", message, *named)
+
+
 def nonnegative(v: Value, depth: int = 4) -> bool:
     """Whether an integer is known to be at least 0."""
     if v.const is not None:
@@ -44,7 +68,7 @@ def nonnegative(v: Value, depth: int = 4) -> bool:
 
 
 def _filled(t: Context, shape: Any, scalar: Value) -> Sym:
-    sizes = shape_arg(t, shape)
+    sizes = new_shape(t, shape)
     return Sym(t.builder.fill(scalar, *sizes) if sizes else scalar, False)
 
 
@@ -56,7 +80,7 @@ def filled_with(number: int) -> Rule:
 
 def empty(t: Context, shape: Any, dtype: Any = None, order: str = "C") -> Sym:
     element = dtype_arg(t, dtype) or F64
-    sizes = shape_arg(t, shape)
+    sizes = new_shape(t, shape)
     return Sym(t.builder.empty(*sizes, dtype=element) if sizes else t.builder.const(0, element), False)
 
 
@@ -64,7 +88,7 @@ def full(t: Context, shape: Any, fill_value: Any, dtype: Any = None, order: str 
     x = lift(t, fill_value)
     value = core.as_dtype(t, x, dtype_arg(t, dtype) or dtype_of(x.value.type))
     if core.rank(value):
-        return Sym(core.broadcast_to(t, value, shape_arg(t, shape)), False)
+        return Sym(core.broadcast_to(t, value, new_shape(t, shape)), False)
     return _filled(t, shape, value)
 
 
@@ -74,7 +98,7 @@ def like(number: int | None) -> Rule:
              shape: Any = None) -> Sym:
         v = lift(t, prototype).value
         element = dtype_arg(t, dtype) or dtype_of(v.type)
-        sizes = core.sizes(t, v) if shape is None else shape_arg(t, shape)
+        sizes = core.sizes(t, v) if shape is None else new_shape(t, shape)
         if number is None and sizes:
             return Sym(t.builder.empty(*sizes, dtype=element), False)
         scalar = t.builder.const(number or 0, element)
@@ -86,7 +110,7 @@ def full_like(t: Context, prototype: Any, fill_value: Any, dtype: Any = None, or
               shape: Any = None) -> Sym:
     v = lift(t, prototype).value
     value = core.as_dtype(t, lift(t, fill_value), dtype_arg(t, dtype) or dtype_of(v.type))
-    sizes = core.sizes(t, v) if shape is None else shape_arg(t, shape)
+    sizes = core.sizes(t, v) if shape is None else new_shape(t, shape)
     if core.rank(value):
         return Sym(core.broadcast_to(t, value, sizes), False)
     return Sym(t.builder.fill(value, *sizes) if sizes else value, False)
@@ -143,6 +167,7 @@ def _int_range(t: Context, lo: Value, hi: Value, by: Value) -> Value:
     e, dtype = t.builder, dtype_of(lo.type)
     t.check(e.ne(by, 0), "ZeroDivisionError", "division by zero")
     n = range_length(t, *(core.cast(t, v, I64) for v in (lo, hi, by)))
+    check_room(t, [n])
     return e.add(e.mul(core.cast(t, e.iota(n), dtype), by), lo)
 
 
@@ -161,6 +186,7 @@ def _float_range(t: Context, lo: Value, hi: Value, by: Value) -> Value:
     e, dtype = t.builder, dtype_of(lo.type)
     steps = e.ceil(e.div(e.sub(hi, lo), by))
     t.check(e.isfinite(steps), "ValueError", "arange: cannot compute length")
+    t.check(e.lt(steps, _MOST), "MemoryError", "Unable to allocate an array of {} elements", steps)
     n = e.maximum(core.cast(t, steps, I64), 0)
     step = e.sub(e.add(lo, by), lo)
     return e.add(e.mul(core.cast(t, e.iota(n), dtype), step), lo)
@@ -175,6 +201,7 @@ def linspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = 
     n = int_value(t, num, "a size")
     if not nonnegative(n):
         t.check(e.ge(n, 0), "ValueError", "Number of samples, {}, must be non-negative.", n)
+    check_room(t, [n])
     intervals = e.maximum(e.sub(n, 1), 1) if endpoint else e.maximum(n, 1)
     step = e.div(e.sub(hi, lo), e.cast(intervals, dtype=F64))
     i = e.iota(n)
@@ -197,6 +224,7 @@ def eye(t: Context, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order
     element = dtype_arg(t, dtype) or F64
     rows, = shape_arg(t, N)
     cols = rows if M is None else shape_arg(t, M)[0]
+    check_room(t, [rows, cols])
     e = t.builder
     on = e.eq(row_plus(t, rows, int_value(t, k)), e.iota(cols))
     return Sym(e.select(on, e.const(1, element), e.const(0, element)), False)
@@ -218,7 +246,9 @@ def triangle(t: Context, rows: Value, cols: Value, k: Any) -> Value:
 
 def tri(t: Context, N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Sym:
     rows, = shape_arg(t, N)
-    below = triangle(t, rows, rows if M is None else shape_arg(t, M)[0], k)
+    cols = rows if M is None else shape_arg(t, M)[0]
+    check_room(t, [rows, cols])
+    below = triangle(t, rows, cols, k)
     return Sym(core.cast(t, below, dtype_arg(t, dtype) or F64), False)
 
 

@@ -1,0 +1,236 @@
+"""Limits of the machine: recursion, memory, sizes, interrupts.  Compiled code raises at the user's line and goes on."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import jit
+
+
+def nested(n, x):
+    return x if n <= 0 else np.sin(nested(n - 1, x)) * 1.5
+
+
+def even(n, a):
+    return a.sum() if n <= 0 else odd(n - 1, a * 0.5)
+
+
+def odd(n, a):
+    return 3 * a.sum() if n <= 0 else even(n - 1, a + 1)
+
+
+def squares(n, x):
+    a = np.full(n, x)
+    b = np.cumsum(a * a)
+    return b[n - 1]
+
+
+def last_frame(error: BaseException) -> traceback.FrameSummary:
+    return traceback.extract_tb(error.__traceback__)[-1]
+
+
+# --- recursion ----------------------------------------------------------------------------------------
+
+DEEP = [(jit(nested, grad="x"), 0.5), (jit(even, grad="a"), np.ones(3))]
+
+
+def recurses() -> list[str]:
+    """Deep recursion of values and gradients, a small one after each."""
+    seen = []
+    for compiled, x in DEEP:
+        for call in (compiled, compiled.grad):
+            small = call(5, x)
+            for depth in (10**6, 10**12)[:1 if compiled is DEEP[1][0] else 2]:
+                try:
+                    assert np.all(np.isfinite(call(depth, x)))
+                except (RecursionError, MemoryError) as e:
+                    seen.append(type(e).__name__)
+                    assert last_frame(e).filename == __file__
+                assert np.array_equal(call(5, x), small)
+    return seen
+
+
+def test_recursion_a_million_deep() -> None:
+    assert "RecursionError" in recurses()
+
+
+@pytest.mark.parametrize("size", [1 << 19, 1 << 26])
+def test_recursion_in_threads_of_any_stack(size: int) -> None:
+    recurses()                                                        # compiled
+    before = threading.stack_size(size)
+    seen: list[list[str]] = []
+    try:
+        threads = [threading.Thread(target=lambda: seen.append(recurses())) for _ in range(2)]
+        for t in threads:
+            t.start()
+    finally:
+        threading.stack_size(before)
+    for t in threads:
+        t.join()
+    assert len(seen) == 2 and all("RecursionError" in s for s in seen)
+
+
+def test_a_thread_with_too_little_stack_for_any_recursion() -> None:
+    recurses()
+    before = threading.stack_size(32768)
+    seen: list[Any] = []
+
+    def work() -> None:
+        try:
+            seen.append(DEEP[0][0](5, 0.5))
+        except RecursionError as e:
+            seen.append(e)
+    thread = threading.Thread(target=work)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert len(seen) == 1
+
+
+def test_a_recursion_error_names_the_function() -> None:
+    with pytest.raises(RecursionError, match="in compiled code") as info:
+        DEEP[0][0](10**12, 0.5)
+    assert last_frame(info.value).name == "nested"
+
+
+# --- memory and sizes -----------------------------------------------------------------------------------
+
+def test_a_memory_error_names_the_line() -> None:
+    compiled = jit(squares, grad="x")
+    for call in (compiled, compiled.grad):
+        for n in (10**13, 2**62, 2**63 - 1):
+            with pytest.raises(MemoryError) as info:
+                call(n, 2.0)
+            assert (last_frame(info.value).filename, last_frame(info.value).name) == (__file__, "squares")
+        assert call(3, 2.0) == 12.0
+
+
+SIZES: list[tuple[Callable[..., Any], type[Exception]]] = [
+    (lambda n: np.zeros(-n), ValueError), (lambda n: np.ones((2, -n)).sum(), ValueError),
+    (lambda n: np.zeros(n * 10**14)[0], MemoryError), (lambda n: np.zeros((n * 2**40, 2**30)).sum(), MemoryError),
+    (lambda n: np.full((n * 2**32, n * 2**32), 1.0).sum(), MemoryError),
+    (lambda n: (np.zeros(n * 10**14) * 2.0).sum(), MemoryError), (lambda n: np.eye(n * 2**40).sum(), MemoryError),
+    (lambda n: np.arange(n * 10**17).sum(), MemoryError), (lambda n: np.linspace(0, 1, -n), ValueError),
+    (lambda n: np.linspace(0, 1, n * 10**17).sum(), MemoryError), (lambda n: np.ones(6).reshape(n, 0), ValueError),
+    (lambda n: np.repeat(np.ones(3), n * 2**61).sum(), MemoryError), (lambda n: np.identity(-n), ValueError),
+    (lambda n: np.tile(np.ones(3), n * 2**62).sum(), MemoryError), (lambda n: np.empty(n * 2**62).shape, MemoryError),
+]
+
+
+@pytest.mark.parametrize(("fun", "kind"), SIZES, ids=range(len(SIZES)))
+def test_sizes_without_sense(fun: Callable[..., Any], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        jit(fun)(1)
+
+
+# --- interrupts -----------------------------------------------------------------------------------------
+
+class Alarm(Exception):
+    pass
+
+
+@contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """``Alarm`` is raised after so long."""
+    def handler(number: int, frame: Any) -> None:
+        raise Alarm
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def steps(n, x):
+    s = 1.0
+    for _ in range(n):
+        s = np.sin(s * x)
+    return s
+
+
+def until(n, x):
+    while x > 0 and n > 9:
+        x = x + 1e-300
+    return x
+
+
+def table(n, x):
+    s = 0.0
+    for i in range(n):
+        for j in range(n):
+            s += x * j * i
+    return s
+
+
+def fused(n, x):
+    return (np.arange(n) * x).sum()
+
+
+def grid(n, x):
+    a = np.arange(n) * x
+    return (a.reshape(-1, 1) * a).max()
+
+
+def large_arrays(n, x):
+    a = np.linspace(0.0, x, 10**6)
+    for _ in range(n):
+        a = np.sin(a)
+    return a.sum()
+
+
+def doubling(n, x):
+    return x if n <= 0 else doubling(n - 1, x) + doubling(n - 1, x * 1.1)
+
+
+LONG = [(steps, 10**12, True), (until, 10, False), (table, 10**6, True), (fused, 10**13, False), (grid, 10**7, False),
+        (large_arrays, 10**5, False), (doubling, 60, True)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+@pytest.mark.parametrize(("fun", "n", "gradient"), LONG, ids=[f.__name__ for f, _, _ in LONG])
+def test_signals_are_answered(fun: Any, n: int, gradient: bool) -> None:
+    compiled = jit(fun, grad="x")
+    for call in (compiled, compiled.grad) if gradient else (compiled,):
+        before = call(3, 0.5)
+        for _ in range(2):
+            with pytest.raises((Alarm, MemoryError)), alarm(0.05):
+                start = time.perf_counter()
+                try:
+                    call(n, 0.5)
+                finally:
+                    assert time.perf_counter() - start < 3               # half a second on a machine that is not busy
+        assert call(3, 0.5) == before
+
+
+def test_an_interrupt_while_compiling_leaves_nothing_half_made() -> None:
+    """At any moment: the function compiles afterwards."""
+    def work(a, b):
+        s = 0.0
+        for i in range(len(a)):
+            s += np.sum(np.tanh(b * a[i])) if a[i] > 0 else a[i] * s
+        return s
+    a, b = np.array([1.0, -2.0]), np.ones(3)
+    wanted = jit(work, grad=True).grad(a, b)
+    interrupted = 0
+    for k in range(1, 10):
+        compiled = jit(work, grad=True)
+        try:
+            with alarm(0.004 * k):
+                compiled.grad(a, b)
+        except Alarm:
+            interrupted += 1
+        assert np.array_equal(compiled.grad(a, b), wanted)
+    assert interrupted
