@@ -210,7 +210,9 @@ class Flow:
             return status
         module = self.fn.module
         if (status, loc) not in module.shortages:
-            module.shortages[status, loc] = module.module.exception(ExcInfo(*context.SHORTAGES[status], loc)) + 1
+            known = module.module
+            known.shortages.append(ExcInfo(*context.SHORTAGES[status], loc))
+            module.shortages[status, loc] = len(known.exceptions) + len(known.shortages)
         return module.shortages[status, loc]
 
     def check(self, op: Op) -> None:

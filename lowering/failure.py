@@ -18,7 +18,8 @@ class Failures:
     """What the functions of one module can raise.  Called with a status and the four words left in the context."""
 
     def __init__(self, module: Module) -> None:
-        self.exceptions: list[ExcInfo] = module.exceptions      # lowering adds to them
+        self.exceptions: list[ExcInfo] = list(module.exceptions)
+        self.shortages: list[ExcInfo] = module.shortages         # lowering adds to them
         self.operands: dict[int, list[Type]] = {}        # by exception: the types of the message's operands
         for func in module.functions.values():
             for op in func.all_ops():
@@ -32,9 +33,10 @@ class Failures:
         if status == context.INTERRUPT:
             return KeyboardInterrupt()
         number = status - 1
-        if not 0 <= number < len(self.exceptions):
+        known = self.exceptions if number < len(self.exceptions) else [*self.exceptions, *self.shortages]
+        if not 0 <= number < len(known):
             return CompileError(f"compiled code returned the status {status}, which means nothing")
-        info = self.exceptions[number]
+        info = known[number]
         values = [decode(word, t) for word, t in zip(words, self.operands.get(number, []))]
         return located(exception(info, values), info.loc)
 
