@@ -273,7 +273,7 @@ class Module:
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
         self.exceptions: list[ExcInfo] = []
-        self.shortages: list[ExcInfo] = []           # of memory and stack, by place: lowering numbers them on from there
+        self.shortages: list[ExcInfo] = []           # of memory and stack: lowering adds them
         self.derived: dict[str, Derived] = {}
         self.rules: dict[str, Rule] = {}
 
