@@ -1,0 +1,169 @@
+"""Whatever is passed: the right result, or a Python exception that says what to pass instead."""
+
+from __future__ import annotations
+
+import array
+import collections
+import copy
+import datetime
+import decimal
+import fractions
+import pickle
+import types
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jitad import DifferentiationError, JitadError, TypeInferenceError, jit
+
+
+@jit(grad=True)
+def total(x):
+    return np.sum(np.sin(x)) * 2.0
+
+
+@jit(grad=True)
+def keywords(x, y=1.0, *, z=2.0):
+    return x * y * z
+
+
+class Float(float):
+    pass
+
+
+class Array(np.ndarray):
+    pass
+
+
+class Listed(list):
+    pass
+
+
+BASE = np.arange(24.0).reshape(2, 3, 4)
+
+
+def read_only() -> np.ndarray:
+    a = np.ones(3)
+    a.flags.writeable = False
+    return a
+
+
+def misaligned() -> np.ndarray:
+    return np.frombuffer(b"\0" + np.arange(3.0).tobytes(), np.uint8)[1:].view(np.float64)
+
+
+# --- what is taken, as it is or converted ---------------------------------------------------------------
+
+TAKEN = [np.nan, np.inf, 1e308, 5e-324, -0.0, np.zeros(0), np.zeros((3, 0, 2)), np.array(1.5), BASE[:, ::2],
+         BASE[::-1, :, ::-1], BASE.T, BASE[..., 1], np.broadcast_to(1.5, (3, 2)), read_only(), misaligned(),
+         np.ones(3, ">f8"),
+         np.ones(3).view(Array), Float(1.5), np.float64(1.5), np.ones((1,) * 20), [1.0, 2.0], (np.ones(2), np.ones(2))]
+DISCRETE = [True, 3, 2**63 - 1, np.bool_(True), np.int64(3), np.int16(3), np.uint8(3), np.ones(3, np.uint8),
+            np.ones(3, ">i4"), np.ones(3, bool), np.array(3)]
+
+
+@pytest.mark.parametrize("x", TAKEN, ids=lambda x: type(x).__name__)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_taken(x: Any) -> None:
+    before = copy.deepcopy(x)
+    for _ in range(2):
+        assert np.allclose(total(x), np.sum(np.sin(np.asarray(x))) * 2.0, equal_nan=True)
+        value, gradient = total.value_and_grad(x)
+        assert np.allclose(value, total(x), equal_nan=True)
+        assert np.allclose(np.asarray(gradient), 2 * np.cos(np.asarray(x, float)), equal_nan=True)
+    assert np.array_equal(np.asarray(x), np.asarray(before), equal_nan=True)
+
+
+@pytest.mark.parametrize("x", DISCRETE, ids=lambda x: type(x).__name__)
+def test_discrete(x: Any) -> None:
+    assert np.isclose(total(x), np.sum(np.sin(np.asarray(x, float))) * 2.0)
+    with pytest.raises(DifferentiationError, match="holds no float"):
+        total.grad(x)
+
+
+STEPS = [slice(None), slice(None, None, -1), slice(1, None, 2)]
+LAYOUT = st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(STEPS), st.booleans(),
+                   st.sampled_from(["<f8", ">f8", "<f4", ">f4"]))
+
+
+@given(LAYOUT)
+@settings(max_examples=25)
+def test_layouts(layout: Any) -> None:
+    rows, columns, steps, transposed, dtype = layout
+    a = np.arange(rows * columns * 2, dtype=dtype).reshape(rows, columns * 2)[:, steps]
+    a = a.T if transposed else a
+    plain = np.array(a, a.dtype.newbyteorder("="), order="C")
+    assert total(a) == total(plain)
+    gradient = total.grad(a)
+    assert gradient.dtype == plain.dtype and np.array_equal(gradient, total.grad(plain))
+
+
+# --- what is refused --------------------------------------------------------------------------------------
+
+def cyclic() -> list[Any]:
+    xs: list[Any] = []
+    xs.append(xs)
+    return xs
+
+
+def deep() -> Any:
+    x: Any = 1.0
+    for _ in range(100_000):
+        x = [x]
+    return x
+
+
+REFUSED = [np.float16(1), np.ones(3, np.float16), np.longdouble(1), 1j, np.ones(3, complex), np.uint64(3),
+           np.ones(3, np.uint64), np.array([1.0, None], object), np.array(["a"]), np.array(["2020"], "datetime64[D]"),
+           np.zeros(2, [("a", "f8")]), np.ma.array([1.0]), b"abc", {1.0}, frozenset({1.0}), decimal.Decimal(1),
+           fractions.Fraction(1, 2),
+           datetime.date(2020, 1, 1), (i for i in range(3)), range(3), memoryview(b"abc"), array.array("d", [1.0]),
+           collections.defaultdict(float, a=1.0), collections.Counter("ab"), collections.deque([1.0]), Listed([1.0]),
+           types.SimpleNamespace(a=1.0), np, ..., slice(1), object()]
+
+
+@pytest.mark.parametrize("x", REFUSED, ids=lambda x: type(x).__name__)
+def test_refused(x: Any) -> None:
+    for call in (total, total.grad, total.value_and_grad):
+        for given_ in (x, [x, 1.0]):
+            with pytest.raises(TypeInferenceError, match="argument x: ") as info:
+                call(given_)
+            assert "Instead: " in str(info.value) and "def total" in str(info.value)
+    assert total(1.0) == 2 * np.sin(1.0)
+
+
+def test_refused_by_pythons_own_errors() -> None:
+    for x, kind in ((2**63, OverflowError), (-2**63 - 1, OverflowError), (10**400, OverflowError),
+                    (cyclic(), RecursionError), (deep(), RecursionError), ([np.ones(2), 3.0], ValueError),
+                    ([np.ones(2), np.ones(3)], ValueError)):
+        for call in (total, total.grad):
+            with pytest.raises(kind):
+                call(x)
+    for x in (None, "abc", {"a": 1.0}, len, float):
+        with pytest.raises((JitadError, TypeError)):
+            total(x)
+    assert total(1.0) == 2 * np.sin(1.0)
+
+
+def test_calls_that_do_not_fit() -> None:
+    for args, kwargs, message in [((), {}, "missing a required argument: 'x'"),
+                                  ((1.0, 2.0, 3.0), {}, "too many positional arguments"),
+                                  ((1.0,), {"q": 1.0}, "got an unexpected keyword argument 'q'"),
+                                  ((1.0,), {"x": 1.0}, "multiple values for argument 'x'")]:
+        for call in (keywords, keywords.grad, keywords.value_and_grad):
+            for _ in range(2):
+                with pytest.raises(TypeError, match=rf"keywords\(\) {message}"):
+                    call(*args, **kwargs)
+    assert keywords(2.0) == 4.0 and keywords(z=3.0, x=2.0) == 6.0 and keywords.grad(2.0, z=1.0) == 1.0
+
+
+# --- the object as Python's tools see it --------------------------------------------------------------------
+
+def test_copies_pickles_and_weak_references() -> None:
+    for other in (copy.copy(keywords), copy.deepcopy(keywords), pickle.loads(pickle.dumps(keywords))):
+        assert other is keywords or other(2.0) == 4.0
+    assert weakref.ref(keywords)() is keywords and keywords in {keywords}
