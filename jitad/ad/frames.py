@@ -22,12 +22,12 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import STACK, Scalar, Stack, Type
+from ..ir.types import STACK, Array, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .rerun import Rerun, candidates, remove_forward
 from .reverse import ThereAndBack
-from .sizes import keep_sizes
+from .sizes import Sizes
 from .ways import LoopBack
 from .stable import Stability
 
@@ -51,6 +51,9 @@ class Frames:
         self.sweep, self.split = sweep, split
         self.dom = sweep.forest.dom
         self.plan: dict[Value, str] = {}
+        self.readers: dict[Value, set[Block]] = {}            # the backward blocks that read a value
+        self.wanted_in: set[Block] = set()                    # those of the value that is being decided about
+        self.shared: set[Value] = set()                       # read by what is redone, wherever that is
         self.kept: dict[Loop | None, list[Value]] = {}        # by the loop at the end of whose iterations they are kept
         self.homes: dict[Value, Value] = {}
         self.lost: set[Value] = set()                         # found to be out of reach once
@@ -66,7 +69,8 @@ class Frames:
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.stable = Stability(sweep.func, sweep.module, self.live_in)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
-        keep_sizes(sweep.func, self.forward, self.bars, self.original)
+        self.sizes = Sizes(self._dominates, sweep.home)
+        self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
         self._number()
 
     def _run_again(self, rerun: Rerun, merged: bool) -> None:
@@ -110,8 +114,11 @@ class Frames:
         return self.order[v.block], self.place_in_block.get(op, -1) if op is not None else -1, v.index
 
     def _read_across(self) -> list[Value]:
-        return list(dict.fromkeys(v for block in (*self.bars, *self.original) for op in block.all_ops()
-                                  for v in self._across(block, op)))
+        for block in (*self.bars, *self.original):
+            for op in block.all_ops():
+                for v in self._across(block, op):
+                    self.readers.setdefault(v, set()).add(block)
+        return list(self.readers)
 
     def _across(self, block: Block, op: Op) -> list[Value]:
         """The forward values that an op of the backward sweep reads; a copy's own values are not forward to it."""
@@ -157,10 +164,12 @@ class Frames:
     def _can_redo(self, v: Value) -> bool:
         """Whether one cheap op on what is there gives ``v``; notes what must then be there."""
         needed: dict[Value, None] = {}
+        self.wanted_in = self.readers.get(v, set())
         if not self._redoable(v, self.level(v), needed):
             return False
         for u in reversed(needed):
             self._decide(u)
+        self.shared.update(needed)
         return True
 
     def _reachable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
@@ -178,6 +187,8 @@ class Frames:
     def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
         op = v.op
         if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v)):
+            return False
+        if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
         return all(self._reachable(u, level, needed) for u in op.operands)
 
@@ -216,11 +227,31 @@ class Frames:
         end = loop.latch if loop is not None else self._pivot()
         start = loop.head if loop is not None else self.sweep.func.entry
         assert end is not None
-        if self._dominates(v.block, end):
+        read = self._read_on(v)
+        if any(self._dominates(b, end) for b in read):
             return v
         bypass = {inner.exit: inner.preheader for inner in set(self.levels.values())
                   if inner.preheader is not None and inner.exit is not None and v.block not in inner.blocks}
-        return Reaching(self.preds, {v.block: v}, [start], bypass).at_end(end)
+        return Reaching(self.preds, dict.fromkeys(read, v), [start], bypass).at_end(end)
+
+    def _read_on(self, v: Value) -> set[Block]:
+        """The forward blocks on whose way back ``v`` is read: an array is kept on these ways alone.
+
+        Where it is kept on a way, nothing may overwrite it.
+        """
+        readers = self.readers.get(v, set())
+        if not isinstance(v.type, Array) or v in self.shared or self.reruns or not readers \
+                or not readers <= self.sweep.home.keys():
+            return {v.block}
+        found = {self._before_loops(self.sweep.home[r], self.level(v)) for r in readers}
+        return found if all(b in self.forward and self._dominates(v.block, b) for b in found) else {v.block}
+
+    def _before_loops(self, block: Block, level: Loop | None) -> Block:
+        """The block of this level on the way to ``block``: before the loops that ``block`` is in."""
+        inner = self.levels.get(block)
+        while inner is not level and inner is not None and inner.preheader is not None:
+            block, inner = inner.preheader, inner.parent
+        return block
 
     def _carry(self, back: LoopBack, type: Type, start: Value, hint: str) -> tuple[Value, Value]:
         """A value carried by the forward loop: (its parameter in the head, its final value after the exit)."""
