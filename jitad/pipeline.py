@@ -64,7 +64,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
     ("adjoint", "batch", _plain(batch)),
-    ("adjoint", "checkpoint", _plain(checkpoint_loops)),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),

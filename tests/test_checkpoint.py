@@ -26,7 +26,8 @@ def run(fun: Any, args: tuple[Any, ...], option: Any = None) -> Interpreter:
     program = traced(Grad(fun, 0, False), sig, Options(checkpoint=option))
     pipeline.run(program.module, [program.root], stop="adjoint")
     interpreter = Interpreter(program.module)
-    interpreter.run(program.root, [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
+    given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
+    interpreter.run(program.root, [*given, *program.consts])
     return interpreter
 
 
@@ -225,6 +226,19 @@ def test_what_is_kept_grows_as_the_square_root(fun: Any, x: Any) -> None:
     slope = math.log(kept[1] / kept[0]) / math.log(16)
     assert 0.4 < slope < 0.6
     assert large.counts["sin"] <= 2 * run(fun, (x, 1024)).counts["sin"]
+
+
+def test_a_loop_that_takes_derivatives_is_cut_too() -> None:
+    """Training, and the derivative of what comes out by the learning rate."""
+    def train(rate: float, n: int) -> Any:
+        w = W
+        for _ in range(n):
+            w = w - rate * grad(lambda w: (np.sin(w) * w + 0.1 * w ** 4).sum())(w)
+        return (w * w).sum()
+    plain, cut = run(train, (0.05, 64)), run(train, (0.05, 64), "sqrt")
+    assert cut.kept_frames == 8 + 1 and plain.kept_frames == 64
+    for option in (True, 3):
+        assert jit(grad(train), checkpoint=option)(0.05, 20) == pytest.approx(grad(train)(0.05, 20), rel=1e-12)
 
 
 def test_a_reduction_keeps_nothing_and_is_left_alone() -> None:

@@ -282,6 +282,20 @@ def test_stop_gradient_in_loops_recursion_and_structures() -> None:
     assert grad(written)(x).tolist() == [18, 3]
 
 
+def test_of_functions_that_always_raise() -> None:
+    def f(x: Any, a: Any) -> Any:
+        if x > 0:
+            raise KeyError
+        raise ValueError
+
+    def g(x: Any, a: Any) -> Any:
+        return f(x, a) * a.sum() if x != 0 else a * x           # called: two sweeps, with an accumulator
+    a = np.ones(2)
+    for of in (grad(f), grad(f, 1), lambda x, a: jvp(f, (x, a), (1.0, a)), lambda x, a: vjp(g, x, a)[1](a)):
+        with pytest.raises(KeyError):
+            of(1.0, a)
+
+
 def test_refusals() -> None:
     with pytest.raises(DifferentiationError, match="returns one float"):
         grad(lambda x: x * np.ones(3))(1.0)

@@ -24,6 +24,7 @@ from ..passes.cse import cse
 from ..passes.dce import drop_idle_calls
 from ..passes.inline import inline, splice
 from ..passes.simplify import simplify
+from .checkpoint import checkpoint_loops
 from .forward import jvp
 from .frames import Frames
 from .pullbacks import arguments_alone
@@ -44,6 +45,7 @@ def differentiate(module: Module) -> None:
         if not first:
             _tidy(module)
         ready = [n for n in todo if not _waits(module, module.derived[n].base)]
+        checkpoint_loops(module, ready)
         for name in ready or _through_one_another(module, todo):
             if name not in module.functions:
                 _make(module, name, module.derived[name])

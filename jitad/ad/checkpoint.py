@@ -24,7 +24,7 @@ from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.clone import clone_blocks, clone_op
 from ..ir.graph import Block, Function, Module, Value
-from ..ir.types import BOOL, F64, I64, is_float
+from ..ir.types import BOOL, F64, I64, Stack, is_float
 from ..passes.cfg import merge_chains, remove_unreachable
 from ..passes.loops import Counted, Loop, LoopForest, counted, raising_blocks
 from .binomial import Binomial, ruled
@@ -34,19 +34,23 @@ from .reverse import ThereAndBack
 _MARK = "checkpoint_loop"
 
 
-def checkpoint_loops(module: Module) -> None:
-    """Cut the loops of all functions that ask for it (attribute ``checkpoint``) and are differentiated."""
-    for name, ways in _differentiated(module).items():
+def checkpoint_loops(module: Module, names: Iterable[str] | None = None) -> None:
+    """Cut the loops of functions that ask for it (attribute ``checkpoint``), once, and are differentiated.
+
+    ``names``: the derivatives that are about to be made, of functions that call none that has yet to be made.
+    """
+    for name, ways in _differentiated(module, module.derived if names is None else names).items():
         func = module.functions[name]
-        if "checkpoint" in func.attrs:
+        states = func.attrs.pop("checkpoint", None)
+        if states is not None:
             for loop in _chosen(module, func, ways):
-                Cut(module, func, loop).run(func.attrs["checkpoint"])
+                Cut(module, func, loop).run(states)
 
 
-def _differentiated(module: Module) -> dict[str, set[tuple[tuple[int, ...], bool]]]:
+def _differentiated(module: Module, names: Iterable[str]) -> dict[str, set[tuple[tuple[int, ...], bool]]]:
     """The functions that reverse mode may meet: by which parameters, and whether as two functions."""
     found: dict[str, set[tuple[tuple[int, ...], bool]]] = {}
-    for d in module.derived.values():
+    for d in map(module.derived.__getitem__, names):
         if d.base in module.functions:
             found.setdefault(d.base, set()).add((d.wrt, d.kind != "vjp"))
     todo = list(found)
@@ -84,11 +88,17 @@ def _chosen(module: Module, func: Function, ways: Iterable[tuple[tuple[int, ...]
     found, todo = [], list(forest.roots)
     while todo:
         loop = todo.pop()
-        if loop in kept:
+        if loop in kept and not _holds_frames(loop):
             found.append(loop)
         else:
             todo += loop.children
     return found
+
+
+def _holds_frames(loop: Loop) -> bool:
+    """Whether a stack comes in, or goes round: a loop of a derivative that stands here."""
+    values = {v for b in loop.blocks for op in b.all_ops() for v in op.used() if v.block not in loop.blocks}
+    return any(isinstance(v.type, Stack) for v in (*values, *loop.head.params, *loop.exit_edge().args))
 
 
 def _keeping(module: Module, func: Function, wrt: tuple[int, ...], split: bool) -> set[int]:

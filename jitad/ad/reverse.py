@@ -65,18 +65,18 @@ class ThereAndBack(Adjoints):
     def _write(self) -> None:
         func = self.func
         self.first_bar = func.new_block("back")
-        self.seeds = [self.first_bar.add_param(v.type, "seed") for v in self.results if carries_adjoint(v.type)]
+        self.seeds = [self.first_bar.add_param(t, "seed") for t in func.result_types if carries_adjoint(t)]
         self.accumulators: list[Value] = []
         self.cotangents: list[Value] = []
+        self.env = {}
+        if self.accumulate:
+            self._start_accumulators()
         if self.pivot is None:                           # the function always raises
             self.last_bar = self.first_bar
             return
-        self.env = {}
         self.bar[self.pivot] = self.first_bar
         self.b.at(self.first_bar)
         self.home[self.first_bar] = self.pivot
-        if self.accumulate:
-            self._start_accumulators()
         for v, seed in zip((v for v in self.results if carries_adjoint(v.type)), self.seeds):
             if v in self.active:
                 self.add(v, seed)

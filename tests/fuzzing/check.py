@@ -243,6 +243,10 @@ class Checker:
             self.doing = "checkpointed gradient"
             fun = self.once("checkpoint", lambda: jit(grad(jitad.checkpoint(self.main), self.floats)))
             self._same(self.doing, at, fun(*at), gradient, 1e-7)
+            for states in (True, 2):
+                self.doing = f"gradient with checkpoint={states}"
+                fun = self.once(self.doing, lambda s=states: jit(grad(self.main, self.floats), checkpoint=s))
+                self._same(self.doing, at, fun(*at), gradient, 1e-7)
 
     def _several(self, fun: Any, at: tuple[Any, ...], value: Any) -> None:
         """A result with several floats: its tangent and its cotangent have the same product with one another's."""
