@@ -166,6 +166,7 @@ def test_undefined_values() -> None:
     assert run("%u = undef : f64; %v = sin %u; %c = const True; %r = select %c, %x, %v", "%x: f64", 2.0) == 2.0
     body = "%u = undef : f64; %v = copy %a : f64[?]; %w = set %v, %u, %i : f64[?]; %r = sum {axes = (0,)} %w"
     assert run(body, "%a: f64[?], %i: i64", V, 0) == V.sum()
+    assert run("%u = undef : f64[?]; %r = dim {axis = 0} %u", results="i64") == 0
     with pytest.raises(CompileError, match="undefined"):
         m = parse_module('exception 0 ValueError\nfunc @f() -> () {\n^b0:\n  %u = undef : bool\n  check {exc = 0} %u\n'
                          '  return\n}')

@@ -206,7 +206,12 @@ class Interpreter:
         return result
 
     def _with_undefined(self, op: Op, operands: list[Any]) -> Any:
-        """An op on something undefined: an update leaves the array as it was, a choice may not look at it."""
+        """An op on something undefined: an update leaves the array as it was, a choice may not look at it.
+
+        The size of an array that is not there is 0, as in machine code: adjoints of what a path does not take have it.
+        """
+        if op.name == "dim":
+            return np.int64(0)
         if op.name == "select" and operands[0] is not UNDEFINED and np.ndim(operands[0]) == 0:
             chosen = operands[1 if operands[0] else 2]
             return chosen if conforms(self._number(chosen), op.results[0].type) else UNDEFINED
