@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import DifferentiationError
-from . import calls, programs, ruled, transforms
+from . import calls, over, programs, ruled, transforms
 from .closures import Fn
 from .transforms import Maker, Traceable, Transform
 
@@ -183,7 +183,7 @@ class Checkpoint(Transform):
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ref = t.call_traced(self.fun, args, kwargs)
-        name = ruled.checkpointed(t, ref)
+        name = over.checkpointed(t, ref)
         return ref.finish(t, t.builder.call_then(name, ref.params, ref.result_types))
 
 

@@ -1,0 +1,129 @@
+"""The functions that a rule names (``ir.graph.Rule``), made over functions of the user's.
+
+A user's function takes the leaves of its own arguments, of what it captures, and constant arrays.  Those that a rule
+names all take the same parameters, those of the function that has the rule: each calls the one below it with the
+parameters that this takes, and brings its results to the types and sizes that they must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DifferentiationError, Loc
+from ..ir.builder import Builder
+from ..ir.graph import ExcInfo, Function, Module, Rule, Value
+from ..ir.types import Array, Type, dims_of, dtype_of, is_float
+from . import builtin
+from .specialise import FunctionRef
+
+if TYPE_CHECKING:
+    from .ruled import Call, Entry
+
+Like = tuple[str, int] | None                                # ("param" | "result", number)
+
+
+class Over:
+    """The functions that a rule names: they take the parameters of the function that is called, and pass on those
+    that the function below them takes."""
+
+    def __init__(self, call: Call, entry: Entry) -> None:
+        self.call, self.entry, self.module = call, entry, call.t.module
+        self.arrays = list(call.base.consts)
+        self.first_const = len(call.base.params) - len(self.arrays)
+        self.made: list[Caller] = []
+
+    def place(self, array: np.ndarray) -> int:
+        """The parameter that is this constant array, added if there is none."""
+        known = [i for i, a in enumerate(self.arrays) if a is array]
+        if not known:
+            self.arrays.append(array)
+            self.entry.extras.append(array)
+        return self.first_const + (known[0] if known else len(self.arrays) - 1)
+
+    def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc) -> Caller:
+        """A function that calls ``below``; ``stand_ins`` are parameters of it alone, behind all others."""
+        count = len(below.params) - len(below.consts)
+        own = {v: k for k, v in enumerate(stand_ins)}
+        takes = [(1, own[v]) if v in own else (0, i) for i, v in enumerate(below.params[:count])]
+        takes += [(0, self.place(a)) for a in below.consts]
+        return Caller(self.module, below, name, takes, [v.type for v in stand_ins], loc)
+
+    def finish(self, kind: str, callers: Iterable[Caller], wrt: Sequence[int]) -> None:
+        """Write the functions, now that all parameters are known."""
+        call = self.call
+        extras = [call.t.value(call.t.constant(a)).type for a in self.entry.extras]
+        types = [*(v.type for v in call.base.params), *extras]
+        base = Caller(self.module, call.base, self.entry.name, [(0, i) for i in range(len(call.base.params))], [],
+                      builtin.location(call.custom.fun))
+        base.give(call.base.result_types, [*range(len(call.base.result_types))])
+        base.write(types).attrs["py_name"] = call.custom.__name__
+        for caller in callers:
+            caller.write(types)
+        self.module.rules[self.entry.name] = Rule(kind, tuple(c.name for c in callers), tuple(wrt))
+
+
+class Caller:
+    """A function that calls ``below`` with some of its parameters and gives on some of the results."""
+
+    def __init__(self, module: Module, below: FunctionRef, name: str, takes: list[tuple[int, int]],
+                 own: list[Type], loc: Loc) -> None:
+        self.module, self.below, self.name, self.takes, self.own, self.loc = module, below, name, takes, own, loc
+
+    def give(self, types: Sequence[Type], which: Sequence[int | None], like: Sequence[Like] = ()) -> None:
+        """Result ``i`` is number ``which[i]`` of those of ``below``, or zero, of ``types[i]`` and the sizes of
+        ``like[i]``."""
+        self.types, self.which, self.like = list(types), list(which), list(like)
+
+    def write(self, types: Sequence[Type]) -> Function:
+        func = Function(self.name, [*types, *self.own], self.types)
+        func.loc = self.loc
+        b = Builder(func.entry, self.loc)
+        args = [func.params[i + len(types) * mine] for mine, i in self.takes]
+        results = b.call_then(self.below.name, args, self.below.result_types)
+        b.ret([self._result(b, results, i) for i in range(len(self.types))])
+        self.module.functions[self.name] = func
+        return func
+
+    def _result(self, b: Builder, results: list[Value], i: int) -> Value:
+        which, type, like = self.which[i], self.types[i], None
+        if i < len(self.like) and (where := self.like[i]) is not None:
+            like = (b.func.params if where[0] == "param" else results)[where[1]]
+        if which is not None:
+            return converted(b, self.module, results[which], type, like, self.loc)
+        assert like is not None
+        zero = b.zeros_like(like)
+        return b.as_type(zero, type=type) if zero.type != type else zero
+
+
+def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | None, loc: Loc) -> Value:
+    """``v`` as a value of this type, with the sizes of ``like``: checked when it runs where they are not known."""
+    fit = len(dims_of(v.type)) == len(dims_of(type)) and is_float(v.type) == is_float(type) and all(
+        n == m or n is None or m is None for n, m in zip(dims_of(v.type), dims_of(type)))
+    if not fit:
+        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc)
+    if dtype_of(v.type) != dtype_of(type):
+        v = b.cast(v, dtype=dtype_of(type))
+    if like is not None and isinstance(type, Array):
+        exc = module.exception(ExcInfo("ValueError", "a rule gives an array of size {} where {} is needed", loc))
+        for n, m in zip(b.dims(v), b.dims(like)):
+            b.check(b.eq(n, m), exc, n, m)
+    return v if v.type == type else b.as_type(v, type=type)
+
+
+# --- checkpoint -----------------------------------------------------------------------------------
+
+def checkpointed(t: Any, below: FunctionRef) -> str:
+    """The name of a function that does what ``below`` does, run again on the way back."""
+    module: Module = t.module
+    types = [v.type for v in below.params]
+    wrt = tuple(i for i, x in enumerate(types) if is_float(x))
+    name = module.unique_name(f"{below.name}.checkpoint")
+    func = module.add(Function(name, types, below.result_types))
+    func.own, func.loc = set(module.functions[below.name].own), module.functions[below.name].loc
+    b = Builder(func.entry, func.loc)
+    b.ret(b.call_then(below.name, func.params, below.result_types))
+    module.rules[name] = Rule("checkpoint", (below.name,), wrt)
+    return name
