@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from jitad import grad, jit
+from jitad import grad, jit, vmap
 
 from . import choices
 from .choices import differentiable, program, refused
@@ -560,6 +560,21 @@ def writes_what_may_be_either(a, x):
 def spreads_what_has_no_length(x):
     t = (x, 2.0) if x > 0 else (x,)
     return max(*t)
+
+
+@refused("an array has one kind of element", A)
+def mapped_to_either(a):
+    return vmap(lambda v: v if v > 1.0 else None)(a)
+
+
+@differentiable((A, 2.5))
+def mapped_with_either_inside(a, least):
+    def one(v):
+        r = None
+        if v > least:
+            r = v * v
+        return 0.5 * v if r is None else r
+    return vmap(one)(a).sum()
 
 
 @pytest.mark.parametrize("fun, args", choices.cases(__name__, "value", "derivative"))

@@ -110,11 +110,15 @@ class Boxes:
     """The part of ``Trace`` that deals with boxed functions."""
 
     session: Any
+    builder: Any
 
     def made_function(self, fn: Fn) -> Any:
         """A function that has just been made: a box, if its like are boxed."""
         family = family_of(self)
-        return fn if family is None or (Fn, fn.static) not in family.place else box(self, family, fn)
+        if family is None or (Fn, fn.static) not in family.place:
+            return fn
+        self.builder.loc = fn.code.loc
+        return box(self, family, fn)
 
     def box_functions(self, functions: Iterable[Any]) -> NoReturn:
         need(self, functions)
