@@ -44,6 +44,8 @@ LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 _BODY = "jitad.body"                   # a name for the compiled function that other code can refer to
 lock = threading.RLock()                # one compilation at a time; a trace may call another jitted function
+# A process forks between compilations: in the child there is nobody to end one, nor to give the lock back.
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,8 @@ def _reserve() -> mmap.mmap:
 
 def _abandon() -> None:
     """In a child process: where the arenas were there may be something else soon, so they must not be unmapped."""
+    global _lock
+    _lock = threading.Lock()                                   # another thread may have held it
     for kept in _all:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     _all.clear()

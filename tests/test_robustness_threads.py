@@ -1,0 +1,222 @@
+"""Many threads, processes and calls: no wrong result, no crash, nothing half made, no memory that grows."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import multiprocessing
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import jit, pipeline
+
+THREADS = 8
+
+
+def polynomial(x, n):
+    s = 0.0 * x
+    for i in range(n):
+        s = s * 0.5 + np.sin(x * i)
+    return s
+
+
+def energy(p):
+    return np.sum(p["w"] * p["w"]) + p["b"] ** 2
+
+
+def failing(x):
+    if x > 1:
+        raise ValueError(f"{x} is too large")
+    return x * x
+
+
+def nested(n, x):
+    return x if n <= 0 else nested(n - 1, x) * 1.5
+
+
+def together(work: Callable[[int], None], count: int = THREADS, seconds: float = 60) -> None:
+    """``work(k)`` in so many threads at once; the first error is raised here."""
+    errors: list[BaseException] = []
+    start = threading.Barrier(count)
+
+    def run(k: int) -> None:
+        try:
+            start.wait()
+            work(k)
+        except BaseException as e:
+            errors.append(e)
+    threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(seconds)
+        assert not t.is_alive(), "a thread hangs"
+    if errors:
+        raise errors[0]
+
+
+def test_one_function_for_all_at_its_first_call() -> None:
+    for _ in range(3):
+        compiled = jit(polynomial, grad=True)
+        wanted = polynomial(0.3, 5)
+
+        def work(k: int, f: Any = compiled, wanted: Any = wanted) -> None:
+            for _ in range(50):
+                assert abs(f(0.3, 5) - wanted) < 1e-12 and f.grad(0.3, 5) == f.value_and_grad(0.3, 5)[1]
+        together(work)
+        assert compiled.stats["compilations"] == 1
+
+
+def test_everything_at_once() -> None:
+    """Calls, new signatures, gradients, errors, recursion, forgetting, collections, functions made and dropped."""
+    shared = jit(polynomial, grad=True)
+    trees, errors, deep = jit(energy, grad=True), jit(failing), jit(nested, grad="x")
+    until = time.perf_counter() + 2.5
+
+    def work(k: int) -> None:
+        kinds: list[Any] = [0.25, np.float32(0.25), np.full(3, 0.25), np.full((2, 2), 0.25), np.full(5000, 0.25)]
+        turn = k
+        while time.perf_counter() < until:
+            turn += 1
+            x = kinds[turn % len(kinds)]
+            assert np.allclose(shared(x, 4), polynomial(np.asarray(x, float), 4), rtol=1e-5)
+            gradient = trees.grad({"w": np.full(k + 1, 2.0), "b": float(turn)})
+            assert gradient["w"].tolist() == [4.0] * (k + 1) and gradient["b"] == 2.0 * turn
+            with pytest.raises(ValueError, match=f"{k + 2}.0 is too large"):
+                errors(k + 2.0)
+            assert deep.grad(k, 1.0) == 1.5 ** k
+            if turn % 40 == k:
+                shared.recompile()
+            if turn % 50 == k:
+                assert jit(lambda v, c=float(k): v + c)(1.0) == 1.0 + k
+            if turn % 60 == k:
+                gc.collect()
+    together(work)
+
+
+@pytest.mark.parametrize("k", range(len(pipeline.PIPELINE)), ids=[name for _, name, _ in pipeline.PIPELINE])
+def test_a_pass_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
+    entries = list(pipeline.PIPELINE)
+    stage, name, run_pass = entries[k]
+
+    def broken(*args: Any) -> None:
+        run_pass(*args)                                      # done, and only then
+        raise RuntimeError("injected")
+    entries[k] = stage, name, broken
+    check_injected(monkeypatch, pipeline, "PIPELINE", entries)
+
+
+@pytest.mark.parametrize(("module", "name"), [
+    ("frontend.tracer", "trace"), ("lowering.cpu", "compile_module"), ("lowering.cpu", "Native"),
+    ("lowering.pycall", "write"), ("compiler", "Failures")])
+def test_a_stage_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("injected")
+    check_injected(monkeypatch, importlib.import_module(f"jitad.{module}"), name, broken)
+
+
+def check_injected(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, replacement: Any) -> None:
+    """With this in its place compiling fails as often as it is tried; without it the same object works."""
+    compiled = jit(energy, grad=True)
+    p = {"w": np.ones(2), "b": 3.0}
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, replacement)
+        for call in (compiled, compiled.grad, compiled):
+            with pytest.raises(RuntimeError, match="injected"):
+                call(p)
+        assert not compiled.signatures
+    assert compiled(p) == 11.0 and compiled.grad(p)["b"] == 6.0 and len(compiled.signatures) == 1
+
+
+# --- processes ----------------------------------------------------------------------------------------
+
+@jit(grad=True)
+def module_level(x, n):
+    return polynomial(x, n)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_fork_while_other_threads_run() -> None:
+    """Compiled code works in the child, and so does compiling, though a thread of the parent was compiling."""
+    wanted, stop = module_level(0.3, 5), threading.Event()
+
+    def busy() -> None:
+        while not stop.is_set():
+            jit(lambda x: np.sin(x) * x)(1.0)
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for _ in range(4):
+            child = os.fork()
+            if child == 0:
+                ok = module_level(0.3, 5) == wanted and nested(3, 1.0) == jit(nested)(3, 1.0)
+                os._exit(0 if ok else 1)
+            end = time.perf_counter() + 20
+            while (status := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.perf_counter() < end:
+                time.sleep(0.01)
+            if status == (0, 0):
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+            assert status == (child, 0), "the child hangs" if status == (0, 0) else "the child failed"
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_functions_are_sent_to_processes() -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(module_level, (0.3, 5)) == module_level(0.3, 5)
+
+
+# --- memory -------------------------------------------------------------------------------------------
+
+def resident() -> int:
+    """Bytes of memory that this process has touched."""
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
+def grows(work: Callable[[], Any], count: int) -> int:
+    """Bytes by which memory grows over so many calls, after as many to warm up (a tenth)."""
+    for _ in range(count // 10):
+        work()
+    gc.collect()
+    before = resident()
+    for _ in range(count):
+        work()
+    gc.collect()
+    return resident() - before
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_memory_does_not_grow() -> None:
+    scalar, tree, errors, deep = jit(polynomial, grad=True), jit(energy, grad=True), jit(failing), jit(nested, grad="x")
+    a, p = np.ones(100), {"w": np.ones(50), "b": 2.0}
+    kinds: list[Any] = [1, 0.5, np.float32(0.5), np.ones(3)]
+
+    def caught() -> None:
+        try:
+            errors(2.0)
+        except ValueError:
+            pass
+    assert grows(lambda: scalar(0.5, 2), 1_000_000) < 1 << 20
+    for work, count in ((lambda: scalar(a, 3), 50_000), (lambda: tree(p), 50_000), (lambda: tree.grad(p), 50_000),
+                        (lambda: scalar.value_and_grad(0.5, 3), 100_000), (lambda: deep.grad(50, 1.0), 10_000),
+                        (caught, 5_000), (lambda: [scalar(x, 2) for x in kinds], 10_000)):
+        assert grows(work, count) < 2 << 20
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+def test_memory_does_not_grow_with_compilations() -> None:
+    """Functions that are dropped give back what was compiled for them, but for what LLVM and caches keep."""
+    def once() -> None:
+        assert jit(lambda x: x * 2.0 + 1.0)(1.0) == 3.0
+    assert grows(once, 30) < 30 * 200_000
