@@ -39,6 +39,8 @@ NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
 # OverflowError is that of Python's own `**`, where compiled code has inf; the others say that the program has no type.
 NO_MEANING = (OverflowError, TypeError, NameError)
+# A tangent that is a tree has to be made apart from the tree that it belongs to.
+REFUSED_WHILE_RUNNING = "a tangent is a tree of another shape than its value"
 Function = Callable[..., Any]
 
 
@@ -97,6 +99,8 @@ def verdict(source: str, checks: Iterable[str] = ALL) -> Verdict:
         except Wrong as e:
             found = Verdict("wrong", e.check, e.detail, checker.counts)
         except Exception as e:
+            if str(e).endswith(REFUSED_WHILE_RUNNING):
+                return Verdict("refused", checker.doing, str(e), checker.counts)
             found = Verdict("wrong", f"{checker.doing}, {type(e).__name__}", str(e)[:300], checker.counts)
         if tracing():
             return Verdict("wrong", "leftovers", "a trace is still active")
