@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="0: from the clock")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--nice", type=int, default=0)
+    parser.add_argument("--size", type=int, help="constructs of a program (about; default: 1 to 32)")
     parser.add_argument("--keep", action="store_true", help="do not make findings small")
     parser.add_argument("--save", action="store_true", help=f"write findings to {REGRESSIONS.name}/")
     parser.add_argument("--table", action="store_true", help="the coverage of every construct")
@@ -30,7 +31,8 @@ def main() -> int:
 def fuzz(options: argparse.Namespace) -> int:
     seed = options.seed or int(time.time() * 1000) % 10 ** 9
     print(f"seed {seed}", flush=True)
-    campaign = Campaign(Options(seed, options.seconds, options.count, options.workers, options.nice, options.keep),
+    campaign = Campaign(Options(seed, options.seconds, options.count, options.workers, options.nice, options.keep,
+                                size=options.size),
                         lambda text: print(text, flush=True))
     findings = campaign.run()
     if options.table:

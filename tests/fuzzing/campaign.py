@@ -52,6 +52,7 @@ class Job:
     source: str = ""
     checks: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
+    size: int | None = None
 
 
 def work(job: Job) -> tuple[Program, Verdict, float]:
@@ -59,7 +60,7 @@ def work(job: Job) -> tuple[Program, Verdict, float]:
     start = time.process_time()
     if job.source:
         return Program(job.seed, job.source), verdict(job.source, job.checks), 0.0
-    program = generate(job.seed, job.features, job.focus)
+    program = generate(job.seed, job.features, job.focus, job.size)
     found = verdict(program.source, check.sample(job.seed))
     return program, found, time.process_time() - start
 
@@ -73,6 +74,7 @@ class Options:
     nice: int = 0
     keep: bool = False                  # do not shrink
     findings: int = 20                  # then it stops
+    size: int | None = None             # constructs of a program; None: log-uniform
 
 
 class Campaign:
@@ -102,13 +104,13 @@ class Campaign:
         n = 0
         while len(self.findings) < o.findings and (
                 n < o.count if o.count else time.monotonic() - self.start < o.seconds):
-            yield Job(o.seed + n, self.coverage.focus(r), features=self.features)
+            yield Job(o.seed + n, self.coverage.focus(r), features=self.features, size=o.size)
             n += 1
 
     def _one(self, job: Job, answer: tuple[Program, Verdict, float] | Verdict) -> None:
         self.done += 1
         if isinstance(answer, Verdict):                          # the worker is gone, its program is not
-            program, found = generate(job.seed, job.features, job.focus), answer
+            program, found = generate(job.seed, job.features, job.focus, job.size), answer
         else:
             program, found, seconds = answer
             self.processor += seconds
