@@ -178,19 +178,28 @@ def instead(space: dict[str, Any]) -> Iterator[None]:
     """A program's globals with these in place of jitad's functions; functions with rules of the user's lose them."""
     global _left
     _left, kept = MOST, dict(space)
-    before = signal.signal(signal.SIGALRM, _too_long)
     for name, value in kept.items():
         if name in NAMES:
             space[name] = NAMES[name]
         elif type(value).__module__.startswith("jitad") and hasattr(value, "fun"):
             space[name] = value.fun
     try:
-        signal.setitimer(signal.ITIMER_REAL, LONGEST, 0.1)      # again, where an exception is lost
+        with limited(LONGEST):
+            yield
+    finally:
+        space.update(kept)
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """``TooLong`` is raised in what takes longer."""
+    before = signal.signal(signal.SIGALRM, _too_long)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)      # again, where an exception is lost
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        space.update(kept)
 
 
 def _too_long(*_: Any) -> None:
