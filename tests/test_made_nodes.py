@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jitad
-from jitad import grad, interpret, jit, pack, value_and_grad
+from jitad import grad, interpret, jit, pack, value_and_grad, vjp
 from tests.test_recursive_data import Cell, Rose, Tree, close, rose_total, total, tree
 
 
@@ -286,3 +286,22 @@ def test_refusals() -> None:
         jit(of_gradient)(tree(2))
     with pytest.raises(jitad.UnsupportedError, match=r"Cell\.head cannot hold"):
         jit(lambda x: Cell([x, x]))(1.0)             # type: ignore[arg-type]
+
+
+def test_a_cotangent_in_another_order_is_refused_and_never_taken_for_another_nodes() -> None:
+    """Nodes that are made in compiled code stand in the order in which they were made, others in their tree's."""
+    def grown(x: float) -> Cotree:
+        return Cotree(x, Cotree(x * 2.0, Cotree(x * 4.0)), Cotree(x * 3.0))
+
+    cotangent = Cotree(1.0, Cotree(10.0, Cotree(100.0)), Cotree(1000.0))
+    for pulled in (lambda x, ct: vjp(grown, x)[1](ct), jit(lambda x, ct: vjp(grown, x)[1](ct))):
+        with pytest.raises(ValueError, match="another shape"):
+            pulled(0.5, cotangent)
+    assert jit(lambda x: vjp(grown, x)[1](grown(x)))(0.5) == (15.0,)
+
+
+@dataclass
+class Cotree:
+    value: float
+    left: Cotree | None = None
+    right: Cotree | None = None

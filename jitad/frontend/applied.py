@@ -233,20 +233,28 @@ class Applied:
         def seed(i: int, result: Value | None) -> Value | None:
             return self._tangent(given[i], self.ref.result_types[i], result) if i < len(given) else None
         given += self._like_result(cotangent)
-        _, cotangents = self._reverse(seed)
+        _, cotangents = self._reverse(seed, lambda results: self._same_references(results, given))
         return self._gradients(cotangents)
+
+    def _same_references(self, results: Sequence[Value], given: Sequence[Any]) -> None:
+        """Check that the trees of a cotangent refer to their nodes as those of the result do."""
+        structure: Structure = self.ref.value[0].static
+        for result, x, fixed in zip(results, given, structure.tags()):
+            if fixed and x is not None:
+                same_references(self.t, Sym(result), x, self.what)
 
     def _like_result(self, cotangent: Any) -> list[Any]:
         structure: Structure = self.ref.value[0].static
         return like(self.t, structure, cotangent, f"{self.what}: the cotangent")
 
-    def _reverse(self, seed: Seed) -> tuple[list[Value], list[Value]]:
+    def _reverse(self, seed: Seed, check: Callable[[list[Value]], None] = lambda results: None,
+                 ) -> tuple[list[Value], list[Value]]:
         """The results, and the cotangents of the inputs.  ``seed(i, result)`` is that of result ``i``, or ``None``.
 
         Cotangents of arrays take their sizes from the results: the two sweeps are then two calls.
         """
         if any(isinstance(self.ref.result_types[i], Array) for i in self.float_results):
-            return self._in_two_calls(seed)
+            return self._in_two_calls(seed, check)
         t, b = self.t, self.t.builder
         seeds = [seed(i, None) for i in self.float_results]
         zeros = [b.const(0.0, r) for r in map(self.ref.result_types.__getitem__, self.float_results)]
@@ -257,8 +265,9 @@ class Applied:
         n = len(self.ref.result_types)
         return values[:n], values[n:]
 
-    def _in_two_calls(self, seed: Seed) -> tuple[list[Value], list[Value]]:
+    def _in_two_calls(self, seed: Seed, check: Callable[[list[Value]], None]) -> tuple[list[Value], list[Value]]:
         results, tape = self.sweep_forward()
+        check(results)
         seeds = []
         for i in self.float_results:
             given = seed(i, results[i])
@@ -295,7 +304,7 @@ class Applied:
             given = like(t, w.structure, tangent, f"{self.what}: a tangent")
             for x, dx, fixed in zip(w.leaves, given, w.structure.tags()):
                 if fixed and dx is not None:
-                    self._same_shape(x, dx)
+                    same_references(t, x, dx, self.what)
                 if isinstance(x, Sym) and is_float(x.type):
                     of[x.value] = self._tangent(dx, x.type, x.value)
         name = t.module.derive(ref.name, "jvp", self.positions)
@@ -307,20 +316,6 @@ class Applied:
         tangent = [Sym(dots[i], x.weak) if i in dots else x if fixed else None
                    for i, (x, fixed) in enumerate(zip(leaves, structure.tags()))]
         return user_value(t, structure, leaves), data.import_(t, pytree.as_gradient(structure, tangent))
-
-    def _same_shape(self, x: Any, dx: Any) -> None:
-        """Check that a tangent refers to its nodes as its value does."""
-        t, b = self.t, self.t.builder
-        x, dx = t.value(x), t.value(numpy_api.lift(t, dx))
-        if x is dx:
-            return
-        message = f"{self.what}: a tangent is a tree of another shape than its value"
-        if isinstance(x.type, Array):
-            for m, n in zip(core.sizes(t, x), core.sizes(t, dx)):
-                if (same := core.equal_sizes(t, m, n)) is not None:
-                    t.check(same, "ValueError", message)
-            x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
-        t.check(b.eq(x, dx), "ValueError", message)
 
     def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:
         """A tangent or cotangent brought to its value's type and checked against its sizes."""
@@ -337,6 +332,21 @@ def sweep_back(t: Any, name: str, wrt: tuple[int, ...], primals: dict[int, Value
     args = [*(primals[i] for i in sorted(primals)), *seeds, *accumulators, tape]
     cotangents: list[Value] = b.call_then(t.module.derive(name, "bwd", wrt), args, [primals[i].type for i in wrt])
     return cotangents
+
+
+def same_references(t: Any, x: Any, dx: Any, what: str) -> None:
+    """Check that a tangent or cotangent refers to its nodes as its value does."""
+    b = t.builder
+    x, dx = t.value(x), t.value(numpy_api.lift(t, dx))
+    if x is dx:
+        return
+    message = f"{what}: a tangent is a tree of another shape than its value"
+    if isinstance(x.type, Array):
+        for m, n in zip(core.sizes(t, x), core.sizes(t, dx)):
+            if (same := core.equal_sizes(t, m, n)) is not None:
+                t.check(same, "ValueError", message)
+        x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
+    t.check(b.eq(x, dx), "ValueError", message)
 
 
 def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str) -> Value:

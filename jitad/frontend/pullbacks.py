@@ -14,7 +14,7 @@ from typing import Any
 from ..ir.graph import Value
 from ..ir.types import Array, Type, is_float
 from . import data, pytree
-from .applied import Applied, like, sweep_back, tangent_like, user_value
+from .applied import Applied, like, same_references, sweep_back, tangent_like, user_value
 from .lattice import is_number
 from .pytree import Structure
 from .rules import core
@@ -50,7 +50,8 @@ def pull_back_later(t: Any, fun: Any, primals: Sequence[Any]) -> tuple[Any, Pull
     leaves, structure = f.finish(results)
     primal = tuple(_held(t, v) for v in f.primals().values())
     shape = tuple(_held(t, t.value(x)) for w in f.wrt for x, fixed in zip(w.leaves, w.structure.tags()) if fixed)
-    return user_value(t, structure, leaves), Pullback(how, primal, Sym(tape), sizes, shape)
+    references = tuple(_held(t, r) for r, fixed in zip(results, how.result.tags()) if fixed)
+    return user_value(t, structure, leaves), Pullback(how, primal, Sym(tape), sizes, shape, references)
 
 
 def _arguments(f: Applied) -> Any:
@@ -70,15 +71,17 @@ def _number(n: Value) -> Any:
 class Pullback:
     """Takes a cotangent of the result, gives a tuple of the arguments' cotangents (see ``values.Composite``).
 
-    ``shape``: the leaves of the arguments that their cotangents have in common with them.
+    ``shape``: the leaves of the arguments that their cotangents have in common with them; ``references``: those of the
+    result, which its cotangent has to have.
     """
 
     def __init__(self, how: Linearisation, primals: tuple[Any, ...], tape: Any, sizes: tuple[Any, ...],
-                 shape: tuple[Any, ...]) -> None:
-        self.static, self.primals, self.tape, self.sizes, self.shape = how, primals, tape, sizes, shape
+                 shape: tuple[Any, ...], references: tuple[Any, ...]) -> None:
+        self.static, self.primals, self.tape, self.sizes = how, primals, tape, sizes
+        self.shape, self.references = shape, references
 
     def parts(self) -> tuple[Any, ...]:
-        return self.primals, self.tape, self.sizes, self.shape
+        return self.primals, self.tape, self.sizes, self.shape, self.references
 
     def with_parts(self, parts: tuple[Any, ...]) -> Pullback:
         return Pullback(self.static, *parts)
@@ -95,8 +98,11 @@ class Pullback:
 
     def _seeds(self, t: Any, given: Sequence[Any]) -> list[Value]:
         """The cotangents of the floats of the result, of their types and sizes."""
-        sizes, seeds = iter(self.sizes), []
-        for x, kind in zip(given, self.static.result_types):
+        sizes, references, seeds = iter(self.sizes), iter(self.references), []
+        for x, kind, fixed in zip(given, self.static.result_types, self.static.result.tags()):
+            mine = next(references) if fixed else None
+            if fixed and x is not None:
+                same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, x, "vjp")
             if is_float(kind):
                 shape = [t.value(next(sizes)) for _ in range(kind.rank if isinstance(kind, Array) else 0)]
                 seeds.append(tangent_like(t, x, kind, shape, "vjp"))
