@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import jitad
-from jitad import grad, interpret, jit, value_and_grad
+from jitad import grad, interpret, jit, value_and_grad, vmap
 from jitad.errors import UnsupportedError
 from jitad.random import Generator, default_rng, philox
 
@@ -199,3 +199,29 @@ def test_expectation_by_samples() -> None:
         return np.mean(default_rng(seed).normal(0.0, sigma, 100_000) ** 2)
     value, slope = value_and_grad(second_moment)(1.5, 0)
     assert value == pytest.approx(2.25, rel=0.03) and slope == pytest.approx(3.0, rel=0.03)
+
+
+# --- batches ----------------------------------------------------------------------------------------
+
+def three_steps(i, mu):
+    rng, x = default_rng(3).fold_in(i), mu
+    for _ in range(3):
+        x += rng.normal(mu, 0.1)
+    return x
+
+
+def test_vmap_over_streams() -> None:
+    i = np.arange(5)
+    got, slopes = jit(lambda i, mu: (vmap(three_steps, (0, None))(i, mu), vmap(grad(three_steps, 1), (0, None))(i, mu)))(
+        i, 1.0)
+    np.testing.assert_allclose(got, [three_steps(int(k), 1.0) for k in i], rtol=1e-14)
+    np.testing.assert_allclose(slopes, np.full(5, 4.0))
+
+
+def test_vmap_over_generators() -> None:
+    def draw(rng):
+        rng = rng.copy()
+        return rng.normal(size=2), rng
+    x, after = jit(vmap(draw))(Generator(np.arange(3), np.zeros(3, int)))
+    np.testing.assert_allclose(x, [Generator(k).normal(size=2) for k in range(3)], rtol=1e-14)
+    np.testing.assert_array_equal(after.counter, [2, 2, 2])
