@@ -212,8 +212,8 @@ def three_steps(i, mu):
 
 def test_vmap_over_streams() -> None:
     i = np.arange(5)
-    got, slopes = jit(lambda i, mu: (vmap(three_steps, (0, None))(i, mu), vmap(grad(three_steps, 1), (0, None))(i, mu)))(
-        i, 1.0)
+    got = jit(vmap(three_steps, (0, None)))(i, 1.0)
+    slopes = jit(vmap(grad(three_steps, 1), (0, None)))(i, 1.0)
     np.testing.assert_allclose(got, [three_steps(int(k), 1.0) for k in i], rtol=1e-14)
     np.testing.assert_allclose(slopes, np.full(5, 4.0))
 

@@ -335,6 +335,51 @@ def an_iterator_sees_changes(x):
     return a * next(it)
 
 
+@program
+def streams_cross_calls(x):
+    def doubled(items):
+        return sum(items) * 2 + len(list(items))
+
+    def pairs(a):
+        return zip(a, [2.0, x])
+
+    made = pairs([x, 1.0])
+    first = doubled(v * x for v in [1.0, x])
+    return first + doubled(a * b for a, b in made) + len(list(made))
+
+
+@program
+def map_calls_when_it_is_walked(x):
+    log, xs = [], [1.0, 2.0]
+
+    def f(v):
+        log.append(v)
+        return v * x
+    m = map(f, xs)
+    xs[0] = 10.0
+    before = len(log)
+    return sum(m) * (before + 1) + len(log)
+
+
+@program
+def any_stops_at_the_first(x):
+    calls = [0]
+
+    def above(v):
+        calls[0] += 1
+        return v > 0.5
+    found = any(above(v) for v in [0.1, x, 2.0])
+    none = all(above(v) for v in [x, 0.2, 3.0])
+    return calls[0] * x + (1.0 if found else 2.0) + (3.0 if none else 4.0)
+
+
+@program
+def a_new_list_from_an_expression(x):
+    chosen = [x] if x > 1 else [x * x]
+    chosen.append(1.0)
+    return chosen[0] * chosen[1]
+
+
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_program(f: Program) -> None:
     check(f)

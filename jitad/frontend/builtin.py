@@ -143,17 +143,12 @@ def _iterable(t: Any, v: Any, by: str) -> Any:
 def _zip(t: Any, *args: Any, strict: bool = False) -> Stream:
     columns = [_iterable(t, x, "zip") for x in args]
     if strict and columns:
-        first, *rest = [_count(t, x) for x in columns]
+        first, *rest = [iteration.length(t, x) for x in columns]
         for k, n in enumerate(rest, 2):
             for op, word in (("ge", "shorter"), ("le", "longer")):
                 before = "argument 1" if k == 2 else f"arguments 1-{k - 1}"
                 t.check(t.truth(t.compare(op, n, first)), "ValueError", f"zip() argument {k} is {word} than {before}")
     return iteration.stream(t, Zip, *columns)
-
-
-def _count(t: Any, v: Any) -> Any:
-    items = iteration.static_items(t, v)
-    return iteration.count(t, v) if items is None else len(items)
 
 
 def _list(t: Any, v: Any = ()) -> ListObj:

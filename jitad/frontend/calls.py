@@ -96,6 +96,8 @@ def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
 
 def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
     loc = t.builder.loc
+    args = [objects.handed_over(t, a) for a in args]
+    kwargs = {k: objects.handed_over(t, a) for k, a in kwargs.items()}
     try:
         result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
     except JitadError as e:

@@ -91,8 +91,8 @@ class Generator:
         self.f.t.state[self.begun] = True
         return () if begun else self.over
 
-    def each(self, acc: Slot, visit: Callable[[Any], None]) -> None:
-        """``visit`` each element; loops whose trip count is a run-time value are loops in the IR.
+    def each(self, acc: Slot, visit: Callable[[Callable[[], Any]], None]) -> None:
+        """``visit`` what gives each element; loops whose trip count is a run-time value are loops in the IR.
 
         ``acc`` is the variable that ``visit`` changes.
         """
@@ -101,10 +101,10 @@ class Generator:
         changed = [(acc.name, False), *self.changed]
         self._level(inner, 0, changed, visit, self._begin())
 
-    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]], visit: Callable[[Any], None],
-               over: Any = None) -> None:
+    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]],
+               visit: Callable[[Callable[[], Any]], None], over: Any = None) -> None:
         if k == len(self.clauses.items):
-            return visit(self.element(inner))
+            return visit(lambda: self.element(inner))
         iterable, assign, conditions, loc = self.clauses.items[k]
 
         def body(f: Frame) -> None:

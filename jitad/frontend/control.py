@@ -55,7 +55,7 @@ def _shortcut(f: Frame, values: Sequence[Hook], loc: Loc, stop_at: bool) -> Any:
     if isinstance(c, bool):
         return first if c is stop_at else _shortcut(f, values[1:], loc, stop_at)
     if isinstance(first, Sym) and first.type == BOOL:
-        return _logical(f, first, lambda: _shortcut(f, values[1:], loc, stop_at), stop_at, loc)
+        return logical(f, first, lambda: _shortcut(f, values[1:], loc, stop_at), stop_at, loc)
 
     def rest() -> Any:
         return _shortcut(f, values[1:], loc, stop_at)
@@ -65,7 +65,7 @@ def _shortcut(f: Frame, values: Sequence[Hook], loc: Loc, stop_at: bool) -> Any:
     return f.t.choose(c, keep, rest) if stop_at else f.t.choose(c, rest, keep)
 
 
-def _logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: Loc) -> Any:
+def logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: Loc) -> Any:
     """Two truth values: one op where evaluating the second has no effect, otherwise control flow."""
     t = f.t
     before, block = t.here(), t.func.new_block("rest")
@@ -119,7 +119,7 @@ def chain(f: Frame, first: Hook, ops: Sequence[str], rest: Sequence[Hook], loc: 
         truth = f.t.truth(c, loc)
         if isinstance(truth, bool):
             return step(right, k + 1) if truth else c
-        return _logical(f, truth, lambda: step(right, k + 1), False, loc)
+        return logical(f, truth, lambda: step(right, k + 1), False, loc)
     return step(first(f), 0)
 
 

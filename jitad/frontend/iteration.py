@@ -43,7 +43,7 @@ def seen(t: Any, v: View) -> list[Any]:
 
 def static_items(t: Any, v: Any) -> Any:
     """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
-    if isinstance(v, (range, Range, ArrayRef)) or _counts_itself(v):
+    if is_counted(v):
         return None
     v = objects.walked(t, v)
     if objects.is_iterator(v):
@@ -51,15 +51,11 @@ def static_items(t: Any, v: Any) -> Any:
     if isinstance(v, Zip):
         return _zip(t, v)
     if isinstance(v, Enumerate):
-        items = static_items(t, v.given[0])
-        start = v.given[1]
-        return None if items is None else [(t.binary("add", start, i), x) for i, x in enumerate(items)]
+        return [(t.binary("add", v.given[1], i), x) for i, x in enumerate(static_items(t, v.given[0]))]
     if isinstance(v, Reversed):
-        items = static_items(t, v.given[0])
-        return items if items is None else items[::-1]
+        return static_items(t, v.given[0])[::-1]
     if isinstance(v, Mapped):
-        columns = _zip(t, Zip(*v.given[1:], None))
-        return columns if columns is None else [t.call(v.given[0], *c) for c in columns]
+        return [t.call(v.given[0], *row) for row in _zip(t, Zip(*v.given[1:], None))]
     return written_out(t, v)
 
 
@@ -74,8 +70,6 @@ def item_now(t: Any, v: Any, known: Sequence[Any], k: int) -> Any:
 
 def _zip(t: Any, v: Zip) -> Any:
     columns = [static_items(t, p) for p in v.given]
-    if all(c is None for c in columns) and columns:
-        return None
     shortest = min((len(c) for c in columns if c is not None), default=0)
     out = []
     for c, p in zip(columns, v.given):
@@ -108,7 +102,7 @@ def written_out(t: Any, v: Any) -> Any:
         return seen(t, v)
     if isinstance(v, Unrolled):
         v = v.parts()[0]
-    if isinstance(v, (range, Range, ArrayRef)) or _is_counted(t, v):
+    if is_counted(v):
         if isinstance(v, range):
             return list(v)
         n = _static_count(t, v)
@@ -131,8 +125,25 @@ def written_out(t: Any, v: Any) -> Any:
     return [t.lift(x) for x in v]
 
 
-def _is_counted(t: Any, v: Any) -> bool:
-    return _counts_itself(v) or (isinstance(v, (Zip, Enumerate, Reversed, Mapped)) and static_items(t, v) is None)
+def is_counted(v: Any) -> bool:
+    """Whether what is walked takes a loop at run time; nothing is looked up."""
+    if isinstance(v, Zip | Mapped):
+        columns = v.given if isinstance(v, Zip) else v.given[1:]
+        return bool(columns) and all(map(is_counted, columns))
+    if isinstance(v, Enumerate | Reversed):
+        return is_counted(v.given[0])
+    return isinstance(v, range | Range | ArrayRef) or _counts_itself(v)
+
+
+def length(t: Any, v: Any) -> Any:
+    """How many elements there are; those of a stream are not made."""
+    if is_counted(v):
+        return count(t, v)
+    if isinstance(v, Zip | Mapped):
+        return min((length(t, x) for x in (v.given if isinstance(v, Zip) else v.given[1:])), default=0)
+    if isinstance(v, Enumerate | Reversed):
+        return length(t, v.given[0])
+    return len(written_out(t, v))
 
 
 def _counts_itself(v: Any) -> bool:

@@ -162,6 +162,11 @@ def stream(t: Any, items: Any) -> Instance:
     return out
 
 
+def handed_over(t: Any, v: Any) -> Any:
+    """A value as another function sees it: a generator expression, which belongs to its own, by its elements."""
+    return stream(t, t.iterate(v)) if hasattr(v, "clauses") else v
+
+
 def is_iterator(v: Any) -> bool:
     return type(v) is Instance and v.cls is Iterator
 

@@ -100,6 +100,8 @@ def static_key(t: Any, v: Any) -> Any:
         return (type(v), v)
     if isinstance(v, tuple):
         return tuple(static_key(t, x) for x in v)
+    if hasattr(v, "clauses"):
+        t.unsupported("a generator expression of one function in another", "make a list: `[… for …]`")
     t.session.keep[id(v)] = v
     return (type(v), id(v))
 

@@ -13,7 +13,7 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
-from . import boxes, calls, choice, data, nodes, operations, views
+from . import boxes, calls, choice, data, nodes, objects, operations, views
 from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, scalar_type
 from .layouts import Layout
@@ -131,7 +131,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
             self.assume(cond, truth)
             edges.append(self.path(side))
         self.depth -= 1
-        self.join(edges, roots)
+        self.join(edges, roots if roots is not None else [*before, self.result])
 
     def fork(self, cond: Value, then: str = "then", other: str = "else") -> Edge:
         """Go on where a condition holds; the path on which it does not."""
@@ -150,7 +150,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         raise Dead
 
     def return_(self, value: Any) -> NoReturn:
-        self.state[self.result] = value
+        self.state[self.result] = objects.handed_over(self, value)
         self.returns.append(self.here())
         self.die()
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import data, numpy_api
+from . import control, data, numpy_api
 from .closures import Range, Stream, Unrolled, View
 from .comprehensions import Generator
 from .lattice import UNBOUND, is_scalar
@@ -61,7 +61,7 @@ def _by_key(t: Any, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> An
 def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
     acc = Slot("accumulator")
     t.state[acc] = start
-    g.each(acc, lambda x: t.keep(acc, combine(t.load(acc), x)))
+    g.each(acc, lambda element: t.keep(acc, combine(t.load(acc), element())))
     return t.load(acc)
 
 
@@ -69,16 +69,21 @@ def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
     return _accumulate(t, g, start, lambda a, x: t.binary("add", a, x))
 
 
-def _any_generator(t: Any, g: Generator) -> Any:
-    def either(a: Any, x: Any) -> Any:
-        return t.both("or", a, t.truth(x))
-    return _accumulate(t, g, False, either)
+def _decided(stop: bool) -> Rule:
+    """``any`` (``stop`` is true) and ``all``: nothing is evaluated after the element that decides."""
+    def rule(t: Any, g: Generator) -> Any:
+        acc = Slot("accumulator")
+        t.state[acc] = not stop
 
-
-def _all_generator(t: Any, g: Generator) -> Any:
-    def both(a: Any, x: Any) -> Any:
-        return t.both("and", a, t.truth(x))
-    return _accumulate(t, g, True, both)
+        def visit(element: Callable[[], Any]) -> None:
+            so_far = t.load(acc)
+            if isinstance(so_far, bool):
+                t.keep(acc, so_far if so_far is stop else t.truth(element()))
+            else:
+                t.keep(acc, control.logical(g.f, so_far, lambda: t.truth(element()), stop, g.loc))
+        g.each(acc, visit)
+        return t.load(acc)
+    return rule
 
 
 def _message_of_empty(fun: Callable[..., Any]) -> str:
@@ -99,7 +104,8 @@ def _extreme_generator(op: str) -> Rule:
             return _by_key(t, min if op == "lt" else max, tuple(t.iterate(g)), **kwargs)
         acc = Slot("accumulator")
 
-        def visit(x: Any) -> None:
+        def visit(element: Callable[[], Any]) -> None:
+            x = element()
             best = t.state.get(acc, UNBOUND)
             if best is UNBOUND:
                 t.state[acc] = x
@@ -125,6 +131,6 @@ def _extreme_generator(op: str) -> Rule:
 
 
 TABLE: dict[Any, Rule] = {
-    sum: _reduction(sum, _sum_generator), any: _reduction(any, _any_generator), all: _reduction(all, _all_generator),
+    sum: _reduction(sum, _sum_generator), any: _reduction(any, _decided(True)), all: _reduction(all, _decided(False)),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
 }

@@ -195,7 +195,7 @@ def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
 def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
     """Over what has a run-time length it is a loop, which must keep the type of the accumulator."""
     v = iteration.begin(t, v)
-    if iteration.static_items(t, v) is None:
+    if iteration.is_counted(v):
         return t.call(_fold, fun, v, *start) if start else t.call(_fold_all, fun, v)
     found = [*start, *t.iterate(v)]
     if not found:
