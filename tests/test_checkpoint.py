@@ -15,6 +15,7 @@ from jitad.compiler import traced
 from jitad.frontend.transforms import Grad
 from jitad.frontend.values import Options
 from jitad.ir.interp import Interpreter
+from jitad.lowering.invoke import Compiled
 from jitad.signature import Static, signature
 
 W = np.array([0.5, 0.7, 0.9])
@@ -226,6 +227,25 @@ def test_what_is_kept_grows_as_the_square_root(fun: Any, x: Any) -> None:
     slope = math.log(kept[1] / kept[0]) / math.log(16)
     assert 0.4 < slope < 0.6
     assert large.counts["sin"] <= 2 * run(fun, (x, 1024)).counts["sin"]
+
+
+@pytest.mark.parametrize("option, low, high", [(None, 0.95, 1.05), ("sqrt", 0.4, 0.6), (8, 0.0, 0.1)])
+def test_memory_of_machine_code(option: Any, low: float, high: float) -> None:
+    """The bytes of the arena, with an array as the state."""
+    def simulate(x: Any, n: int) -> Any:
+        for _ in range(n):
+            x = np.sin(x * 1.3) + 0.1 * x
+        return x.sum()
+    x = np.linspace(0.1, 1, 50)
+    sig, _ = signature((x, 1), {}, frozenset(), False)
+    program = traced(Grad(simulate, 0, False), sig, Options(checkpoint=option))
+    pipeline.run(program.module, [program.root])
+    gradient = Compiled(program.module, program.root)
+    peaks = []
+    for n in (400, 6400):
+        gradient(x, n)
+        peaks.append(gradient.peak)
+    assert low <= math.log(peaks[1] / peaks[0]) / math.log(16) <= high
 
 
 def test_a_loop_that_takes_derivatives_is_cut_too() -> None:
