@@ -163,14 +163,20 @@ def _held(t: Any, family: Functions, fn: Fn, name: str, x: Any) -> Any:
 
 
 def _is_function(v: Any) -> bool:
-    return all(map(_is_function, v.variants)) if type(v) is Choice else shape_of(v) is not None
+    if type(v) is Choice:
+        return all(map(_is_function, v.variants))
+    return v.family.functions if isinstance(v, Reference) else shape_of(v) is not None
 
 
 # --- calling ----------------------------------------------------------------------------------------
 
 def call(t: Any, ref: Reference, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a box: a switch over the functions that it may be."""
-    return among(t, ref, possible(t, ref), lambda k: t.call(opened(t, ref, k), *args, **kwargs))
+    """Call a box: a switch over the functions that it may be; of those of which nothing is known there is none yet."""
+    kinds = ref.layout.kinds
+    made = [k for k in possible(t, ref) if k < 0 or not any(kind.unknown for kind in kinds[k].values())]
+    if not made:
+        t.raise_("RuntimeError", "a function is called of which none has been made")
+    return among(t, ref, frozenset(made), lambda k: t.call(opened(t, ref, k), *args, **kwargs))
 
 
 def _copied(t: Any, v: Any) -> Any:

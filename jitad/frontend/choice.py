@@ -26,7 +26,7 @@ from . import data
 from .closures import WALKS
 from .lattice import UNBOUND, is_number, rebuild, same
 from .state import Edge, State
-from .variants import FACTS, narrowed, possible
+from .variants import FACTS, narrowed, possible, renumbered
 from .values import Choice, DictObj, ListObj, Obj, Slot, Sym
 
 Indices = frozenset[int]
@@ -134,6 +134,14 @@ class Choices:
             for i in rest:
                 test = b.or_(test, b.eq(tag, i))
         return self.says(test, tag, wanted, left - wanted)
+
+    def trimmed(self, v: Any) -> Any:
+        """A choice with those variants alone that are possible here: facts do not go with it into a call."""
+        v = self.settle(v)
+        if type(v) is not Choice or len(left := sorted(possible(v, self.state))) == len(v.variants):
+            return v
+        tag = renumbered(self, v, [(i, k) for k, i in enumerate(left)])
+        return Choice(tag, tuple(v.variants[i] for i in left))
 
     def settled(self, v: Any) -> Any:
         """``settle`` of a value and of what is in it, where that is a tuple, a slice, ``zip`` or the like."""

@@ -152,7 +152,7 @@ def _overwrite(t: Any, ref: ArrayRef, content: Sym) -> None:
 def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisation, Packer]:
     """The IR function for these arguments, traced now if there is none."""
     session = t.session
-    bound = _generalise(t, fn, bound)
+    bound = _generalise(t, fn, {k: t.trimmed(v) for k, v in bound.items()})
     packer = Packer(t)
     cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
     key = (fn.code, cells, tuple(fn.slots), *map(packer.pack, (*fn.slots.values(), *bound.values(), *t.heaps.values())))
