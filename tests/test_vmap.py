@@ -228,6 +228,27 @@ def test_errors() -> None:
         vmap(never)(X[:0])
 
 
+@dataclasses.dataclass
+class Chain:
+    value: float
+    rest: Chain | None = None
+
+
+def test_results_that_do_not_stack() -> None:
+    for f, what in ((lambda x: Chain(x, Chain(x)), "returns trees"), (lambda x: x if x > 1 else (x, x), "another kind"),
+                    (lambda x: (lambda y: x * y), "a function as a result")):
+        with pytest.raises(UnsupportedError, match=what) as caught:
+            vmap(f)(X)
+        assert caught.value.loc.file == __file__
+
+    def total(c: Any, x: Any) -> Any:
+        return 0.0 if c is None else c.value * x + total(c.rest, x * x)
+    chain = Chain(2.0, Chain(3.0))
+    close(vmap(total, (None, 0))(chain, X), 2 * X + 3 * X * X)
+    slopes = grad(lambda c: vmap(total, (None, 0))(c, X).sum())(chain)
+    close([slopes.value, slopes.rest.value], [X.sum(), (X * X).sum()])
+
+
 def test_elements_that_write() -> None:
     total = np.zeros(1)
 

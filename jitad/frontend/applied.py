@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DifferentiationError
+from ..errors import DifferentiationError, Loc
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Stack, Type, is_float
 from . import argnums as argnums_, builtin, data, numpy_api, programs, pytree
@@ -76,6 +76,7 @@ class Flatten:
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         v = args[0]
+        t.builder.loc = t.func.loc                       # what is wrong with the result is shown at the function
         if self.loss and type(v) is Choice:
             v = t.over(v, self._float_or_error)
         leaves, structure = pytree.flatten(data.export(t, v))
@@ -150,14 +151,15 @@ class Wrt:
 
 
 @functools.cache
-def named(program: Any, name: str) -> Fn:
-    """A function of ``programs`` under the name of the user's function that it stands for."""
+def named(program: Any, name: str, loc: Loc | None = None) -> Fn:
+    """A function of ``programs`` under the name of the user's function that it stands for, and at its place."""
     fn = builtin.fn_of(program)
-    return Fn(dataclasses.replace(fn.code, name=name), fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
+    code = dataclasses.replace(fn.code, name=name, loc=loc or fn.code.loc)
+    return Fn(code, fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
 
 
 def outputs_of(fun: Any) -> Fn:
-    return named(programs.outputs, str(getattr(fun, "__name__", "function")))
+    return named(programs.outputs, str(getattr(fun, "__name__", "function")), builtin.location(fun))
 
 
 # --- the function and its derivatives -----------------------------------------------------------------

@@ -99,6 +99,9 @@ def _tree(f: Applied, blocks: Blocks) -> Any:
     if any(map(pytree.holds_packed, (structure, *(w.structure for w in f.wrt)))):
         raise DifferentiationError(f"{f.what} of trees: it would have a tree for each number in a tree", f.loc,
                                    "use grad, vjp, jvp or hvp")
+    if pytree.holds_choice(structure) or any(pytree.holds_choice(w.structure) for w in f.wrt):
+        raise DifferentiationError(f"{f.what} with a value of one kind or another, depending on the path taken", f.loc,
+                                   "give it one structure on every path, or use vjp or jvp")
 
     def leaf(i: int) -> Any:
         if i not in f.float_results:

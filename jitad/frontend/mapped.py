@@ -119,6 +119,11 @@ class Mapped:
         if self.ref.mutates:
             t.unsupported("vmap of a function that changes what is not its own: the order of the elements has no "
                           "meaning", "return the values instead, or write the loop")
+        structure: Structure = self.ref.value[0].static
+        if pytree.holds_packed(structure) or pytree.holds_choice(structure):
+            what = "trees" if pytree.holds_packed(structure) else "values of another kind for some elements"
+            t.unsupported(f"vmap of a function that returns {what}: they do not stack",
+                          "return numbers and arrays, of the same structure for all elements")
         out: Sequence[Value] = t.builder.call_then(self.ref.name, self.ref.params, self.ref.result_types)
         self._same_sizes(out)
         return out

@@ -269,6 +269,11 @@ def holds_packed(s: Structure) -> bool:
     return s.type is Packed or any(map(holds_packed, s.children))
 
 
+def holds_choice(s: Structure) -> bool:
+    """Whether values of several kinds are in it, of which one is there."""
+    return s.type is OneOf or any(map(holds_choice, s.children))
+
+
 def as_gradient(s: Structure, leaves: Sequence[Any]) -> Any:
     """The gradient of a value of this structure, whose leaves these are (see ``tags``)."""
     given = iter(leaves)
