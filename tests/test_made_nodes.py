@@ -305,3 +305,22 @@ class Cotree:
     value: float
     left: Cotree | None = None
     right: Cotree | None = None
+
+
+def test_a_recursion_that_writes_takes_constant_time_an_update() -> None:
+    def fill(a: Any, i: Any, x: Any) -> Any:
+        if i == len(a):
+            return 0.0
+        a[i] = x * i
+        return fill(a, i + 1, x) + a[i] * a[i - 1]
+
+    def f(n: Any, x: Any) -> Any:
+        a = np.zeros(n)
+        return fill(a, 0, x) + np.sum(a * a)
+    h = 1e-6
+    g = jit(f, grad="x")
+    assert g.grad(7, 0.7) == pytest.approx((f(7, 0.7 + h) - f(7, 0.7 - h)) / (2 * h), rel=1e-7)
+    assert interpret(grad(f, 1), 7, 0.7) == pytest.approx(g.grad(7, 0.7), rel=1e-12)
+    assert grad(grad(f, 1), 1)(7, 0.7) == pytest.approx((g.grad(7, 0.7 + h) - g.grad(7, 0.7 - h)) / (2 * h), rel=1e-6)
+    backward = g.grad.inspect("optimized", 7, 0.7).split("func @fill.1.bwd")[1].split("func ")[0]
+    assert not any(f" {op} " in backward for op in ("fill", "copy", "empty")) and ": f64[?]\n" in backward

@@ -5,8 +5,9 @@
 
 * ``vjp``: (params…, result cotangents…) → (results…, cotangents of ``wrt``…), both sweeps in one function;
 * ``fwd``: (params…) → (results…, stack), and ``bwd``: (params neither ``own`` nor stacks…, result cotangents…, one
-  accumulator for each array of ``wrt``…, stack) → (cotangents of ``wrt``…), for functions that are called: compiled
-  once for all callers; ``keep``: ``fwd`` for one who has the results already, and wants the stack alone;
+  accumulator for each array of ``wrt`` that is not ``own``…, stack) → (cotangents of ``wrt``…), for functions that
+  are called: compiled once for all callers; ``keep``: ``fwd`` for one who has the results already, and wants the
+  stack alone;
 * ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
 
 A function with a rule (``ir.graph.Rule``) is differentiated as the rule says (``rules.py``).

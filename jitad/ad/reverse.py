@@ -37,9 +37,10 @@ from .ways import LoopBack, Ways
 class ThereAndBack(Adjoints):
     """``base`` with its backward sweep behind it, in one function ``func`` that still reads across.
 
-    ``wrt`` are parameters by index.  ``accumulate``: array parameters' adjoints start from values given
-    (parameters added behind), not from zero.  Afterwards: ``pivot`` is the block in which the forward sweep ends, its
-    results ``results``; ``seeds`` the parameters of ``first_bar`` that take the result cotangents;
+    ``wrt`` are parameters by index.  ``accumulate``: the adjoints of array parameters, but of those that it consumes,
+    start from values given (parameters added behind), not from zero.  Afterwards: ``pivot`` is the block in which the
+    forward sweep ends, its results ``results``; ``seeds`` the parameters of ``first_bar`` that take the result
+    cotangents;
     ``last_bar`` the block in which the cotangents of ``wrt``, ``cotangents``, are known.
     """
 
@@ -89,7 +90,7 @@ class ThereAndBack(Adjoints):
     def _start_accumulators(self) -> None:
         for i in self.wrt:
             p = self.func.params[i]
-            if isinstance(p.type, Array):
+            if isinstance(p.type, Array) and i not in self.func.own:
                 acc = self.first_bar.add_param(p.type, "acc")
                 self.accumulators.append(acc)
                 self.env[p] = acc
@@ -234,7 +235,8 @@ class ThereAndBack(Adjoints):
             self._leave(edges, self.ways.tags[block])
 
     def _kept_everywhere(self, v: Value) -> bool:
-        return self.accumulate and v.owner is self.func.entry and isinstance(v.type, Array)
+        return (self.accumulate and v.owner is self.func.entry and isinstance(v.type, Array)
+                and v.index not in self.func.own)
 
     def _leave(self, edges: list[Edge], selector: Value | None) -> None:
         b = self.b
@@ -312,11 +314,11 @@ class ThereAndBack(Adjoints):
         wrt = [term.operands[i] for i in term.attrs["wrt"]]
         types = [base.params[i] for i in term.attrs["wrt"]]
         accumulators, seen = [], set()
-        for v, t in zip(wrt, types):
-            if isinstance(t, Array):
-                start = self.env.pop(v, None) if v not in seen else None
-                accumulators.append(self.as_type(start if start is not None else b.zeros_like(v), t))
-                seen.add(v)
+        for i in base.accumulated(term.attrs["wrt"]):
+            v = term.operands[i]
+            start = self.env.pop(v, None) if v not in seen else None
+            accumulators.append(self.as_type(start if start is not None else b.zeros_like(v), base.params[i]))
+            seen.add(v)
         callee = self.module.derive(term.attrs["base"], "bwd", term.attrs["wrt"])
         with b.located(term.loc):
             cotangents = b.call_then(callee, [*primals, *seeds, *accumulators, tape], types)

@@ -66,7 +66,11 @@ class _Made:
     @property
     def arrays(self) -> int:
         """How many accumulators there are."""
-        return sum(isinstance(self.base.params[i].type, Array) for i in self.wrt)
+        return sum(self.accumulates(i) for i in self.wrt)
+
+    def accumulates(self, i: int) -> bool:
+        """Whether there is an accumulator for a parameter."""
+        return isinstance(self.base.params[i].type, Array) and i not in self.base.own
 
     def split(self, values: Sequence[Value], *counts: int) -> list[list[Value]]:
         """``values`` in pieces of these lengths, and what is left."""
@@ -97,7 +101,7 @@ class _Made:
         left, found = iter(accumulators), []
         for i in self.wrt:
             x_bar = all[self.rule.wrt.index(i)]
-            if isinstance(x_bar.type, Array):
+            if self.accumulates(i):
                 total = self.b.emit("add", next(left), x_bar, acc=True)
                 x_bar = total if total.type == x_bar.type else self.b.as_type(total, type=x_bar.type)
             found.append(x_bar)
@@ -110,7 +114,7 @@ def _both(m: _Made) -> None:
     """Whatever the rule: one sweep, then the other."""
     base, b = m.base, m.b
     params, seeds = m.split(m.func.params, len(base.params))
-    accumulators = [m.zero(params[i], params[i].type) for i in m.wrt if isinstance(params[i].type, Array)]
+    accumulators = [m.zero(params[i], params[i].type) for i in m.wrt if m.accumulates(i)]
     *results, tape = m.call(m.derived("fwd", base.name, m.wrt), params)
     primals = [p for i, p in enumerate(params) if i not in base.own and not isinstance(p.type, Stack)]
     b.ret([*results, *m.call(m.derived("bwd", base.name, m.wrt), [*primals, *seeds, *accumulators, tape])])

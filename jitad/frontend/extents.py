@@ -89,7 +89,7 @@ def _result(b: Any, module: Module, name: str, args: Sequence[Argument], i: int,
         return None
     n, wrt = len(base.result_types), derived.wrt
     if derived.kind == "bwd":                                # a cotangent is the accumulator that came in
-        arrays = [p for p in wrt if isinstance(base.params[p].type, Array)]
+        arrays = [p for p in wrt if isinstance(base.params[p].type, Array) and p not in base.own]
         return args[len(args) - 1 - len(arrays) + arrays.index(wrt[i])] if wrt[i] in arrays else None
     if i >= n and derived.kind == "vjp":
         return args[wrt[i - n]]

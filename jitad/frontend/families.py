@@ -162,6 +162,8 @@ def alternatives(hint: Any) -> list[Any]:
         return [NoneType if hint is None else Any]
     if hasattr(hint, "__value__"):                   # type X = …
         return alternatives(hint.__value__)
+    if is_record(typing.get_origin(hint)):           # Node[T]
+        return alternatives(typing.get_origin(hint))
     if isinstance(hint, type) and typing.get_origin(hint) is None:
         below = [c for c in _subclasses(hint) if is_record(c)] if _may_have_records(hint) else []
         return [hint, *below]

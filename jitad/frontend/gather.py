@@ -105,7 +105,7 @@ class Gathered:
         cls = next(iter(types))
         if not all(isinstance(c, type) for c in types) or cls is np.ndarray and not values:
             return Unknown(), []
-        if types <= _PYTHON or all(issubclass(c, np.generic) for c in types):
+        if all(c in _PYTHON or issubclass(c, np.generic) for c in types):
             return self._numbers(where, options, values, types)
         if types == {str}:
             return Text(), [np.array([*map(strings, values)], np.int64)]
@@ -115,7 +115,8 @@ class Gathered:
             return self._parts(where, options, cls, values)
         names = " and ".join(sorted(c.__name__ for c in types))
         raise TypeInferenceError(f"the field {where} holds {names}, for which compiled code has no column",
-                                 hint="nodes hold numbers, strings, arrays, tuples, other nodes and lists of nodes")
+                                 hint="nodes hold numbers, strings, arrays (in place of lists of numbers), tuples, "
+                                      "other nodes and lists of nodes")
 
     def _references(self, where: str, options: list[Any], values: list[Any]) -> tuple[Kind, Columns]:
         try:
@@ -155,6 +156,8 @@ class Gathered:
         dtype: Scalar | None = from_numpy(column.dtype)
         if dtype is None and column.dtype.kind in "iu" and column.dtype != np.uint64:
             column, dtype = column.astype(np.int64), I64
+        if column.dtype == object:
+            raise OverflowError(f"integers are 64 bits wide in compiled code: one in the field {where} does not fit")
         if dtype is None:
             raise TypeInferenceError(f"the field {where} holds numbers of type {column.dtype}",
                                      hint="use float, int, bool, np.float64 or np.float32")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .graph import Derived, Module
@@ -13,6 +14,12 @@ class Signature:
     params: tuple[Type, ...]
     results: tuple[Type, ...]
     own: frozenset[int] = frozenset()
+
+    def accumulated(self, wrt: Sequence[int]) -> tuple[int, ...]:
+        """The parameters, of ``wrt``, for which a backward sweep takes an accumulator: arrays that the function does
+        not consume.  What is consumed has no use after the call, so its adjoint begins there.
+        """
+        return tuple(i for i in wrt if isinstance(self.params[i], Array) and i not in self.own)
 
 
 def signature(module: Module, name: str) -> Signature | None:
@@ -41,7 +48,7 @@ def _derived(base: Signature, d: Derived) -> Signature | None:
         return Signature(base.params, (STACK,), base.own)
     if d.kind == "bwd":
         primals = tuple(t for i, t in enumerate(base.params) if i not in base.own and not isinstance(t, Stack))
-        accumulators = tuple(t for t in wrt if isinstance(t, Array))
+        accumulators = tuple(base.params[i] for i in base.accumulated(d.wrt))
         first = len(primals) + len(seeds)
         own = frozenset(range(first, first + len(accumulators)))
         return Signature((*primals, *seeds, *accumulators, STACK), wrt, own)

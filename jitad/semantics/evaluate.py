@@ -23,7 +23,7 @@ from ..errors import CompileError
 from ..ir.graph import Block, Derived, Op, Rule
 from ..ir.interp import UNDEFINED, Activation, Interpreter, argument, follow
 from ..ir.signature import Signature, signature
-from ..ir.types import Array, Stack, is_float
+from ..ir.types import Stack, is_float
 from .differentiate import reverse
 from .primitives import is_float as is_float_value
 from .symbolic import Traced, apply, apply_ruled, floats, number, play, record
@@ -152,8 +152,8 @@ class Evaluator(Interpreter):
         *rest, kept = args[passed:]
         y_bar, accumulators = rest[:len(results)], iter(rest[len(results):])
         x_bar = self._pulled(what, kept.values, y_bar)[len(known.results):]
-        return [apply("add", {}, [next(accumulators), g]) if isinstance(known.params[i], Array) else g
-                for i, g in zip(what.wrt, x_bar)]
+        with_start = known.accumulated(what.wrt)
+        return [apply("add", {}, [next(accumulators), g]) if i in with_start else g for i, g in zip(what.wrt, x_bar)]
 
 
 _DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._fwd, "bwd": Evaluator._bwd}
