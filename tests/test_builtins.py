@@ -377,6 +377,17 @@ def filtered(x):
 
 
 @program
+def first_of_a_generator(x):
+    calls = [0]
+
+    def scaled(v):
+        calls[0] += 1
+        return v * x
+    found = next(scaled(v) for v in (1, 2, 3, 4) if v > 1)
+    return found * x + next((v for v in (1, 2) if v > 5), x) + calls[0]
+
+
+@program
 def stepped(x):
     it = iter([x, x * x])
     a = next(it)
@@ -425,6 +436,11 @@ def test_compiled() -> None:
 
 # --- refused --------------------------------------------------------------------------------------------
 
+def taken_and_summed(x):
+    g = (v * x for v in (1.0, 2.0))
+    return next(g) + sum(g)
+
+
 def test_refused() -> None:
     refuses(lambda x: sum(a for a, _ in zip(itertools.repeat(x), [1.0])), "itertools.repeat", "np.full")
     refuses(lambda x: sum(i for i, _ in zip(itertools.count(), [x])), "itertools.count", "while True")
@@ -433,7 +449,9 @@ def test_refused() -> None:
     refuses(lambda x: sorted([x * i for i in range(65)])[0], "more than 64 values", "array")
     refuses(lambda x: math.nextafter(x, 2.0), "cannot be called with values that are only known at run time")
     refuses(lambda x: np.vectorize(lambda v: v * x)(A).sum(), "vectorize", "a loop")
-    refuses(lambda x: next(v for v in (x, 1.0)), "`next` of a generator expression", "break")
+    refuses(lambda x: next(v for v in (x, 1.0) if v > 0.8), "depends on run-time values", "conditional expression")
+    refuses(lambda x: next(zip([x], [1.0]))[0], "`next` of a zip", "break")
+    refuses(taken_and_summed, "may have been walked before", "list")
 
 
 def test_errors_are_pythons() -> None:

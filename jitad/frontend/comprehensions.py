@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Loc
 from .iteration import STREAMS
+from .lattice import UNBOUND
 from .loops import LoopNode, continue_, for_
 from .scope import Names
 from .values import Slot
@@ -33,12 +34,16 @@ class Clauses:
 
 def comprehend(f: Frame, clauses: Clauses, element: Hook, first: Any = None) -> list[Any]:
     """The elements of a comprehension over static structures; ``first``: what its first clause walks, if known."""
-    out: list[Any] = []
+    return list(_elements(f, clauses, element, first))
+
+
+def _elements(f: Frame, clauses: Clauses, element: Hook, first: Any) -> Iterator[Any]:
+    """One by one, as they are asked for."""
     inner = clauses.frame(f)
 
-    def run(k: int) -> None:
+    def level(k: int) -> Iterator[Any]:
         if k == len(clauses.items):
-            out.append(element(inner))
+            yield element(inner)
             return
         iterable, assign, conditions, loc = clauses.items[k]
         over = first if first is not None and k == 0 else iterable(f if k == 0 else inner)
@@ -46,9 +51,8 @@ def comprehend(f: Frame, clauses: Clauses, element: Hook, first: Any = None) -> 
         for item in f.t.iterate(over):
             assign(inner, item)
             if all(_known(f, c(inner), loc) for c in conditions):
-                run(k + 1)
-    run(0)
-    return out
+                yield from level(k + 1)
+    return level(0)
 
 
 def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]], Any]) -> Any:
@@ -82,6 +86,12 @@ class Generator:
 
     def items(self) -> list[Any]:
         return comprehend(self.f, self.clauses, self.element, self._begin())
+
+    def next(self) -> list[Any]:
+        """The first element, or none; nobody may ask for the others afterwards."""
+        found = next(_elements(self.f, self.clauses, self.element, self._begin()), UNBOUND)
+        self.f.t.state[self.begun] = None
+        return [] if found is UNBOUND else [found]
 
     def _begin(self) -> Any:
         """What the first clause walks; nothing when that has been walked before."""

@@ -211,9 +211,9 @@ def take_all(t: Any, v: Any, by: str) -> tuple[Any, ...]:
 
 
 def next_(t: Any, v: Any, *default: Any) -> Any:
-    if not is_iterator(v):
+    if not is_iterator(v) and not hasattr(v, "clauses"):
         t.unsupported(f"`next` of {data.describe(v)}", "`next` of what `iter` gave, or a loop with `break`")
-    items = take(t, v, 1)
+    items = take(t, v, 1) if is_iterator(v) else v.next()
     if items:
         return items[0]
     return default[0] if default else t.raise_("StopIteration", None)
