@@ -17,8 +17,8 @@ from .peers import HERE, OUT
 
 # Each benchmark, in the order in which it is run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
-         "neural_ode", "vmap", "hessian_product", "gmm", "lstm", "networks", "trees", "random_numbers", "compiling",
-         "startup")
+         "neural_ode", "vmap", "hessian_product", "gmm", "lstm", "networks", "trees", "random_numbers", "threads",
+         "compiling", "startup")
 
 
 def command_line() -> argparse.Namespace:
