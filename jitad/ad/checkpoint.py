@@ -39,6 +39,8 @@ def checkpoint_loops(module: Module, names: Iterable[str] | None = None) -> None
 
     ``names``: the derivatives that are about to be made, of functions that call none that has yet to be made.
     """
+    if not any("checkpoint" in f.attrs for f in module.functions.values()):
+        return
     for name, ways in _differentiated(module, module.derived if names is None else names).items():
         func = module.functions[name]
         states = func.attrs.pop("checkpoint", None)
