@@ -123,6 +123,30 @@ def test_chosen_and_carried() -> None:
         jit(lambda x: vjp(np.sin, x)[1] if x > 1 else vjp(np.cos, x)[1])(1.0)
 
 
+def test_made_in_a_loop_and_used_after_it() -> None:
+    """What the last iteration left stays, whatever memory is used in between."""
+    @jit
+    def last(x: Any, n: int) -> Any:
+        for i in range(n):
+            _, pull = vjp(decay, x * (1.0 + i))
+            other = np.ones(50) * i
+        more = np.zeros(2000) + other[0]
+        return pull(x)[0] + 0 * more[:3]
+
+    @jit
+    def listed(x: Any) -> Any:
+        total = np.zeros(3)
+        for pull in [vjp(decay, x * k)[1] for k in (1.0, 2.0, 3.0)]:
+            total += pull(x)[0]
+        return total
+
+    def alone(k: float) -> Any:
+        return vjp(decay, X * k)[1](X)[0]
+    for n in (1, 3, 10):
+        close(last(X, n), alone(float(n)))
+    close(listed(X), alone(1.0) + alone(2.0) + alone(3.0))
+
+
 def test_derivatives_of_pullbacks() -> None:
     def slope(x: Any) -> Any:
         return vjp(decay, x)[1](x)[0].sum()
