@@ -375,26 +375,6 @@ def a_variable_of_one_of_two_frames_changes(x):
     return g()
 
 
-def build(x, n):
-    if n == 0:
-        return lambda v: v * x
-    g = build(x, n - 1)
-    return lambda v: g(v) + 1.0
-
-
-@refused("how deep is only known at run time", 2.0, 3)
-def nested_by_recursion(x, n):
-    return build(x, n)(x)
-
-
-@refused("how deep is only known at run time", 2.0, 3)
-def nested_by_a_loop(x, n):
-    f = math.sin
-    for _ in range(n):
-        f = (lambda g: lambda v: g(v) + x)(f)
-    return f(x)
-
-
 @pytest.mark.parametrize("fun, args", choices.cases(__name__, "value", "derivative"))
 def test_value(fun, args):
     choices.check_value(fun, args)

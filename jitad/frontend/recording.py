@@ -15,7 +15,7 @@ from ..ir.graph import ExcInfo, Function, Module, Value
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
 from . import boxes, calls, choice, data, nodes, objects, operations, views
 from .families import Family
-from .lattice import UNBOUND, is_number, is_scalar, join_scalars, scalar_type
+from .lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from .layouts import Layout
 from .state import Edge, Merger, State
 from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym
@@ -225,7 +225,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
     def check_fresh(self, obj: Obj) -> None:
         """Refuse to read what may be one of several objects, one of which has changed since."""
         for other, then in obj.maybe:
-            if self.state.get(other, UNBOUND) is not then:
+            if not same(self.state.get(other, UNBOUND), then):
                 self.unsupported("reads what may be one of several, one of which has changed since",
                                  "use `.copy()` where the name gets its value" if isinstance(obj, ArrayObj) else
                                  "write the `if` where the value is read")

@@ -288,7 +288,7 @@ class Merger:
                 others.update(dict.fromkeys(self._stands_for[e][o]))
                 out.readonly = out.readonly or o.readonly
                 for other, then in o.maybe:
-                    stale = stale or self.edges[e].state.get(other, UNBOUND) is not then
+                    stale = stale or not same(self.edges[e].state.get(other, UNBOUND), then)
                     others.update(dict.fromkeys(self._stands_for[e].get(other, ())))
             others.pop(out, None)
             if others or stale:
