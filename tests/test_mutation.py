@@ -393,8 +393,16 @@ def changed_under_enumerate(x):
     return sum(out)
 
 
+def gets_a_key_on_one_path(x):
+    d = {"a": 1.0}
+    if x > 1:
+        d["b"] = x
+    return d["a"]
+
+
 def test_refused() -> None:
     refuses(grows_in_a_loop, "a list of length 0 or 1, depending on the path", "np.zeros(n)")
+    refuses(gets_a_key_on_one_path, "a dict with different keys, depending on the path", "every key in before")
     refuses(grows_on_one_path, "a list of length 1 or 2|a list of length 2 or 1", "np.zeros(n)")
     refuses(grows_while_walked, "changes the length of the list it walks", "list(xs)")
     refuses(changed_under_enumerate, "changes a list that `zip` or `enumerate` walks", "list(xs)")

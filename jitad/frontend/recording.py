@@ -215,8 +215,8 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         """What a mutable object holds now."""
         content = self.state.get(obj, UNBOUND)
         if isinstance(content, Conflict):
-            self.unsupported(f"this is {content.reason}", GROWING if isinstance(obj, ListObj) else
-                             "give it one structure on every path")
+            hints = {ListObj: GROWING, DictObj: "put every key in before the `if` or loop"}
+            self.unsupported(f"this is {content.reason}", hints.get(type(obj), "give it one structure on every path"))
         if content is UNBOUND:
             raise JitadError(f"an object ({data.describe(obj)}) was lost where paths meet", self.loc)
         self.check_fresh(obj)

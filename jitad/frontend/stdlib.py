@@ -174,6 +174,8 @@ def ordered(t: Any, items: Sequence[Any], key: Any = None, reverse: bool = False
     rows = [(x if key is None else t.call(key, x), x) for x in items]
     if all(data.is_static(k) for k, _ in rows):
         return [x for _, x in t.native(sorted, rows, key=operator.itemgetter(0), reverse=reverse)]
+    if len(rows) > 2 and any(isinstance(x, (ListObj, DictObj, Instance)) for x in items):
+        t.unsupported("sorts lists, dicts or objects by what is only known at run time", "sort tuples of numbers")
     if len(rows) > MOST_SORTED:
         t.unsupported(f"sorts more than {MOST_SORTED} values that are only known at run time",
                       "put them into an array, and write the sorting as a loop")
