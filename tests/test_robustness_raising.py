@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import UnsupportedError, grad, interpret, jit
+from jitad import UnsupportedError, grad, interpret, jit, vmap
 
-from .raising import FUNCTIONS, Plain, Told, deep
+from .raising import FUNCTIONS, Plain, Told, deep, with_a_value
 
 
 def raised(fun: Any, *args: Any) -> BaseException:
@@ -82,6 +82,15 @@ def test_inside_derivatives_of_derivatives() -> None:
     second = jit(lambda x: grad(grad(inner))(x))
     assert second(1.0) == 6.0
     assert raised(second, 3.0).args == ("3.0 exceeds 2",)
+
+
+def test_inside_vmap() -> None:
+    for call in (jit(vmap(with_a_value)), jit(lambda a: vmap(grad(with_a_value))(a)),
+                 jit(lambda a: grad(lambda b: vmap(with_a_value)(b).sum())(a))):
+        found = raised(call, np.array([0.5, 2.5, 3.5]))
+        assert type(found) is Plain and found.args == (2.5,)
+        assert traceback.extract_tb(found.__traceback__)[-1].name == "with_a_value"
+        assert call(np.array([0.5, 0.75])).shape == (2,)
 
 
 def test_the_path_not_taken_costs_nothing() -> None:
