@@ -39,7 +39,7 @@ MARK = "\nSCALE,"
 DEEPEST = 3                     # statements in statements
 BASIC = ("variable", "constant", "element", "assignment")
 SWARM = (0.05, 0.3, 1.0, 1.0, 3.0)
-FOCUS = 12.0                    # how much more likely a construct in focus is
+FOCUS, HELPFUL = 60.0, 15.0     # how much more likely a construct in focus is, and what it needs
 NAMES = {"X": "g", "R": "rng", "F": "g", "G": "g", "P": "point", "D": "body", "U": "shape", "O": "maybe", "T": "tree",
          "L": "chain", "s": "word", "B": "back"}
 
@@ -83,7 +83,8 @@ class Generator:
     def __init__(self, seed: int, features: Iterable[str], focus: Iterable[str] = (), size: int | None = None) -> None:
         self.r = random.Random(seed)
         self.features, self.focus = {"", *features}, set(focus)
-        self.budget = size if size is not None else int(2 ** self.r.uniform(0.0, 5.0))
+        least = 3.5 if self.focus else 0.0                   # room for what is to come up, and for what it needs
+        self.budget = size if size is not None else int(2 ** self.r.uniform(least, 5.0))
         self.definitions: list[str] = []
         self.made: dict[str, list[str]] = {}          # finished definitions, by construct
         self.scope = Scope("f", [])
@@ -95,13 +96,20 @@ class Generator:
     def _swarm(self) -> dict[str, float]:
         """Each program likes some constructs and leaves others out: more different programs than with equal weights.
 
-        What makes the variables that a construct in focus needs is in focus too.
+        What makes the variables that a construct in focus needs, or uses what it makes, is likely too.
         """
         everything = [c for cs in CONSTRUCTS.values() for c in cs]
-        wanted = {kind for c in everything if c.name in self.focus for _, kind in c.requires}
-        self.focus |= {c.name for c in everything if any(f"new {kind}}}" in c.text for kind in wanted)}
-        return {c.name: c.weight * (FOCUS if c.name in self.focus else 1.0 if c.name.endswith(BASIC)
-                                    else self.r.choice(SWARM)) for c in everything if c.needs in self.features}
+        chosen = [c for c in everything if c.name in self.focus]
+        variables, kinds = {kind for c in chosen for _, kind in c.requires}, {c.kind for c in chosen} - set("fica")
+        helpful = {c.name for c in everything if any(f"new {kind}}}" in c.text for kind in variables)
+                   or kinds & set(c.heads)}
+
+        def factor(c: Construct) -> float:
+            if c.name in self.focus:
+                return FOCUS
+            return HELPFUL if c.name in helpful else 1.0 if c.name.endswith(BASIC) else self.r.choice(SWARM)
+        return {c.name: max(c.weight, 0.5 * (c.name in helpful)) * factor(c)
+                for c in everything if c.needs in self.features}
 
     # --- the whole --------------------------------------------------------------------------------
 
@@ -210,7 +218,7 @@ class Generator:
         before, s.nest = len(s.vars), s.nest + (len(self.stack) > 1)
         out: list[str] = []
         most = 3 if s.nest else max(1, min(9, self.budget // 5))
-        for _ in range(self.r.randint(1, most)):
+        for _ in range(self.r.randint(min(most, 4) if self.focus and not s.nest else 1, most)):
             out += self.statement()
         if s.nest:
             del s.vars[before:]
