@@ -35,6 +35,7 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
     """``idle``: blocks that end in a call that needs no operands of itself."""
     sources: dict[Value, list[Value]] = {}               # parameter → what edges pass for it
     todo: list[Value] = list(roots)
+    results = _call_results(func)
     for b in func.blocks:
         todo += [v for op in b.ops if OPS[op.name].effect for v in op.operands]
         assert b.term is not None
@@ -42,6 +43,8 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
         for edge in b.term.edges:
             for param, arg in passed(edge):
                 sources.setdefault(param, []).append(arg)
+                if param.index < results.get(edge.block, 0):     # it stands for a call's result, and stays
+                    todo.append(arg)
     needed: set[Value] = set()
     while todo:
         v = todo.pop()
