@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 from . import pipeline
 from .errors import CompileError, UnsupportedError
 from .frontend import tracer
+from .frontend.collection import no_collection
 from .frontend.packed import unpacked
 from .frontend.pytree import LEAF, Structure, holds_packed, unflatten
 from .frontend.tracer import Leaf
@@ -190,7 +189,7 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
                      options: Options) -> Compiled:
     """Machine code for ``fun`` at this signature, with an entry for calls of this shape."""
     clock = _Clock()
-    with _no_collection():
+    with no_collection():
         program = traced(fun, signature, options)
         clock("trace")
         observe = _dumper()
@@ -201,18 +200,6 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Compiling makes many small objects and little garbage: looking for cycles meanwhile is a fifth of its time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _prepare(program: tracer.Traced, signature: Signature) -> Compiled:

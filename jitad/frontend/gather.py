@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import TypeInferenceError
 from ..ir.types import I64, Scalar, from_numpy
+from .collection import no_collection
 from .families import Family, NoneType, alternatives, family_of, forget, hints, is_record
 from .layouts import (
     Block,
@@ -201,14 +202,15 @@ def gather(nodes: Sequence[Any]) -> Gathered:
     """The nodes that some nodes of one family reach, those included."""
     family = family_of(type(nodes[0]))
     assert family is not None
-    try:
-        return Gathered(family, nodes)
-    except UnknownClass:
-        forget()                                     # the class may have been defined since
-        found = family_of(type(nodes[0]))
-        if found is None or found is family:
-            raise
-        return Gathered(found, nodes)
+    with no_collection():
+        try:
+            return Gathered(family, nodes)
+        except UnknownClass:
+            forget()                                 # the class may have been defined since
+            found = family_of(type(nodes[0]))
+            if found is None or found is family:
+                raise
+            return Gathered(found, nodes)
 
 
 # --- what annotations say ---------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .collection import no_collection
 from .families import family_of
 from .gather import gather
 from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Root, Text, root, strings
@@ -40,7 +41,8 @@ class Packed:
 
     def unpack(self) -> Any:
         """The value: objects of the classes that were packed (gradients: with ``None`` for what is no float)."""
-        return Unpacker(self).result()
+        with no_collection():
+            return Unpacker(self).result()
 
     # --- reading like the value ---------------------------------------------------------------------
 
