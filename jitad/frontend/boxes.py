@@ -24,7 +24,8 @@ from .families import Family
 from .heaps import NeedHeap, make
 from .layouts import Layout, Unknown, layout
 from .lattice import UNBOUND
-from .records import PART, Reference, among, field, possible
+from .fields import field
+from .records import PART, Reference, among, possible
 from .values import ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Slot, Sym
 
 CAPTURES = "a function that is built by recursion or in a loop captures"

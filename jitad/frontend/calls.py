@@ -35,7 +35,7 @@ from . import (
 )
 from .closures import BoundMethod, Fn, Method, Partial
 from .lattice import is_number
-from .records import Virtual
+from .fields import Virtual
 from .records import Reference
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Choice, DictObj, Instance, Sym

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ir.graph import Value
 from ..ir.types import I64
-from . import records
+from . import fields, records
 from .families import Family
 from .heaps import NeedHeap, assign, counted, empty, heap_of, make, of_class, reserve
 from .lattice import rebuild
@@ -51,9 +51,14 @@ class Nodes:
         """The node with the attributes of an object that has just been made."""
         return make(self, family, made)
 
-    def assign_node(self, ref: Reference, number: int, name: str, row: Value, v: Any) -> None:
-        """``node.name = v`` of a node of class number ``number``."""
-        assign(self, ref, number, name, row, v)
+    def node_attribute(self, ref: Reference, name: str) -> Any:
+        """``node.name``."""
+        return fields.attribute(self, ref, name)
+
+    def assign_node(self, ref: Reference, name: str, v: Any) -> None:
+        """``node.name = v``."""
+        owners = fields.owners_of(self, ref, name)
+        records.among(self, ref, owners, lambda k: assign(self, ref, k, name, records.row_of(self, ref), v))
 
     def begin_heaps(self) -> list[Obj]:
         """Make the heaps of a program at its beginning; they are live throughout."""
@@ -113,14 +118,14 @@ class Adoption:
     def _check_layout(self) -> None:
         """The heap has to have room for what the argument has."""
         mine: Layout = self.heap.layout
-        for number, fields in enumerate(mine.fields):
+        for number, kinds in enumerate(mine.fields):
             found: dict[str, Kind] = {}
-            for name, kind in fields:
+            for name, kind in kinds:
                 both = wider(kind, self.layout.kinds[number][name])
                 found[name] = both if both is not None else self.t.unsupported(
                     f"the field {mine.path(number, name)} holds values of different kinds",
                     "give it one kind in all trees")
-            if any(found[name] != kind for name, kind in fields):
+            if any(found[name] != kind for name, kind in kinds):
                 raise NeedHeap(mine.with_kinds(number, found))
         if POOL in self.layout.place and POOL not in mine.place:
             raise NeedHeap(mine.with_pool())
@@ -132,8 +137,8 @@ class Adoption:
             self.starts[name] = reserve(t, self.heap, of_class(layout, number), name, counts[name])
         for name in (n for n in counts if n not in layout.names):
             self.starts[name] = reserve(t, self.heap, [name], name, counts[name])
-        for number, fields in enumerate(layout.fields):
-            for name, kind in fields:
+        for number, kinds in enumerate(layout.fields):
+            for name, kind in kinds:
                 path = layout.path(number, name)
                 self._copy(kind, self.layout.kinds[number][name], path, self.starts[layout.names[number]],
                            counts[layout.names[number]])

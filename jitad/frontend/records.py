@@ -11,20 +11,17 @@ that one is not ``None``, or of the class that has the field, is checked, unless
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.graph import Value
-from ..ir.types import I64
 from . import attributes, views
-from .closures import BoundMethod, Tagged
 from .families import Family
-from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Root, Text, root, strings
+from .layouts import POOL, Layout, Root, root, strings
 from .lattice import UNBOUND
 from .packed import Packed
 from .rules.windows import Window
-from .values import Active, ArrayRef, Choice, Instance, Store, Sym
+from .values import Active, ArrayRef, Store, Sym
 from .variants import FACTS
 
 Classes = frozenset[int]
@@ -65,14 +62,13 @@ class Reference(Active):
     # --- what the trace asks ------------------------------------------------------------------------
 
     def has(self, t: Any, name: str) -> Any:
-        return test(t, self, frozenset(k for k in possible(t, self) if k >= 0 and _has(self.layout, k, name)))
+        return test(t, self, frozenset(k for k in possible(t, self) if k >= 0 and has_attribute(self.layout, k, name)))
 
     def attribute(self, t: Any, name: str) -> Any:
-        return attribute(t, self, name)
+        return t.node_attribute(self, name)
 
     def assign(self, t: Any, name: str, value: Any) -> None:
-        owners = _owners(t, self, name)
-        among(t, self, owners, lambda k: t.assign_node(self, k, name, _row(t, self), value))
+        t.assign_node(self, name, value)
 
     def truth(self, t: Any) -> Any:
         classes = self.family.classes
@@ -95,7 +91,7 @@ class Reference(Active):
         if not all(map(attributes.has_source, found)):
             t.unsupported(f"compares nodes of {self.family} by `{op}`, which would compare whole trees",
                           "write the comparison as a recursive function; `is` tells whether they are one node")
-        return t.call(attribute(t, self, f"__{op}__"), other)
+        return t.call(t.node_attribute(self, f"__{op}__"), other)
 
     def is_a(self, t: Any, cls: Any) -> Any:
         wanted = {k for k, c in enumerate(self.family.classes) if issubclass(c, cls)}
@@ -205,30 +201,6 @@ class TextOf(Active):
         return str
 
 
-class Virtual(Tagged):
-    """A method of a node whose class is only known at run time."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, name: str, obj: Any) -> None:
-        super().__init__(obj)
-        self.name = name
-
-    @property
-    def static(self) -> Any:
-        return self.name
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Virtual:
-        return Virtual(self.name, parts[0])
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        ref = self.parts()[0]
-
-        def one(k: int) -> Any:
-            return t.call(_function(ref.family.classes[k], self.name), ref, *args, **kwargs)
-        return among(t, ref, possible(t, ref), one)
-
-
 def alike(values: Sequence[Any]) -> Sequence[Any]:
     """Values that meet in a variable: ``None`` beside a reference is a reference too."""
     first = next((v for v in values if type(v) is Reference), None)
@@ -244,6 +216,10 @@ def alike(values: Sequence[Any]) -> Sequence[Any]:
 def _function_of(first: Reference, v: Any) -> Any:
     number = first.family.constant(v, first.layout)
     return v if number is None else Reference(number, first.store, False)
+
+
+def has_attribute(layout: Layout, k: int, name: str) -> bool:
+    return name in layout.kinds[k] or inspect.getattr_static(layout.family.classes[k], name, UNBOUND) is not UNBOUND
 
 
 # --- making and taking apart --------------------------------------------------------------------------
@@ -314,7 +290,7 @@ def _any_of(t: Any, ref: Reference, classes: Classes) -> Value:
     b, index = t.builder, ref.index.value
     found: Value | None = None
     for k in sorted(classes):
-        one = b.eq(index, -1) if k < 0 else b.eq(_tag(t, ref), k)
+        one = b.eq(index, -1) if k < 0 else b.eq(tag_of(t, ref), k)
         if k == (1 << ref.family.bits) - 1 and -1 in possible(t, ref):
             one = b.and_(one, b.ne(index, -1))       # of -1 all bits are set
         found = one if found is None else b.or_(found, one)
@@ -322,18 +298,18 @@ def _any_of(t: Any, ref: Reference, classes: Classes) -> Value:
     return found
 
 
-def _tag(t: Any, ref: Reference) -> Value:
-    return _once(t, ("tag", ref.index.value), lambda: t.builder.and_(ref.index.value, (1 << ref.family.bits) - 1))
+def tag_of(t: Any, ref: Reference) -> Value:
+    return once(t, ("tag", ref.index.value), lambda: t.builder.and_(ref.index.value, (1 << ref.family.bits) - 1))
 
 
-def _row(t: Any, ref: Reference) -> Value:
+def row_of(t: Any, ref: Reference) -> Value:
     if not ref.family.bits:
         whole: Value = t.value(ref.index)
         return whole
-    return _once(t, ("row", ref.index.value), lambda: t.builder.shr(ref.index.value, ref.family.bits))
+    return once(t, ("row", ref.index.value), lambda: t.builder.shr(ref.index.value, ref.family.bits))
 
 
-def _once(t: Any, key: Any, make: Callable[[], Value]) -> Value:
+def once(t: Any, key: Any, make: Callable[[], Value]) -> Value:
     """A value that is computed once on a path."""
     found: Value | None = t.state.get(FACTS, {}).get(key)
     if found is None:
@@ -362,118 +338,3 @@ def identical(t: Any, a: Any, b: Any) -> Any:
         t.unsupported("`is` between nodes of different arguments, or of a tree and its gradient",
                       "pass one argument that holds both: a tuple")
     return Sym(t.builder.eq(t.value(a.index), t.value(b.index)), True)
-
-
-# --- reading ------------------------------------------------------------------------------------------
-
-def attribute(t: Any, ref: Reference, name: str) -> Any:
-    """``node.name`` as Python looks it up; a node that does not have it raises ``AttributeError`` at run time."""
-    classes, owners = ref.family.classes, _owners(t, ref, name)
-    if name == "__class__":
-        return ref.type_of(t)
-    functions = {_function(classes[k], name) for k in owners}
-    if None not in functions:
-        return BoundMethod(functions.pop(), ref) if len(functions) == 1 else Virtual(name, ref)
-    return among(t, ref, owners, lambda k: _of_class(t, ref, k, name))
-
-
-def _owners(t: Any, ref: Reference, name: str) -> Classes:
-    """The classes, of those that the node may be of, which have an attribute; that it is of one of them is checked."""
-    maybe = possible(t, ref)
-    owners = frozenset(k for k in maybe if k >= 0 and _has(ref.layout, k, name))
-    for k in sorted(maybe - owners):
-        cls = type(None) if k < 0 else ref.family.classes[k]
-        t.check(t.not_(test(t, ref, frozenset([k]))), "AttributeError",
-                f"'{cls.__name__}' object has no attribute '{name}'")
-    return owners
-
-
-def _has(layout: Layout, k: int, name: str) -> bool:
-    return name in layout.kinds[k] or inspect.getattr_static(layout.family.classes[k], name, UNBOUND) is not UNBOUND
-
-
-def _function(cls: type, name: str) -> Any:
-    """The function behind a method, ``None`` for what is none."""
-    found = inspect.getattr_static(cls, name, None)
-    if getattr(type(found), "is_jitad", False):
-        found = found.py_func
-    return found if isinstance(found, types.FunctionType) else None
-
-
-def _of_class(t: Any, ref: Reference, k: int, name: str) -> Any:
-    """The attribute of a node of class number ``k``."""
-    cls, kind = ref.family.classes[k], ref.layout.kinds[k].get(name)
-    found = inspect.getattr_static(cls, name, UNBOUND)
-    if isinstance(found, property):
-        return t.call(found.fget, ref)
-    if kind is not None:
-        return read(t, ref.store, kind, ref.layout.path(k, name), _row(t, ref))
-    if isinstance(found, classmethod):
-        return BoundMethod(found.__func__, cls)
-    function = _function(cls, name)
-    return BoundMethod(function, ref) if function is not None else t.lift(getattr(cls, name))
-
-
-def field(t: Any, ref: Reference, k: int, name: str) -> Any:
-    """A field of a node that is of class number ``k``."""
-    return read(t, ref.store, ref.layout.kinds[k][name], ref.layout.path(k, name), _row(t, ref))
-
-
-def read(t: Any, store: Store, kind: Kind, path: str, row: Value) -> Any:
-    """The value of a field in a row."""
-    match kind:
-        case Number(_, weak):
-            return Sym(get(t, store, path, row), weak)
-        case Text():
-            return TextOf(Sym(get(t, store, path, row), True))
-        case Ref(classes):
-            index = get(t, store, path, row)
-            return reference(t, index, store, classes)
-        case Refs(classes):
-            at, length = (Sym(get(t, store, f"{path}:{c}", row), True) for c in ("at", "len"))
-            return NodeList(at, length, store, classes)
-        case Block():
-            return _block(t, store, kind, path, row)
-        case Perhaps(inner):
-            there = get(t, store, f"{path}?", row)   # where it is not, the other columns hold something valid
-            tag = _once(t, ("choice", there), lambda: t.builder.cast(t.builder.not_(there), dtype=I64))
-            return t.settle(Choice(Sym(tag, True), (read(t, store, inner, path, row), None)))
-        case Parts():
-            return _parts(t, kind, [read(t, store, k, f"{path}.{key}", row) for key, k in kind.items()])
-    if kind.unknown:
-        t.unsupported(f"reads the field {path}, of which neither its annotation nor a node tells the type",
-                      "annotate it: float, int, bool, str, an array, a tuple or another dataclass")
-    return None
-
-
-def get(t: Any, store: Store, column: str, row: Value) -> Value:
-    """One element of a column, read once as long as the column does not change."""
-    array = t.read(t.contents(store)[column]).value
-    return _once(t, ("get", array, row), lambda: t.builder.get(array, row))
-
-
-def _block(t: Any, store: Store, kind: Block, path: str, row: Value) -> ArrayRef:
-    """An array in a node: a view of the pool."""
-    b = t.builder
-    sizes = [get(t, store, f"{path}:{axis}", row) for axis in range(kind.rank)]
-    count = sizes[0]
-    for n in sizes[1:]:
-        count = b.mul(count, n)
-    pool: ArrayRef = t.contents(store)[path]
-    span = (get(t, store, f"{path}:at", row), count, b.const(1, I64))
-    steps: Sequence[Any] = (views.IndexStep(Window((span,), (0,))),)
-    if kind.rank > 1:
-        steps = (*steps, views.ReshapeStep(tuple(sizes)))
-    return ArrayRef(pool.obj, (*pool.steps, *steps))
-
-
-def _parts(t: Any, kind: Parts, values: list[Any]) -> Any:
-    if kind.cls is tuple:
-        return tuple(values)
-    if issubclass(kind.cls, tuple):
-        return kind.cls._make(values)                # type: ignore[attr-defined]
-    obj = Instance(kind.cls, PART)
-    t.state[obj] = {key: v for (key, _), v in zip(kind.items(), values)}
-    return obj
-
-
