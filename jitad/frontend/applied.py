@@ -210,7 +210,9 @@ class Applied:
         """((value or (value, aux)), gradient) of a function that returns one float, or a pair of it and more."""
         t, types = self.t, self.ref.result_types
         if not types or isinstance(types[0], Array) or not is_float(types[0]):
-            found = f"its result is {types[0]}" if types else "it returns nothing"
+            structure: Structure = self.ref.value[0].static
+            found = "it returns nothing" if not types else \
+                f"its result is {structure if any(structure.tags()) else types[0]}"
             raise DifferentiationError(f"{self.what} takes a function that returns one float: {found}", self.loc,
                                        "return a float (sum or mean of an array), or use jacrev or vjp")
         seeds = {0: t.builder.const(1.0, types[0])}
