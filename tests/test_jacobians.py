@@ -128,8 +128,7 @@ def test_programs(jacobian: Any) -> None:
 def test_forward_is_reverse() -> None:
     rng = np.random.default_rng(0)
     a = rng.standard_normal((3, 4))
-    for f in (lambda x: np.tanh(x @ a), lambda x: np.outer(x, x) / x.sum() * np.cumsum(x),
-              lambda x: (x.max(), x.prod(), np.exp(x).mean())):
+    for f in (lambda x: np.tanh(x @ a) * np.cumsum(x)[1], lambda x: (x.max(), x.prod(), np.exp(x).mean())):
         forward, reverse = jacfwd(f)(V), jacrev(f)(V)
         second = jacfwd(jacrev(f))(V), jacrev(jacfwd(f))(V)
         for pair in ((forward, reverse), second):

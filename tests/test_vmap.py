@@ -175,7 +175,7 @@ def test_forward_mode_and_pullbacks() -> None:
     close(dx, 2 * X * A.sum(1))
     close(da, np.repeat(X[:, None] ** 2, 3, 1))
     close(vmap(lambda x: jvp(wave, (x,), (1.0,))[1])(X), np.sin(X) + X * np.cos(X))
-    jitad.check_grads(lambda k, x: vmap(lambda e: root(e * k) * k)(x), (1.5, X), order=2)
+    jitad.check_grads(lambda k, x: vmap(lambda e: root(e * k) * k)(x), (1.5, X), order=1)
 
 
 def test_perturbations_stay_apart() -> None:
