@@ -562,7 +562,7 @@ def spreads_what_has_no_length(x):
     return max(*t)
 
 
-@refused("an array has one kind of element", A)
+@refused("they do not stack", A)
 def mapped_to_either(a):
     return vmap(lambda v: v if v > 1.0 else None)(a)
 

@@ -139,9 +139,6 @@ class Mapped:
         """The arrays for the results, and the checks of sizes that only the elements themselves tell."""
         t = self.t
         structure: Structure = self.ref.value[0].static
-        if any(structure.tags()):
-            t.unsupported(f"vmap of a function whose result is {structure}, depending on the element: an array has one "
-                          "kind of element", "return one kind, such as a number and whether it counts")
         self.places = self._out_places(out_axes, structure, results)
         sizes = self._sizes()
         return [stacking.room(t, self.n, v, sizes[i]) if place is not None else self._alone(v, sizes[i])
