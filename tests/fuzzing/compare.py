@@ -1,0 +1,81 @@
+"""Outcomes of calls, and when two of them agree."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitad.errors import DifferentiationError, JitadError, ShapeError, TypeInferenceError, UnsupportedError
+
+from . import plain
+from .values import flatten, flatten_like, is_float, unflatten
+
+REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
+# OverflowError is that of Python's own `**`, where compiled code has inf; the others say that the program has no type.
+NO_MEANING = (OverflowError, TypeError, NameError)
+Function = Callable[..., Any]
+
+
+def outcome(fun: Function, *args: Any) -> Any:
+    """The result of a call, or the exception that it raises."""
+    try:
+        return fun(*args)
+    except JitadError as e:
+        if isinstance(e, REFUSALS):
+            raise
+        return e
+    except Exception as e:
+        return e
+
+
+def meaningless(want: Any) -> bool:
+    """Whether CPython says that the program has no type."""
+    return isinstance(want, NO_MEANING) or isinstance(want, IndexError) and "scalar variable" in str(want)
+
+
+def agree(got: Any, want: Any, rtol: float) -> bool:
+    """Whether two outcomes are the same: structure, values, or the type of the exception."""
+    if isinstance(want, Exception) or isinstance(got, Exception):
+        return type(got) is type(want)
+    got_leaves, got_structure = flatten(got)
+    want_leaves, want_structure = flatten(want)
+    return got_structure == want_structure and all(
+        np.shape(x) == np.shape(y) and np.allclose(x, y, rtol, rtol * (1 + largest(y)), equal_nan=True)
+        for x, y in zip(got_leaves, want_leaves))
+
+
+def array_references(x: Any) -> list[int]:
+    return [sys.getrefcount(leaf) for leaf in flatten(x)[0] if isinstance(leaf, np.ndarray)]
+
+
+def largest(x: Any) -> float:
+    x = np.asarray(x)
+    x = np.abs(x[np.isfinite(x)]) if x.dtype.kind == "f" else x * 0
+    return float(np.max(x, initial=0.0))
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, (float, np.floating))
+
+
+def finite(x: Any) -> bool:
+    return all(x is None or np.all(np.isfinite(x)) and largest(x) < 1e6 for x in flatten(x)[0])
+
+
+def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
+    leaves, structure = flatten(at)
+    return unflatten(structure, [x * (1 + by) if is_float(x) else x for x in leaves])
+
+
+def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> tuple[float, bool]:
+    """The central difference in a direction, and whether the neighbourhood is smooth."""
+    leaves, structure = flatten(at)
+    steps = flatten_like(structure, direction)
+    value = f(*at)
+    sides = [(f(*unflatten(structure, plain.moved(leaves, steps, e))) - value) / e for e in (1e-6, -1e-6, 4e-6, -4e-6)]
+    central = (sides[0] + sides[1]) / 2
+    near = 1e-3 * (1 + abs(central))
+    return central, bool(np.isfinite(central) and abs(central) < 1e5 and all(abs(s - central) < near for s in sides))
