@@ -64,8 +64,7 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
     if name in TUPLE_METHODS and hasattr(v, "_fields"):
         return Method(name, v)
     of_class = inspect.getattr_static(type(v), name, None)
-    if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType) and \
-            not hasattr(type(v), "traced_call"):                # our own objects are no programs
+    if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
         return t.call(of_class.fget, v)
     found = getattr(v, name)
     if isinstance(found, types.MethodType):
