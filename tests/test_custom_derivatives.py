@@ -358,3 +358,24 @@ def test_made_in_compiled_code() -> None:
         square.defvjp(lambda y: (square(y), y), lambda y, ct: (ct * 5 * y,))
         return grad(square)(x)
     assert g(3.0) == 15.0
+
+
+def test_dicts_that_rules_return_are_matched_by_their_keys() -> None:
+    """In whichever order they have been written down: by place the derivative of one would be that of another."""
+    @custom_vjp
+    def f(d: Any) -> Any:
+        return {"x": d["a"] ** 2, "y": 3 * d["b"]}
+    f.defvjp(lambda d: ({"y": 3 * d["b"], "x": d["a"] ** 2}, d["a"]),
+             lambda a, ct: ({"b": 3 * ct["y"], "a": 2 * a * ct["x"]},))
+
+    @custom_jvp
+    def g(d: Any) -> Any:
+        return {"x": d["a"] ** 2, "y": 3 * d["b"]}
+    g.defjvp(lambda p, dp: ({"y": 3 * p[0]["b"], "x": p[0]["a"] ** 2},
+                            {"y": 3 * dp[0]["b"], "x": 2 * p[0]["a"] * dp[0]["a"]}))
+    p = {"a": 1.5, "b": 2.0}
+    for rule in (f, g):
+        value, gradient = value_and_grad(lambda d, r=rule: r(d)["x"] + 7 * r(d)["y"])(p)
+        assert (value, gradient) == (44.25, {"a": 3.0, "b": 21.0})
+    assert jvp(g, (p,), ({"b": 1.0, "a": 10.0},)) == ({"x": 2.25, "y": 6.0}, {"x": 30.0, "y": 3.0})
+    assert interpret(lambda d: jvp(g, (d,), (d,))[1], p) == {"x": 4.5, "y": 6.0}

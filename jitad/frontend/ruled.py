@@ -12,8 +12,9 @@ differentiated) come first among the parameters of all, so that those of one are
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -166,29 +167,30 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     if made.type is not tuple or len(made.children) != 2:
         raise DifferentiationError(f"the forward rule of `{call.custom.__name__}` returns {made}", fwd,
                                    "return (result, residuals)")
-    _matched(call.structure, made.children[0], fwd, "the result of the forward rule")
-    n = len(base.result_types)
+    result = _matched(call.structure, made.children[0], fwd, "the result of the forward rule")
+    n = len(result)
     stand_ins = [t.builder.undef(x) for x in forward.result_types]
     seen = leaves(t, forward, stand_ins)
     seeds = {i: t.builder.undef(x) for i, x in enumerate(base.result_types) if is_float(x)}
     cotangent = data.import_(t, pytree.as_gradient(call.structure, [
-        Sym(seeds[i], x.weak) if i in seeds else x if fixed else None
-        for i, (x, fixed) in enumerate(zip(seen[:n], call.structure.tags()))]))
+        Sym(seeds[i], seen[k].weak) if i in seeds else seen[k] if fixed else None
+        for i, (k, fixed) in enumerate(zip(result, call.structure.tags()))]))
     backward = call.trace(Last, (user_value(t, made.children[1], seen[n:]), cotangent))
     given: Structure = backward.value[0].static
     if given.type is not tuple or len(given.children) != len(call.wrt):
         raise DifferentiationError(f"the backward rule of `{call.custom.__name__}` returns {given}", bwd,
                                    f"return a tuple of {len(call.wrt)}: a cotangent for each argument, None for zero")
-    index = iter(range(given.count))
     of: dict[int, int | None] = {}                           # parameter → which result is its cotangent
+    at = 0
     for w, s in zip(call.wrt, given.children):
         _refuse_tree(call, s, bwd)
-        found = _matched(w.structure, s, bwd, "the cotangent of an argument", index)
+        found = _derivative(w.structure, s, bwd, "the cotangent of an argument", at)
+        at += s.count
         of |= {call.places[x.value]: k for x, k in zip(w.leaves, found) if isinstance(x, Sym) and is_float(x.type)}
 
     over = Over(call, entry)
     first = over.function(forward, f"{entry.name}.fwd", [], fwd)
-    first.give([*base.result_types, *forward.result_types[n:]], [*range(len(forward.result_types))])
+    first.give([*base.result_types, *forward.result_types[n:]], [*result, *range(n, len(forward.result_types))])
     second = over.function(backward, f"{entry.name}.bwd", [*stand_ins[n:], *seeds.values()], bwd)
     wrt = sorted(of)
     second.give([base.params[i].type for i in wrt], [of[i] for i in wrt], [("param", i) for i in wrt])
@@ -213,9 +215,9 @@ def jvp_rule(call: Call, entry: Entry) -> None:
     if made.type is not tuple or len(made.children) != 2:
         raise DifferentiationError(f"the rule of `{call.custom.__name__}` returns {made}", loc,
                                    "return (result, tangent of the result)")
-    _matched(call.structure, made.children[0], loc, "the result of the rule")
-    n = len(base.result_types)
-    found = _matched(call.structure, made.children[1], loc, "the tangent of the result", iter(range(n, made.count)))
+    result = _matched(call.structure, made.children[0], loc, "the result of the rule")
+    n = len(result)
+    found = _derivative(call.structure, made.children[1], loc, "the tangent of the result", n)
     floats = [i for i, x in enumerate(base.result_types) if is_float(x)]
 
     over = Over(call, entry)
@@ -223,29 +225,41 @@ def jvp_rule(call: Call, entry: Entry) -> None:
     by_place = {i: dots[v] for v, i in call.places.items()}
     only = over.function(rule, f"{entry.name}.jvp", [by_place[i] for i in wrt], loc)
     types = [*base.result_types, *(base.result_types[i] for i in floats)]
-    only.give(types, [*range(n), *(found[i] for i in floats)], [*[None] * n, *(("result", i) for i in floats)])
+    only.give(types, [*result, *(found[i] for i in floats)], [*[None] * n, *(("result", result[i]) for i in floats)])
     over.finish("jvp", [only], wrt)
 
 
 RULES = {"custom_vjp": vjp_rule, "custom_jvp": jvp_rule}
 
 
-def _matched(want: Structure, have: Structure, loc: Loc, what: str, index: Iterator[int] | None = None,
-             ) -> list[int | None]:
-    """For each leaf of ``want`` the number of the leaf of ``have`` in its place; ``None`` stands for zeros."""
-    numbers = index if index is not None else iter(range(have.count))
-    found: list[int | None] = []
+def _matched(want: Structure, have: Structure, loc: Loc, what: str) -> list[int]:
+    """For each leaf of ``want`` the number of the leaf of ``have`` in its place."""
+    error = DifferentiationError(f"{what} is {have}, and should be like {want}", loc)
+    return [k for k in _numbers(want, have, 0, error, zeros=False) if k is not None]
 
-    def walk(w: Structure, h: Structure) -> None:
-        if h.type is pytree.NoneType and index is not None:
-            found.extend([None] * w.count)
-        elif w.is_leaf and h.is_leaf:
-            found.append(next(numbers))
-        elif w.is_leaf or h.is_leaf or len(w.children) != len(h.children) or (
-                w.type is not h.type and {w.type, h.type} != {tuple, list}):
-            raise DifferentiationError(f"{what} is {have}, and should be like {want}", loc)
-        else:
-            for a, b in zip(w.children, h.children):
-                walk(a, b)
-    walk(want, have)
-    return found
+
+def _derivative(want: Structure, have: Structure, loc: Loc, what: str, first: int) -> list[int | None]:
+    """The same, where the leaves of ``have`` are counted from ``first``; ``None`` stands for zeros."""
+    error = DifferentiationError(f"{what} is {have}, and should be like {want}", loc)
+    return list(_numbers(want, have, first, error, zeros=True))
+
+
+def _numbers(want: Structure, have: Structure, first: int, error: DifferentiationError, zeros: bool,
+             ) -> Iterator[int | None]:
+    if zeros and have.type is pytree.NoneType:
+        yield from [None] * want.count
+    elif want.is_leaf and have.is_leaf:
+        yield first
+    elif want.is_leaf or have.is_leaf or len(want.children) != len(have.children) or (
+            want.type is not have.type and {want.type, have.type} != {tuple, list}):
+        raise error
+    else:
+        parts: Iterable[tuple[Structure, int]] = zip(have.children, accumulate((c.count for c in have.children),
+                                                                               initial=first))
+        if issubclass(have.type or object, dict):            # by key: in whichever order they have been put in
+            keyed = dict(zip(have.static, parts))
+            if set(keyed) != set(want.static):
+                raise error
+            parts = [keyed[k] for k in want.static]
+        for child, (part, at) in zip(want.children, parts):
+            yield from _numbers(child, part, at, error, zeros)
