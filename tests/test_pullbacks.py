@@ -218,6 +218,24 @@ def test_trees() -> None:
     assert only["b"] == [0.0, 12.0] and out["n"] == 5
 
 
+def test_dicts_are_matched_by_their_keys() -> None:
+    """In whichever order they have been written down: by place the gradient of one would be that of another."""
+    def f(x: Any) -> Any:
+        return {"a": x, "b": 2 * x}
+
+    def g(d: Any) -> Any:
+        return d["a"] * d["b"] ** 2
+    backwards = {"b": 10.0, "a": 1.0}
+    assert vjp(f, 1.0)[1](backwards) == jit(lambda x, ct: vjp(f, x)[1](ct))(1.0, backwards) == (21.0,)
+    p = {"a": 3.0, "b": 2.0}
+    assert jvp(g, (p,), (backwards,)) == (12.0, 124.0)
+    assert jitad.interpret(lambda p, dp: jvp(g, (p,), (dp,)), p, backwards) == (12.0, 124.0)
+    assert jitad.linearize(g, p)[1](backwards) == 124.0
+    assert jitad.hvp(g, (p,), (backwards,)) == {"a": 40.0, "b": 64.0}
+    with pytest.raises(DifferentiationError, match="another structure"):
+        vjp(f, 1.0)[1]({"a": 1.0, "c": 1.0})
+
+
 def test_cotangents_that_do_not_fit() -> None:
     def pulls(seed: Any) -> Any:
         return jit(lambda x, seed: vjp(lambda x: (x * 2, 1), x)[1](seed))(X, seed)

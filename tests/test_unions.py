@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from jitad import grad, jit, vmap
+from jitad import DifferentiationError, UnsupportedError, grad, interpret, jit, jvp, vjp, vmap
 
 from . import choices
 from .choices import differentiable, program, refused
@@ -542,6 +542,78 @@ def test_a_loss_that_is_none_on_some_path():
     assert f(3.0, 2) == 12.0
     with pytest.raises(TypeError, match="returns one float, not None"):
         f(3.0, 0)
+
+
+# --- cotangents and tangents ---------------------------------------------------------------------------
+
+def a_float_or_none(x, n):
+    return x * x if n else None
+
+
+def a_float_or_an_int(x, n):
+    return [x * x if n else n, x]
+
+
+def all_or_none(a, n):
+    return a * a if n else None
+
+
+def of_rank_one_or_two(a, n):
+    return a * a if n else np.ones((2, 2)) * a[0]
+
+
+def a_circle_or_a_rect(x, n):
+    return Circle(x * x) if n else Rect(x, 3.0 * x)
+
+
+ONES = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize("fun, x, n, ct, expected", [
+    (a_float_or_none, 1.5, 1, 2.0, 6.0), (a_float_or_an_int, 1.5, 1, [2.0, 10.0], 16.0),
+    (a_float_or_an_int, 1.5, 0, [2.0, 10.0], 10.0), (all_or_none, A, 1, A[::-1], 2 * A * A[::-1]),
+    (of_rank_one_or_two, A, 1, A[::-1], 2 * A * A[::-1]), (of_rank_one_or_two, A, 0, ONES, np.array([10.0, 0, 0, 0])),
+    (a_circle_or_a_rect, 1.5, 1, Circle(2.0), 6.0), (a_circle_or_a_rect, 1.5, 0, Rect(1.0, 10.0), 31.0),
+    (a_circle_or_a_rect, 1.5, 0, None, 0.0)])
+def test_a_cotangent_of_one_kind(fun, x, n, ct, expected):
+    """It belongs to the variant that is there when the program runs."""
+    def program(x, n, ct):
+        return vjp(fun, x, n)[1](ct)[0]
+    for pulled in (vjp(fun, x, n)[1](ct)[0], jit(program)(x, n, ct), interpret(program, x, n, ct)):
+        np.testing.assert_allclose(pulled, expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("fun, x, n, ct", [
+    (a_float_or_none, 1.5, 0, 2.0), (all_or_none, A, 0, A), (of_rank_one_or_two, A, 0, A),
+    (a_circle_or_a_rect, 1.5, 0, Circle(2.0)), (a_circle_or_a_rect, 1.5, 1, Rect(1.0, 10.0))])
+def test_a_cotangent_of_what_is_not_there(fun, x, n, ct):
+    for pulled in (lambda x, n, ct: vjp(fun, x, n)[1](ct), jit(lambda x, n, ct: vjp(fun, x, n)[1](ct))):
+        with pytest.raises(ValueError, match="the cotangent does not fit the value that there is, of .* or "):
+            pulled(x, n, ct)
+
+
+def test_a_cotangent_that_fits_no_variant_or_two():
+    with pytest.raises(DifferentiationError, match="another structure than its value, Circle"):
+        vjp(a_circle_or_a_rect, 1.5, 1)[1]((1.0, 2.0))
+    with pytest.raises(UnsupportedError, match="fits more than one variant"):
+        vjp(lambda a, n: a if n else a.astype(np.float32), A, 1)[1](A)
+
+
+def test_a_tangent_of_one_kind():
+    def pushed(x, n):
+        return jvp(lambda s: s.r * x if isinstance(s, Circle) else s.w * s.h, (shape(x, n),), (Circle(10.0),))[1]
+    assert jit(pushed)(1.5, 0) == interpret(pushed, 1.5, 0) == 15.0
+    with pytest.raises(ValueError, match="does not fit the value that there is"):
+        jit(pushed)(1.5, 1)
+
+
+def test_derivatives_of_a_pullback_of_a_union():
+    def f(x, n, ct):
+        return vjp(a_float_or_an_int, x, n)[1]([ct * x, ct])[0] * x
+    h = 1e-6
+    for n in (0, 1):
+        assert grad(f)(1.5, n, 0.7) == pytest.approx((f(1.5 + h, n, 0.7) - f(1.5 - h, n, 0.7)) / (2 * h), rel=1e-7)
+        assert jvp(f, (1.5, n, 0.7), (1.0, None, 0.0))[1] == pytest.approx(grad(f)(1.5, n, 0.7), rel=1e-12)
 
 
 # --- refusals ----------------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ import numpy as np
 from ..errors import DifferentiationError, Loc
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Stack, Type, is_float
-from . import argnums as argnums_, builtin, data, numpy_api, programs, pytree
+from . import argnums as argnums_, builtin, data, programs, pytree
 from .closures import Fn
 from .lattice import is_number
 from .nodes import ENTER
-from .packed import Packed
 from .pytree import Structure
 from .rules import core
+from .tangents import like, read, same_references, tangent_like
 from .values import ArrayRef, Choice, Sym
 
 Seed = Callable[[int, Value | None], Value | None]
@@ -35,13 +35,7 @@ DIFFERENTIATED = "it is an argument of a function that is differentiated"
 def leaves_of(t: Any, v: Any) -> tuple[list[Any], Structure]:
     """The leaves of a user value as ``Sym``s and static values, and its structure."""
     leaves, structure = pytree.flatten(data.export(t, v))
-    return [_read(t, x) for x in leaves], structure
-
-
-def _read(t: Any, x: Any) -> Any:
-    """What an array holds now, one from outside included."""
-    x = t.lift(x)
-    return t.read(x) if isinstance(x, ArrayRef) else x
+    return [read(t, x) for x in leaves], structure
 
 
 def user_value(t: Any, structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -249,7 +243,7 @@ class Applied:
 
     def _like_result(self, cotangent: Any) -> list[Any]:
         structure: Structure = self.ref.value[0].static
-        return like(self.t, structure, cotangent, f"{self.what}: the cotangent")
+        return like(self.t, structure, self.ref.result_types, cotangent, f"{self.what}: the cotangent")
 
     def _reverse(self, seed: Seed, check: Callable[[list[Value]], None] = lambda results: None,
                  ) -> tuple[list[Value], list[Value]]:
@@ -267,6 +261,7 @@ class Applied:
         given = [s if s is not None else z for s, z in zip(seeds, zeros)]
         values = b.call_then(name, [*self.ref.params, *given], types)
         n = len(self.ref.result_types)
+        check(values[:n])
         return values[:n], values[n:]
 
     def _in_two_calls(self, seed: Seed, check: Callable[[list[Value]], None]) -> tuple[list[Value], list[Value]]:
@@ -305,7 +300,8 @@ class Applied:
             raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", self.loc)
         of: dict[Value, Value] = {}
         for w, tangent in zip(self.wrt, tangents):
-            given = like(t, w.structure, tangent, f"{self.what}: a tangent")
+            types = [t.sym(x).type if isinstance(x, Sym) or is_number(x) else None for x in w.leaves]
+            given = like(t, w.structure, types, tangent, f"{self.what}: a tangent")
             for x, dx, fixed in zip(w.leaves, given, w.structure.tags()):
                 if fixed and dx is not None:
                     same_references(t, x, dx, self.what)
@@ -336,62 +332,3 @@ def sweep_back(t: Any, name: str, wrt: tuple[int, ...], primals: dict[int, Value
     args = [*(primals[i] for i in sorted(primals)), *seeds, *accumulators, tape]
     cotangents: list[Value] = b.call_then(t.module.derive(name, "bwd", wrt), args, [primals[i].type for i in wrt])
     return cotangents
-
-
-def same_references(t: Any, x: Any, dx: Any, what: str) -> None:
-    """Check that a tangent or cotangent refers to its nodes as its value does."""
-    b = t.builder
-    x, dx = t.value(x), t.value(numpy_api.lift(t, dx))
-    if x is dx:
-        return
-    message = f"{what}: a tangent is a tree of another shape than its value"
-    if isinstance(x.type, Array):
-        for m, n in zip(core.sizes(t, x), core.sizes(t, dx)):
-            if (same := core.equal_sizes(t, m, n)) is not None:
-                t.check(same, "ValueError", message)
-        x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
-    t.check(b.eq(x, dx), "ValueError", message)
-
-
-def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str) -> Value:
-    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero."""
-    b = t.builder
-    if x is None:
-        zero = b.const(0, core.dtype_of(type))
-        zeros = b.fill(zero, *shape) if isinstance(type, Array) else zero
-        return zeros if zeros.type == type else b.as_type(zeros, type=type)
-    value = core.as_dtype(t, numpy_api.lift(t, x), core.dtype_of(type))
-    if core.rank(value) != len(core.dims_of(type)):
-        raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
-    for n, m in zip(core.sizes(t, value), shape):
-        if (same := core.equal_sizes(t, n, m)) is not None:
-            t.check(same, "ValueError", f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
-    return value if value.type == type else b.as_type(value, type=type)
-
-
-def like(t: Any, structure: Structure, v: Any, what: str) -> list[Any]:
-    """The parts of a user value that stand where the leaves of ``structure`` do; ``None`` may stand for any of them."""
-    out: list[Any] = []
-
-    def packed(root: Any, x: Packed) -> None:
-        """By name: what is discrete has no columns in a gradient."""
-        if x._root.layout.family is not root.layout.family or x._root.is_list != root.is_list:
-            raise DifferentiationError(f"{what} is {x} where its value is packed({root.layout})", t.loc)
-        columns = dict(zip(x._root.layout.place, x._leaves[root.count:]))
-        out.extend([*x._leaves[:root.count], *(columns.get(c.name) for c in root.layout.columns)])
-
-    def walk(s: Structure, x: Any) -> None:
-        if s.is_leaf or (x is None and s.count):
-            out.extend([x] * s.count)
-            return
-        if not s.children:
-            return
-        if s.type is Packed and isinstance(x, Packed):
-            return packed(s.static, x)
-        static, parts = pytree.children(x) if pytree.is_container(x) else (None, [])
-        if len(parts) != len(s.children) or type(x) is not s.type and {type(x), s.type} != {tuple, list}:
-            raise DifferentiationError(f"{what} has another structure than its value, {structure}", t.loc)
-        for child, part in zip(s.children, parts):
-            walk(child, part)
-    walk(structure, data.export(t, v))
-    return [_read(t, x) for x in out]

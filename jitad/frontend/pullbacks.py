@@ -14,10 +14,11 @@ from typing import Any
 from ..ir.graph import Value
 from ..ir.types import Array, Type, is_float
 from . import data, pytree
-from .applied import Applied, like, same_references, sweep_back, tangent_like, user_value
+from .applied import Applied, sweep_back, user_value
 from .lattice import is_number
 from .pytree import Structure
 from .rules import core
+from .tangents import like, same_references, tangent_like
 from .values import ArrayRef, Sym
 
 KEPT = "a pullback keeps it"
@@ -90,7 +91,7 @@ class Pullback:
         if len(args) != 1 or kwargs:
             raise TypeError(f"a pullback takes one argument, a cotangent of the result, not {len(args) + len(kwargs)}")
         how = self.static
-        seeds = self._seeds(t, like(t, how.result, args[0], "vjp: the cotangent"))
+        seeds = self._seeds(t, like(t, how.result, how.result_types, args[0], "vjp: the cotangent"))
         primals = {i: t.value(t.read(x) if isinstance(x, ArrayRef) else x) for i, x in zip(how.kept, self.primals)}
         cotangents = sweep_back(t, how.function, how.wrt, primals, seeds, t.value(self.tape))
         shape = iter([t.read(x) if isinstance(x, ArrayRef) else x for x in self.shape])
@@ -106,7 +107,7 @@ class Pullback:
             if is_float(kind):
                 shape = [t.value(next(sizes)) for _ in range(kind.rank if isinstance(kind, Array) else 0)]
                 seeds.append(tangent_like(t, x, kind, shape, "vjp"))
-            elif x is not None and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
+            elif x is not None and not fixed and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
                 raise TypeError(f"vjp: the cotangent holds {x!r} in the place of a number")
         return seeds
 

@@ -1,0 +1,193 @@
+"""Tangents and cotangents that a program hands over, brought into the form of the values that they belong to.
+
+``like`` finds, while tracing, what of a tangent stands where each leaf of its value does.  What only a run can tell,
+which variant of a union there is, where nodes lie and how large arrays are, ``same_references`` and ``tangent_like``
+check then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DifferentiationError
+from ..ir.graph import Value
+from ..ir.types import Array, Type
+from . import data, numpy_api, pytree
+from .lattice import is_number
+from .packed import Packed
+from .pytree import NoneType, OneOf, Structure
+from .rules import core
+from .values import ArrayRef, Sym
+
+ANOTHER_SHAPE = (": a tangent is a tree of another shape than its value, or its nodes were made in another order: "
+                 "differentiate a float that is computed from the tree, or make the tangent in the order of its value")
+
+
+@dataclass(frozen=True)
+class Fits:
+    """What a tangent of one kind has in place of the tag of a union: the tags of the variants that it belongs to."""
+
+    tags: tuple[int, ...]
+    otherwise: str
+
+
+def read(t: Any, x: Any) -> Any:
+    """What an array holds now, one from outside included."""
+    x = t.lift(x)
+    return t.read(x) if isinstance(x, ArrayRef) else x
+
+
+# --- while tracing ------------------------------------------------------------------------------------
+
+def like(t: Any, structure: Structure, types: Sequence[Type | None], v: Any, what: str) -> list[Any]:
+    """The parts of a user value that stand where the leaves of ``structure``, of these types, do.
+
+    ``None`` may stand for any of them.  Raises ``DifferentiationError`` where the value has another structure.
+    """
+    found = _Matching(t, structure, types, what)
+    found.walk(structure, data.export(t, v))
+    return [x if isinstance(x, Fits) else read(t, x) for x in found.out]
+
+
+class _Matching:
+    """A walk over a structure and what is to be like it; ``out``: what has been found, a leaf at a time."""
+
+    def __init__(self, t: Any, whole: Structure, types: Sequence[Type | None], what: str) -> None:
+        self.t, self.whole, self.types, self.what = t, whole, types, what
+        self.out: list[Any] = []
+
+    def walk(self, s: Structure, x: Any) -> None:
+        if s.is_leaf or (x is None and s.count):
+            self.out.extend([x] * s.count)
+        elif s.type is Packed and isinstance(x, Packed):
+            self._packed(s.static, x)
+        elif s.type is OneOf and not isinstance(x, OneOf):
+            self._variants(s, x)
+        elif s.children:
+            parts = _parts(s, x)
+            if parts is None:
+                raise self._another_structure()
+            for child, part in zip(s.children, parts):
+                self.walk(child, part)
+
+    def _another_structure(self) -> DifferentiationError:
+        return DifferentiationError(f"{self.what} has another structure than its value, {self.whole}", self.t.loc)
+
+    def _packed(self, root: Any, x: Packed) -> None:
+        """By name: what is discrete has no columns in a gradient."""
+        if not _same_family(root, x):
+            raise DifferentiationError(f"{self.what} is {x} where its value is packed({root.layout})", self.t.loc)
+        columns = dict(zip(x._root.layout.place, x._leaves[root.count:]))
+        self.out.extend([*x._leaves[:root.count], *(columns.get(c.name) for c in root.layout.columns)])
+
+    def _variants(self, s: Structure, x: Any) -> None:
+        """What is no union is for each variant that it fits: those that are not there take nothing of it."""
+        variants, first = s.children[1:], len(self.out) + 1
+        types, fitting = [], []
+        for k, variant in enumerate(variants):
+            types.append(self.types[first:first + variant.count])
+            first += variant.count
+            if self._fits(variant, x, types[k]):
+                fitting.append(k)
+        if not fitting:
+            raise self._another_structure()
+        if len(fitting) > 1 and any(not _only_numbers(variants[k], types[k]) for k in fitting):
+            self.t.unsupported(f"{self.what} that fits more than one variant of its value, {s}, which holds arrays",
+                               "return values of one kind, or a float that is computed from them")
+        self.out.append(Fits(tuple(fitting), f"{self.what} does not fit the value that there is, of {s}"))
+        for k, variant in enumerate(variants):
+            if k in fitting:
+                self.walk(variant, x)
+            else:
+                self.out.extend([None] * variant.count)
+
+    def _fits(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
+        """Whether ``x`` can stand for a value of structure ``s`` with leaves of these types."""
+        if s.is_leaf:
+            x = read(self.t, x) if isinstance(x, (Sym, ArrayRef)) or not pytree.is_container(x) else None
+            rank = core.rank(x.value) if isinstance(x, Sym) else 0 if is_number(x) else None
+            return types[0] is not None and rank == len(core.dims_of(types[0]))
+        if s.type in (NoneType, str):
+            return bool(type(x) is s.type and (x is None or x == s.static))
+        if s.type is OneOf or x is None:
+            return False                             # unions stand in one another only within other values
+        if s.type is Packed:
+            return isinstance(x, Packed) and _same_family(s.static, x)
+        parts = _parts(s, x)
+        if parts is None:
+            return False
+        first = 0
+        for child, part in zip(s.children, parts):
+            if not self._fits_within(child, part, types[first:first + child.count]):
+                return False
+            first += child.count
+        return True
+
+    def _fits_within(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
+        """The same of a part, which may be ``None``, or of several kinds itself."""
+        return (x is None and s.count > 0) or isinstance(x, OneOf) or s.type is OneOf or self._fits(s, x, types)
+
+
+def _parts(s: Structure, x: Any) -> list[Any] | None:
+    """What stands where the children of a container do, those of a dict by their keys; ``None`` if it is another."""
+    if x is None or isinstance(x, str) or not pytree.is_container(x):
+        return None
+    static, parts = pytree.children(x)
+    if len(parts) != len(s.children) or type(x) is not s.type and {type(x), s.type} != {tuple, list}:
+        return None
+    if not isinstance(x, dict):
+        return parts
+    return [x[k] for k in s.static] if set(static) == set(s.static) else None
+
+
+def _same_family(root: Any, x: Packed) -> bool:
+    return x._root.layout.family is root.layout.family and x._root.is_list == root.is_list
+
+
+def _only_numbers(s: Structure, types: Sequence[Type | None]) -> bool:
+    return not any(s.tags()) and not any(isinstance(kind, Array) for kind in types)
+
+
+# --- at run time --------------------------------------------------------------------------------------
+
+def same_references(t: Any, x: Any, dx: Any, what: str) -> None:
+    """Check that a tangent or cotangent refers to its nodes as its value does, and is of the kind that it is."""
+    b = t.builder
+    if isinstance(dx, Fits):
+        return _check_tag(t, t.value(x), dx)
+    x, dx = t.value(x), t.value(numpy_api.lift(t, dx))
+    if x is dx:
+        return
+    message = what + ANOTHER_SHAPE
+    if isinstance(x.type, Array):
+        for m, n in zip(core.sizes(t, x), core.sizes(t, dx)):
+            if (same := core.equal_sizes(t, m, n)) is not None:
+                t.check(same, "ValueError", message)
+        x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
+    t.check(b.eq(x, dx), "ValueError", message)
+
+
+def _check_tag(t: Any, tag: Value, fits: Fits) -> None:
+    b = t.builder
+    there = b.eq(tag, b.const(fits.tags[0], tag.type))
+    for k in fits.tags[1:]:
+        there = b.or_(there, b.eq(tag, b.const(k, tag.type)))
+    t.check(there, "ValueError", fits.otherwise)
+
+
+def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str) -> Value:
+    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero."""
+    b = t.builder
+    if x is None:
+        zero = b.const(0, core.dtype_of(type))
+        zeros = b.fill(zero, *shape) if isinstance(type, Array) else zero
+        return zeros if zeros.type == type else b.as_type(zeros, type=type)
+    value = core.as_dtype(t, numpy_api.lift(t, x), core.dtype_of(type))
+    if core.rank(value) != len(core.dims_of(type)):
+        raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
+    for n, m in zip(core.sizes(t, value), shape):
+        if (same := core.equal_sizes(t, n, m)) is not None:
+            t.check(same, "ValueError", f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
+    return value if value.type == type else b.as_type(value, type=type)
