@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ast
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Loc
+from ..errors import NOWHERE, Loc
+from .closures import WALKS, Mapped
+from .code import Code, Frame
+from .control import logical
 from .iteration import STREAMS
 from .lattice import UNBOUND
-from .loops import LoopNode, continue_, for_
+from .loops import LoopNode, break_, continue_, walk
 from .scope import Names
-from .values import Slot
+from .values import Choice, Slot
 
 if TYPE_CHECKING:
-    from .code import Frame, Hook
+    from .code import Hook
 
 
 @dataclass
@@ -26,7 +30,7 @@ class Clauses:
 
     def frame(self, f: Frame) -> Frame:
         """A frame for the targets, which are variables of the comprehension alone."""
-        inner = type(f)(f.t, f.code, dict(f.slots), f.globals)
+        inner = Frame(f.t, f.code, dict(f.slots), f.globals)
         for name in self.names:
             inner.slots[name] = Slot(name)
         return inner
@@ -101,29 +105,80 @@ class Generator:
         self.f.t.state[self.begun] = True
         return () if begun else self.over
 
-    def each(self, acc: Slot, visit: Callable[[Callable[[], Any]], None]) -> None:
+    def each(self, acc: Slot, visit: Callable[[Callable[[], Any]], None], until: bool | None = None) -> None:
         """``visit`` what gives each element; loops whose trip count is a run-time value are loops in the IR.
 
-        ``acc`` is the variable that ``visit`` changes.
+        ``acc`` is the variable that ``visit`` changes.  With ``until`` it is a truth value, and ``visit`` evaluates
+        no element once it is that; nothing else with an effect is evaluated then either.
         """
         inner = self.clauses.frame(self.f)
         inner.slots[acc.name] = acc
         changed = [(acc.name, False), *self.changed]
-        self._level(inner, 0, changed, visit, self._begin())
+        items = self.clauses.items
 
-    def _level(self, inner: Frame, k: int, changed: list[tuple[str, bool]],
-               visit: Callable[[Callable[[], Any]], None], over: Any = None) -> None:
-        if k == len(self.clauses.items):
-            return visit(lambda: self.element(inner))
-        iterable, assign, conditions, loc = self.clauses.items[k]
+        def level(k: int, over: Any) -> None:
+            _, assign, conditions, loc = items[k]
+            last = k + 1 == len(items)
 
-        def body(f: Frame) -> None:
-            for c in conditions:
-                truth = f.t.truth(c(f), loc)
-                if truth is False:
-                    continue_(f)
-                if truth is not True:
-                    f.t.branch(truth.value, lambda: None, lambda: continue_(f), None)
-            self._level(f, k + 1, changed, visit)
-        node = LoopNode(body, None, None, None, changed, loc)
-        for_(inner, node, (lambda f: over) if k == 0 else iterable, assign, loc)
+            def body(f: Frame) -> None:
+                if last and until is not None:
+                    visit(lambda: self._truth(f, conditions, until))
+                else:
+                    for c in conditions:
+                        _unless(f, f.t.truth(c(f), loc), False, lambda: continue_(f))
+                    visit(lambda: self.element(f)) if last else level(k + 1, items[k + 1][0](f))
+                if until is not None and (not last or _evaluates(over)):
+                    _unless(f, f.t.load(acc), until, lambda: _leave(f, acc, until))
+            walk(inner, LoopNode(body, None, None, None, changed, loc), over, assign, loc)
+        level(0, self._begin())
+
+    def _truth(self, f: Frame, conditions: Sequence[Hook], until: bool) -> Any:
+        """Whether an element is true; ``not until``, which decides nothing, of one that fails the conditions.
+
+        ``any(x for … if c)`` is an ``or`` of ``c and x``, ``all`` an ``and`` of ``not c or x``.
+        """
+        if not conditions:
+            return f.t.truth(self.element(f))
+        c = f.t.truth(conditions[0](f), self.loc)
+        if isinstance(c, bool):
+            return self._truth(f, conditions[1:], until) if c else not until
+        first = c if until else f.t.not_(c)
+        return logical(f, first, lambda: self._truth(f, conditions[1:], until), not until, self.loc)
+
+
+def _evaluates(v: Any) -> bool:
+    """Whether walking ``v`` calls functions: it must end where Python's does."""
+    inside = v.variants if type(v) is Choice else v.parts() if isinstance(v, WALKS) else ()
+    return isinstance(v, Mapped) or any(map(_evaluates, inside))
+
+
+def _unless(f: Frame, truth: Any, stop: bool, leave: Callable[[], None]) -> None:
+    """``leave`` where the truth value is ``stop``; go on elsewhere."""
+    if isinstance(truth, bool):
+        return leave() if truth is stop else None
+    sides = (leave, lambda: None) if stop else (lambda: None, leave)
+    return f.t.branch(truth.value, *sides, None)
+
+
+def _leave(f: Frame, acc: Slot, decided: bool) -> None:
+    """``break`` with a result that is known there."""
+    f.t.keep(acc, decided)
+    break_(f)
+
+
+# --- of what is walked as it stands -----------------------------------------------------------------
+
+_ELEMENT = "element"
+_NO_CODE = Code("elements", ast.parse("lambda: 0", mode="eval").body.args,           # type: ignore[attr-defined]
+                lambda f: None, frozenset(), frozenset(), frozenset(), [], [], NOWHERE)
+
+
+def elements(t: Any, v: Any) -> Generator:
+    """``(x for x in v)``, which no source stands for."""
+    loc, begun = t.builder.loc, Slot("begun", bound=True)
+    t.state[begun] = False
+
+    def assign(f: Frame, x: Any) -> None:
+        f.t.keep(f.slots[_ELEMENT], x)
+    clauses = Clauses(((lambda f: v, assign, [], loc),), frozenset((_ELEMENT,)))
+    return Generator(Frame(t, _NO_CODE, {}, {}), clauses, lambda f: f.t.load(f.slots[_ELEMENT]), [], loc, v, begun)

@@ -74,7 +74,7 @@ def _zip(t: Any, v: Zip) -> Any:
     out = []
     for c, p in zip(columns, v.given):
         if c is None:
-            n = _static_count(t, p)
+            n = known_count(t, p)
             if n is None:
                 return t.unsupported("zip of a list or tuple with something whose length is only known at run time",
                                      "make both arrays")
@@ -84,7 +84,8 @@ def _zip(t: Any, v: Zip) -> Any:
     return [tuple(c[i] for c in out) for i in range(shortest)]
 
 
-def _static_count(t: Any, v: Any) -> int | None:
+def known_count(t: Any, v: Any) -> int | None:
+    """The trip count of what is counted, where it is known while tracing."""
     n = count(t, v)
     return n if isinstance(n, int) else n.value.const
 
@@ -105,7 +106,7 @@ def written_out(t: Any, v: Any) -> Any:
     if is_counted(v):
         if isinstance(v, range):
             return list(v)
-        n = _static_count(t, v)
+        n = known_count(t, v)
         if n is None:
             return t.unsupported("makes a list or tuple of a length that is only known at run time",
                                  "make an array, `out = np.zeros(n)`, and assign `out[i] = x` in a loop; or name the "

@@ -1,25 +1,39 @@
-"""``sum``, ``min``, ``max``, ``any`` and ``all``: over generator expressions, structures and arrays."""
+"""``sum``, ``min``, ``max``, ``any``, ``all``, ``math.prod`` and ``math.fsum``.
+
+What they walk: generator expressions, streams (``map``, ``zip``, …), ranges, structures and arrays.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import control, data, numpy_api
-from .closures import Range, Stream, Unrolled, View
-from .comprehensions import Generator
+from . import control, data, iteration, numpy_api
+from .closures import WALKS, Range, Stream, Unrolled, View
+from .comprehensions import Generator, elements
 from .lattice import UNBOUND, is_scalar
 from .values import ArrayRef, DictObj, Instance, Maybe, Slot
 
 Rule = Callable[..., Any]
+MOST_WRITTEN_OUT = 64                   # elements of a stream of known length; more take a loop
+COUNTED = (Stream, Range, range, ArrayRef)
 
 
 def _reduction(name: Any, on_generator: Rule) -> Rule:
+    one = name not in (min, max)
+
     def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+        if args and (one or len(args) == 1):
+            c = t.walked_choice(args[0]) if isinstance(args[0], WALKS) else None
+            if c is not None:
+                return t.over(c, lambda x: rule(t, t.settled(args[0]), *args[1:], **kwargs))
+            if isinstance(args[0], (Stream, Range) if "key" not in kwargs else COUNTED) and _takes_a_loop(t, args[0]):
+                args = (elements(t, args[0]), *args[1:])
         if args and isinstance(args[0], Generator):
             return on_generator(t, *args, **kwargs)
-        if args and _is_walked(args, name is sum):
+        if args and _is_walked(args, one):
             args = (tuple(t.iterate(args[0])), *args[1:])
         elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
             return t.native(name, *args, **kwargs)
@@ -30,6 +44,14 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
                                     args[1] if len(args) > 1 else kwargs.get("start", 0))
         return t._emit(numpy_api.TABLE[name], *args, **kwargs)
     return rule
+
+
+def _takes_a_loop(t: Any, v: Any) -> bool:
+    """Whether what is walked is too long to be written out, as far as is known."""
+    if not iteration.is_counted(v):
+        return False
+    n = iteration.known_count(t, v)
+    return n is None or n > MOST_WRITTEN_OUT
 
 
 def _is_walked(args: Sequence[Any], one: bool) -> bool:
@@ -69,6 +91,14 @@ def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
     return _accumulate(t, g, start, lambda a, x: t.binary("add", a, x))
 
 
+def _product_generator(t: Any, g: Generator, *, start: Any = 1) -> Any:
+    return _accumulate(t, g, start, lambda a, x: t.binary("mul", a, x))
+
+
+def _float_sum_generator(t: Any, g: Generator) -> Any:
+    return t.call(float, _sum_generator(t, g))
+
+
 def _decided(stop: bool) -> Rule:
     """``any`` (``stop`` is true) and ``all``: nothing is evaluated after the element that decides."""
     def rule(t: Any, g: Generator) -> Any:
@@ -81,7 +111,7 @@ def _decided(stop: bool) -> Rule:
                 t.keep(acc, so_far if so_far is stop else t.truth(element()))
             else:
                 t.keep(acc, control.logical(g.f, so_far, lambda: t.truth(element()), stop, g.loc))
-        g.each(acc, visit)
+        g.each(acc, visit, until=stop)
         return t.load(acc)
     return rule
 
@@ -99,38 +129,54 @@ EMPTY = {"lt": _message_of_empty(min), "gt": _message_of_empty(max)}
 
 
 def _extreme_generator(op: str) -> Rule:
-    def rule(t: Any, g: Generator, **kwargs: Any) -> Any:
-        if "key" in kwargs:
-            return _by_key(t, min if op == "lt" else max, tuple(t.iterate(g)), **kwargs)
-        acc = Slot("accumulator")
+    fun = min if op == "lt" else max
 
-        def visit(element: Callable[[], Any]) -> None:
-            x = element()
-            best = t.state.get(acc, UNBOUND)
-            if best is UNBOUND:
-                t.state[acc] = x
-            elif isinstance(best, Maybe) and best.flag is not True:
-                def pick() -> Any:
-                    return t.choose_value(t.truth(t.compare(op, x, best.value)), x, best.value)
-                t.keep(acc, t.choose(best.flag, pick, lambda: x))
-            else:
-                best = best.value if isinstance(best, Maybe) else best
-                t.keep(acc, t.choose_value(t.truth(t.compare(op, x, best)), x, best))
-        g.each(acc, visit)
-        best = t.state.get(acc, UNBOUND)
+    def rule(t: Any, g: Generator, *, key: Any = None, **kwargs: Any) -> Any:
+        if key is not None and not _takes_a_loop(t, g.over):
+            return _by_key(t, fun, tuple(t.iterate(g)), key=key, **kwargs)
+        best = _extreme(t, g, op, key)
         if best is UNBOUND:
-            return t.native(min if op == "lt" else max, (), **kwargs)
+            return t.native(fun, (), **kwargs)
         if isinstance(best, Maybe) and "default" in kwargs and best.flag is not True:
             found = best
-            return t.choose(best.flag, lambda: found.value, lambda: kwargs["default"])
+            return t.choose(best.flag, lambda: _chosen(found.value, key), lambda: kwargs["default"])
         if isinstance(best, Maybe):
             t.check(best.flag, "ValueError", EMPTY[op])
             best = best.value
-        return best
+        return _chosen(best, key)
     return rule
+
+
+def _chosen(best: Any, key: Any) -> Any:
+    """The element that ``_extreme`` has found."""
+    return best if key is None else best[1]
+
+
+def _extreme(t: Any, g: Generator, op: str, key: Any) -> Any:
+    """The least or greatest element, after its key where there is one; ``Maybe`` of it where there may be none."""
+    acc = Slot("accumulator")
+
+    def better(x: Any, best: Any) -> Any:
+        ranked = (x, best) if key is None else (x[0], best[0])
+        return t.choose_value(t.truth(t.compare(op, *ranked)), x, best)
+
+    def visit(element: Callable[[], Any]) -> None:
+        x = element()
+        if key is not None:
+            x = t.call(key, x), x
+        best = t.state.get(acc, UNBOUND)
+        if best is UNBOUND:
+            t.state[acc] = x
+        elif isinstance(best, Maybe) and best.flag is not True:
+            t.keep(acc, t.choose(best.flag, lambda: better(x, best.value), lambda: x))
+        else:
+            t.keep(acc, better(x, best.value if isinstance(best, Maybe) else best))
+    g.each(acc, visit)
+    return t.state.get(acc, UNBOUND)
 
 
 TABLE: dict[Any, Rule] = {
     sum: _reduction(sum, _sum_generator), any: _reduction(any, _decided(True)), all: _reduction(all, _decided(False)),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
+    math.prod: _reduction(math.prod, _product_generator), math.fsum: _reduction(math.fsum, _float_sum_generator),
 }

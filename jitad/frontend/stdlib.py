@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import data, iteration, objects, written
+from .closures import Stream
 from .lattice import is_scalar, rebuild
 from .values import ArrayRef, DictObj, Instance, ListObj
 
@@ -198,7 +199,8 @@ def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
     """Over what has a run-time length it is a loop, which must keep the type of the accumulator."""
     v = iteration.begin(t, v)
     if iteration.is_counted(v):
-        return t.call(_fold, fun, v, *start) if start else t.call(_fold_all, fun, v)
+        all_of = _fold_stream if isinstance(v, Stream) else _fold_all
+        return t.call(_fold, fun, v, *start) if start else t.call(all_of, fun, v)
     found = [*start, *t.iterate(v)]
     if not found:
         raise TypeError("reduce() of empty iterable with no initial value")
@@ -217,6 +219,18 @@ def _fold_all(fun: Any, items: Any) -> Any:
     out = items[0]
     for i in range(1, len(items)):
         out = fun(out, items[i])
+    return out
+
+
+def _fold_stream(fun: Any, items: Any) -> Any:
+    empty = True
+    for x in items:
+        if empty:
+            out, empty = x, False
+        else:
+            out = fun(out, x)
+    if empty:
+        raise TypeError("reduce() of empty iterable with no initial value")
     return out
 
 
