@@ -599,6 +599,28 @@ def test_a_cotangent_that_fits_no_variant_or_two():
         vjp(lambda a, n: a if n else a.astype(np.float32), A, 1)[1](A)
 
 
+def test_a_cotangent_whose_variants_come_in_another_order():
+    def f(x, n, m):
+        y, pull = vjp(a_float_or_none, x, n)
+        ct = None if m else y * x if y is not None else 1.0
+        return pull(ct)[0]
+
+    def g(x, n, m):
+        return vjp(a_circle_or_a_rect, x, n)[1](Rect(x, 10.0) if m else Circle(x))[0]
+    for run in (jit(f), lambda *args: interpret(f, *args)):
+        assert run(1.5, 1, 0) == 2 * 1.5 ** 4
+        for n, m in ((1, 1), (0, 0)):
+            with pytest.raises(ValueError, match="does not fit the value that there is"):
+                run(1.5, n, m)
+    for run in (jit(g), lambda *args: interpret(g, *args)):
+        assert (run(1.5, 1, 0), run(1.5, 0, 1)) == (4.5, 31.5)
+        for n in (0, 1):
+            with pytest.raises(ValueError, match="does not fit the value that there is"):
+                run(1.5, n, n)
+    assert grad(g)(1.5, 1, 0) == pytest.approx(6.0)
+    assert grad(f)(1.5, 1, 0) == pytest.approx(8 * 1.5 ** 3)
+
+
 def test_a_tangent_of_one_kind():
     def pushed(x, n):
         return jvp(lambda s: s.r * x if isinstance(s, Circle) else s.w * s.h, (shape(x, n),), (Circle(10.0),))[1]

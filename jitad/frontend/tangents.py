@@ -7,13 +7,15 @@ check then.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from ..errors import DifferentiationError
 from ..ir.graph import Value
-from ..ir.types import Array, Type
+from ..ir.types import Array, Type, is_float
 from . import data, numpy_api, pytree
 from .lattice import is_number
 from .packed import Packed
@@ -27,10 +29,15 @@ ANOTHER_SHAPE = (": a tangent is a tree of another shape than its value, or its 
 
 @dataclass(frozen=True)
 class Fits:
-    """What a tangent of one kind has in place of the tag of a union: the tags of the variants that it belongs to."""
+    """What a tangent has in place of the tag of a union: the tags of the variants that it belongs to.
+
+    Where it is a union too, ``tag`` is its own and ``own`` what that has to be for each of the ``tags``.
+    """
 
     tags: tuple[int, ...]
     otherwise: str
+    tag: Any = None
+    own: tuple[int, ...] = ()
 
 
 def read(t: Any, x: Any) -> Any:
@@ -63,8 +70,8 @@ class _Matching:
             self.out.extend([x] * s.count)
         elif s.type is Packed and isinstance(x, Packed):
             self._packed(s.static, x)
-        elif s.type is OneOf and not isinstance(x, OneOf):
-            self._variants(s, x)
+        elif s.type is OneOf:
+            self._union(s, x) if isinstance(x, OneOf) else self._variants(s, x)
         elif s.children:
             parts = _parts(s, x)
             if parts is None:
@@ -84,24 +91,44 @@ class _Matching:
 
     def _variants(self, s: Structure, x: Any) -> None:
         """What is no union is for each variant that it fits: those that are not there take nothing of it."""
-        variants, first = s.children[1:], len(self.out) + 1
-        types, fitting = [], []
-        for k, variant in enumerate(variants):
-            types.append(self.types[first:first + variant.count])
-            first += variant.count
-            if self._fits(variant, x, types[k]):
-                fitting.append(k)
+        variants, types = s.children[1:], self._types(s)
+        fitting = [k for k, variant in enumerate(variants) if self._fits(variant, x, types[k])]
         if not fitting:
             raise self._another_structure()
         if len(fitting) > 1 and any(not _only_numbers(variants[k], types[k]) for k in fitting):
             self.t.unsupported(f"{self.what} that fits more than one variant of its value, {s}, which holds arrays",
                                "return values of one kind, or a float that is computed from them")
-        self.out.append(Fits(tuple(fitting), f"{self.what} does not fit the value that there is, of {s}"))
-        for k, variant in enumerate(variants):
-            if k in fitting:
-                self.walk(variant, x)
+        self.out.append(Fits(tuple(fitting), self._otherwise(s)))
+        self._each(s, dict.fromkeys(fitting, x))
+
+    def _union(self, s: Structure, x: OneOf) -> None:
+        """The variants of a union are matched by their kinds: the paths may have come in another order."""
+        types, own = self._types(s), dict[int, int]()
+        for k, variant in enumerate(s.children[1:]):
+            fitting = [j for j, v in enumerate(x.variants) if self._fits(variant, v, types[k]) or (
+                v is None and not any(kind is not None and is_float(kind) for kind in types[k]))]
+            if fitting:
+                own[k] = k if k in fitting else fitting[0]
+        if not own:
+            raise self._another_structure()
+        self.out.append(Fits(tuple(own), self._otherwise(s), x.tag, tuple(own.values())))
+        self._each(s, {k: x.variants[j] for k, j in own.items()})
+
+    def _each(self, s: Structure, given: dict[int, Any]) -> None:
+        """The variants by number, of which those that are not given take nothing."""
+        for k, variant in enumerate(s.children[1:]):
+            if k in given:
+                self.walk(variant, given[k])
             else:
                 self.out.extend([None] * variant.count)
+
+    def _types(self, s: Structure) -> list[Sequence[Type | None]]:
+        """Those of the leaves of each variant of the union that comes next."""
+        at = list(accumulate((c.count for c in s.children), initial=len(self.out)))[1:]
+        return [self.types[i:j] for i, j in zip(at, at[1:])]
+
+    def _otherwise(self, s: Structure) -> str:
+        return f"{self.what} does not fit the value that there is, of {s}"
 
     def _fits(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
         """Whether ``x`` can stand for a value of structure ``s`` with leaves of these types."""
@@ -171,10 +198,11 @@ def same_references(t: Any, x: Any, dx: Any, what: str) -> None:
 
 def _check_tag(t: Any, tag: Value, fits: Fits) -> None:
     b = t.builder
-    there = b.eq(tag, b.const(fits.tags[0], tag.type))
-    for k in fits.tags[1:]:
-        there = b.or_(there, b.eq(tag, b.const(k, tag.type)))
-    t.check(there, "ValueError", fits.otherwise)
+    there = [b.eq(tag, b.const(k, tag.type)) for k in fits.tags]
+    if fits.tag is not None:
+        own = t.value(fits.tag)
+        there = [b.and_(test, b.eq(own, b.const(j, own.type))) for test, j in zip(there, fits.own)]
+    t.check(functools.reduce(b.or_, there), "ValueError", fits.otherwise)
 
 
 def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str) -> Value:
