@@ -91,6 +91,23 @@ def walked_once(x):
 
 
 @program
+def walked_to_its_end(x):
+    m = map(lambda v: v * x, some(x))
+    s = 0.0
+    for v in enumerate(m):
+        if v[0] == 1:
+            continue
+        s += v[1]
+    for v in m:
+        s += v
+    g = (v * x for v in some(x))
+    for w in zip([x, 1.0], [x, 2.0]):
+        if w[0] * x > 1:
+            break
+    return s + sum(g) + sum(g) + w[1]
+
+
+@program
 def map_of_a_long_constant_range(x):
     return sum(map(lambda i: math.cos(i * x), range(200)))
 
@@ -241,6 +258,41 @@ def test_gradient_for_an_array() -> None:
 def test_refused() -> None:
     refuses(lambda x: list(map(lambda v: v * x, some(x)))[0], "a list or tuple of a length", "np.zeros")
     refuses(lambda x: tuple(zip(some(x), A))[0][0], "a list or tuple of a length", "np.zeros")
+
+
+def left(x, stop):
+    m = map(lambda v: v * x, some(x))
+    stop(m)
+    return sum(m)
+
+
+def first(m):
+    for v in m:
+        return v
+    return 0.0
+
+
+def left_by_break(m):
+    for v in m:
+        if v > 0:
+            break
+
+
+def test_a_stream_that_is_left_midway_is_not_walked_again() -> None:
+    for stop in (any, all, first, left_by_break, lambda m: any(v > 0 for v in m), lambda m: sum(zip(m, m))):
+        refuses(lambda x, stop=stop: left(x, stop), "may have been walked before", "list")
+    for stop in (any, left_by_break):
+        def over_a_list(x, stop=stop):
+            z = zip([x, 1.0], [x, 2.0])
+            stop(v > 0 for v, _ in z)
+            return sum(a * b for a, b in z)
+
+        def generator(x, stop=stop):
+            g = (v for v in (x, 1.0))
+            stop(g)
+            return sum(g)
+        refuses(over_a_list, "may have been walked before", "list")
+        refuses(generator, "may have been walked before", "list")
 
 
 def test_errors_are_pythons() -> None:

@@ -11,7 +11,7 @@ from ..errors import NOWHERE, Loc
 from .closures import WALKS, Mapped
 from .code import Code, Frame
 from .control import logical
-from .iteration import STREAMS
+from .iteration import STREAMS, mark
 from .lattice import UNBOUND
 from .loops import LoopNode, break_, continue_, walk
 from .scope import Names
@@ -89,12 +89,19 @@ class Generator:
     begun: Slot
 
     def items(self) -> list[Any]:
-        return comprehend(self.f, self.clauses, self.element, self._begin())
+        found = comprehend(self.f, self.clauses, self.element, self._begin())
+        self.f.t.state[self.begun] = True
+        return found
+
+    def given_away(self) -> list[Any]:
+        """The elements, for another function, of which it is not known how many it takes."""
+        found = self.items()
+        mark(self.f.t.state, self, None)
+        return found
 
     def next(self) -> list[Any]:
         """The first element, or none; nobody may ask for the others afterwards."""
         found = next(_elements(self.f, self.clauses, self.element, self._begin()), UNBOUND)
-        self.f.t.state[self.begun] = None
         return [] if found is UNBOUND else [found]
 
     def _begin(self) -> Any:
@@ -102,7 +109,7 @@ class Generator:
         begun = self.f.t.state.get(self.begun)
         if not isinstance(begun, bool):
             self.f.t.unsupported("walks a generator expression that may have been walked before", STREAMS)
-        self.f.t.state[self.begun] = True
+        self.f.t.state[self.begun] = None
         return () if begun else self.over
 
     def each(self, acc: Slot, visit: Callable[[Callable[[], Any]], None], until: bool | None = None) -> None:
@@ -131,6 +138,10 @@ class Generator:
                     _unless(f, f.t.load(acc), until, lambda: _leave(f, acc, until))
             walk(inner, LoopNode(body, None, None, None, changed, loc), over, assign, loc)
         level(0, self._begin())
+        if until is None:
+            self.f.t.state[self.begun] = True
+        else:
+            mark(self.f.t.state, self.over, None)
 
     def _truth(self, f: Frame, conditions: Sequence[Hook], until: bool) -> Any:
         """Whether an element is true; ``not until``, which decides nothing, of one that fails the conditions.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..ir.types import Array
@@ -21,7 +21,7 @@ def stream(t: Any, kind: type[Stream], *given: Any) -> Stream:
 
 
 def begin(t: Any, v: Any) -> Any:
-    """Begin to walk a value: of a stream that has been walked before nothing is left."""
+    """Begin to walk a value: of a stream that has been walked to its end nothing is left."""
     if isinstance(v, Unrolled):
         return Unrolled(begin(t, v.parts()[0]))
     if not isinstance(v, Stream) or v.parts()[-1] is None:
@@ -31,8 +31,31 @@ def begin(t: Any, v: Any) -> Any:
         return ()
     if begun is not False:
         t.unsupported(f"walks {lattice.describe(v)} that may have been walked before, depending on the path", STREAMS)
-    t.state[v.parts()[-1]] = True
+    t.state[v.parts()[-1]] = None
     return v.with_parts((*(begin(t, x) for x in v.given), None))
+
+
+def ends_with(v: Any) -> Iterator[Slot]:
+    """Whether they have been walked (``False``, ``True`` or ``None``: in part): of streams that end where ``v`` does.
+
+    Of what ``zip`` walks only the shortest ends, and that is not known.
+    """
+    if isinstance(v, Unrolled):
+        yield from ends_with(v.parts()[0])
+    elif hasattr(v, "clauses"):
+        yield v.begun
+        yield from ends_with(v.over)
+    elif isinstance(v, Stream) and v.parts()[-1] is not None:
+        yield v.parts()[-1]
+        columns = v.given[1:] if isinstance(v, Mapped) else v.given[:1] if isinstance(v, Enumerate) else v.given
+        if len(columns) == 1:
+            yield from ends_with(columns[0])
+
+
+def mark(state: dict[Any, Any], v: Any, walked: bool | None) -> None:
+    """Note that a stream has been walked: to its end, or in part (``None``)."""
+    for begun in ends_with(v):
+        state[begun] = walked
 
 
 def seen(t: Any, v: View) -> list[Any]:
@@ -92,6 +115,12 @@ def known_count(t: Any, v: Any) -> int | None:
 
 def written_out(t: Any, v: Any) -> Any:
     """Every element of a structure whose length is known while tracing, ranges and arrays too."""
+    found = _written_out(t, v)
+    mark(t.state, v, True)
+    return found
+
+
+def _written_out(t: Any, v: Any) -> Any:
     v = begin(t, objects.walked(t, v))
     if objects.is_iterator(v):
         return list(objects.take(t, v, len(objects.left(t, v))))

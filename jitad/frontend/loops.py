@@ -115,19 +115,32 @@ def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None],
         return f.t.dispatch(c, lambda x: walk(f, node, f.t.settled(v), assign, loc), roots)
     t = f.t
     t.builder.loc = loc
-    v = objects.walked(t, iteration.begin(t, v))
+    whole, v = v, objects.walked(t, iteration.begin(t, v))
     items = iteration.static_items(t, v)
+    iteration.mark(t.state, whole, None)
     if items is not None:
-        return _written_out(f, node, v, items, assign)
+        completed, breaks = _written_out(f, node, v, items, assign)
+    else:
+        completed, breaks = _at_run_time(f, node, v, assign)
+    if completed is not None:
+        iteration.mark(completed.state, whole, True)
+    _leave(f, node, completed, breaks)
+    if any(breaks):
+        iteration.mark(t.state, whole, None)
+
+
+def _at_run_time(f: Frame, node: LoopNode, v: Any,
+                 assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
+    """A loop in the IR."""
+    t = f.t
     count = t.value(iteration.count(t, v))
     held = Slot("iterable")
     t.state[held] = v
     f.hidden.append(held)
     try:
-        completed, breaks = _counted(f, node, held, count, assign)
+        return _counted(f, node, held, count, assign)
     finally:
         f.hidden.remove(held)
-    _leave(f, node, completed, breaks)
 
 
 def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
@@ -152,9 +165,11 @@ def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
     return _repeat(f, node, body, counted=True), breaks
 
 
-def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any], assign: Callable[[Frame, Any], None]) -> None:
+def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
+                 assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
     """A loop over a static structure: the body once for each element."""
-    t, breaks = f.t, []
+    t = f.t
+    breaks: list[Edge | None] = []
     held = Slot("iterable")
     t.state[held] = (v, tuple(items))
     f.hidden.append(held)
@@ -176,7 +191,7 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any], assign:
             completed = t.here()
     finally:
         f.hidden.remove(held)
-    _leave(f, node, completed, breaks)
+    return completed, breaks
 
 
 def _lists(v: Any) -> Iterator[ListObj]:

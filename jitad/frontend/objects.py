@@ -164,7 +164,7 @@ def stream(t: Any, items: Any) -> Instance:
 
 def handed_over(t: Any, v: Any) -> Any:
     """A value as another function sees it: a generator expression, which belongs to its own, by its elements."""
-    return stream(t, t.iterate(v)) if hasattr(v, "clauses") else v
+    return stream(t, v.given_away()) if hasattr(v, "clauses") else v
 
 
 def is_iterator(v: Any) -> bool:

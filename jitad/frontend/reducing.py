@@ -34,7 +34,10 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
         if args and isinstance(args[0], Generator):
             return on_generator(t, *args, **kwargs)
         if args and _is_walked(args, one):
-            args = (tuple(t.iterate(args[0])), *args[1:])
+            items = tuple(t.iterate(args[0]))
+            if name in (any, all):
+                iteration.mark(t.state, args[0], None)           # where they stop is not known
+            args = (items, *args[1:])
         elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
             return t.native(name, *args, **kwargs)
         if name in (min, max) and args and ("key" in kwargs or not _are_numbers(t, args)):

@@ -197,7 +197,6 @@ def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
 
 def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
     """Over what has a run-time length it is a loop, which must keep the type of the accumulator."""
-    v = iteration.begin(t, v)
     if iteration.is_counted(v):
         all_of = _fold_stream if isinstance(v, Stream) else _fold_all
         return t.call(_fold, fun, v, *start) if start else t.call(all_of, fun, v)
