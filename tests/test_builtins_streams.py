@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -291,6 +292,8 @@ def test_a_stream_that_is_left_midway_is_not_walked_again() -> None:
             g = (v for v in (x, 1.0))
             stop(g)
             return sum(g)
+        refuses(lambda x: (x in (m := map(abs, [x, 2.0]))) + sum(m), "may have been walked before", "list")
+        refuses(lambda x: sum(itertools.islice(m := map(abs, [x, 2.0]), 1)) + sum(m), "may have been walked before")
         refuses(over_a_list, "may have been walked before", "list")
         refuses(generator, "may have been walked before", "list")
 

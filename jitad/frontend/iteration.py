@@ -120,6 +120,13 @@ def written_out(t: Any, v: Any) -> Any:
     return found
 
 
+def some_of(t: Any, v: Any) -> Any:
+    """Every element, for what may stop before the last."""
+    found = t.iterate(v)
+    mark(t.state, v, None)
+    return found
+
+
 def _written_out(t: Any, v: Any) -> Any:
     v = begin(t, objects.walked(t, v))
     if objects.is_iterator(v):

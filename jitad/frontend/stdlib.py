@@ -145,7 +145,8 @@ def _filterfalse(t: Any, fun: Any, v: Any) -> Any:
 
 
 def _takewhile(t: Any, fun: Any, v: Any) -> Any:
-    return objects.stream(t, list(itertools.takewhile(lambda x: _known(t, fun, x, "takewhile"), t.iterate(v))))
+    items = iteration.some_of(t, v)
+    return objects.stream(t, list(itertools.takewhile(lambda x: _known(t, fun, x, "takewhile"), items)))
 
 
 def _dropwhile(t: Any, fun: Any, v: Any) -> Any:
@@ -155,7 +156,7 @@ def _dropwhile(t: Any, fun: Any, v: Any) -> Any:
 def _islice(t: Any, v: Any, *bounds: Any) -> Any:
     if not all(b is None or isinstance(b, int) for b in bounds):
         t.unsupported("`itertools.islice` with bounds that are only known at run time", "a slice of an array")
-    return objects.stream(t, list(itertools.islice(t.iterate(v), *bounds)))
+    return objects.stream(t, list(itertools.islice(iteration.some_of(t, v), *bounds)))
 
 
 _ITERTOOLS: dict[Any, Rule] = {
