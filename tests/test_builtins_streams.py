@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import grad, jit
+from jitad import UnsupportedError, grad, jit
 
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
@@ -308,3 +308,21 @@ def test_errors_are_pythons() -> None:
             tracing.run(tracing.trace(f, 0.7), 0.7)
         if isinstance(expected.value, ValueError):
             assert str(found.value).startswith(str(expected.value).split(",")[0]), found.value
+
+
+def test_an_iterator_goes_on_where_what_took_some_of_it_stopped() -> None:
+    def sliced(x: float) -> float:
+        it = iter([x, 2 * x, 3 * x])
+        return sum(itertools.islice(it, 2)) * 100 + sum(it)
+
+    def while_small(x: float) -> float:
+        it = iter([1, 2, 5, 3])
+        return sum(itertools.takewhile(lambda v: v < 3, it)) * x + sum(it)
+
+    def found(x: float) -> float:
+        it = iter([x, 2 * x, 3 * x])
+        return sum(it) if x in it else 0.0
+    for program in (sliced, while_small):
+        assert jit(program)(1.0) == program(1.0)
+    with pytest.raises(UnsupportedError, match="walked by `in` as well"):
+        jit(found)(1.0)

@@ -100,7 +100,7 @@ class Comparisons(TracePart):
         if data.is_static(container) and data.is_static(x):
             return self.native(operator.contains, container, x)
         result: Any = False
-        for item in iteration.some_of(self, container):
+        for item in iteration.some_of(self, container, "in"):
             c = self.truth(self.compare("eq", item, x))
             if c is True:
                 return True

@@ -120,8 +120,10 @@ def written_out(t: Any, v: Any) -> Any:
     return found
 
 
-def some_of(t: Any, v: Any) -> Any:
-    """Every element, for what may stop before the last."""
+def some_of(t: Any, v: Any, by: str) -> Any:
+    """Every element, for what may stop before the last; an iterator cannot be walked on after that."""
+    if objects.is_iterator(v):
+        return objects.take_all(t, v, by)
     found = t.iterate(v)
     mark(t.state, v, None)
     return found

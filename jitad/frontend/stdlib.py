@@ -9,7 +9,7 @@ import copy
 import functools
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from . import data, iteration, objects, written
@@ -144,9 +144,20 @@ def _filterfalse(t: Any, fun: Any, v: Any) -> Any:
     return objects.stream(t, [x for x in t.iterate(v) if not _known(t, fun, x, "itertools.filterfalse")])
 
 
+def _first_of(t: Any, v: Any, by: str, choose: Callable[[Any], Iterator[Any]]) -> Any:
+    """What ``choose`` takes of an iterator over the elements; one of the user's goes on where that stopped."""
+    if not objects.is_iterator(v):
+        return objects.stream(t, list(choose(iter(iteration.some_of(t, v, by)))))
+    items = objects.left(t, v)
+    rest = iter(items)
+    chosen = list(choose(rest))
+    objects.take(t, v, len(items) - len(list(rest)))
+    return objects.stream(t, chosen)
+
+
 def _takewhile(t: Any, fun: Any, v: Any) -> Any:
-    items = iteration.some_of(t, v)
-    return objects.stream(t, list(itertools.takewhile(lambda x: _known(t, fun, x, "takewhile"), items)))
+    return _first_of(t, v, "takewhile",
+                     lambda items: itertools.takewhile(lambda x: _known(t, fun, x, "takewhile"), items))
 
 
 def _dropwhile(t: Any, fun: Any, v: Any) -> Any:
@@ -156,7 +167,7 @@ def _dropwhile(t: Any, fun: Any, v: Any) -> Any:
 def _islice(t: Any, v: Any, *bounds: Any) -> Any:
     if not all(b is None or isinstance(b, int) for b in bounds):
         t.unsupported("`itertools.islice` with bounds that are only known at run time", "a slice of an array")
-    return objects.stream(t, list(itertools.islice(iteration.some_of(t, v), *bounds)))
+    return _first_of(t, v, "islice", lambda items: itertools.islice(items, *bounds))
 
 
 _ITERTOOLS: dict[Any, Rule] = {
