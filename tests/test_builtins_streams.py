@@ -326,3 +326,16 @@ def test_an_iterator_goes_on_where_what_took_some_of_it_stopped() -> None:
         assert jit(program)(1.0) == program(1.0)
     with pytest.raises(UnsupportedError, match="walked by `in` as well"):
         jit(found)(1.0)
+
+
+def test_how_much_another_function_took_of_a_stream_is_not_known() -> None:
+    def all_of(items: Any) -> float:
+        return sum(items)
+
+    def first_of(items: Any) -> float:
+        return next(items)
+    for taker in (all_of, first_of):
+        def program(x: float, taker: Any = taker) -> float:
+            made = zip([x, 1.0], [2.0, x])
+            return taker(a * b for a, b in made) + len(list(made))
+        refuses(program, "may have been walked before")
