@@ -58,27 +58,30 @@ class Tagged(Operators):
         return type(self)(*parts)
 
 
+class Labelled(Tagged):
+    """With something static beside its parts, which comes first and which each subclass gives a name of its own."""
+
+    __slots__ = ("static",)
+
+    def __init__(self, static: Any, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.static = static
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Any:
+        return type(self)(self.static, *parts)
+
+
 class BoundMethod(Tagged):
     """``obj.method``: parts are the function and the object."""
 
     __slots__ = ()
 
 
-class Method(Tagged):
+class Method(Labelled):
     """A method of a traced array, list or dict; ``name`` is static, the object is its part."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str, obj: Any) -> None:
-        super().__init__(obj)
-        self.name = name
-
-    @property
-    def static(self) -> Any:
-        return self.name
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Method:
-        return Method(self.name, parts[0])
+    __slots__ = ()
+    name = Labelled.static
 
 
 class Range(Tagged):
@@ -117,21 +120,11 @@ class Mapped(Stream):
     __slots__ = ()
 
 
-class View(Tagged):
+class View(Labelled):
     """``d.keys()``, ``d.values()`` or ``d.items()``: shows what the dict holds when it is looked at."""
 
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: str, d: Any) -> None:
-        super().__init__(d)
-        self.kind = kind
-
-    @property
-    def static(self) -> Any:
-        return self.kind
-
-    def with_parts(self, parts: tuple[Any, ...]) -> View:
-        return View(self.kind, parts[0])
+    __slots__ = ()
+    kind = Labelled.static
 
 
 class Unrolled(Tagged):
@@ -149,52 +142,22 @@ class Super(Tagged):
 WALKS = (Zip, Enumerate, Reversed, Mapped, Unrolled)      # what walks its parts
 
 
-class Partial(Tagged):
+class Partial(Labelled):
     """``functools.partial``: parts are the function, the positional arguments and a tuple of keyword values."""
 
-    __slots__ = ("names",)
-
-    def __init__(self, names: tuple[str, ...], *parts: Any) -> None:
-        super().__init__(*parts)
-        self.names = names
-
-    @property
-    def static(self) -> Any:
-        return self.names
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Partial:
-        return Partial(self.names, *parts)
+    __slots__ = ()
+    names = Labelled.static
 
 
-class Raised(Tagged):
+class Raised(Labelled):
     """An exception object: the class is static, its arguments are the parts."""
 
-    __slots__ = ("cls",)
-
-    def __init__(self, cls: type[BaseException], *parts: Any) -> None:
-        super().__init__(*parts)
-        self.cls = cls
-
-    @property
-    def static(self) -> Any:
-        return self.cls
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Raised:
-        return Raised(self.cls, *parts)
+    __slots__ = ()
+    cls = Labelled.static
 
 
-class Template(Tagged):
+class Template(Labelled):
     """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, text: str, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.text = text
-
-    @property
-    def static(self) -> Any:
-        return self.text
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Template:
-        return Template(self.text, *parts)
+    __slots__ = ()
+    text = Labelled.static

@@ -13,7 +13,7 @@ from typing import Any
 from ..ir.graph import Value
 from ..ir.types import I64
 from . import views
-from .closures import BoundMethod, Tagged
+from .closures import BoundMethod, Method
 from .lattice import UNBOUND
 from .layouts import Block, Kind, Number, Parts, Perhaps, Ref, Refs, Text
 from .records import (
@@ -34,21 +34,10 @@ from .rules.windows import Window
 from .values import ArrayRef, Choice, Instance, Store, Sym
 
 
-class Virtual(Tagged):
+class Virtual(Method):
     """A method of a node whose class is only known at run time."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str, obj: Any) -> None:
-        super().__init__(obj)
-        self.name = name
-
-    @property
-    def static(self) -> Any:
-        return self.name
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Virtual:
-        return Virtual(self.name, parts[0])
+    __slots__ = ()
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ref = self.parts()[0]
