@@ -87,7 +87,7 @@ def __getattr__(name: str) -> Any:
     module = importlib.import_module(f".{home}", __name__)
     if home.startswith("frontend."):                        # outside traced code they are compiled like any function
         jit = importlib.import_module(".api", __name__).jit
-        importlib.import_module(".frontend.transforms", __name__).register(jit)
+        importlib.import_module(".frontend.traceable", __name__).register(jit)
     found = globals()[name] = getattr(module, name)
     return found
 

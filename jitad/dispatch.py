@@ -20,6 +20,7 @@ from . import compiler
 from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
 from .frontend import transforms
+from .frontend.traceable import Transform
 from .frontend.builtin import location
 from .frontend.custom import Custom
 from .frontend.packed import returned
@@ -75,7 +76,7 @@ class Dispatcher:
 
     def run_as_python(self, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
-        if isinstance(self.fun, transforms.Transform):
+        if isinstance(self.fun, Transform):
             return interpret(self.fun, *args, **kwargs)
         written = self.fun.fun if isinstance(self.fun, Custom) else self.fun
         return written(*args, **kwargs)

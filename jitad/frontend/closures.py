@@ -5,6 +5,7 @@ Each is a ``values.Composite``: its ``parts`` are merged, and cross calls, one b
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .values import Operators, Slot
@@ -81,7 +82,7 @@ class Method(Labelled):
     """A method of a traced array, list or dict; ``name`` is static, the object is its part."""
 
     __slots__ = ()
-    name = Labelled.static
+    name = property(attrgetter("static"))
 
 
 class Range(Tagged):
@@ -124,7 +125,7 @@ class View(Labelled):
     """``d.keys()``, ``d.values()`` or ``d.items()``: shows what the dict holds when it is looked at."""
 
     __slots__ = ()
-    kind = Labelled.static
+    kind = property(attrgetter("static"))
 
 
 class Unrolled(Tagged):
@@ -146,18 +147,18 @@ class Partial(Labelled):
     """``functools.partial``: parts are the function, the positional arguments and a tuple of keyword values."""
 
     __slots__ = ()
-    names = Labelled.static
+    names = property(attrgetter("static"))
 
 
 class Raised(Labelled):
     """An exception object: the class is static, its arguments are the parts."""
 
     __slots__ = ()
-    cls = Labelled.static
+    cls = property(attrgetter("static"))
 
 
 class Template(Labelled):
     """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts."""
 
     __slots__ = ()
-    text = Labelled.static
+    text = property(attrgetter("static"))

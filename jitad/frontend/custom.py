@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import DifferentiationError
-from . import calls, over, programs, ruled, transforms
+from . import calls, over, programs, ruled
 from .closures import Fn
-from .transforms import Maker, Traceable, Transform
+from .traceable import Maker, Traceable, Transform, native
 
 Nondiff = tuple[int, ...]
 
@@ -62,7 +62,7 @@ class Custom(Traceable):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._jitted is None:
-            self._jitted = transforms.native(self)
+            self._jitted = native(self)
         return self._jitted(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -11,115 +11,19 @@ Jacobians and maps are loops over derivatives and functions: ``jacobians.py``, `
 
 from __future__ import annotations
 
-import functools
-import inspect
-import types
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import DifferentiationError
-from . import data, jacobians, pytree
+from . import jacobians, pytree
 from .applied import Applied, map_floats, snapshot
 from .axes import parse
 from .mapped import Mapped
 from .packed import returned
 from .pullbacks import pull_back_later
-from .values import tracing
+from .traceable import Immediate, Maker, Traceable, Transform, compiled
 
 Argnums = int | str | tuple[int | str, ...]
-_compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
-_MEMO = "__jitad_compiled__"
-
-
-def register(compile: Callable[..., Any]) -> None:
-    """Say how a transform that is called outside traced code becomes native code."""
-    global _compile
-    _compile = compile
-
-
-class Traceable:
-    """Something that is called in traced code with ``traced_call``, and outside like a function."""
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result for the user values ``args``, emitted through the trace ``t``."""
-        raise NotImplementedError
-
-
-# --- transforms of a function ---------------------------------------------------------------------
-
-class Transform(Traceable):
-    """A function made from ``fun``; ``static`` holds how, hashably (``values.Composite``)."""
-
-    name = "transform"
-
-    def __init__(self, fun: Any, *static: Any) -> None:
-        self.fun, self.options = as_written(fun)
-        if not callable(self.fun) and not hasattr(self.fun, "static"):
-            raise TypeError(f"{self.name} takes a function, not {fun!r}")
-        self.static = static
-        self.__name__ = f"{self.name}_{getattr(self.fun, '__name__', 'function')}"
-
-    def parts(self) -> tuple[Any, ...]:
-        return (self.fun,)
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Any:
-        return type(self)(parts[0], *self.static)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return compiled(self)(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<jitad {self.name} of {getattr(self.fun, '__qualname__', self.fun)}>"
-
-    @property
-    def __signature__(self) -> Any:
-        return inspect.signature(self.fun)
-
-
-def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
-    """The function behind a jitted one, or behind a jitted method of an object, and what ``jit`` was told."""
-    if getattr(type(fun), "is_jitad", False):
-        return fun.py_func, fun.jit_options
-    method = getattr(fun, "__func__", None)
-    if getattr(type(method), "is_jitad", False):
-        return types.MethodType(method.py_func, fun.__self__), method.jit_options        # type: ignore[union-attr]
-    return fun, {}
-
-
-def native(fun: Any, options: dict[str, Any] | None = None) -> Any:
-    """The jitted form of something that is called in traced code."""
-    if _compile is None:
-        raise DifferentiationError("the compiler has not been loaded", hint="import jitad")
-    return _compile(fun, **options or {})
-
-
-def compiled(transform: Transform) -> Any:
-    """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
-    own = type(transform).__signature__ is None               # (primals, …): names of parameters mean nothing there
-    options = {**transform.options, "static": ()} if own else transform.options
-    table, key = _compiled_of(transform.fun), (type(transform), transform.static, tuple(options.items()))
-    if key not in table:
-        table[key] = native(transform, options)
-    return table[key]
-
-
-def _compiled_of(fun: Any) -> dict[Any, Any]:
-    """What has been compiled from a function; it lives as long as the function does."""
-    bound = isinstance(fun, types.MethodType)
-    holder = fun.__func__ if bound else fun
-    known: tuple[Any, dict[Any, Any]] | None = getattr(holder, _MEMO, None)
-    if known is None or known[0] is not holder:             # wrappers copy the attributes of what they wrap
-        known = (holder, {})
-        try:
-            setattr(holder, _MEMO, known)
-        except AttributeError:
-            pass                                            # an object without room: compiled each time
-    if not bound:
-        return known[1]
-    of_object: tuple[Any, dict[Any, Any]] = known[1].setdefault(id(fun.__self__), (fun.__self__, {}))
-    return of_object[1]
 
 
 class ValueAndGrad(Transform):
@@ -226,43 +130,6 @@ class Linear(Traceable):
 
 
 # --- the functions ----------------------------------------------------------------------------------
-
-class Maker(Traceable):
-    """``grad`` and its like: they make a transform, in traced code and outside alike."""
-
-    def __init__(self, make: Callable[..., Transform]) -> None:
-        functools.update_wrapper(self, make)
-        self.make = make
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        made = self.make(*args, **kwargs)
-        return made if tracing() else compiled(made)
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        settings = {k: v if k == "fun" else data.export(t, v) for k, v in kwargs.items()}
-        return self.make(*args[:1], *(data.export(t, v) for v in args[1:]), **settings)
-
-
-class Immediate(Traceable):
-    """``vjp`` and its like: they take the function and its arguments at once."""
-
-    def __init__(self, outside: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, outside)
-        self.outside = outside
-        self.inside: Callable[..., Any] | None = None
-
-    def traced(self, inside: Callable[..., Any]) -> Immediate:
-        """Decorate what it does in traced code."""
-        self.inside = inside
-        return self
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.outside(*args, **kwargs)
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        assert self.inside is not None
-        return self.inside(t, *args, **kwargs)
-
 
 def _argnums(argnums: Any) -> Argnums:
     if isinstance(argnums, bool) or not isinstance(argnums, (int, str, tuple, list)):
