@@ -28,6 +28,7 @@ from .passes.mask import mask
 from .passes.peel import peel
 from .passes.simplify import simplify
 from .passes.sizes import sizes
+from .passes.strides import strides
 from .passes.thread import thread
 from .passes.uniqueness import uniqueness
 from .passes.unroll import unroll
@@ -76,6 +77,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", _plain(batch)),
     ("optimized", "mask", _plain(mask)),
     ("optimized", "version", _plain(version)),
+    ("optimized", "strides", _plain(strides)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
@@ -90,7 +92,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "mask": mask,
-    "version": version, "fission": fission,
+    "version": version, "strides": strides, "fission": fission,
 }
 
 

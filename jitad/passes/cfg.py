@@ -77,6 +77,17 @@ def landing(edge: Edge, func: Function, name: str = "") -> Block:
     return block
 
 
+def own_exit(func: Function, source: Block, leave: Block) -> Block:
+    """Let the edge from ``source`` to ``leave`` go through a block of its own, so that a copy can leave there, too."""
+    assert source.term is not None
+    edge = next(e for e in source.term.edges if e.block is leave)
+    own = func.new_block(leave.name)
+    params = [own.add_param(p.type, p.hint) for p in leave.params]
+    set_term(own, "jump", edges=[Edge(leave, list(params))])
+    edge.block = own
+    return own
+
+
 def remove_unreachable(func: Function) -> bool:
     """Drop blocks no path leads to; whether there were any.  The others come in reverse postorder."""
     order = reverse_postorder(func)

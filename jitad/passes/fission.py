@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.clone import clone_blocks, clone_op
-from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import BOOL, I64, Array, Scalar
-from .cfg import set_term
+from .cfg import own_exit
 from .loops import Counted, Loop, LoopForest, counted
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
@@ -148,11 +148,7 @@ class _Strips:
         copy = clone_blocks([head], self.func, {})[head]
         assert copy.term is not None
         copy.term.attrs["cold"] = True
-        edge = next(e for e in copy.term.edges if e.block is leave)
-        own = self.func.new_block(leave.name)
-        params = [own.add_param(p.type, p.hint) for p in leave.params]
-        set_term(own, "jump", edges=[Edge(leave, list(params))])
-        edge.block = own
+        own_exit(self.func, copy, leave)
         return copy
 
     def _fill(self, length: Value) -> None:

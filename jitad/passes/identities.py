@@ -12,6 +12,7 @@ from typing import Any
 from ..ir.fold import same
 from ..ir.graph import Op, Value
 from ..ir.types import BOOL, Scalar, dtype_of
+from .signs import never
 
 Rewrite = tuple[str, list[Value], dict[str, Any]]
 Found = Value | Rewrite | None
@@ -35,6 +36,8 @@ def _compare(op: Op) -> Found:
         return _constant(REFLEXIVE[op.name], BOOL)
     if op.name == "eq" and x.type == BOOL and y.const is not None:
         return x if y.const else ("not", [x], {})
+    if never(op):
+        return _constant(False, BOOL)
     return None
 
 

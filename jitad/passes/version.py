@@ -17,7 +17,7 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64
-from .cfg import set_term
+from .cfg import own_exit, set_term
 from .loops import Counted, Loop, LoopForest, counted
 from .ranges import Ranges
 
@@ -157,16 +157,7 @@ class _Version:
         set_term(slow, "jump", edges=[Edge(loop.head, list(entry.args))])
         set_term(preheader, "branch", [holds], [Edge(fast), Edge(slow)])
         for end in (latch, blocks[latch]):
-            self._own_exit(end, leave)
-
-    def _own_exit(self, latch: Block, leave: Block) -> None:
-        """Each version leaves through a block of its own."""
-        assert latch.term is not None
-        edge = next(e for e in latch.term.edges if e.block is leave)
-        own = self.func.new_block(leave.name)
-        params = [own.add_param(p.type, p.hint) for p in leave.params]
-        set_term(own, "jump", edges=[Edge(leave, list(params))])
-        edge.block = own
+            own_exit(func, end, leave)
 
     def _test(self, preheader: Block) -> Value:
         """At the end of the preheader: whether all that is wanted holds in the first and the last iteration."""
