@@ -1,4 +1,4 @@
-"""Loops over rows of few columns know how many; sqrt of what cannot be negative has no check, and nothing else lost one."""
+"""Loops over rows of few columns know how many; sqrt of what cannot be negative has no check, others keep theirs."""
 
 from __future__ import annotations
 
