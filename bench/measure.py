@@ -25,7 +25,11 @@ def seconds(program: Program, count: int) -> float:
 
 
 def calibrated(program: Program, least: float) -> int:
-    """How many calls take at least ``least`` seconds; the program is warm then."""
+    """How many calls take at least ``least`` seconds; the program is warm then.
+
+    The first call is not counted: it may compile, and a program that seems slow would be timed by single, cold calls.
+    """
+    program()
     count, spent = 1, seconds(program, 1)
     while spent < least:
         count = max(2 * count, int(1.2 * count * least / max(spent, 1e-9)))
