@@ -62,8 +62,16 @@ def test_derivatives_by_differences() -> None:
     value, gradient = plain.value_and_grad(lambda x, y: x ** 3 * y)(2.0, 5.0)
     assert value == 40.0 and abs(gradient - 60.0) < 1e-9
     assert abs(plain.grad(plain.grad(lambda x: x ** 3))(2.0) - 12.0) < 1e-7
-    with pytest.raises(plain.Unsure):
-        plain.grad(abs)(0.001)
+    for near, at in ((abs, 0.001), (abs, 0.0), (lambda z: min(z, 0.5), 0.5)):
+        with pytest.raises(plain.Unsure):
+            plain.grad(near)(at)
+
+
+def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() -> None:
+    """The derivative is 1; by differences it is a little less, and then `int` gives 0."""
+    source = "from jitad import grad\n\n\ndef main(x):\n    return x * (1 + int(grad(lambda z: z + x)(x)))\n\n\n"
+    found = verdict(source + "INPUTS = [(0.038,), (0.076,), (0.401,)]\n")
+    assert found.what == "ok" and "value" not in found.counts
 
 
 def test_a_failure_shrinks() -> None:

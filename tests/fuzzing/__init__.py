@@ -6,7 +6,8 @@
     features.py     which constructs the compiler has
     generate.py     a program from a seed
     plain.py        derivatives by differences, for CPython
-    check.py        the verdict on a program;  compare.py values.py  when two values agree
+    check.py        the verdict on a program;  slopes.py  on its derivatives
+    comparing.py compare.py values.py   when two values agree
     shrink.py       a smaller program with the same verdict
     pool.py         worker processes;  coverage.py  what was generated and what came of it
     campaign.py     a run: seeds in, findings out;  __main__.py  `make fuzz`

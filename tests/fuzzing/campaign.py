@@ -21,6 +21,7 @@ from .pool import Pool
 from .shrink import kind, shrink
 
 REGRESSIONS = Path(__file__).parent.parent / "regressions"
+PROGRESS = 30.0                         # seconds between lines that say how far it is
 Report = Callable[[str], None]
 
 
@@ -91,11 +92,12 @@ class Campaign:
 
     def run(self) -> list[Finding]:
         """Everything; the findings, each kind once."""
-        o = self.options
+        o, told = self.options, self.start
         with Pool(work, o.workers, o.nice) as pool:
             for job, answer in pool.run(self._jobs()):
                 self._one(job, answer)
-                if self.done % 1000 == 0:
+                if time.monotonic() - told > PROGRESS:
+                    told = time.monotonic()
                     self.report(self.progress())
         return self.findings
 

@@ -21,7 +21,8 @@ class Coverage:
         self.off = sorted({c.needs for c in everything if c.needs not in known})
         self.generated, self.compiled, self.refused = Counter[str](), Counter[str](), Counter[str]()
         self.pairs = Counter[tuple[str, str]]()
-        self.verdicts, self.refusals, self.comparisons = Counter[str](), Counter[str](), Counter[str]()
+        self.verdicts, self.refusals = Counter[str](), Counter[str]()
+        self.checked, self.comparisons = Counter[str](), Counter[str]()         # programs, and inputs of them
         self.refused_in: dict[str, Counter[str]] = {}
 
     def add(self, constructs: set[str], pairs: set[tuple[str, str]], verdict: Verdict) -> None:
@@ -29,6 +30,7 @@ class Coverage:
         self.generated.update(constructs)
         self.pairs.update(pairs)
         self.comparisons.update(verdict.counts)
+        self.checked.update(verdict.counts.keys())
         if verdict.what == "refused":
             message = general(verdict.detail)
             self.refused.update(constructs)
@@ -60,7 +62,6 @@ class Coverage:
         total = sum(self.verdicts.values())
         never = [n for n in self.names if not self.compiled[n]]
         lines = [", ".join(f"{k} {v}" for k, v in self.verdicts.most_common()),
-                 "comparisons: " + ", ".join(f"{k} {v}" for k, v in self.comparisons.most_common()),
                  f"constructs: {len(self.names) - len(never)} of {len(self.names)} ran, in {len(self.pairs)} pairs of "
                  f"one right inside another"]
         if never:
@@ -69,6 +70,8 @@ class Coverage:
             lines.append(f"not in this compiler: {', '.join(self.off)}")
         for message, n in self.refusals.most_common(25):
             lines.append(f"  refused {n:5} ({100 * n / total:.1f}%): {message}  [{self.blamed(message)}]")
+        lines.append(f"checks: {'programs':>8} {'comparisons':>11}")
+        lines += [f"{n:16} {self.comparisons[check]:11} {check}" for check, n in self.checked.most_common()]
         return "\n".join(lines)
 
     def blamed(self, message: str) -> str:

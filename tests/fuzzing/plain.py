@@ -1,7 +1,8 @@
 """What jitad's functions mean, for CPython: derivatives by differences, loops for ``vmap``, nothing for the rest.
 
 The difference is the central one of sixth order: its error is about 1e-11 for tame functions, so differences of
-differences still tell right from wrong.  That of fourth order from the same points says whether there is a kink; then
+differences still tell right from wrong.  That of fourth order from the same points says whether there is a kink nearby,
+and the even part of the function whether there is one right here, which both see from both sides alike: then
 ``Unsure`` is raised.
 """
 
@@ -19,11 +20,15 @@ from .values import Structure, flatten, flatten_like, is_float, unflatten
 STEP = 0.01
 SIXTH = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 FOURTH = {1: 2 / 3, 2: -1 / 12, 3: 0.0}
+# The third divided difference of (f(k) + f(-k)) / 2 as a function of k², times 60: of s·|k| it is s, of a smooth
+# function of order STEP⁶.
+KINK = {0: -60 / 36, 1: 60 / 24, 2: -60 / 60, 3: 60 / 360}
 Function = Callable[..., Any]
 
 
 MOST = 300                          # derivatives that one run may take: differences of differences get expensive
 _left = MOST
+_noise = 0.0                        # relative error that slopes are given on purpose
 LONGEST = 0.5                       # seconds
 
 
@@ -41,7 +46,7 @@ def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
     _left -= 1
     if _left < 0:
         raise Unsure
-    at = {k: flatten(fun(k * STEP)) for k in (-3, -2, -1, 1, 2, 3)}
+    at = {k: flatten(fun(k * STEP)) for k in (-3, -2, -1, 0, 1, 2, 3)}
     leaves, structure = at[1]
     if any(s != structure for _, s in at.values()):
         raise Unsure
@@ -50,9 +55,11 @@ def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
 
 def _slope(at: dict[int, Any]) -> Any:
     sixth, fourth = (sum(c * (at[k] - at[-k]) for k, c in of.items()) / STEP for of in (SIXTH, FOURTH))
-    if not np.all(np.abs(sixth - fourth) <= 1e-4 * (1 + np.abs(sixth))):
-        raise Unsure
-    return sixth
+    kink = sum(c * (at[k] + at[-k]) / 2 for k, c in KINK.items()) / STEP
+    for error in (sixth - fourth, kink):
+        if not np.all(np.abs(error) <= 1e-4 * (1 + np.abs(sixth))):
+            raise Unsure
+    return sixth + _noise * (1 + np.abs(sixth)) if _noise else sixth
 
 
 def moved(leaves: Sequence[Any], directions: Sequence[Any], by: float) -> list[Any]:
@@ -191,15 +198,26 @@ def instead(space: dict[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """``TooLong`` is raised in what takes longer."""
-    before = signal.signal(signal.SIGALRM, _too_long)
+def noise(relative: float) -> Iterator[None]:
+    """Slopes are off by this: what is then another program's value depends on their last digits."""
+    global _noise
+    _noise = relative
     try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)      # again, where an exception is lost
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        _noise = 0.0
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """``TooLong`` is raised in what takes longer; the seconds are the processor's."""
+    before = signal.signal(signal.SIGVTALRM, _too_long)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 0.1)   # again, where an exception is lost
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _too_long(*_: Any) -> None:

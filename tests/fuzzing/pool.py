@@ -1,11 +1,14 @@
 """Worker processes that check programs one after the other: a crash or a program without end costs one worker.
 
 Workers are forked, so they know what the parent knows (its patched functions, in ``planted.py``).  Jobs go to a worker
-one by one; what it does not answer in time, or dies over, is that job's verdict.
+one by one; what it does not answer in time, dies over, or needs too much memory for, is that job's verdict.
+
+A worker does not look for garbage: that takes a tenth of the time, and it is replaced before it has grown large.
 """
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -13,12 +16,17 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from .check import Verdict
 
-TIME_LIMIT = 60.0               # seconds for one job
-JOBS = 400                      # of one worker, then a new one takes over: compiled code stays in memory
+TIME_LIMIT = 60.0               # seconds of the processor for one job
+IDLE = 5                        # times that many seconds by the clock: a worker that waits for something
+JOBS = 400                      # of one worker, then a new one takes over: compiled code and garbage stay in memory
+LARGE, TOO_LARGE = 800, 4000    # MiB: then a new one takes over; then the job is wrong
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE") / 2 ** 20
 FORK = multiprocessing.get_context("fork")
 
 
@@ -27,8 +35,18 @@ class _Worker:
     process: Any
     pipe: multiprocessing.connection.Connection
     job: Any = None
-    since: float = 0.0
+    since: float = 0.0          # by the clock
+    before: float = 0.0         # seconds of the processor, when it got its job
     done: int = 0
+
+    def seconds(self) -> float:
+        """Of the processor, so far."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / TICKS
+
+    def memory(self) -> float:
+        """MiB in use."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * PAGE
 
 
 class Pool:
@@ -48,6 +66,8 @@ class Pool:
     def _serve(self, pipe: multiprocessing.connection.Connection) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.nice(self.nice)
+        gc.freeze()
+        gc.disable()
         while True:
             try:
                 job = pipe.recv()
@@ -62,21 +82,18 @@ class Pool:
         while busy:
             ready = multiprocessing.connection.wait([w.pipe for w in busy], timeout=0.5)
             for w in list(busy):
-                if w.pipe in ready:
-                    answer = self._answer(w)
-                elif time.monotonic() - w.since > self.time_limit:
-                    answer = Verdict("wrong", "no end", f"after {self.time_limit:.0f} s")
-                else:
+                answer = self._answer(w) if w.pipe in ready else self._given_up(w)
+                if answer is None:
                     continue
                 yield w.job, answer
-                if isinstance(answer, Verdict) or w.done >= JOBS:
+                if isinstance(answer, Verdict) or w.done >= JOBS or w.memory() > LARGE:
                     self._replace(w)
                 if not self._give(w, todo):
                     busy.remove(w)
 
     def _give(self, w: _Worker, todo: Iterator[Any]) -> bool:
         for w.job in todo:
-            w.since = time.monotonic()
+            w.since, w.before = time.monotonic(), w.seconds()
             w.pipe.send(w.job)
             return True
         return False
@@ -89,6 +106,14 @@ class Pool:
         except (EOFError, ConnectionError):
             w.process.join(5)
             return Verdict("wrong", "crash", f"exit status {w.process.exitcode}")
+
+    def _given_up(self, w: _Worker) -> Verdict | None:
+        """What is said of a job that is not waited for any longer."""
+        if w.seconds() - w.before > self.time_limit or time.monotonic() - w.since > IDLE * self.time_limit:
+            return Verdict("wrong", "no end", f"after {self.time_limit:.0f} s")
+        if w.memory() > TOO_LARGE:
+            return Verdict("wrong", "memory", f"over {TOO_LARGE} MiB")
+        return None
 
     def _replace(self, w: _Worker) -> None:
         self._end(w)

@@ -1,0 +1,77 @@
+"""What all checks of one program share: its compiled functions, counts, and the comparison that ends in ``Wrong``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import plain
+from .compare import Function, agree
+from .values import flatten, flatten_like, is_float, unflatten
+
+DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
+LONGEST = 2.0                           # seconds of the reference interpreter
+
+
+class Wrong(Exception):
+    """What does not agree."""
+
+    def __init__(self, check: str, detail: str) -> None:
+        super().__init__(check, detail)
+        self.check, self.detail = check, detail
+
+
+class Comparing:
+    """``doing`` is what the checker is at, ``counts`` how many comparisons of each kind were made."""
+
+    def __init__(self, space: dict[str, Any], checks: frozenset[str], source: str) -> None:
+        self.space, self.checks = space, checks
+        self.main: Function = space["main"]
+        self.inputs: list[tuple[Any, ...]] = list(space["INPUTS"])
+        self.counts: dict[str, int] = {}
+        self.doing = "value"
+        body = source.split("def ", 1)[-1]
+        self.stopped = "stop_gradient(" in body
+        self.derives = any(f"{name}(" in body for name in DERIVATIVES)
+        self.single = "float32" in body
+        self.tolerance = 1e-4 if self.single else 1e-8
+        self.floats: tuple[int, ...] = ()                     # the arguments that hold floats
+        self._known: dict[Any, Any] = {}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """A compiled function, made when it is first needed."""
+        if (name, self.floats) not in self._known:
+            self._known[name, self.floats] = make()
+        return self._known[name, self.floats]
+
+    def same(self, check: str, at: tuple[Any, ...], got: Any, want: Any, rtol: float | None = None) -> None:
+        self.counts[check] = self.counts.get(check, 0) + 1
+        if not agree(got, want, self.tolerance if rtol is None else rtol):
+            raise Wrong(check, f"{got!r} is not {want!r} at {at!r}")
+
+    def by_definition(self, at: tuple[Any, ...], run: Callable[[], Any], got: Any) -> None:
+        """Against the reference interpreter, which is slow, and slower with each order of a derivative."""
+        try:
+            with plain.limited(LONGEST):
+                meant = run()
+        except plain.TooLong:
+            return
+        self.same(self.doing, at, meant, got, 1e-4 if self.single else 1e-7)
+
+    def direction(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One direction of all floats among the arguments."""
+        leaves, structure = flatten(at)
+        return unflatten(structure, [
+            np.cos(np.arange(x.size).reshape(x.shape) * 2.1 + i) if isinstance(x, np.ndarray) and is_float(x)
+            else 0.6 + 0.3 * i % 1.0 if is_float(x) else None for i, x in enumerate(leaves)])
+
+    def dot(self, gradient: Any, direction: tuple[Any, ...], at: tuple[Any, ...]) -> float:
+        """Of a gradient by the float arguments and a direction of all."""
+        total = 0.0
+        for g, i in zip(gradient, self.floats):
+            structure = flatten(at[i])[1]
+            left, right = flatten_like(structure, g), flatten_like(structure, direction[i])
+            total += sum(float(np.sum(np.asarray(x) * y)) for x, y in zip(left, right, strict=True) if y is not None)
+        return total
