@@ -1,14 +1,12 @@
-"""Benchmarks: ``python -m bench.NAME`` runs one, ``python -m bench`` all.
+"""Benchmarks: ``python -m bench`` runs all, ``python -m bench NAME`` one; ``docs/benchmarks.md`` says how.
 
-Every program is checked to give the same result before it is timed, runs on one thread, and is measured in
+Every program is checked to give the same result before it is timed, runs on one core, and is measured in
 rounds in which the programs take turns; medians are reported.
 """
 
-import os
+import sys
 
-for _library in ("OMP", "OPENBLAS", "MKL", "NUMBA", "JITAD"):
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
-os.environ["JAX_ENABLE_X64"] = "1"
-os.environ["JAX_PLATFORMS"] = "cpu"
-if hasattr(os, "sched_setaffinity"):                # also for the threads that do not ask
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+from . import one_core
+
+if sys.argv[0] in ("-m", "-c"):                     # run as a program, and not imported by a test
+    one_core.settle()

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--peers", help="families of peers, with commas: c,numba,jax,pytorch,enzyme,casadi,dr.jit")
     parser.add_argument("--quick", action="store_true", help="smaller problems, fewer rounds")
     parser.add_argument("--rounds", type=int, help="rounds in which the programs take turns")
+    parser.add_argument("--cpu-time", action="store_true", help="processor time: for a machine that does other work")
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     parser.add_argument("--out", type=Path, default=OUT, help="where results.json, the pictures and the page go")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="what moved since; fails on a regression")
@@ -41,6 +43,7 @@ def command_line() -> argparse.Namespace:
 
 def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run a benchmark in this process."""
+    measure.choose_clock(options.cpu_time)
     module = importlib.import_module(f"bench.{name}")
     peers = frozenset(options.peers.lower().split(",")) if options.peers else None
     bench = Bench(options.data, peers, options.quick, options.rounds or (5 if options.quick else 9))
@@ -57,15 +60,20 @@ def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def run_all(names: tuple[str, ...], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     """Each benchmark in a process of its own, so that none inherits another's memory or threads."""
-    results: dict[str, Any] = {"machine": report.machine(), "benchmarks": {}}
+    results: dict[str, Any] = {"machine": report.machine(), "quick": options.quick, "cpu time": options.cpu_time,
+                               "benchmarks": {}}
     failed = []
-    for name in names:
+    start = time.monotonic()
+    for number, name in enumerate(names, 1):
+        minutes, seconds = divmod(round(time.monotonic() - start), 60)
+        report.say(f"[{number}/{len(names)}] {name}, {minutes}:{seconds:02} so far")
         part = options.out / "parts" / f"{name}.json"
         part.parent.mkdir(parents=True, exist_ok=True)
         part.unlink(missing_ok=True)
         given = [a for a in sys.argv[1:] if a not in names]
         process = subprocess.run([sys.executable, "-m", "bench", *given, "--one", name], env=os.environ)
         if process.returncode or not part.exists():
+            report.say(f"{name} ended with status {process.returncode}")
             failed.append(name)
             continue
         results["benchmarks"][name] = json.loads(part.read_text())

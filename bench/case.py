@@ -8,6 +8,7 @@ that cannot express the program, is kept with its error line.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
@@ -17,15 +18,30 @@ from typing import Any, Protocol
 
 import numpy as np
 
+import jitad
+
 Program = Callable[[], Any]
-OURS, FAST = "jitad", "jitad fastmath"
+OURS, FAST, UNCHECKED = "jitad", "jitad fastmath", "jitad, boundscheck=False"
 # The module that must be there for a family of peers, and its name on the command line.
 NEEDS = {"C": "", "Python": "", "NumPy": "", "Numba": "numba", "JAX": "jax", "PyTorch": "torch",
          "Enzyme": "enzyme_ad", "CasADi": "casadi", "Dr.Jit": "drjit"}
 
 
 def family(label: str) -> str:
-    return label.split()[0]
+    return label.replace(",", " ").split()[0]
+
+
+@functools.cache
+def warm(kin: str) -> None:
+    """Compile a function that does nothing: what a family loads once is not in the first call that is measured."""
+    if kin == OURS:
+        jitad.jit(lambda x: x * 2.0, grad=True).value_and_grad(1.0)
+    elif kin == "JAX":
+        import jax
+        jax.block_until_ready(jax.jit(jax.value_and_grad(lambda x: x * 2.0))(1.0))
+    elif kin == "Numba":
+        import numba
+        numba.njit(lambda x: x * 2.0)(1.0)
 
 
 @dataclass
@@ -34,6 +50,8 @@ class Case:
 
     ``group`` and ``kind`` (``value``, ``gradient``, ``hessian``, ``call``, ``step``, ``first call``) name it; the time
     of one call is divided by ``per``, counted in ``unit``s.  ``samples`` may hold times measured elsewhere (seconds).
+    ``steps``: of the loop whose states a gradient keeps.  Peers in ``apart`` get to the same result by another
+    program (a library's factorisation, a closed form): they are shown, and do not count in means.
     """
 
     group: str
@@ -42,6 +60,7 @@ class Case:
     per: float = 1.0
     unit: str = ""
     least: float = 0.01                             # seconds of a round, at least
+    steps: int = 0
     peers: frozenset[str] | None = None             # families on the command line, lower case; None: all
     programs: dict[str, Program] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)       # seconds until the first result, compilation included
@@ -49,6 +68,7 @@ class Case:
     samples: dict[str, list[float]] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)       # other numbers, by name with unit
+    apart: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -65,10 +85,13 @@ class Case:
             return False
         return True
 
-    def add(self, label: str, make: Callable[[], Program]) -> None:
+    def add(self, label: str, make: Callable[[], Program], apart: bool = False) -> None:
         """Take part with the program that ``make`` gives; it is called once, for its result and its first time."""
         if not self.wanted(label):
             return
+        if apart:
+            self.apart.add(label)
+        warm(family(label))
         start = time.perf_counter()
         try:
             program = make()

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c
-from jitad import jit
+from bench.peers import add_c, add_ours
 
 TITLE = "An elementwise chain over 10 million f32 numbers"
+
+
+COPY = "NumPy copy, the memory's limit"       # reads four bytes a number and writes four
 
 
 def chain(x: Any) -> Any:
@@ -52,19 +54,20 @@ def copied(x: Any) -> Program:
 def cases(bench: Bench) -> Iterator[Case]:
     n = 10 ** 6 if bench.quick else 10 ** 7
     x = np.random.default_rng(0).normal(size=n).astype(np.float32)
-    ours, x_bar = jit(chain, grad=True), np.empty_like(x)
+    x_bar = np.empty_like(x)
     value = bench.case("chain", "value", per=n, unit="a number", rtol=1e-3)     # the sums are in single precision
-    value.add("jitad", lambda: lambda: ours(x))
+    add_ours(value, chain, lambda f: lambda: f(x))
     add_c(value, "chain", "chain", n, x)
     value.add("JAX", lambda: in_jax(x, False))
     value.add("PyTorch", lambda: in_torch(x, False, False))
     yield value
     gradient = bench.case("chain", "gradient", per=n, unit="a number", rtol=1e-3)
-    gradient.add("jitad", lambda: lambda: ours.value_and_grad(x))
+    add_ours(gradient, chain, lambda f: lambda: f.value_and_grad(x), grad=True)
     add_c(gradient, "chain", "chain_gradient", n, x, x_bar, results=lambda v: (v, x_bar))
     gradient.add("JAX", lambda: in_jax(x, True))
     gradient.add("PyTorch", lambda: in_torch(x, True, False))
     if not bench.quick:
         gradient.add("PyTorch compiled", lambda: in_torch(x, True, True))
-    gradient.programs["NumPy copy, the memory's limit"] = copied(x)
+    gradient.programs[COPY] = copied(x)
+    gradient.apart.add(COPY)
     yield gradient

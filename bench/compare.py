@@ -6,7 +6,8 @@ from typing import Any
 
 from .case import OURS
 from .measure import median, ratio
-from .report import best, every, say
+from .report import say
+from .targets import best, every
 
 SLACK = 0.05            # a change smaller than this is no news even where the interval excludes 1
 
@@ -27,7 +28,7 @@ def moved(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, float, fl
         scale = 1.0
         c_then, c_now = best(before[name], "C"), best(case, "C")
         if c_then and c_now:
-            scale = median(c_then) / median(c_now)
+            scale = median(before[name]["seconds"][c_then]) / median(case["seconds"][c_now])
         r, low, high = (x * scale for x in ratio(case["seconds"][OURS], before[name]["seconds"][OURS]))
         if (low > 1 and r > 1 + SLACK) or (high < 1 and r < 1 - SLACK):
             found.append((name, r, low, high))

@@ -55,7 +55,9 @@ def in_numba(function: Any, a: Any) -> Program:
 
 
 def in_jax(name: str, a: Any, gradient: bool) -> Program:
-    """The library's factorisations: written as loops, JAX would copy the matrix at each step of the way back."""
+    """The library's factorisations, which are another program, and only shown: written as loops, JAX would copy the
+    matrix at each step of the way back.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -81,11 +83,11 @@ def cases(bench: Bench) -> Iterator[Case]:
         add_ours(value, function, lambda f, a=a: lambda: f(a))
         add_c(value, "factor", c_name, N, a, l)
         value.add("Numba", lambda f=function, a=a: in_numba(f, a))
-        value.add("JAX library", lambda name=name, a=a: in_jax(name, a, False))
+        value.add("JAX library", lambda name=name, a=a: in_jax(name, a, False), apart=True)
         yield value
         gradient = bench.case(name, "gradient", rtol=1e-8)
         add_ours(gradient, function, lambda f, a=a: lambda: f.value_and_grad(a), grad=True)
         add_c(gradient, "factor", f"{c_name}_gradient", N, a, *arrays, results=lambda v: (v, bar))
         if name == "LU":                            # JAX's gradient of a Cholesky factor is for a symmetric argument
-            gradient.add("JAX library", lambda name=name, a=a: in_jax(name, a, True))
+            gradient.add("JAX library", lambda name=name, a=a: in_jax(name, a, True), apart=True)
         yield gradient

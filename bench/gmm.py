@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c
+from bench.peers import add_c, add_ours
 from examples.gmm import Mixture, Prior, gmm_objective, load_adbench
-from jitad import jit
 
 TITLE = "ADBench: Gaussian mixture model"
 EXPECTED = {"d10_K25": -25649.65262120, "d32_K50": -176686.52222310, "d64_K25": -944188.54186602}
@@ -92,18 +91,17 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Iterator[Case]:
     mixture, points, prior = problem
-    objective = jit(gmm_objective, grad=True)
     (n, d), K, bars = points.shape, len(mixture.alphas), [np.empty_like(a) for a in mixture]
     inputs, work = (d, K, n, *mixture, points, float(prior.gamma), prior.m), np.empty(2 * K * d + d + K)
     value = bench.case(name, "value", rtol=1e-9)
     value.results["the known value"] = expected
-    value.add("jitad", lambda: lambda: objective(mixture, points, prior))
+    add_ours(value, gmm_objective, lambda f: lambda: f(mixture, points, prior))
     add_c(value, "gmm", "gmm_value", *inputs, work)
     value.add("JAX", lambda: in_jax(*problem, False))
     value.add("PyTorch", lambda: in_torch(*problem, False))
     yield value
     gradient = bench.case(name, "gradient", rtol=1e-8)
-    gradient.add("jitad", lambda: lambda: objective.value_and_grad(mixture, points, prior))
+    add_ours(gradient, gmm_objective, lambda f: lambda: f.value_and_grad(mixture, points, prior), grad=True)
     add_c(gradient, "gmm", "gmm_gradient", *inputs, *bars, work, results=lambda v: (v, bars))
     gradient.add("JAX", lambda: in_jax(*problem, True))
     gradient.add("PyTorch", lambda: in_torch(*problem, True))

@@ -80,7 +80,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value.add("JAX scan", lambda: in_jax(start, False))
     value.add("PyTorch", lambda: in_torch(start, False))
     yield value
-    gradient = bench.case("Heat", "gradient", rtol=1e-8)
+    gradient = bench.case("Heat", "gradient", rtol=1e-8, steps=STEPS)
     add_ours(gradient, heat, lambda f: lambda: f.value_and_grad(start, K, STEPS), grad=(0, 1))
     gradient.add("jitad loops", lambda: lambda: loops.value_and_grad(start, K, STEPS))
     add_c(gradient, "heat", "heat_gradient", POINTS, STEPS, K, start, u_bar, k_bar, kept, work,

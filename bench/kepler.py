@@ -98,7 +98,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     add_ours(gradient, kepler, lambda f: lambda: f.value_and_grad(e, M), grad=(0, 1))
     add_c(gradient, "kepler", "kepler_gradient", PAIRS, e, M, *bars, results=lambda v: (v, bars))
     add_c(gradient, "kepler", "kepler_implicit", PAIRS, e, M, *bars, results=lambda v: (v, bars),
-          flavours={"Implicit differentiation in C": ()})
+          flavours={"C by the implicit function theorem": ()}, apart=True)
     add_enzyme(gradient, enzyme, "kepler", [e, M], [(1,)], _value_and_grad)
     gradient.add("JAX", lambda: in_jax(e, M, True))
     gradient.add("PyTorch", lambda: in_torch(e, M, True))

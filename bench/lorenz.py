@@ -87,14 +87,15 @@ def cases(bench: Bench) -> Iterator[Case]:
     bars, kept = (np.empty(3), np.empty(3)), np.empty(3 * STEPS)
     enzyme = (HERE / "c" / "lorenz_enzyme.cpp").read_text()
     value = bench.case("Lorenz", "value", rtol=1e-6)
-    add_ours(value, lorenz, lambda f: lambda: f(START, PARAMETERS, H, STEPS))
+    add_ours(value, lorenz, lambda f: lambda: f(START, PARAMETERS, H, STEPS), arrays=False)
     add_c(value, "lorenz", "lorenz", STEPS, H, start, parameters)
     add_enzyme(value, enzyme, "lorenz", [start, parameters], [(1,)], lambda f: lambda s, p: f(s, p)[0][0])
     value.add("Numba", in_numba)
     value.add("JAX scan", lambda: in_jax(lambda jax, f: f))
     yield value
-    gradient = bench.case("Lorenz", "gradient", rtol=1e-5)
-    add_ours(gradient, lorenz, lambda f: lambda: f.value_and_grad(START, PARAMETERS, H, STEPS), grad=(0, 1))
+    gradient = bench.case("Lorenz", "gradient", rtol=1e-5, steps=STEPS)
+    add_ours(gradient, lorenz, lambda f: lambda: f.value_and_grad(START, PARAMETERS, H, STEPS), arrays=False,
+             grad=(0, 1))
     add_c(gradient, "lorenz", "lorenz_gradient", STEPS, H, start, parameters, *bars, kept,
           results=lambda v: (v, [float(b) for bar in bars for b in bar]))
     add_enzyme(gradient, enzyme, "lorenz", [start, parameters], [(1,)], value_and_grad_of)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_c
+from bench.peers import add_c, add_ours
 from jitad import jit
 
 TITLE = "ADBench: LSTM"
@@ -140,20 +140,20 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Iterator[Case]:
     weights, start, sequence = problem
-    loops, arrays = jit(objective, grad=True), jit(objective_arrays, grad=True)
+    arrays = jit(objective_arrays, grad=True)
     layers, (length, b), bars = len(start) // 2, sequence.shape, [np.empty_like(a) for a in weights]
     scratch = np.empty((length - 1) * layers * 8 * b), np.empty((length - 1) * b)
     inputs = (layers, length, b, *weights, start, sequence)
     value = bench.case(name, "value", rtol=1e-7)
     value.results["the known value"] = expected
-    value.add("jitad", lambda: lambda: loops(*problem))
+    add_ours(value, objective, lambda f: lambda: f(*problem))
     value.add("jitad arrays", lambda: lambda: arrays(*problem))
     add_c(value, "lstm", "lstm_value", *inputs, *scratch)
     value.add("JAX", lambda: in_jax(*problem, False))
     value.add("PyTorch", lambda: in_torch(*problem, False))
     yield value
-    gradient = bench.case(name, "gradient", rtol=1e-7)
-    gradient.add("jitad", lambda: lambda: loops.value_and_grad(*problem))
+    gradient = bench.case(name, "gradient", rtol=1e-7, steps=length - 1)
+    add_ours(gradient, objective, lambda f: lambda: f.value_and_grad(*problem), grad=True)
     gradient.add("jitad arrays", lambda: lambda: arrays.value_and_grad(*problem))
     add_c(gradient, "lstm", "lstm_gradient", *inputs, *bars, *scratch, results=lambda v: (v, bars))
     gradient.add("JAX", lambda: in_jax(*problem, True))

@@ -9,19 +9,29 @@ from typing import Any
 
 import numpy as np
 
+from . import memory, one_core
 from .case import Case, Program
 
 RESAMPLES = 2000
 SLOW, FEW = 1.0, 3              # a program that takes more than this many seconds has only so many turns
 
 
+_clock = time.perf_counter
+
+
+def choose_clock(cpu_time: bool) -> None:
+    """Time on the clock, or processor time, which other work on the machine is not in."""
+    global _clock
+    _clock = time.process_time if cpu_time else time.perf_counter
+
+
 def seconds(program: Program, count: int) -> float:
     """The time of ``count`` calls."""
     repeated = range(count)
-    start = time.perf_counter()
+    start = _clock()
     for _ in repeated:
         program()
-    return time.perf_counter() - start
+    return _clock() - start
 
 
 def calibrated(program: Program, least: float) -> int:
@@ -37,17 +47,16 @@ def calibrated(program: Program, least: float) -> int:
     return count
 
 
-def turns(programs: dict[str, Program], rounds: int = 9, least: float = 0.01) -> dict[str, list[float]]:
+def turns(programs: dict[str, Program], rounds: int, counts: dict[str, int],
+          slow: frozenset[str] = frozenset()) -> dict[str, list[float]]:
     """Seconds of one call, ``rounds`` times for each program; in a round they take turns (A B C A B C …)."""
-    counts = {name: calibrated(program, least) for name, program in programs.items()}
-    slow = {name: counts[name] == 1 and seconds(program, 1) > SLOW for name, program in programs.items()}
     times: dict[str, list[float]] = {name: [] for name in programs}
     gc.collect()
     gc.disable()
     try:
         for turn in range(rounds):
             for name, program in programs.items():
-                if turn >= FEW and slow[name]:
+                if turn >= FEW and name in slow:
                     continue
                 times[name].append(seconds(program, counts[name]) / counts[name])
     finally:
@@ -56,12 +65,18 @@ def turns(programs: dict[str, Program], rounds: int = 9, least: float = 0.01) ->
 
 
 def run(case: Case, rounds: int) -> dict[str, Any]:
-    """Check a case, time it, and say all about it as plain data."""
+    """Check a case, measure it, and say all about it as plain data; times in seconds, memory in bytes."""
     case.check() if case.results else None
-    samples = turns(case.programs, rounds, case.least) if case.programs else {}
-    samples |= case.samples
-    return {"group": case.group, "kind": case.kind, "unit": case.unit, "cannot": case.cannot, "facts": case.facts,
-            "first": case.first, "seconds": {k: [t / case.per for t in ts] for k, ts in samples.items()}}
+    programs = case.programs
+    resident = {label: memory.growth(program) for label, program in programs.items()}
+    counts = {label: calibrated(program, case.least) for label, program in programs.items()}
+    trials = {label: one_core.trial(program, counts[label]) for label, program in programs.items()}
+    slow = frozenset(label for label, trial in trials.items() if trial.wall > SLOW)
+    samples = turns(programs, rounds, counts, slow) | case.samples
+    return {"group": case.group, "kind": case.kind, "unit": case.unit, "steps": case.steps, "cannot": case.cannot,
+            "facts": case.facts, "apart": sorted(case.apart), "first": case.first, "memory": resident,
+            "cpu over wall": {label: trial.cpu / trial.wall for label, trial in trials.items()},
+            "seconds": {k: [t / case.per for t in ts] for k, ts in samples.items()}}
 
 
 def median(times: Sequence[float]) -> float:
@@ -83,6 +98,14 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
 
 def geometric_mean(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
+
+
+def size(count: float) -> str:
+    """Bytes, in the unit that suits."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.3g} B"
 
 
 def readable(t: float) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
+from bench.peers import add_ours
 from examples import char_rnn, treelstm
 from examples.char_rnn import HIDDEN, LSTM, RNN, chunk, encode, make_net
 from examples.training import adagrad
@@ -200,8 +201,8 @@ def gradients(bench: Bench) -> Iterator[Case]:
         "TreeLSTM": (treelstm.tree_loss, (treelstm.make_net(150, 300, 5), words, forest[0]))}
     for name, (loss, arguments) in programs.items():
         value, gradient = bench.case(name, "value"), bench.case(name, "gradient")
-        value.add("jitad", lambda loss=loss, a=arguments: lambda: loss(*a))
-        gradient.add("jitad", lambda loss=loss, a=arguments: lambda: loss.value_and_grad(*a))
+        add_ours(value, loss.py_func, lambda f, a=arguments: lambda: f(*a), fast=False)
+        add_ours(gradient, loss.py_func, lambda f, a=arguments: lambda: f.value_and_grad(*a), fast=False, grad=True)
         yield value
         yield gradient
 

@@ -70,7 +70,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value.add("JAX", lambda: in_jax(net, y, target, False))
     value.add("PyTorch", lambda: in_torch(net, y, target, False))
     yield value
-    gradient = bench.case("Neural ODE", "gradient", rtol=1e-8)
+    gradient = bench.case("Neural ODE", "gradient", rtol=1e-8, steps=STEPS)
     add_ours(gradient, loss, lambda f: lambda: f.value_and_grad(net, y, target, STEPS), grad=True)
     gradient.add("JAX", lambda: in_jax(net, y, target, True))
     gradient.add("PyTorch", lambda: in_torch(net, y, target, True))

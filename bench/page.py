@@ -8,9 +8,11 @@ import io
 from pathlib import Path
 from typing import Any
 
+from . import targets
 from .case import OURS, family
 from .measure import median
-from .report import every, gradient_over_value, means, rows
+from .report import HEADS, rows
+from .targets import every, gradient_over_value
 
 COLOURS = {"C": "#888888", "Numba": "#00a3e0", "JAX": "#5e97f6", "PyTorch": "#ee4c2c", "Enzyme": "#7a4fbf",
            "Python": "#ffd43b", "NumPy": "#4dabcf", "CasADi": "#2b8a3e", "Dr.Jit": "#a0522d"}
@@ -75,25 +77,24 @@ PICTURES = {"speed": (speed, "The peers' times over jitad's"), "ratio": (ratios,
 def _table(case: dict[str, Any]) -> str:
     unit = f", {case['unit']}" if case["unit"] else ""
     lines = [f"<table><caption>{html.escape(case['group'] + ', ' + case['kind'] + unit)}</caption>"
-             "<tr><th></th><th>time</th><th>over jitad (95 %)</th><th>first call</th></tr>"]
-    for label, time, over, first in rows(case):
+             "<tr>" + "".join(f"<th>{head}</th>" for head in HEADS) + "</tr>"]
+    for label, time, over, first, memory in rows(case):
         name = html.escape(label)
         if time == "–":
-            lines.append(f'<tr><td>{name}</td><td class="why" colspan="3">{html.escape(over)}</td></tr>')
+            lines.append(f'<tr><td>{name}</td><td class="why" colspan="4">{html.escape(over)}</td></tr>')
             continue
         ours = ' class="ours"' if label == OURS else ""
         lines.append(f'<tr{ours}><td>{name}</td><td class="n">{time}</td><td class="n">{over}</td>'
-                     f'<td class="n">{first}</td></tr>')
+                     f'<td class="n">{first}</td><td class="n">{memory}</td></tr>')
     lines += [f'<tr><td>{html.escape(k)}</td><td class="n">{v:.4g}</td></tr>' for k, v in case["facts"].items()]
     return "\n".join([*lines, "</table>"])
 
 
 def _summary(results: dict[str, Any]) -> str:
-    heads = ("jitad's time over", "geometric mean", "worst", "", "programs")
-    lines = ["<table><tr>" + "".join(f"<th>{head}</th>" for head in heads) + "</tr>"]
-    for name, mean, worst, where, count in means(results):
-        lines.append(f'<tr><td>{html.escape(name)}</td><td class="n">{mean:.3g}</td><td class="n">{worst:.3g}</td>'
-                     f'<td>{html.escape(where)}</td><td class="n">{count}</td></tr>')
+    lines = ["<table><tr>" + "".join(f"<th>{html.escape(head)}</th>" for head in targets.HEADS) + "</tr>"]
+    for target in targets.rows(results):
+        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in target.cells())
+        lines.append(f'<tr class="{"reached" if target.reached else "missed"}">{cells}</tr>')
     return "\n".join([*lines, "</table>"])
 
 

@@ -12,16 +12,24 @@ import numpy as np
 
 from jitad import jit
 
-from .case import FAST, OURS, Case, Program
+from .case import FAST, OURS, UNCHECKED, Case, Program
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "out" / "bench"
 FLAVOURS = {"C": (), "C -ffast-math": ("-ffast-math",)}
 
 
-def add_ours(case: Case, function: Any, call: Callable[[Any], Program], **options: Any) -> None:
-    """Add ``call(f)`` of the jitted function, as it is and with ``fastmath=True``: the counterparts of C's flavours."""
-    for label, more in ((OURS, {}), (FAST, {"fastmath": True})):
+def add_ours(case: Case, function: Any, call: Callable[[Any], Program], fast: bool = True, arrays: bool = True,
+             **options: Any) -> None:
+    """Add ``call(f)`` of the jitted function: as it is, with ``fastmath=True`` (the counterpart of C's flavour), and
+    without checks of bounds where the program has ``arrays``.
+    """
+    flavours: dict[str, dict[str, Any]] = {OURS: {}}
+    if fast:
+        flavours[FAST] = {"fastmath": True}
+    if arrays:
+        flavours[UNCHECKED] = {"boundscheck": False}
+    for label, more in flavours.items():
         case.add(label, lambda more=more: call(jit(function, **options, **more)))
 
 
@@ -48,7 +56,7 @@ def c_call(function: Any, *args: Any) -> Callable[[], float]:
 
 
 def add_c(case: Case, source: str, function: str, *args: Any, results: Callable[[float], Any] = lambda value: value,
-          flavours: dict[str, tuple[str, ...]] = FLAVOURS) -> None:
+          flavours: dict[str, tuple[str, ...]] = FLAVOURS, apart: bool = False) -> None:
     """Add ``function`` of ``bench/c/source.c``, strictly compiled and with -ffast-math.
 
     ``results(value)`` are what is compared: the arrays that the function wrote into, and what it returned.
@@ -57,7 +65,7 @@ def add_c(case: Case, source: str, function: str, *args: Any, results: Callable[
         def make(flags: tuple[str, ...] = flags) -> Program:
             call = c_call(getattr(compiled(source, *flags), function), *args)
             return lambda: results(call())
-        case.add(label, make)
+        case.add(label, make, apart)
 
 
 def add_enzyme(case: Case, source: str, function: str, inputs: Sequence[Any], outputs: Sequence[tuple[int, ...]],

@@ -77,15 +77,15 @@ def cases(bench: Bench) -> Iterator[Case]:
     kept = np.empty(STEPS)
     per_step = {"per": STEPS, "unit": "a step", "rtol": 1e-6}
     value = bench.case("recurrence", "value", **per_step)
-    add_ours(value, recurrence, lambda f: lambda: f(W, S, STEPS))
+    add_ours(value, recurrence, lambda f: lambda: f(W, S, STEPS), arrays=False)
     add_c(value, "recurrence", "recurrence", STEPS, S, W)
     add_enzyme(value, ENZYME, "recurrence", [W], [(1,)], lambda f: lambda w: f(w)[0][0])
     value.add("Numba", lambda: in_numba(recurrence))
     value.add("JAX scan", lambda: in_jax(""))
     value.add("PyTorch", lambda: in_torch(False))
     yield value
-    gradient = bench.case("recurrence", "gradient", **per_step)
-    add_ours(gradient, recurrence, lambda f: lambda: f.grad(W, S, STEPS), grad=True)
+    gradient = bench.case("recurrence", "gradient", steps=STEPS, **per_step)
+    add_ours(gradient, recurrence, lambda f: lambda: f.grad(W, S, STEPS), arrays=False, grad=True)
     add_c(gradient, "recurrence", "recurrence_gradient", STEPS, S, W, kept)
     add_enzyme(gradient, ENZYME, "recurrence", [W], [(1,)], lambda f: _grad(lambda w: f(w)[0][0]))
     gradient.add("Numba by hand", lambda: in_numba(by_hand))

@@ -8,7 +8,6 @@ way, by SHA-256 of ``hashlib``, which runs without the GIL too: on a machine tha
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from bench import one_core
 from bench.case import Bench, Case
 from jitad import jit
 
@@ -63,28 +63,23 @@ def works(n: int) -> dict[str, Callable[[], Any]]:
             "sha256": lambda: hashlib.sha256(text).digest()}
 
 
-def unpinned() -> None:
-    """All cores for this process: benchmarks are pinned to one (``bench/__init__.py``)."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
-
-
 def cases(bench: Bench) -> Iterator[Case]:
-    unpinned()
     programs = works(STEPS // 10 if bench.quick else STEPS)
-    together, apart = samples(programs.pop("sha256"), bench.rounds)
+    with one_core.unpinned():
+        together, apart = samples(programs.pop("sha256"), bench.rounds)
     possible = min(apart) / min(together)
     for kind, work in programs.items():
-        case = Case("a scalar loop", kind, unit="call", per=2.0)
-        together, apart = samples(work, bench.rounds)
+        case = Case("a scalar loop", f"{kind} in two threads", unit="call", per=2.0)
+        with one_core.unpinned():
+            together, apart = samples(work, bench.rounds)
         case.samples = {"jitad": together, "jitad one after the other": apart}
         case.facts |= {"speed-up": min(apart) / min(together), "speed-up of SHA-256": possible}
         yield case
 
 
 if __name__ == "__main__":
-    unpinned()
     for name, program in works(STEPS).items():
-        at_once, in_turn = samples(program, 25)
+        with one_core.unpinned():
+            at_once, in_turn = samples(program, 25)
         print(f"{name}: {min(in_turn) / min(at_once):.2f} times as fast in two threads "
               f"({min(at_once) * 1e3:.1f} ms, one after the other {min(in_turn) * 1e3:.1f} ms)")

@@ -39,14 +39,14 @@ def cases(bench: Bench) -> Iterator[Case]:
     n, (_, left, right, numbers) = 2 ** depth - 1, packed._leaves
     per_node = {"per": n, "unit": "a node"}
     value = bench.case("tree", "value", **per_node)
-    add_ours(value, total, lambda f: lambda: f(packed))
+    add_ours(value, total, lambda f: lambda: f(packed), arrays=False)
     add_c(value, "trees", "trees", n, left, right, numbers)
     yield value
-    gradient = bench.case("tree", "gradient", **per_node)
+    gradient = bench.case("tree", "gradient", steps=n, **per_node)
     bar = np.empty(n)
 
     def column(found: Any) -> Any:
         return found[0], found[1]._leaves[-1]
-    add_ours(gradient, total, lambda f: lambda: column(f.value_and_grad(packed)), grad=True)
+    add_ours(gradient, total, lambda f: lambda: column(f.value_and_grad(packed)), arrays=False, grad=True)
     add_c(gradient, "trees", "trees_gradient", n, left, right, numbers, bar, results=lambda v: (v, bar))
     yield gradient

@@ -99,6 +99,13 @@ def _abandon() -> None:
 os.register_at_fork(after_in_child=_abandon)
 
 
+def rest() -> None:
+    """Give the pages of all arenas back to the system, while no compiled code runs: to measure what a call touches."""
+    with _lock:
+        for _, region in _all:
+            region.madvise(mmap.MADV_DONTNEED)
+
+
 def _physical_memory() -> int:
     """Bytes of memory: beyond this the system would end the process rather than refuse."""
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,201 @@
+"""What the suite has to show, and what it shows: one row for each target.
+
+``rows(results)`` is all that tables in the terminal, on the page and in ``docs/performance.md`` are made of.  A mean
+is geometric, over programs of which both sides did the same; a ratio is jitad's time over the other's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .case import FAST, OURS, UNCHECKED, family
+from .measure import geometric_mean, median
+
+Results = dict[str, Any]
+Ratios = dict[str, float]               # by program
+
+TIMED = ("value", "gradient", "hessian", "step", "gradient of each", "gradient of the sum")
+# Benchmarks whose programs are operations on whole arrays in PyTorch; in the others it works number by number.
+OF_ARRAYS = ("heat", "chain", "mlp", "gmm", "black_scholes", "neural_ode", "networks")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A row: what was found for each program, and what is asked of the mean and of the worst.
+
+    ``bound``: the mean must not be above it, nor the worst above ``each``; with ``least`` not below, and the
+    worst is the least then.
+    """
+
+    name: str
+    found: Ratios
+    bound: float
+    each: float | None = None
+    least: bool = False
+    note: str = ""
+
+    @property
+    def mean(self) -> float:
+        return geometric_mean(list(self.found.values()))
+
+    @property
+    def worst(self) -> str:
+        pick = min if self.least else max
+        return pick(self.found, key=lambda program: self.found[program])
+
+    @property
+    def asked(self) -> str:
+        sign = "≥" if self.least else "≤"
+        return f"{sign} {self.bound:g}" + (f", each {sign} {self.each:g}" if self.each is not None else "")
+
+    @property
+    def reached(self) -> bool:
+        def within(x: float, limit: float) -> bool:
+            return x >= limit if self.least else x <= limit
+        return within(self.mean, self.bound) and (self.each is None or within(self.found[self.worst], self.each))
+
+    def beyond(self) -> Ratios:
+        """The programs that miss what is asked of each, or else of the mean; the farthest first."""
+        limit = self.bound if self.each is None else self.each
+        missed = {p: r for p, r in self.found.items() if (r < limit if self.least else r > limit)}
+        return dict(sorted(missed.items(), key=lambda item: item[1], reverse=not self.least))
+
+    def cells(self) -> tuple[str, ...]:
+        """As a row of a table; the heads are ``HEADS``."""
+        return (self.name, self.asked, f"{self.mean:.3g}", f"{self.found[self.worst]:.3g}", self.worst,
+                str(len(self.found)), "yes" if self.reached else "no")
+
+
+HEADS = ("jitad's time over …", "target", "mean", "worst", "which", "programs", "reached")
+
+
+def rows(results: Results) -> list[Target]:
+    """All targets that these results say something of."""
+    found = [
+        Target("C by hand", against(results, "C"), 1.15, 1.5),
+        Target("C by hand, both with fast math", labels(results, FAST, "C -ffast-math"), 1.15, 1.5),
+        Target("Enzyme", against(results, "Enzyme"), 0.9),
+        Target("JAX", against(results, "JAX"), 0.5, 1.0),
+        Target("PyTorch, scalars and loops", against(results, "PyTorch", lambda c: not of_arrays(c)), 0.1),
+        Target("PyTorch, arrays", against(results, "PyTorch", of_arrays), 0.5),
+        Target("Numba, values", against(results, "Numba", lambda c: c["kind"] == "value"), 1.0),
+        Target("CasADi", against(results, "CasADi"), 1.0),
+        Target("Dr.Jit", against(results, "Dr.Jit"), 1.0),
+        Target("its value: gradient with value", gradient_over_value(results), 2.5),
+        Target("boundscheck=False", labels(results, OURS, UNCHECKED), 1.05),
+        Target("JAX, first call", first_calls(results), 1.0, 1.0),
+        Target("program size, exponent of compile time", compile_slope(results), 1.1),
+        *(Target(f"(PyTorch's over ours) {name}", speed_up(results, name), goal, least=True)
+          for name, goal in (("char-RNN", 12.8), ("char-LSTM", 4.0), ("TreeLSTM", 10.0))),
+        Target("(of the memory's or vectors' limit) chain", chain(results), 0.8, 0.8, least=True),
+        Target("(two threads' speed over one's) a loop", two_threads(results), 1.8, 1.8, least=True),
+    ]
+    return [target for target in found if target.found]
+
+
+# --- where the figures come from ----------------------------------------------------------------------
+
+def every(results: Results) -> Iterator[dict[str, Any]]:
+    """All cases; each with the name of its benchmark."""
+    for name, part in results["benchmarks"].items():
+        for case in part["cases"]:
+            yield {"benchmark": name, "apart": (), "memory": {}, **case}
+
+
+def of_arrays(case: dict[str, Any]) -> bool:
+    return case["benchmark"] in OF_ARRAYS
+
+
+def name_of(case: dict[str, Any]) -> str:
+    return f"{case['group']}, {case['kind']}"
+
+
+def best(case: dict[str, Any], kin: str) -> str | None:
+    """The fastest peer of a family that runs the same program; C in strict arithmetic, as ours is."""
+    labels_ = [label for label in case["seconds"]
+               if family(label) == kin and label not in case["apart"] and label != "C -ffast-math"]
+    return min(labels_, key=lambda label: median(case["seconds"][label])) if labels_ else None
+
+
+def over(case: dict[str, Any], ours: str, theirs: str) -> float:
+    return median(case["seconds"][ours]) / median(case["seconds"][theirs])
+
+
+def against(results: Results, kin: str, chosen: Callable[[dict[str, Any]], bool] = lambda case: True) -> Ratios:
+    """Our time over that of the best of a family, for each case that has both."""
+    return {name_of(case): over(case, OURS, theirs) for case in every(results)
+            if case["kind"] in TIMED and OURS in case["seconds"] and chosen(case) and (theirs := best(case, kin))}
+
+
+def labels(results: Results, ours: str, theirs: str) -> Ratios:
+    """The time of one label over that of another."""
+    return {name_of(case): over(case, ours, theirs) for case in every(results)
+            if ours in case["seconds"] and theirs in case["seconds"]}
+
+
+def gradient_over_value(results: Results, label: str = OURS) -> Ratios:
+    """What a gradient, value included, takes over the value, by program."""
+    times = {(case["group"], case["kind"]): median(case["seconds"][label])
+             for case in every(results) if label in case["seconds"]}
+    return {group: t / times[group, "value"] for (group, kind), t in times.items()
+            if kind == "gradient" and (group, "value") in times}
+
+
+def first_calls(results: Results) -> Ratios:
+    """Our first call (trace, derive, compile, run) over JAX's."""
+    found = {}
+    for case in every(results):
+        if case["kind"] in ("compile", "first call"):
+            if "JAX" in case["seconds"]:
+                found[name_of(case)] = over(case, OURS, "JAX")
+        elif case["kind"] in TIMED and OURS in case["first"] and (theirs := best(case, "JAX")) in case["first"]:
+            found[name_of(case)] = case["first"][OURS] / case["first"][theirs]
+    return found
+
+
+def compile_slope(results: Results) -> Ratios:
+    """The exponent that the size of a program has in the time of compiling it, over the last decade."""
+    sizes = {int(case["group"].split()[0]): median(case["seconds"][OURS]) for case in every(results)
+             if case["benchmark"] == "compiling" and case["group"].endswith("statements")}
+    last = [n for n in sizes if n >= max(sizes) / 10] if sizes else []
+    if len(last) < 2:
+        return {}
+    x, y = np.log(last), np.log([sizes[n] for n in last])
+    return {f"{min(last)} to {max(last)} statements": float(np.polyfit(x, y, 1)[0])}
+
+
+def speed_up(results: Results, group: str) -> Ratios:
+    """PyTorch's time over ours for a training step, cells written out and fused layers."""
+    return {label: 1 / over(case, OURS, label) for case in every(results) if case["group"] == group
+            and case["kind"] == "step" for label in case["seconds"] if family(label) == "PyTorch"}
+
+
+def chain(results: Results) -> Ratios:
+    """The share of what the machine can do: its memory's speed in a copy, or the vector functions of C's library."""
+    cases = {case["kind"]: case["seconds"] for case in every(results) if case["benchmark"] == "chain"}
+    copy = next((t for label, t in cases.get("gradient", {}).items() if label.startswith("NumPy copy")), None)
+    found = {}
+    for kind, seconds in cases.items():
+        moved = {"value": 0.5, "gradient": 1.0}[kind]        # of what a copy moves: the numbers read, or also written
+        limits = [moved * median(copy)] if copy else []
+        if "C -ffast-math" in seconds:
+            limits.append(median(seconds["C -ffast-math"]))
+        if limits and OURS in seconds:
+            found[f"chain, {kind}"] = max(limits) / median(seconds[OURS])
+    return found
+
+
+def two_threads(results: Results) -> Ratios:
+    return {name_of(case): case["facts"]["speed-up"] for case in every(results) if case["benchmark"] == "threads"}
+
+
+def busiest(results: Results) -> tuple[str, float]:
+    """The program whose threads together took most processor time for its time on the clock, with all cores to use."""
+    shares = {f"{name_of(case)}: {label}": share for case in every(results)
+              for label, share in case.get("cpu over wall", {}).items()}
+    most = max(shares, key=lambda k: shares[k], default="")
+    return most, shares.get(most, 0.0)
