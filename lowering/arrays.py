@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Function, Op
 from ..ir.ops import OPS
-from . import elementwise, fusion, linalg, reduce, scan, shape, update
+from . import elementwise, fusion, linalg, reduce, scan, shape, together, update
 from .alias import Summary, is_array
 from .fusion import Plan
-from .groups import find_groups
+from .groups import find_groups, readers_of
 
 if TYPE_CHECKING:
     from .function import FunctionLowering
@@ -40,8 +40,9 @@ _RULES: dict[str, Rule] = {
 def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
     """Decide what is stored, where, and together with what; ``summaries`` tell what callees share."""
     decided = fusion.plan(func, summaries)
+    readers = readers_of(decided, func)
     for block in func.blocks:
-        find_groups(decided, block)
+        find_groups(decided, block, readers)
     return decided
 
 
@@ -54,7 +55,11 @@ def lower(fn: FunctionLowering, op: Op) -> None:
             return
     if op.result in fn.plan.lazy or op in fn.plan.deferred:
         return
-    if op.result in fn.plan.accumulate:
+    group = fn.plan.groups.get(op, [op])
+    if len(group) > 1:
+        if op is group[-1]:
+            together.emit(fn, group)
+    elif op.result in fn.plan.accumulate:
         linalg.accumulate(fn, op)
     elif OPS[op.name].elementwise:
         elementwise.store(fn, op)

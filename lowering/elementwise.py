@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,55 +18,31 @@ if TYPE_CHECKING:
 
 
 def store(fn: FunctionLowering, op: Op) -> None:
-    """Compute every element of ``op``'s result into its buffer; those of a group all at its last member."""
-    members = fn.plan.groups.get(op, [op])
-    if op is not members[-1]:
-        return
-    results = [member.result for member in members]
-    for result in results:
-        fn.values[result] = destination(fn, result)
-    target = fn.plan.reuse.get(op.result)
+    """Compute every element of ``op``'s result into its buffer."""
+    result, target = op.result, fn.plan.reuse.get(op.result)
+    fn.values[result] = destination(fn, result)
     if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
         return                                       # nobody reads the original again, so it is the copy
-    with _taking_over(fn, results):
-        if len(members) == 1:
-            fill_buffer(fn, fn.array(op.result), op.result, op.result)
-        else:
-            _fill_together(fn, [fn.array(r) for r in results], results)
+    with taking_over(fn, [result]):
+        fill_buffer(fn, fn.array(result), result, result)
 
 
 @contextmanager
-def _taking_over(fn: FunctionLowering, results: list[Value]) -> Iterator[None]:
-    """While the elements of ``results`` are computed.
+def taking_over(fn: FunctionLowering, stored: list[Value], passing: Sequence[Value] = ()) -> Iterator[None]:
+    """While the elements of ``stored`` and ``passing`` are computed.
 
     They count as lazy: they come from their operands.  A buffer that is taken over is read with the sizes that it is
     written with, which are the same, but LLVM does not know it.  Only here: on another path those need not be set.
     """
-    taken = {fn.plan.reuse[r]: r for r in results if r in fn.plan.reuse}
+    taken = {fn.plan.reuse[r]: r for r in stored if r in fn.plan.reuse}
     old = {v: fn.array(v) for v in taken}
     fn.values.update({v: replace(fn.array(r), type=old[v].type) for v, r in taken.items()})
-    fn.plan.lazy.update(results)
+    fn.plan.lazy.update(stored, passing)
     try:
         yield
     finally:
-        fn.plan.lazy.difference_update(results)
+        fn.plan.lazy.difference_update(stored, passing)
         fn.values.update(old)
-
-
-def _fill_together(fn: FunctionLowering, buffers: list[Buffer], results: list[Value]) -> None:
-    """Compute several arrays of the same sizes element by element."""
-    like = buffers[0].type
-    extent = [next((s for s in axis if s[0] != "%"), axis[0]) for axis in zip(*(b.sizes for b in buffers))]
-    marks = [note(fn, v) for v in results]
-
-    def body(place: Place, _: list[str]) -> list[str]:
-        elements = Elements(fn)
-        index = place.flat if place.flat is not None else position(fn, extent, place.at)
-        for buffer, result, mark in zip(buffers, results, marks):
-            fn.store(buffer.dtype, elements.get(result, place), buffer.ptr, index, mark)
-        return []
-
-    nest(fn, extent, body, flat=all(can_be_flat(fn, v, like) for v in results), note=masked_tail(fn, *results))
 
 
 def destination(fn: FunctionLowering, result: Value) -> Buffer:

@@ -42,6 +42,7 @@ class Plan:
     accumulate: dict[Value, Op] = field(default_factory=dict)     # an add's result → the product it takes in
     deferred: set[Op] = field(default_factory=set)                # those products
     groups: dict[Op, list[Op]] = field(default_factory=dict)      # each member of a group → all (``groups.py``)
+    passing: set[Value] = field(default_factory=set)              # what only its group reads: it is not stored either
     sizes: dict[Value, tuple[str, ...]] = field(default_factory=dict)
     notes: dict[Value, str] = field(default_factory=dict)         # a root → its alias metadata
 

@@ -1,9 +1,13 @@
-"""Stored elementwise results that one loop can compute together.
+"""Elementwise results and reductions that one loop can compute together.
 
-A *group* is a list of stored elementwise ops of one block over the same sizes.  It is emitted at its last member, in
-one nest of loops in which each element is computed once, stored, and used by the members that follow.  So between its
-first and its last member nothing else may read what they store or overwrite what they read; each member reads what
-another one overwrites at its own place only.
+A *group* is a list of ops of one block over the same sizes: stored elementwise ops, and reductions of whole arrays.
+It is emitted at its last member (``together``), in one nest of loops in which each element is computed once, stored or
+added to a partial result in a register, and used by the members that follow.  So between its first and its last member
+nothing else may read what they compute or overwrite what they read; each member reads what another one overwrites
+at its own place only.
+
+A member whose readers are all in the group is *passing*: it is computed and never stored.  So a program and its
+gradient make one pass over memory: what both need of an element is computed once and is in a register.
 
 That sizes are the same is known from the ops before in the block: operands of an elementwise op that are not
 broadcast have the result's sizes.
@@ -11,25 +15,33 @@ broadcast have the result's sizes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..ir.graph import Block, Op, Value
+from ..ir.graph import Block, Function, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array
 from .alias import is_array
 from .fusion import Plan
 
-LIMIT = 16            # members, since each keeps pointers in registers
+LIMIT = 16            # members that are stored or may be, since each keeps pointers in registers
+REDUCTIONS = frozenset({"sum", "prod", "max", "min", "all", "any"})
+Readers = Mapping[Value, set[Op]]
 
 
 @dataclass
 class _Group:
-    """Roots ``read``, those of them read elsewhere than at the own place (``afar``), and roots ``written``."""
+    """Roots ``read``, those of them read elsewhere than at the own place (``afar``), and roots ``written``.
+
+    ``reduced`` are the results of reductions, and ``kept`` is how many members have readers that cannot join.
+    """
 
     members: list[Op] = field(default_factory=list)
     read: set[Value] = field(default_factory=set)
     afar: set[Value] = field(default_factory=set)
     written: set[Value] = field(default_factory=set)
+    reduced: set[Value] = field(default_factory=set)
+    kept: int = 0
 
 
 class _Sizes:
@@ -61,46 +73,103 @@ def same_axes(v: Value, w: Value) -> bool:
         all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
 
 
-def find_groups(plan: Plan, block: Block) -> None:
-    """Enter the groups of ``block`` into ``plan``."""
+def shape_of(op: Op) -> Value:
+    """The array over whose elements a member loops."""
+    return op.operands[0] if op.name in REDUCTIONS else op.result
+
+
+def find_groups(plan: Plan, block: Block, readers: Readers) -> None:
+    """Enter the groups of ``block`` into ``plan``; ``readers`` tells which ops read each stored array."""
     sizes = _Sizes()
-    groups: list[_Group] = []
+    every: list[_Group] = []
+    groups: list[_Group] = []                        # those that can still take members
     for op in block.all_ops():
         sizes.see(op)
+        groups = [g for g in groups if g.reduced.isdisjoint(op.used())]
         if op in plan.deferred or (op.results and op.results[0] in plan.lazy):
             continue
-        home = _join(plan, sizes, groups, op) if _is_member(plan, op) else None
-        groups = [g for g in groups if g is home or not _must_close(plan, g, op)]
-        if home is None and _is_member(plan, op):
-            groups.append(_add(plan, _Group(), op))
+        member = _is_member(plan, op)
+        home = _join(plan, sizes, groups, op, readers) if member else None
+        groups = [g for g in groups if g is home or (g.members and not _must_close(plan, g, op))]
+        if home is None and member:
+            groups.append(_add(plan, _Group(), op, readers))
+            every.append(groups[-1])
+    for g in every:
+        _pass_on(plan, g, readers)
+
+
+def readers_of(plan: Plan, func: Function) -> Readers:
+    """The ops that read each stored array when they run."""
+    out: dict[Value, set[Op]] = {}
+    for op in func.all_ops():
+        for v in plan.reads(op):
+            out.setdefault(v, set()).add(op)
+    return out
 
 
 def _is_member(plan: Plan, op: Op) -> bool:
+    if op.name in REDUCTIONS:
+        return not is_array(op.result)
     if not op.results or not is_array(op.results[0]) or op.name == "stop":
         return False
     return OPS[op.name].elementwise and op.results[0] not in plan.accumulate
 
 
-def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op) -> _Group | None:
-    """Add ``op`` to the group that can take it."""
+def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Readers) -> _Group | None:
+    """Add ``op`` to the groups that can take it, which become one.
+
+    Its operands may be of different groups, until ``op`` says that their sizes are the same.  Groups that are open at
+    the same time do not touch what the other one reads or computes.
+    """
     afar = {plan.roots.find(v) for v in _far_reads(plan, op)}
-    target = plan.reuse.get(op.result)
+    target, over = plan.reuse.get(op.result), sizes.find(shape_of(op))
+    home: _Group | None = None
     for g in groups:
-        fits = len(g.members) < LIMIT and sizes.find(g.members[0].result) is sizes.find(op.result)
-        if fits and not afar & g.written and not (target is not None and plan.roots.find(target) in g.afar):
-            _add(plan, g, op)
-            return g
-    return None
+        fits = g.kept + (home.kept if home else 0) < LIMIT and sizes.find(shape_of(g.members[0])) is over
+        if not fits or afar & g.written or (target is not None and plan.roots.find(target) in g.afar):
+            continue
+        home = _merge(plan, home, g) if home else g
+    return _add(plan, home, op, readers) if home else None
 
 
-def _add(plan: Plan, g: _Group, op: Op) -> _Group:
+def _merge(plan: Plan, g: _Group, other: _Group) -> _Group:
+    g.members += other.members
+    plan.groups.update((op, g.members) for op in other.members)
+    g.read, g.afar, g.written = g.read | other.read, g.afar | other.afar, g.written | other.written
+    g.reduced |= other.reduced
+    g.kept += other.kept
+    other.members = []
+    return g
+
+
+def _add(plan: Plan, g: _Group, op: Op, readers: Readers) -> _Group:
     find = plan.roots.find
     g.members.append(op)
     plan.groups[op] = g.members
     g.read |= {find(v) for v in plan.reads(op)}
     g.afar |= {find(v) for v in _far_reads(plan, op)}
-    g.written.add(find(op.result))
+    if op.name in REDUCTIONS:
+        g.reduced.add(op.result)
+    else:
+        g.written.add(find(op.result))
+    g.kept += op.name in REDUCTIONS or not all(_is_member(plan, r) for r in readers.get(op.result, ()))
     return g
+
+
+def _pass_on(plan: Plan, g: _Group, readers: Readers) -> None:
+    """Find the passing members of a group that is complete; what took over their buffers looks further back."""
+    within = set(g.members)
+    for op in g.members:
+        if op.name not in REDUCTIONS and readers.get(op.result, set()) <= within:
+            plan.passing.add(op.result)
+    for op in g.members:
+        target = plan.reuse.get(op.result)
+        while target in plan.passing:
+            target = plan.reuse.get(target)
+        if target is not None:
+            plan.reuse[op.result] = target
+        else:
+            plan.reuse.pop(op.result, None)
 
 
 def _must_close(plan: Plan, g: _Group, op: Op) -> bool:
@@ -117,7 +186,7 @@ def _far_reads(plan: Plan, op: Op) -> set[Value]:
     """The stored arrays that ``op`` reads elsewhere than at its own place."""
     out: set[Value] = set()
     for v in filter(is_array, op.operands):
-        here, inner = same_axes(v, op.result), v.op if v in plan.lazy else None
+        here, inner = same_axes(v, shape_of(op)), v.op if v in plan.lazy else None
         if here and inner is not None and (OPS[inner.name].elementwise or inner.name == "copy"):
             out |= _far_reads(plan, inner)
         elif not here or inner is not None:

@@ -13,7 +13,7 @@ from jitad.lowering.arrays import plan
 from jitad.lowering.cpu import target
 from jitad.lowering.invoke import Compiled
 
-from .lowering_arrays import Build, check, module_of, sample
+from .lowering_arrays import SHAPES, Build, check, module_of, sample
 
 X, Y, M = sample((50,)), sample((50,), seed=1), sample((6, 7))
 
@@ -194,10 +194,73 @@ def test_results_of_the_same_sizes_share_a_loop():
 def test_a_reader_between_them_ends_a_group():
     def build(b, x, y):
         z = b.exp(x)
-        n = b.sum(z, axes=(0,))
+        n = b.get(b.cumsum(z, axis=0), 2)
         return [z, b.mul(z, b.div(z, n))]
     assert groups(build, X, Y) == [["exp"], ["mul"]]
     check(build, X, Y)
+
+
+def test_a_reduction_joins_and_what_needs_its_result_does_not():
+    def build(b, x, y):
+        z = b.exp(x)
+        n = b.sum(z, axes=(0,))
+        return [z, b.mul(z, b.div(z, n))]
+    assert groups(build, X, Y) == [["exp", "sum"], ["mul"]]
+    check(build, X, Y)
+
+
+def test_sizes_that_a_reduction_gives_end_its_group():
+    def build(b, x):
+        n = b.cast(b.sum(b.mul(x, 0.0), axes=(0,)), dtype=I64)
+        longer = b.fill(1.5, b.add(n, 3))
+        return [b.exp(x), longer, b.sin(x)]
+    check(build, X)
+
+
+def passing(build: Build, *args) -> list[str]:
+    """The ops that are computed in a group and not stored."""
+    return sorted(v.op.name for v in plan(module_of(build, args).functions["f"]).passing)
+
+
+def test_what_only_a_group_reads_is_not_stored():
+    def build(b, x, y):
+        e, s = b.exp(x), b.sin(y)
+        value = b.mul(e, s)
+        return [b.sum(value, axes=(0,)), b.add(value, e), b.max(b.sub(s, e), axes=(0,))]
+    assert passing(build, X, Y) == ["exp", "mul", "sin"]
+    check(build, X, Y)
+
+
+def test_what_something_else_reads_too_is_stored():
+    def build(b, x, y):
+        e = b.exp(x)
+        return [b.sum(b.mul(e, y), axes=(0,)), b.sum(b.mul(e, e), axes=(0,)), b.cumsum(e, axis=0)]
+    assert passing(build, X, Y) == []
+    check(build, X, Y)
+
+
+def test_one_that_takes_over_the_buffer_of_what_is_not_stored_looks_further_back():
+    def build(b, x, y):
+        old = b.set(b.copy(x), 0.5, 0)
+        e = b.exp(b.mul(old, y))                     # takes over old, and the product takes over e
+        return [b.mul(e, b.sin(e)), b.sum(e, axes=(0,))]
+    func = module_of(build, [X, Y]).functions["f"]
+    found = plan(func)
+    assert [v.op.name for v in found.passing] == ["exp"] and [v.op.name for v in found.reuse.values()] == ["set"]
+    check(build, X, Y)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_reductions_and_arrays_in_one_loop(shape, dtype):
+    def build(b, x, y):
+        axes = tuple(range(len(shape)))
+        e = b.exp(b.mul(x, y))
+        back = b.transpose(b.sin(x), perm=axes[::-1])
+        product = b.mul(e, b.transpose(back, perm=axes[::-1]))
+        return [product, b.sum(product, axes=axes), b.any(b.gt(e, x), axes=axes), b.prod(b.add(e, y), axes=axes),
+                b.sub(e, y), b.cos(back)]
+    check(build, sample(shape, dtype), sample(shape, dtype, 1), rtol=1e-11)
 
 
 def test_an_update_of_what_a_member_reads_ends_a_group():
