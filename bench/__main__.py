@@ -18,7 +18,7 @@ from .peers import HERE, OUT
 
 # Each benchmark, in the order in which it is run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
-         "neural_ode", "vmap", "hessian_product", "gmm", "lstm", "networks", "trees", "random_numbers", "threads",
+         "neural_ode", "vmap", "hessian_product", "gmm", "ba", "lstm", "networks", "trees", "random_numbers", "threads",
          "compiling", "startup")
 
 

@@ -25,6 +25,7 @@ from ..ir.ops import OPS
 from ..ir.types import STACK, Array, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
+from .again import read_again
 from .rerun import Rerun, candidates, remove_forward
 from .reverse import ThereAndBack
 from .sizes import Sizes
@@ -94,6 +95,7 @@ class Frames:
         for back in self.loops:
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
+        read_again(self.forward, self.bars, self._at_hand)
         for v in sorted(self._read_across(), key=self._position):
             self._decide(v)
         for back in self.loops:
@@ -128,6 +130,14 @@ class Frames:
     def level(self, v: Value) -> Loop | None:
         """The loop in whose every iteration ``v`` is computed anew."""
         return self.levels.get(v.block)
+
+    def _at_hand(self, block: Block, bar: Block) -> bool:
+        """Whether what ``block`` computes can be read on the way back through ``bar`` without an array or a stack."""
+        level, home = self.levels.get(block), self.sweep.home.get(bar)
+        if home is None or not (level is None or level in self.reruns):
+            return False
+        loop = self.sweep.forest.loop_of(self.original.get(block, block))
+        return self._dominates(block, home) and (loop is None or home in loop.blocks)
 
     def _dominates(self, a: Block, b: Block) -> bool:
         """As among the blocks copied, where both are copies."""
