@@ -32,6 +32,8 @@ NO_STRENGTH_REDUCTION = "disable-lsr"
 # Its time grows with the square of a block's length: half of all in large modules, where it is left out.
 NO_LATE_SCHEDULING = "disable-post-ra"
 LARGE = 300_000             # characters of LLVM IR
+# How many stores are looked at together where none waits for another; the time grows with the square.  LLVM has 2048.
+STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
 Extend = Callable[[ModuleLowering], list[str]]
 
@@ -55,6 +57,7 @@ def _features() -> str:
 def _machine(codegen: int) -> llvm.TargetMachine:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.set_option("jitad", f"-{STORES_AT_ONCE}")
     host = llvm.Target.from_default_triple()
     return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen, reloc="pic",
                                       codemodel="small", jit=True)

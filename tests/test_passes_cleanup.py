@@ -236,6 +236,56 @@ def test_inline_heeds_what_is_asked() -> None:
     assert names(module)["call"] == 2
 
 
+def chain(count: int) -> Module:
+    """f calls f1, which calls f2, …: each once."""
+    text = ["""func @f(%x: f64) -> (f64) {
+^entry:
+  call @f1(%x) -> ^b
+^b(%y: f64):
+  return %y
+}"""]
+    for i in range(1, count):
+        text.append(f"""func @f{i}(%x: f64) -> (f64) {{
+^entry:
+  %y = sin %x : f64
+  call @f{i + 1}(%y) -> ^b
+^b(%z: f64):
+  %r = add %z, %x : f64
+  return %r
+}}""")
+    text.append(f"func @f{count}(%x: f64) -> (f64) {{\n^entry:\n  %y = cos %x : f64\n  return %y\n}}")
+    return parse_module("\n\n".join(text))
+
+
+def test_a_function_with_one_call_moves_to_it() -> None:
+    module, before = chain(5), outcome(chain(5), [0.5], "f")
+    inline(module, ["f"])
+    assert list(module.functions) == ["f"] and names(module)["call"] == 0
+    assert outcome(module, [0.5], "f") == before
+
+
+def test_what_may_be_called_from_outside_stays() -> None:
+    module = chain(5)
+    inline(module)
+    assert len(module.functions) == 6 and names(module)["call"] == 0
+    module = chain(5)
+    inline(module, ["f", "f3"])
+    assert list(module.functions) == ["f", "f3"]
+
+
+def test_a_large_function_is_inlined_into_a_small_one_that_alone_calls_it() -> None:
+    module = chain(2)
+    long = module.functions["f2"]
+    b = Builder(long.entry)
+    x = long.entry.ops[0].result
+    for _ in range(5000):
+        x = b.sin(x)
+    assert long.entry.term is not None
+    long.entry.term.operands = [x]
+    inline(module, ["f"])
+    assert list(module.functions) == ["f"]
+
+
 def test_sizes_are_known_through_loops() -> None:
     module = parse_module("""
 func @f(%v: f64[?], %n: i64, %x: f64) -> (i64, f64[?]) {

@@ -10,34 +10,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ir.clone import clone_blocks
-from ..ir.graph import Block, Edge, Function, Module, Value
+from ..ir.graph import Block, Edge, Function, Module
 from .callgraph import CallGraph
 from .cfg import merge_chains, remove_unreachable, set_term
 
 SMALL = 60
 """Functions of at most this many ops are inlined everywhere."""
 LARGEST_CALLER = 4000
-"""A function is not made larger than this, but by what asks to be inlined."""
+"""A function is not made larger than this, but by what asks to be inlined and by what is about its own size."""
 
 
-def inline(module: Module, roots: Iterable[str] = ()) -> None:
-    """Inline throughout a module.  ``roots`` are called from outside, so one call site is not their only use."""
+def inline(module: Module, roots: Iterable[str] | None = None) -> None:
+    """Inline throughout a module.  ``roots`` are called from outside, so one call site is not their only use; without
+    them any function may be, and stays.
+    """
     graph = CallGraph(module)
-    used = {*roots, *(d.base for d in module.derived.values())}.union(*(r.functions for r in module.rules.values()))
+    used = {*(roots or ()), *(d.base for d in module.derived.values())}.union(
+        *(r.functions for r in module.rules.values()))
     size = {name: _size(f) for name, f in module.functions.items()}
+    changed: set[str] = set()
     for name in graph.order:
         func = module.functions[name]
-        changed = False
         for block in list(func.blocks):
             callee = _callee(block)
             if callee is None or callee not in module.functions or callee in graph.recursive or callee in module.rules:
                 continue
             once = graph.calls[callee] == 1 and callee not in used
             if _wanted(module.functions[callee], size[callee], once, size[name]):
-                splice(block, module.functions[callee])
+                if once and roots is not None:
+                    _absorb(block, module.functions.pop(callee))
+                    module.derived.pop(callee, None)
+                else:
+                    splice(block, module.functions[callee])
                 size[name] += size[callee]
-                changed = True
-        if changed:
+                changed.add(name)
+    for name, func in module.functions.items():          # not before: what is in a chain of calls would be walked again
+        if name in changed:                              # for each of them
             remove_unreachable(func)
             merge_chains(func)
 
@@ -55,21 +63,32 @@ def _wanted(callee: Function, size: int, once: bool, caller_size: int) -> bool:
     wish = callee.attrs.get("inline")
     if wish in ("always", "never"):
         return bool(wish == "always")
+    if once and min(size, caller_size) <= SMALL:         # what comes out is hardly larger than one of them was
+        return True
     return (once or size <= SMALL) and size + caller_size <= LARGEST_CALLER
 
 
 def splice(block: Block, callee: Function) -> None:
-    """Replace the call at the end of ``block`` by a copy of the callee's blocks, which return by jumps."""
+    """Replace the call at the end of ``block`` by a copy of the callee's blocks."""
+    _lead_through(block, list(clone_blocks(callee.blocks, block.func, {}).values()))
+
+
+def _absorb(block: Block, callee: Function) -> None:
+    """The same for the only call of a function, whose blocks are not needed elsewhere: chains of calls cost no more
+    than what is in them.
+    """
+    for b in callee.blocks:
+        b.func = block.func
+    block.func.blocks += callee.blocks
+    _lead_through(block, callee.blocks)
+
+
+def _lead_through(block: Block, body: list[Block]) -> None:
+    """Put ``body`` in place of the call at the end of ``block``: its returns are jumps to where the call goes on."""
     call = block.term
     assert call is not None and call.name == "call"
-    edge, func = call.edges[0], block.func
-    values: dict[Value, Value] = {}
-    blocks = clone_blocks(callee.blocks, func, values)
-    copies = list(blocks.values())
-    for b in copies:
-        for op in b.all_ops():
-            op.replace_uses(values)                      # where a use stood before its definition
-        assert b.term is not None
-        if b.term.name == "return":
+    edge = call.edges[0]
+    for b in body:
+        if b.term is not None and b.term.name == "return":
             set_term(b, "jump", edges=[Edge(edge.block, [*b.term.operands, *edge.args])])
-    set_term(block, "jump", edges=[Edge(blocks[callee.entry], list(call.operands))])
+    set_term(block, "jump", edges=[Edge(body[0], list(call.operands))])

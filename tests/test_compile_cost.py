@@ -1,0 +1,48 @@
+"""What compiling costs grows with the size of the program: calls of Python functions are counted, which do not vary."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from bench.compiling import calls, loaded, statements
+from jitad import jit
+
+
+def ifs(count: int, seed: int) -> str:
+    lines = [f"    if x > {i / count}:\n        y = y * sin(x)\n    else:\n        x = x + y" for i in range(count)]
+    return "\n".join(["def program(x, y):", *lines, "    return x + y", ""])
+
+
+def loops(count: int, seed: int) -> str:
+    lines = [f"    while x > {i + 1}:\n        x = x * 0.9 + sin(y)" for i in range(count)]
+    return "\n".join(["def program(x, y):", *lines, "    return x + y", ""])
+
+
+def work(source: str) -> int:
+    """How many Python functions run when the gradient is compiled."""
+    count = 0
+
+    def seen(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+    f = jit(loaded(source, np), grad=(0, 1))
+    sys.setprofile(seen)
+    try:
+        f.value_and_grad(0.5, 0.25)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4)])
+def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
+    with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
+        work(make(size, 0))
+        once, twice, again = (work(make(n * size, 1)) for n in (1, 2, 4))
+    assert again - twice < 2.4 * (twice - once)
