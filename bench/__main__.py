@@ -89,7 +89,8 @@ def main() -> int:
     if options.one:
         part = run_one(options.one, options)
         (options.out / "parts" / f"{options.one}.json").write_text(json.dumps(part))
-        return 0
+        sys.stdout.flush()
+        os._exit(0)                     # what peers have loaded may crash while the interpreter goes down
     results, failed = run_all(tuple(options.names) or NAMES, options)
     (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     report.summary(results)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
+from bench.drjit_peer import add_drjit, numbers
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 from jitad import hvp
 
@@ -49,11 +51,15 @@ def in_numba(*options: Any) -> Program:
     return lambda: run(*options)
 
 
-def array_total(xp: Any, erf: Any, S: Any, K: Any, T: Any, r: Any, v: Any) -> Any:
+def array_terms(xp: Any, erf: Any, S: Any, K: Any, T: Any, r: Any, v: Any) -> Any:
     w = v * xp.sqrt(T)
     d1 = (xp.log(S / K) + (r + 0.5 * v * v) * T) / w
     half = math.sqrt(0.5)
-    return (S * 0.5 * (1 + erf(d1 * half)) - K * xp.exp(-r * T) * 0.5 * (1 + erf((d1 - w) * half))).sum()
+    return S * 0.5 * (1 + erf(d1 * half)) - K * xp.exp(-r * T) * 0.5 * (1 + erf((d1 - w) * half))
+
+
+def in_drjit(dr: Any, *options: Any) -> Any:
+    return dr.sum(array_terms(dr, dr.erf, *options))
 
 
 def in_jax(kind: str, *options: Any) -> Program:
@@ -61,7 +67,7 @@ def in_jax(kind: str, *options: Any) -> Program:
     import jax.numpy as jnp
 
     def value(*options: Any) -> Any:
-        return array_total(jnp, jax.scipy.special.erf, *options)
+        return array_terms(jnp, jax.scipy.special.erf, *options).sum()
 
     def second(*options: Any) -> Any:
         return jax.jvp(jax.grad(lambda S: value(S, *options[1:])), (options[0],), (jnp.ones_like(options[0]),))[1]
@@ -77,7 +83,7 @@ def in_torch(kind: str, *options: Any) -> Program:
     wrt = [given[i] for i in FIRST]
 
     def run() -> Any:
-        value = array_total(torch, torch.erf, *given)
+        value = array_terms(torch, torch.erf, *given).sum()
         if kind == "value":
             return value
         if kind == "gradient":
@@ -100,6 +106,12 @@ def cases(bench: Bench) -> Iterator[Case]:
         case = bench.case("Black-Scholes", kind, per=n, unit="an option", rtol=1e-7)
         add_ours(case, function, call, grad=FIRST if function is total else False)
         add_c(case, "black_scholes", c_name, n, *options, *outputs, results=results)
+        if kind == "hessian":
+            case.cannot["Enzyme"] = "its JAX interface has no second derivatives"
+            case.cannot["Dr.Jit"] = "no derivatives of derivatives"
+        else:
+            add_drjit(case, in_drjit, options, FIRST, (lambda v: v[0]) if kind == "value" else numbers)
+            add_enzyme(case, "black_scholes", options, FIRST, sizes={"N": n})
         if kind == "value":
             case.add("Numba", lambda: in_numba(*options))
         case.add("JAX", lambda kind=kind: in_jax(kind, *options))

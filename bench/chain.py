@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
+from bench.drjit_peer import add_drjit, numbers
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 
 TITLE = "An elementwise chain over 10 million f32 numbers"
@@ -18,6 +20,10 @@ COPY = "NumPy copy, the memory's limit"       # reads four bytes a number and wr
 
 def chain(x: Any) -> Any:
     return np.sum(np.exp(np.sin(x)) * np.sqrt(1 + x * x) + np.tanh(x))
+
+
+def in_drjit(dr: Any, x: Any) -> Any:
+    return dr.sum(dr.exp(dr.sin(x)) * dr.sqrt(1 + x * x) + dr.tanh(x))
 
 
 def in_jax(x: Any, gradient: bool) -> Program:
@@ -58,12 +64,16 @@ def cases(bench: Bench) -> Iterator[Case]:
     value = bench.case("chain", "value", per=n, unit="a number", rtol=1e-3)     # the sums are in single precision
     add_ours(value, chain, lambda f: lambda: f(x))
     add_c(value, "chain", "chain", n, x)
+    add_enzyme(value, "chain", [x], sizes={"N": n}, dtype="float32")
+    add_drjit(value, in_drjit, [x], results=lambda v: v[0])
     value.add("JAX", lambda: in_jax(x, False))
     value.add("PyTorch", lambda: in_torch(x, False, False))
     yield value
     gradient = bench.case("chain", "gradient", per=n, unit="a number", rtol=1e-3)
     add_ours(gradient, chain, lambda f: lambda: f.value_and_grad(x), grad=True)
     add_c(gradient, "chain", "chain_gradient", n, x, x_bar, results=lambda v: (v, x_bar))
+    add_enzyme(gradient, "chain", [x], sizes={"N": n}, dtype="float32")
+    add_drjit(gradient, in_drjit, [x], results=numbers)
     gradient.add("JAX", lambda: in_jax(x, True))
     gradient.add("PyTorch", lambda: in_torch(x, True, False))
     if not bench.quick:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 
 TITLE = "Cholesky and LU as loops, 100 by 100"
@@ -82,12 +83,15 @@ def cases(bench: Bench) -> Iterator[Case]:
         value = bench.case(name, "value")
         add_ours(value, function, lambda f, a=a: lambda: f(a))
         add_c(value, "factor", c_name, N, a, l)
+        add_enzyme(value, "factor", [a], function=c_name, sizes={"N": N})
         value.add("Numba", lambda f=function, a=a: in_numba(f, a))
         value.add("JAX library", lambda name=name, a=a: in_jax(name, a, False), apart=True)
         yield value
         gradient = bench.case(name, "gradient", rtol=1e-8)
         add_ours(gradient, function, lambda f, a=a: lambda: f.value_and_grad(a), grad=True)
         add_c(gradient, "factor", f"{c_name}_gradient", N, a, *arrays, results=lambda v: (v, bar))
+        add_enzyme(gradient, "factor", [a], function=c_name, sizes={"N": N},
+                   results=lambda found: (found[0], found[1].reshape(N, N)))
         if name == "LU":                            # JAX's gradient of a Cholesky factor is for a symmetric argument
             gradient.add("JAX library", lambda name=name, a=a: in_jax(name, a, True), apart=True)
         yield gradient

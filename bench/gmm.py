@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 from examples.gmm import Mixture, Prior, gmm_objective, load_adbench
 
@@ -28,12 +29,15 @@ def array_objective(xp: Any, logsumexp: Any, lower: Any, mixture: Any, points: A
     centred = points[:, None, :] - means[None]
     scaled = xp.exp(logs) * centred + xp.einsum("krc,nkc->nkr", lower(entries), centred)
     terms = alphas + logs.sum(1) - 0.5 * (scaled ** 2).sum(2)
-    dof = d + prior.m + 1
-    log_gamma_d = 0.25 * d * (d - 1) * math.log(math.pi) + sum(math.lgamma(0.5 * (dof - j)) for j in range(d))
-    constant = dof * d * (math.log(prior.gamma) - 0.5 * math.log(2)) - log_gamma_d
     wishart = 0.5 * prior.gamma ** 2 * (xp.exp(2 * logs).sum() + (entries ** 2).sum()) - prior.m * logs.sum()
     likelihood = logsumexp(terms, 1).sum() - n * logsumexp(alphas, 0)
-    return -0.5 * n * d * math.log(2 * math.pi) + likelihood + wishart - K * constant
+    return -0.5 * n * d * math.log(2 * math.pi) + likelihood + wishart - K * wishart_constant(d, prior)
+
+
+def wishart_constant(d: int, prior: Prior) -> float:
+    dof = d + prior.m + 1
+    log_gamma_d = 0.25 * d * (d - 1) * math.log(math.pi) + sum(math.lgamma(0.5 * (dof - j)) for j in range(d))
+    return dof * d * (math.log(prior.gamma) - 0.5 * math.log(2)) - log_gamma_d
 
 
 def triangle(d: int) -> tuple[Any, Any]:
@@ -93,16 +97,21 @@ def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Ite
     mixture, points, prior = problem
     (n, d), K, bars = points.shape, len(mixture.alphas), [np.empty_like(a) for a in mixture]
     inputs, work = (d, K, n, *mixture, points, float(prior.gamma), prior.m), np.empty(2 * K * d + d + K)
+    packed, sizes = (*mixture, points, np.array([prior.gamma, prior.m])), {"D": d, "K": K, "N": n}
+    constant = -0.5 * n * d * math.log(2 * math.pi) - K * wishart_constant(d, prior)
     value = bench.case(name, "value", rtol=1e-9)
     value.results["the known value"] = expected
     add_ours(value, gmm_objective, lambda f: lambda: f(mixture, points, prior))
     add_c(value, "gmm", "gmm_value", *inputs, work)
+    add_enzyme(value, "gmm", packed, sizes=sizes, results=lambda v: v + constant)
     value.add("JAX", lambda: in_jax(*problem, False))
     value.add("PyTorch", lambda: in_torch(*problem, False))
     yield value
     gradient = bench.case(name, "gradient", rtol=1e-8)
     add_ours(gradient, gmm_objective, lambda f: lambda: f.value_and_grad(mixture, points, prior), grad=True)
     add_c(gradient, "gmm", "gmm_gradient", *inputs, *bars, work, results=lambda v: (v, bars))
+    add_enzyme(gradient, "gmm", packed, (0, 1, 2), sizes=sizes, results=lambda both: (
+        both[0] + constant, [bar.reshape(a.shape) for bar, a in zip(both[1], mixture)]))
     gradient.add("JAX", lambda: in_jax(*problem, True))
     gradient.add("PyTorch", lambda: in_torch(*problem, True))
     gradient.add("PyTorch compiled", lambda: in_torch(*problem, True, True))

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.casadi_peer import add_casadi
 from bench.case import Bench, Case, Program
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 from jitad import jit
 
@@ -33,6 +35,13 @@ def heat_loops(start: Any, k: float, steps: int) -> float:
     for i in range(len(u)):
         total += u[i] * u[i]
     return total
+
+
+def in_casadi(ca: Any, start: Any, k: Any) -> Any:
+    u, rate = ca.MX.sym("u", POINTS), ca.MX.sym("k")
+    inner = u[1:-1] + rate * (u[:-2] - 2 * u[1:-1] + u[2:])
+    one = ca.Function("step", [u, rate], [ca.vertcat(u[0], inner, u[-1])])
+    return ca.sumsqr(one.fold(STEPS)(start, k))
 
 
 def in_jax(start: Any, gradient: bool) -> Program:
@@ -72,10 +81,13 @@ def cases(bench: Bench) -> Iterator[Case]:
     start = np.sin(np.linspace(0, 7, POINTS)) + np.random.default_rng(0).normal(0, 0.1, POINTS)
     loops = jit(heat_loops, grad=(0, 1))
     u_bar, k_bar, kept, work = np.empty(POINTS), np.empty(1), np.empty((STEPS + 1, POINTS)), np.empty((2, POINTS))
+    sizes = {"POINTS": POINTS, "STEPS": STEPS}
     value = bench.case("Heat", "value")
     add_ours(value, heat, lambda f: lambda: f(start, K, STEPS))
     value.add("jitad loops", lambda: lambda: loops(start, K, STEPS))
     add_c(value, "heat", "heat", POINTS, STEPS, K, start, work)
+    add_enzyme(value, "heat", [start, K], sizes=sizes)
+    add_casadi(value, in_casadi, [start, K])
     value.add("Numba", lambda: in_numba(start))
     value.add("JAX scan", lambda: in_jax(start, False))
     value.add("PyTorch", lambda: in_torch(start, False))
@@ -85,6 +97,9 @@ def cases(bench: Bench) -> Iterator[Case]:
     gradient.add("jitad loops", lambda: lambda: loops.value_and_grad(start, K, STEPS))
     add_c(gradient, "heat", "heat_gradient", POINTS, STEPS, K, start, u_bar, k_bar, kept, work,
           results=lambda v: (v, u_bar, k_bar[0]))
+    add_enzyme(gradient, "heat", [start, K], (0, 1), sizes=sizes,
+               results=lambda found: (found[0], found[1][0], found[1][1][0]))
+    add_casadi(gradient, in_casadi, [start, K], (0, 1), lambda found: (found[0][0], found[1], found[2][0]))
     gradient.add("JAX scan", lambda: in_jax(start, True))
     gradient.add("PyTorch", lambda: in_torch(start, True))
     yield gradient

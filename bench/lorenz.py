@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.casadi_peer import add_casadi
 from bench.case import Bench, Case, Program
-from bench.peers import HERE, add_c, add_enzyme, add_ours
+from bench.enzyme_peer import add_enzyme
+from bench.peers import add_c, add_ours
 
 TITLE = "Lorenz, Runge-Kutta, 10,000 steps"
 STEPS, H = 10_000, 0.001
@@ -58,6 +60,13 @@ def in_numba() -> Program:
     return lambda: run(START, PARAMETERS, H, STEPS)
 
 
+def in_casadi(ca: Any, s: Any, p: Any) -> Any:
+    state, parameters = ca.SX.sym("s", 3), ca.SX.sym("p", 3)
+    after = step(ca.vertsplit(state), ca.vertsplit(parameters), H)
+    one = ca.Function("step", [state, parameters], [ca.vertcat(*after)])
+    return ca.sum1(one.fold(STEPS)(s, p))
+
+
 def in_jax(transform: Callable[[Any, Any], Any], checkpointed: bool = False) -> Program:
     import jax
     import jax.numpy as jnp
@@ -82,14 +91,25 @@ def in_torch(steps: int) -> Program:
     return run
 
 
+def entries(found: Any) -> Any:
+    """Value and gradient, entry by entry, as ours come."""
+    value, bars = found
+    return value, [bar[i] for bar in bars for i in range(3)]
+
+
+def entries_of_casadi(found: Any) -> Any:
+    value, *bars = found
+    return entries((value[0], bars))
+
+
 def cases(bench: Bench) -> Iterator[Case]:
     start, parameters = np.array(START), np.array(PARAMETERS)
     bars, kept = (np.empty(3), np.empty(3)), np.empty(3 * STEPS)
-    enzyme = (HERE / "c" / "lorenz_enzyme.cpp").read_text()
     value = bench.case("Lorenz", "value", rtol=1e-6)
     add_ours(value, lorenz, lambda f: lambda: f(START, PARAMETERS, H, STEPS), arrays=False)
     add_c(value, "lorenz", "lorenz", STEPS, H, start, parameters)
-    add_enzyme(value, enzyme, "lorenz", [start, parameters], [(1,)], lambda f: lambda s, p: f(s, p)[0][0])
+    add_enzyme(value, "lorenz", [start, parameters])
+    add_casadi(value, in_casadi, [start, parameters])
     value.add("Numba", in_numba)
     value.add("JAX scan", lambda: in_jax(lambda jax, f: f))
     yield value
@@ -98,19 +118,10 @@ def cases(bench: Bench) -> Iterator[Case]:
              grad=(0, 1))
     add_c(gradient, "lorenz", "lorenz_gradient", STEPS, H, start, parameters, *bars, kept,
           results=lambda v: (v, [float(b) for bar in bars for b in bar]))
-    add_enzyme(gradient, enzyme, "lorenz", [start, parameters], [(1,)], value_and_grad_of)
+    add_enzyme(gradient, "lorenz", [start, parameters], (0, 1), results=entries)
+    add_casadi(gradient, in_casadi, [start, parameters], (0, 1), entries_of_casadi)
     gradient.add("JAX scan", lambda: in_jax(lambda jax, f: jax.value_and_grad(f, (0, 1))))
     gradient.add("JAX scan, checkpointed", lambda: in_jax(lambda jax, f: jax.value_and_grad(f, (0, 1)), True))
     if not bench.quick:
         gradient.add("PyTorch", lambda: in_torch(STEPS))
     yield gradient
-
-
-def value_and_grad_of(f: Any) -> Any:
-    """Value and gradient of Enzyme's ``f``, entry by entry, as ours come."""
-    import jax
-
-    def run(s: Any, p: Any) -> Any:
-        value, (s_bar, p_bar) = jax.value_and_grad(lambda s, p: f(s, p)[0][0], (0, 1))(s, p)
-        return value, tuple(s_bar), tuple(p_bar)
-    return run

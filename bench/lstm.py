@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.case import Bench, Case, Program
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 from jitad import jit
 
@@ -144,11 +145,13 @@ def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Ite
     layers, (length, b), bars = len(start) // 2, sequence.shape, [np.empty_like(a) for a in weights]
     scratch = np.empty((length - 1) * layers * 8 * b), np.empty((length - 1) * b)
     inputs = (layers, length, b, *weights, start, sequence)
+    sizes = {"L": layers, "LENGTH": length, "B": b}
     value = bench.case(name, "value", rtol=1e-7)
     value.results["the known value"] = expected
     add_ours(value, objective, lambda f: lambda: f(*problem))
     value.add("jitad arrays", lambda: lambda: arrays(*problem))
     add_c(value, "lstm", "lstm_value", *inputs, *scratch)
+    add_enzyme(value, "lstm", (*weights, start, sequence), sizes=sizes)
     value.add("JAX", lambda: in_jax(*problem, False))
     value.add("PyTorch", lambda: in_torch(*problem, False))
     yield value
@@ -156,6 +159,8 @@ def problem_cases(bench: Bench, name: str, problem: Any, expected: float) -> Ite
     add_ours(gradient, objective, lambda f: lambda: f.value_and_grad(*problem), grad=True)
     gradient.add("jitad arrays", lambda: lambda: arrays.value_and_grad(*problem))
     add_c(gradient, "lstm", "lstm_gradient", *inputs, *bars, *scratch, results=lambda v: (v, bars))
+    add_enzyme(gradient, "lstm", (*weights, start, sequence), (0, 1), sizes=sizes, results=lambda both: (
+        both[0], [bar.reshape(a.shape) for bar, a in zip(both[1], weights)]))
     gradient.add("JAX", lambda: in_jax(*problem, True))
     gradient.add("PyTorch", lambda: in_torch(*problem, True))
     yield gradient

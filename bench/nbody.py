@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import HERE, add_c, add_enzyme, add_ours
+from bench.enzyme_peer import add_enzyme
+from bench.peers import add_c, add_ours
 
 TITLE = "N-body energy, 256 bodies"
 BODIES, SOFT = 256, 1e-3
@@ -70,12 +71,10 @@ def cases(bench: Bench) -> Iterator[Case]:
     rng = np.random.default_rng(0)
     problem = x, v, m = rng.normal(size=(BODIES, 3)), rng.normal(size=(BODIES, 3)), rng.uniform(0.5, 1.5, BODIES)
     bars = [np.empty((BODIES, 3)), np.empty((BODIES, 3))]
-    flat = [x.ravel(), v.ravel(), m]
-    enzyme = (HERE / "c" / "nbody_enzyme.cpp").read_text()
     value = bench.case("N-body", "value")
     add_ours(value, energy, lambda f: lambda: f(x, v, m))
     add_c(value, "nbody", "nbody", BODIES, x, v, m)
-    add_enzyme(value, enzyme, "nbody", flat, [(1,)], lambda f: lambda x, v, m: f(x, v, m)[0][0])
+    add_enzyme(value, "nbody", problem)
     value.add("Numba", lambda: in_numba(*problem))
     value.add("JAX", lambda: in_jax(*problem, False))
     value.add("PyTorch", lambda: in_torch(*problem, False))
@@ -83,16 +82,8 @@ def cases(bench: Bench) -> Iterator[Case]:
     gradient = bench.case("N-body", "gradient", rtol=1e-8)
     add_ours(gradient, energy, lambda f: lambda: f.value_and_grad(x, v, m), grad=(0, 1))
     add_c(gradient, "nbody", "nbody_gradient", BODIES, x, v, m, *bars, results=lambda e: (e, bars))
-    add_enzyme(gradient, enzyme, "nbody", flat, [(1,)], _value_and_grad)
+    add_enzyme(gradient, "nbody", problem, (0, 1),
+               results=lambda found: (found[0], [bar.reshape(-1, 3) for bar in found[1]]))
     gradient.add("JAX", lambda: in_jax(*problem, True))
     gradient.add("PyTorch", lambda: in_torch(*problem, True))
     yield gradient
-
-
-def _value_and_grad(f: Any) -> Any:
-    import jax
-
-    def run(x: Any, v: Any, m: Any) -> Any:
-        value, bars = jax.value_and_grad(lambda x, v: f(x, v, m)[0][0], (0, 1))(x, v)
-        return value, [bar.reshape(-1, 3) for bar in bars]
-    return run

@@ -1,14 +1,12 @@
-"""How programs are made: ours with and without fastmath, C by the system's compiler, Enzyme through its JAX wheel."""
+"""How programs are made: ours with its options, and C by the system's compiler."""
 
 from __future__ import annotations
 
 import ctypes
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from jitad import jit
 
@@ -66,24 +64,3 @@ def add_c(case: Case, source: str, function: str, *args: Any, results: Callable[
             call = c_call(getattr(compiled(source, *flags), function), *args)
             return lambda: results(call())
         case.add(label, make, apart)
-
-
-def add_enzyme(case: Case, source: str, function: str, inputs: Sequence[Any], outputs: Sequence[tuple[int, ...]],
-               gradient: Callable[[Any], Any] | None = None, label: str = "Enzyme") -> None:
-    """Add a C++ function as Enzyme differentiates it, through its JAX wheel: ``gradient(f)`` makes what is run.
-
-    ``function`` takes references to ``enzyme::tensor<double, sizes…>``: the outputs, then the inputs.
-    """
-    def make() -> Program:
-        import jax
-        import jax.numpy as jnp
-        from enzyme_ad.jax import cpp_call
-
-        shapes = [jax.core.ShapedArray(s, jnp.float64) for s in outputs]
-
-        def call(*args: Any) -> Any:
-            return cpp_call(*args, out_shapes=shapes, source=source, fn=function, argv=("-O3",))
-        given = [jnp.asarray(np.atleast_1d(a)) for a in inputs]
-        run = jax.jit(gradient(call) if gradient else call)
-        return lambda: jax.block_until_ready(run(*given))
-    case.add(label, make)

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from bench.casadi_peer import add_casadi
 from bench.case import Bench, Case, Program
-from bench.peers import add_c, add_enzyme, add_ours
+from bench.enzyme_peer import add_enzyme
+from bench.peers import add_c, add_ours
 
 TITLE = "A scalar recurrence"
 STEPS, S, W = 20_000, 0.3, 1.1
@@ -34,20 +36,16 @@ def by_hand(w: float, s: float, steps: int) -> float:
     return w_bar
 
 
-ENZYME = """
-extern "C" double sin(double) noexcept;
-void recurrence(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, 1>& w) {
-  double s = 0.3;
-  for (long i = 0; i < 20000; i++) s = sin(s * w[0]) + w[0];
-  out[0] = s;
-}
-"""
-
-
 def in_numba(function: Any) -> Program:
     import numba
     compiled = numba.njit(function)
     return lambda: compiled(W, S, STEPS)
+
+
+def in_casadi(ca: Any, w: Any) -> Any:
+    s, factor = ca.SX.sym("s"), ca.SX.sym("w")
+    step = ca.Function("step", [s, factor], [ca.sin(s * factor) + factor])
+    return step.fold(STEPS)(S, w)
 
 
 def in_jax(transform: str) -> Program:
@@ -79,7 +77,8 @@ def cases(bench: Bench) -> Iterator[Case]:
     value = bench.case("recurrence", "value", **per_step)
     add_ours(value, recurrence, lambda f: lambda: f(W, S, STEPS), arrays=False)
     add_c(value, "recurrence", "recurrence", STEPS, S, W)
-    add_enzyme(value, ENZYME, "recurrence", [W], [(1,)], lambda f: lambda w: f(w)[0][0])
+    add_enzyme(value, "recurrence", [W], sizes={"STEPS": STEPS})
+    add_casadi(value, in_casadi, [W])
     value.add("Numba", lambda: in_numba(recurrence))
     value.add("JAX scan", lambda: in_jax(""))
     value.add("PyTorch", lambda: in_torch(False))
@@ -87,13 +86,9 @@ def cases(bench: Bench) -> Iterator[Case]:
     gradient = bench.case("recurrence", "gradient", steps=STEPS, **per_step)
     add_ours(gradient, recurrence, lambda f: lambda: f.grad(W, S, STEPS), arrays=False, grad=True)
     add_c(gradient, "recurrence", "recurrence_gradient", STEPS, S, W, kept)
-    add_enzyme(gradient, ENZYME, "recurrence", [W], [(1,)], lambda f: _grad(lambda w: f(w)[0][0]))
+    add_enzyme(gradient, "recurrence", [W], sizes={"STEPS": STEPS}, results=lambda both: both[1])
+    add_casadi(gradient, in_casadi, [W], results=lambda both: both[1])
     gradient.add("Numba by hand", lambda: in_numba(by_hand))
     gradient.add("JAX scan", lambda: in_jax("grad"))
     gradient.add("PyTorch", lambda: in_torch(True))
     yield gradient
-
-
-def _grad(f: Any) -> Any:
-    import jax
-    return lambda w: jax.grad(f)(w)[0]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case
+from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
 from jitad import pack
 
@@ -41,6 +42,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     value = bench.case("tree", "value", **per_node)
     add_ours(value, total, lambda f: lambda: f(packed), arrays=False)
     add_c(value, "trees", "trees", n, left, right, numbers)
+    add_enzyme(value, "trees", [numbers, left.astype(float), right.astype(float)], sizes={"N": n})
     yield value
     gradient = bench.case("tree", "gradient", steps=n, **per_node)
     bar = np.empty(n)
@@ -49,4 +51,5 @@ def cases(bench: Bench) -> Iterator[Case]:
         return found[0], found[1]._leaves[-1]
     add_ours(gradient, total, lambda f: lambda: column(f.value_and_grad(packed)), arrays=False, grad=True)
     add_c(gradient, "trees", "trees_gradient", n, left, right, numbers, bar, results=lambda v: (v, bar))
+    add_enzyme(gradient, "trees", [numbers, left.astype(float), right.astype(float)], sizes={"N": n})
     yield gradient

@@ -1,6 +1,3 @@
-extern "C" double sin(double) noexcept;
-extern "C" double cos(double) noexcept;
-extern "C" double fabs(double) noexcept;
 void kepler(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, 1000>& e, const enzyme::tensor<double, 1000>& M)
 {
     double total = 0;

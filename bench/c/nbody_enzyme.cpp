@@ -1,4 +1,3 @@
-extern "C" double sqrt(double) noexcept;
 void nbody(enzyme::tensor<double, 1>& out, const enzyme::tensor<double, 768>& x,
            const enzyme::tensor<double, 768>& v, const enzyme::tensor<double, 256>& m)
 {

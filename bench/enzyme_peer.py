@@ -1,0 +1,44 @@
+"""Enzyme as a peer: C++ that it differentiates in LLVM, through its JAX wheel.
+
+The wheel compiles without headers, so functions of the C library are declared here, and sizes are macros.  A function
+takes references to ``enzyme::tensor<double, size>``: the output, then the inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .case import Case, Program
+from .peers import HERE
+
+FUNCTIONS = "exp log sin cos tanh sqrt fabs erf"
+DECLARED = "".join(f'extern "C" {t} {name}{suffix}({t}) noexcept;\n' for name in FUNCTIONS.split()
+                   for t, suffix in (("double", ""), ("float", "f")))
+
+
+def add_enzyme(case: Case, source: str, inputs: Sequence[Any], wrt: int | tuple[int, ...] = 0, *,
+               function: str | None = None, sizes: dict[str, int] | None = None, dtype: str = "float64",
+               results: Callable[[Any], Any] = lambda found: found) -> None:
+    """Add ``function`` of ``bench/c/source_enzyme.cpp``: its value, or value and gradient ``wrt`` some of the inputs.
+
+    ``results`` makes what is compared of that: arrays come back flat.
+    """
+    def make() -> Program:
+        import jax
+        import jax.numpy as jnp
+        from enzyme_ad.jax import cpp_call
+
+        macros = "".join(f"#define {name} {size}\n" for name, size in (sizes or {}).items())
+        text = macros + DECLARED + (HERE / "c" / f"{source}_enzyme.cpp").read_text()
+        shapes = [jax.core.ShapedArray((1,), jnp.dtype(dtype))]
+
+        def value(*args: Any) -> Any:
+            return cpp_call(*args, out_shapes=shapes, source=text, fn=function or source, argv=("-O3",))[0][0]
+        given = [jnp.asarray(np.atleast_1d(a).ravel()) for a in inputs]
+        run = jax.jit(value if case.kind == "value" else jax.value_and_grad(value, wrt))
+        return lambda: results(jax.block_until_ready(run(*given)))
+    case.add("Enzyme", make)
+
