@@ -28,6 +28,7 @@ from ..passes.ssa import Reaching
 from .again import read_again
 from .rerun import Rerun, candidates, remove_forward
 from .reverse import ThereAndBack
+from .settled import Finished
 from .sizes import Sizes
 from .ways import LoopBack
 from .stable import Stability
@@ -69,6 +70,7 @@ class Frames:
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.stable = Stability(sweep.func, sweep.module, self.live_in)
+        self.finished = Finished({x: c for x, c in sweep.settled.items() if x.block in self.forward}, self._may_stay)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self.sizes = Sizes(self._dominates, sweep.home)
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
@@ -86,6 +88,11 @@ class Frames:
             self.levels[new] = rerun.levels[self.levels[old]]
             self.live_in[new] = {rerun.values.get(v, v): None for v in self.live_in[old]}
         remove_forward(self.sweep, rerun.loop)
+
+    def _may_stay(self, array: Value) -> bool:
+        """Whether an array can be kept as it is.  What a function returns beside its stack belongs to the caller, who
+        would have to copy it to go on writing."""
+        return self.stable(array) and not (self.split and self.stable.becomes(array, self.sweep.results))
 
     def place(self) -> None:
         """Find a home for all; ``rewrite`` then makes the backward sweep use them."""
@@ -196,11 +203,18 @@ class Frames:
 
     def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
         op = v.op
-        if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v)):
+        if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v) and not self.finished.array(op)):
             return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
-        return all(self._reachable(u, level, needed) for u in op.operands)
+        return all(self._reachable(u, level, needed) for u in self._reads(op).values())
+
+    def _reads(self, op: Op) -> dict[Value, Value]:
+        """What an op that is redone reads for each of its operands: a settled load reads the finished array."""
+        reads = {u: u for u in op.operands}
+        if op.name == "get" and not self.stable(op.result) and (array := self.finished.array(op)) is not None:
+            reads[op.operands[0]] = array
+        return reads
 
     @staticmethod
     def _outside(outer: Loop | None, inner: Loop | None) -> bool:
@@ -343,8 +357,7 @@ class Frames:
         op = v.op
         if op is None or not (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty")):
             return v
-        operands = {u: self._home(u, b, seen) for u in op.operands}
-        copy = clone_op(op, dict(operands))
+        copy = clone_op(op, {u: self._home(w, b, seen) for u, w in self._reads(op).items()})
         copy.block = b.block
         b.block.ops.append(copy)
         seen[v] = copy.results[0]

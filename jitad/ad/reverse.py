@@ -31,6 +31,7 @@ from ..passes.loops import LoopForest
 from .activity import active, call_results
 from .adjoints import Adjoints, Env
 from .expand import expand
+from .settled import settled
 from .ways import LoopBack, Ways
 
 
@@ -52,6 +53,7 @@ class ThereAndBack(Adjoints):
         self.results = list(self.pivot.term.operands) if self.pivot and self.pivot.term else []
         self.forest = LoopForest(self.func)
         self.forward = list(self.forest.dom.order)
+        self.settled = settled(self.func, self.forest)
         self.live_in = Liveness(self.func).live_in
         super().__init__(active(self.func, [self.func.params[i] for i in self.wrt]))
         self.bar: dict[Block, Block] = {}

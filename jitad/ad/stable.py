@@ -7,6 +7,8 @@ unstable.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
 from ..ir.signature import signature
@@ -49,18 +51,22 @@ class Stability:
             self.known[v] = self._later(v) or self._before(v)
         return self.known[v]
 
-    def _later(self, v: Value) -> bool:
-        """Consumed under this name, or under one that it goes on to have."""
+    def becomes(self, v: Value, others: Collection[Value]) -> bool:
+        """Whether ``v``, under this name or one that it goes on to have, is one of ``others``."""
         todo, seen = [v], {v}
         while todo:
             u = todo.pop()
-            if u in self.consumed:
+            if u in others:
                 return True
             for w in [*self.passed.get(u, ()), *self.views.get(u, ())]:
                 if w not in seen:
                     seen.add(w)
                     todo.append(w)
         return False
+
+    def _later(self, v: Value) -> bool:
+        """Consumed under this name, or under one that it goes on to have."""
+        return self.becomes(v, self.consumed)
 
     def _before(self, v: Value) -> bool:
         """Consumed under a name that it had before and that lives on."""

@@ -20,10 +20,12 @@ COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 def facts(module: Module) -> None:
     for func in module.functions.values():
         if any(op.name in COMPARISONS or op.name == "check" for op in func.all_ops()):
-            _Walk(func).run()
+            _Decider(func).run()
 
 
-class _Walk:
+class Walk:
+    """Down the dominator tree; ``op`` sees each op where ``prover`` and ``known`` say what holds there."""
+
     def __init__(self, func: Function) -> None:
         self.func, self.dom = func, Dominators(func)
         self.loops = {loop.head: loop for loop in LoopForest(func, self.dom).loops}
@@ -47,8 +49,8 @@ class _Walk:
                 continue
             todo.append((block, (self.prover.mark(), len(self.names))))
             self._enter(block)
-            block.ops = [op for op in block.ops if self._op(op)]
-            self._decide_branch(block)
+            block.ops = [op for op in block.ops if self.op(op)]
+            self.end(block)
             todo += ((child, None) for child in reversed(self.dom.children[block]))
 
     def _forget(self, mark: int, names: int) -> None:
@@ -66,33 +68,18 @@ class _Walk:
         if block in self.loops:
             learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
 
-    def _op(self, op: Op) -> bool:
-        """Look at one op; whether it stays."""
+    def op(self, op: Op) -> bool:
+        """Learn from one op; whether it stays."""
         if op.name == "check":
-            if self._decide(op.operands[0]) is True:
-                return False
             self._learn(op.operands[0], True)
-        elif op.name in COMPARISONS and op.result.type == BOOL:
-            truth = self._decide(op.result)
-            if truth is not None:
-                op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
         elif op.name == "select" and op.result.type == I64:
             chosen = self._decide(op.operands[0])
             if chosen is not None:
                 self.ranges.is_now(op.result, op.operands[1 if chosen else 2])
         return True
 
-    def _decide_branch(self, block: Block) -> None:
-        term = block.term
-        assert term is not None
-        if term.name != "branch" or term.operands[0].const is not None:
-            return
-        truth = self._decide(term.operands[0])
-        if truth is not None:
-            op = Op("const", (), [BOOL], {"value": truth, "type": BOOL})
-            op.block = block
-            block.ops.append(op)
-            term.operands = [op.result]
+    def end(self, block: Block) -> None:
+        """All ops of ``block`` have been seen."""
 
     # --- conditions -------------------------------------------------------------------------------
 
@@ -162,3 +149,28 @@ class _Walk:
                 if forms and all(map(self.prover.proves, forms)):
                     return truth
         return None
+
+
+class _Decider(Walk):
+    """Writes down what it knows."""
+
+    def op(self, op: Op) -> bool:
+        if op.name == "check" and self._decide(op.operands[0]) is True:
+            return False
+        if op.name in COMPARISONS and op.result.type == BOOL:
+            truth = self._decide(op.result)
+            if truth is not None:
+                op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
+        return super().op(op)
+
+    def end(self, block: Block) -> None:
+        term = block.term
+        assert term is not None
+        if term.name != "branch" or term.operands[0].const is not None:
+            return
+        truth = self._decide(term.operands[0])
+        if truth is not None:
+            op = Op("const", (), [BOOL], {"value": truth, "type": BOOL})
+            op.block = block
+            block.ops.append(op)
+            term.operands = [op.result]

@@ -1,0 +1,171 @@
+"""Elements that nothing overwrites any more are read again from the finished array; others are kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, grad, interpret, jit, value_and_grad
+from jitad.ir.text import parse_module
+from jitad.passes.loops import LoopForest
+
+
+def cholesky(a: Any) -> float:
+    n = len(a)
+    l = np.zeros((n, n))
+    total = 0.0
+    for j in range(n):
+        d = a[j, j]
+        for k in range(j):
+            d -= l[j, k] * l[j, k]
+        l[j, j] = math.sqrt(d)
+        total += math.log(l[j, j])
+        for i in range(j + 1, n):
+            s = a[i, j]
+            for k in range(j):
+                s -= l[i, k] * l[j, k]
+            l[i, j] = s / l[j, j]
+    return total
+
+
+def lu(a: Any) -> float:
+    f = a.copy()
+    n = len(f)
+    total = 0.0
+    for k in range(n):
+        total += math.log(abs(f[k, k]))
+        for i in range(k + 1, n):
+            m = f[i, k] / f[k, k]
+            for j in range(k + 1, n):
+                f[i, j] -= m * f[k, j]
+    return total
+
+
+def upwards(a: Any) -> float:
+    """Back substitution: from the last row to the first, so rows below are final."""
+    n = len(a)
+    x = np.zeros(n)
+    for i in range(n - 1, -1, -1):
+        s = a[i, 0]
+        for j in range(i + 1, n):
+            s -= a[i, j] * x[j] * x[j]
+        x[i] = s / a[i, i]
+    return x.sum()
+
+
+def recurrence(a: Any) -> float:
+    s = np.zeros(len(a) + 1)
+    for i in range(len(a)):
+        s[i + 1] = math.sin(s[i]) * a[i, i] + a[0, i]
+    return s[len(a)]
+
+
+def sweeps(a: Any) -> float:
+    """Every sweep overwrites what the one before read."""
+    x = a[0].copy()
+    for t in range(3):
+        for i in range(1, len(x)):
+            x[i] = x[i] * x[i - 1] + a[t, i]
+    return x.sum()
+
+
+def same_place(a: Any) -> float:
+    """What is read is overwritten in the same iteration."""
+    x = a[0].copy()
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+        x[i] = total * a[1, i]
+    return total + x.sum()
+
+
+def behind(a: Any) -> float:
+    """Reads what a later iteration overwrites."""
+    x = a[0].copy()
+    total = 0.0
+    for i in range(1, len(x)):
+        x[i - 1] = total * 0.1 + a[1, i]
+        total += x[i] * x[i - 1] * x[len(x) - 1]
+    return total + x.sum()
+
+
+def scratch(a: Any) -> float:
+    """An array for each iteration, with a loop that fills it."""
+    total = 0.0
+    for i in range(len(a)):
+        x = np.zeros(len(a))
+        x[0] = a[i, 0] + total
+        for j in range(1, len(a)):
+            x[j] = x[j - 1] * x[j - 1] * 0.1 + a[i, j]
+        total += 0.1 * x[len(a) - 1]
+    return total
+
+
+def exchanged(a: Any) -> float:
+    """Two arrays that change places: the one at the end is not the one that was read."""
+    x, y = a[0].copy(), a[1].copy()
+    for i in range(1, len(x)):
+        x[i] = x[i - 1] * x[i - 1] + a[2, i]
+        x, y = y, x
+    return x.sum() + 2.0 * y.sum()
+
+
+def twice(a: Any) -> float:
+    """The finished array is worked on again."""
+    x = a[0].copy()
+    for i in range(1, len(x)):
+        x[i] = x[i - 1] * x[i - 1] * 0.5 + a[1, i]
+    for i in range(len(x)):
+        x[i] = x[i] * x[i]
+    return x.sum()
+
+
+ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice]
+
+
+def matrix(n: int = 5) -> Any:
+    rng = np.random.default_rng(n)
+    square = rng.normal(size=(n, n))
+    return 0.2 * square @ square.T + 1.5 * np.eye(n)
+
+
+@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
+def test_gradients(f: Callable[[Any], float]) -> None:
+    a = matrix()
+    value, bar = jit(value_and_grad(f))(a)
+    assert value == pytest.approx(f(a), rel=1e-12)
+    np.testing.assert_allclose(bar, interpret(grad(f), a), rtol=1e-10, atol=1e-12)
+    check_grads(f, (a,), order=2 if f in (cholesky, behind) else 1)
+
+
+@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (lu, 0), (recurrence, 1), (sweeps, 2)],
+                         ids=lambda f: f.__name__ if callable(f) else "")
+def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
+    """Of the recurrence, the sine; of the sweeps, what they read."""
+    compiled = jit(f, grad=True, boundscheck=False)             # with checks, loops have two versions
+    compiled.value_and_grad(matrix())
+    func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
+    loops = LoopForest(func).loops
+    deepest = [loop.head for loop in loops if loop.depth == max(loop.depth for loop in loops)]
+    frames = [op for b in deepest for op in b.ops if op.name == "set" and op.operands[0].hint.startswith("frames")]
+    assert len(frames) == kept
+
+
+def test_the_callers_array_is_not_copied_for_it() -> None:
+    """A function that goes on with an array of its caller's keeps what it reads, and not the array."""
+    def fill(x: Any, i: int, a: Any) -> Any:
+        for k in range(2):
+            x[i + k + 1] = x[i + k] * a[0, 0] + a[1, 1]
+        return fill(x, i + 2, a) if i < 20 else x
+
+    def f(a: Any) -> float:
+        return fill(np.ones(30), 0, a).sum()
+    a = matrix()
+    check_grads(f, (a,), order=1)
+    compiled = jit(f, grad=True)
+    compiled.value_and_grad(a)
+    assert "copy" not in compiled.value_and_grad.inspect("optimized")
