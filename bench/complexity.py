@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jitad.lowering.invoke import Compiled
 
 from bench.measure import calibrated
 from jitad import jit, pipeline, value_and_grad
 from jitad.compiler import traced
 from jitad.frontend.values import Options
-from jitad.lowering.invoke import Compiled
 from jitad.signature import signature
 
 OUT = Path(__file__).parent.parent / "docs" / "_static"

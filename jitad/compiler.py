@@ -27,10 +27,9 @@ from .ir.text import print_module
 from .lowering import callable as native_callable
 from .lowering import cpu, nvptx, pycall
 from .lowering.box import buildable
-from .lowering.emit import Writer, global_name
 from .lowering.effort import effort, recursive
+from .lowering.emit import Writer, global_name, symbol
 from .lowering.failure import Failures
-from .lowering.function import symbol
 from .lowering.module import ModuleLowering
 from .lowering.ops import Options as LoweringOptions
 from .lowering.unbox import Argument, readable

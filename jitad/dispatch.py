@@ -20,10 +20,10 @@ from . import compiler
 from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
 from .frontend import transforms
-from .frontend.traceable import Transform
 from .frontend.builtin import location
 from .frontend.custom import Custom
 from .frontend.packed import returned
+from .frontend.traceable import Transform
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
 from .reference import interpret

@@ -93,6 +93,11 @@ class Roots:
         """Whether a stack may hold ``v``, so that it outlives what it was made for."""
         return self.is_shared(v) or self.is_leaked(v)
 
+    def is_returned(self, v: Value) -> bool:
+        """Whether ``v`` may be what the function returns."""
+        root = self.find(v)
+        return any(self.find(r) is root for r in self._returned if is_array(r))
+
     def summary(self) -> Summary:
         """What callers need to know."""
         number: dict[Value, int] = {}

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..frontend.pytree import Structure
 from ..ir.types import Scalar, Type
-from . import capi, types
+from . import blocks, capi, types
 from .capi import function, pointer
-from .emit import Code
+from .emit import Code, Writer
 from .types import Buffer, Lowered
 from .unbox import is_namedtuple, is_record
 
@@ -46,10 +46,14 @@ def buildable(s: Structure) -> bool:
 
 
 class Boxer:
-    """Emits the making of results; ``fail`` is the label that an allocation failure leads to."""
+    """Emits the making of results; ``fail`` is the label that an allocation failure leads to.
 
-    def __init__(self, code: Code, fail: str, likely: str) -> None:
-        self.code, self.fail, self.likely = code, fail, likely
+    ``context``: where to look for blocks that arrays may be in, if they may.
+    """
+
+    def __init__(self, writer: Writer, code: Code, fail: str, likely: str) -> None:
+        self.writer, self.code, self.fail, self.likely = writer, code, fail, likely
+        self.context = ""
         self.root = "null"
         self.failures: list[tuple[str, str]] = []    # (block, the root there), for the phi at ``fail``
 
@@ -156,20 +160,40 @@ class Boxer:
         return self.checked(f"call ptr {function('PyArray_Scalar')}(ptr {cell}, ptr {descr}, ptr null)")
 
     def array(self, b: Buffer) -> str:
-        """A new ndarray with a copy of the elements: what compiled code makes is in its arena, for the call only."""
+        """A new ndarray that owns the block in which the elements are, or else has a copy of them."""
         code, rank = self.code, len(b.sizes)
         dims = code.alloca("i64", rank)
         for i, size in enumerate(b.sizes):
             code.do(f"store i64 {size}, ptr {self.at(dims, 8 * i)}, align 8")
-        array = self.checked(f"call ptr {function('PyArray_New')}(ptr {pointer(capi.NDARRAY)}, i32 {rank}, ptr {dims}, "
-                             f"i32 {capi.type_number(b.dtype)}, ptr null, ptr null, i32 0, i32 0, ptr null)")
-        count = b.sizes[0]
-        for size in b.sizes[1:]:
-            count = code.op(f"mul i64 {count}, {size}")
-        data = code.op(f"load ptr, ptr {self.at(array, capi.ARRAY_DATA)}, align 8")
-        code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr align {types.width(b.dtype)} {data}, "
-                f"ptr align {types.width(b.dtype)} {b.ptr}, "
-                f"i64 {code.op(f'mul i64 {count}, {types.width(b.dtype)}')}, i1 false)")
+        size = str(types.width(b.dtype))
+        for n in b.sizes:
+            size = code.op(f"mul i64 {size}, {n}")
+        if not self.context:
+            return self.copied(b, dims, size)
+        large, copy, done = code.label("large"), code.label("copy"), code.label("array")
+        array = code.phi("ptr", done, "array")
+        code.branch(code.op(f"icmp uge i64 {size}, {blocks.LARGE}", "c"), large, copy)
+        code.start(large)
+        wrap = blocks.declare(self.writer, "jitad.wrap")
+        own = code.op(f"call ptr {wrap}(ptr {self.context}, ptr {b.ptr}, i64 {size}, "
+                      f"i32 {rank}, ptr {dims}, i32 {capi.type_number(b.dtype)})")
+        code.add_incoming(array, own)
+        code.branch(code.op(f"icmp ne ptr {own}, null", "c"), done, copy)
+        code.start(copy)
+        made = self.copied(b, dims, size)
+        code.add_incoming(array, made)
+        code.jump(done)
+        code.start(done)
+        return array
+
+    def copied(self, b: Buffer, dims: str, size: str) -> str:
+        """A new ndarray with a copy of the elements: what compiled code makes is in its arena, for the call only."""
+        array = self.checked(f"call ptr {function('PyArray_New')}(ptr {pointer(capi.NDARRAY)}, i32 {len(b.sizes)}, "
+                             f"ptr {dims}, i32 {capi.type_number(b.dtype)}, ptr null, ptr null, i32 0, i32 0, "
+                             "ptr null)")
+        data = self.code.op(f"load ptr, ptr {self.at(array, capi.ARRAY_DATA)}, align 8")
+        self.code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr align {types.width(b.dtype)} {data}, "
+                     f"ptr align {types.width(b.dtype)} {b.ptr}, i64 {size}, i1 false)")
         return array
 
     def shared(self, obj: object) -> str:

@@ -34,12 +34,14 @@ ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMS = 16, 24, 32        # PyArrayObject_fields of
 ARRAY_DESCR, ARRAY_FLAGS = 56, 64
 NDARRAY = np.ndarray
 ARRAY_NEEDED_FLAGS = 0x0001 | 0x0100                   # C-contiguous, aligned
+ARRAY_WRITEABLE = 0x0400
 NARGS_MASK = (1 << 63) - 1                             # without PY_VECTORCALL_ARGUMENTS_OFFSET
 
 
 # --- addresses ------------------------------------------------------------------------------------
 
-_ARRAY_API = {"PyArray_New": 93, "PyArray_Scalar": 60}     # places in NumPy's table of C functions, part of its ABI
+# Places in NumPy's table of C functions, part of its ABI.
+_ARRAY_API = {"PyArray_New": 93, "PyArray_Scalar": 60, "PyArray_SetBaseObject": 282}
 
 _NUMPY_TYPES: dict[Scalar, Any] = {F64: np.float64, F32: np.float32, I64: np.int64, I32: np.int32, BOOL: np.bool_}
 _PYTHON_TYPES: dict[Scalar, type] = {F64: float, I64: int, BOOL: bool}

@@ -6,10 +6,12 @@ field has eight bytes.
 
 * ``arena_…``: the memory of arrays and frames.  Allocation moves ``arena_top`` up; ``arena_high`` is the highest
   top seen when memory was given back.  The region is reserved address space: pages become real when touched, and
-  ``trim`` gives many back.
+  ``trim`` gives many back.  To make a page real may cost more than to fill it many times over, so all but the first
+  are huge ones where the system has them, and up to ``LEND`` bytes are left to the system only for when it needs them.
 * ``stack_limit``: the lowest address that the machine stack of ``thread`` may reach.
 * ``poll``: null or an ``i32 (ptr ctx)``, called every million or so back edges; not 0 stops the program.
 * ``operand…``: the operands of the exception's message, as bits (ints and bools extended, f32 as f64).
+* ``blocks_…``: memory for large results, see ``blocks``; null where there are none.
 * ``next``: for whoever keeps a free list.
 """
 
@@ -21,7 +23,7 @@ import os
 import threading
 
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
-          "operand0", "operand1", "operand2", "operand3", "next")
+          "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next")
 SIZE = 8 * len(FIELDS)
 
 # What compiled functions return besides 0 and (number of the exception) + 1.
@@ -31,6 +33,8 @@ SHORTAGES = {RECURSION: ("RecursionError", "maximum recursion depth exceeded in 
 
 POLL_PERIOD = 1 << 20
 KEEP = 64 << 20            # bytes of an arena that stay with the process between calls
+LEND = 1 << 30             # bytes that the system may take from it, but does not before it is short of memory
+HUGE_PAGE = 2 << 20
 _LARGEST = 64 << 30
 _SMALLEST = 16 << 20
 MOST_STACK = 256 << 20     # an unlimited stack is not really
@@ -80,6 +84,8 @@ def _reserve() -> mmap.mmap:
             region = mmap.mmap(-1, size, flags=flags)
             if hasattr(mmap, "MADV_DONTFORK"):
                 region.madvise(mmap.MADV_DONTFORK)
+            if hasattr(mmap, "MADV_HUGEPAGE") and size > HUGE_PAGE:
+                region.madvise(mmap.MADV_HUGEPAGE, HUGE_PAGE, size - HUGE_PAGE)
             return region
         except (OSError, ValueError, OverflowError):
             if size <= _SMALLEST:
@@ -135,13 +141,20 @@ def _stack_bottom(libc: ctypes.CDLL, thread: int) -> int:
     return max(base.value, base.value + size.value - MOST_STACK)
 
 
+def given_back() -> list[tuple[int, int]]:
+    """What becomes of the pages of an arena after a call: (from which byte on, advice to the system)."""
+    lazily = [(KEEP, mmap.MADV_FREE)] if hasattr(mmap, "MADV_FREE") else []
+    return [*lazily, (LEND if lazily else KEEP, mmap.MADV_DONTNEED)]
+
+
 def trim(address: int) -> None:
     """Empty the arena and give its pages beyond ``KEEP`` back to the system."""
     context = Context.from_address(address)
     high = max(context.arena_high, context.arena_top)
-    if high > context.arena_base + KEEP:
-        libc = ctypes.CDLL(None)
-        start = context.arena_base + KEEP
-        libc.madvise(ctypes.c_size_t(start), ctypes.c_size_t(-(-(high - start) // mmap.PAGESIZE) * mmap.PAGESIZE),
-                     mmap.MADV_DONTNEED)
+    libc = ctypes.CDLL(None)
+    for first, advice in given_back():
+        start = context.arena_base + first
+        if high > start:
+            length = -(-(high - start) // mmap.PAGESIZE) * mmap.PAGESIZE
+            libc.madvise(ctypes.c_size_t(start), ctypes.c_size_t(length), advice)
     context.arena_top = context.arena_high = context.arena_base

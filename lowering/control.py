@@ -14,7 +14,7 @@ from ..ir.graph import Block, Edge, ExcInfo, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import Loop
 from . import context, memory, ops, types, vecmath
-from .emit import Writer, global_name
+from .emit import Writer, global_name, symbol
 from .types import Lowered
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class Flow:
         args = ["ptr %ctx"]
         for v in op.operands:
             args += [f"{t} {x}" for t, x in zip(types.parts_of(v.type), types.split(fn.values[v]))]
-        name = global_name(f"jitad.{callee.name}")
+        name = global_name(symbol(callee.name))
         out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
         status = code.op(f"extractvalue {struct} {out}, 0", "status")
         self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)

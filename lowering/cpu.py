@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import runtime, vecmath
+from . import blocks, runtime, vecmath
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -99,9 +99,10 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
-        for name in runtime.ROUTINES:
-            if name in self.source and name not in self.names:
-                builder.import_symbol(name, _runtime().address(name))
+        for routines, home in ((runtime.ROUTINES, _runtime), (blocks.ROUTINES, _blocks)):
+            for name in routines:
+                if name in self.source and name not in self.names:
+                    builder.import_symbol(name, home().address(name))
         try:
             tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
@@ -141,6 +142,14 @@ def _runtime() -> Native:
     writer = Writer(target().triple, target().layout)
     runtime.define(writer)
     return Native(writer.text(), Options(level=0), list(runtime.ROUTINES), {})     # short: nothing to gain from more
+
+
+@cache
+def _blocks() -> Native:
+    """The routines for large results."""
+    writer = Writer(target().triple, target().layout)
+    blocks.define(writer)
+    return Native(writer.text(), Options(level=0), list(blocks.ROUTINES), {})
 
 
 def _libmvec() -> str | None:

@@ -18,6 +18,11 @@ def global_name(name: str) -> str:
     return f"@{name}" if _PLAIN.fullmatch(name) else f'@"{name}"'
 
 
+def symbol(name: str) -> str:
+    """The LLVM name (without ``@``) of what IR function ``name`` becomes; no routine of ours has such a name."""
+    return f"python.{name}"
+
+
 class Writer:
     """One LLVM module under construction."""
 

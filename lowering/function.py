@@ -6,7 +6,7 @@ become (``values``).  Scalar ops are lines of ``ops.py``; ops with an array amon
 
 ::
 
-    define internal { i32, results… } @"jitad.NAME"(ptr noalias %ctx, parts of the parameters…)
+    define internal { i32, results… } @"python.NAME"(ptr noalias %ctx, parts of the parameters…)
 """
 
 from __future__ import annotations
@@ -18,18 +18,13 @@ from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import LoopForest
 from . import arrays, context, control, memory, ops, places, polling, stack, types
-from .emit import Code, global_name
+from .emit import Code, global_name, symbol
 from .types import Buffer, Lowered
 
 if TYPE_CHECKING:
     from .module import ModuleLowering
 
 Body = Callable[[str, list[str]], Sequence[str]]
-
-
-def symbol(name: str) -> str:
-    """The LLVM name (without ``@``) of the function made from IR function ``name``."""
-    return f"jitad.{name}"
 
 
 class FunctionLowering:

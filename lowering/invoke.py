@@ -15,9 +15,8 @@ from ..ir.graph import Function, Module
 from ..ir.types import Array, Scalar, Type
 from . import context, types
 from .cpu import Native, compile_module
-from .emit import Code, global_name
+from .emit import Code, global_name, symbol
 from .failure import Failures
-from .function import symbol
 from .module import ModuleLowering
 from .ops import Options
 

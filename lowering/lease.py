@@ -10,7 +10,7 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 
-from . import context
+from . import blocks, context
 from .capi import function, pointer
 from .emit import Code, Writer
 
@@ -37,10 +37,13 @@ POOL = _Pool()
 
 
 class Lease:
-    """Emits the taking and giving back.  ``effort`` is what ``effort.effort`` says of the function."""
+    """Emits the taking and giving back.  ``effort`` is what ``effort.effort`` says of the function.
 
-    def __init__(self, writer: Writer, code: Code, likely: str, effort: str) -> None:
-        self.writer, self.code, self.likely, self.effort = writer, code, likely, effort
+    ``blocks``: whether the function may ask for blocks.
+    """
+
+    def __init__(self, writer: Writer, code: Code, likely: str, effort: str, blocks: bool) -> None:
+        self.writer, self.code, self.likely, self.effort, self.blocks = writer, code, likely, effort, blocks
         for text in _DECLARATIONS:
             writer.declare(*text)
 
@@ -88,6 +91,25 @@ class Lease:
             self.writer.function("jitad.bind", _bind_text())
             self.rarely(moved, lambda: code.do(f"call void @jitad.bind(ptr {ctx})"))
 
+    def lend_blocks(self, ctx: str) -> None:
+        """All free blocks, for large results."""
+        code = self.code
+        if not self.blocks:
+            return
+        count = code.op(f"getelementptr inbounds i64, ptr {blocks.LIST}, i64 1")
+        code.do(f"store ptr {code.op(f'load ptr, ptr {blocks.LIST}, align 8')}, ptr {self.field(ctx, 'blocks_free')}")
+        code.do(f"store ptr null, ptr {blocks.LIST}, align 8")
+        code.do(f"store i64 0, ptr {count}, align 8")
+        code.do(f"store ptr {blocks.declare(self.writer, 'jitad.take')}, ptr {self.field(ctx, 'blocks_take')}, align 8")
+
+    def return_blocks(self, ctx: str) -> None:
+        code = self.code
+        if not self.blocks:
+            return
+        lists = [code.op(f"load i64, ptr {self.field(ctx, name)}, align 8") for name in ("blocks_free", "blocks_used")]
+        some = code.op(f"icmp ne i64 {code.op(f'or i64 {lists[0]}, {lists[1]}')}, 0", "c")
+        self.rarely(some, lambda: code.do(f"call void {blocks.declare(self.writer, 'jitad.return')}(ptr {ctx})"))
+
     def trim(self, ctx: str) -> None:
         """After a call that took much memory, let the system have it back."""
         code = self.code
@@ -105,6 +127,7 @@ class Lease:
         """Let go what is ``held``, empty the arena, put the context back at the head of the free list."""
         code = self.code
         self.drop(held)
+        self.return_blocks(ctx)
         base = code.op(f"load ptr, ptr {self.field(ctx, 'arena_base')}, align 8")
         code.do(f"store ptr {base}, ptr {self.field(ctx, 'arena_top')}, align 8")
         first = code.op(f"load ptr, ptr {POOL.pointer}, align 8")
@@ -167,24 +190,30 @@ class Lease:
 _DECLARATIONS = (
     ("llvm.sadd.sat.i64", "i64", "i64, i64"),
     ("llvm.umax.i64", "i64", "i64, i64"),
+    ("llvm.usub.sat.i64", "i64", "i64, i64"),
 )
 # Both are in machine code, and not calls of Python: there a signal's handler may raise, which nobody expects here.
 def _trim_text() -> str:
     """``context.trim``, but that the arena is emptied by whoever gives it back."""
     at, page = context.offset, mmap.PAGESIZE
+    advise = "\n".join(_ADVISE.format(n=n, first=first, advice=advice, madvise=function("madvise"))
+                       for n, (first, advice) in enumerate(context.given_back()))
     return f"""define internal void @jitad.trim(ptr %ctx, i64 %high) cold {{
   %at = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_base")}
   %base = load i64, ptr %at, align 8
   %field = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_high")}
   store i64 %base, ptr %field, align 8
-  %start = add i64 %base, {context.KEEP}
-  %length = sub i64 %high, %start
-  %more = add i64 %length, {page - 1}
-  %whole = and i64 %more, {-page}
-  %status = call i32 {function("madvise")}(i64 %start, i64 %whole, i32 {mmap.MADV_DONTNEED})
+  %more = add i64 %high, {page - 1}
+  %end = and i64 %more, {-page}
+{advise}
   ret void
 }}
 """
+
+
+_ADVISE = """  %start{n} = add i64 %base, {first}
+  %length{n} = call i64 @llvm.usub.sat.i64(i64 %end, i64 %start{n})
+  %status{n} = call i32 {madvise}(i64 %start{n}, i64 %length{n}, i32 {advice})"""
 
 
 def _bind_text() -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Block, Op, Value
 from ..ir.types import Array, Stack
 from ..passes.loops import Loop
-from . import context, runtime, types
+from . import blocks, context, runtime, types
 from .places import is_small
 from .types import Buffer
 
@@ -35,7 +35,39 @@ def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value 
     if local:
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
-    return Buffer(_reserve_array(fn, _bytes(fn, type, sizes)), sizes, type)
+    size = _bytes(fn, type, sizes)
+    result = value is not None and _may_be_result(fn, value)
+    return Buffer(_result(fn, size) if result else _reserve_array(fn, size), sizes, type)
+
+
+def _may_be_result(fn: FunctionLowering, v: Value) -> bool:
+    """Whether what only entries call may return ``v``, of which there is one in a run."""
+    if fn.target.is_gpu or fn.module.is_called(fn.func) or fn.forest.loop_of(fn.flow.block) is not None:
+        return False
+    return blocks.available() and fn.plan.roots.is_returned(v)
+
+
+def _result(fn: FunctionLowering, size: str) -> str:
+    """An array in a block if it is large and there is one, otherwise in the arena."""
+    if size[0] != "%" and int(size) < blocks.LARGE:
+        return _reserve_array(fn, size)
+    code = fn.code
+    ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
+    out = code.phi("ptr", done, "a")
+    code.branch(code.op(f"icmp uge i64 {size}, {blocks.LARGE}", "c"), ask, arena)
+    code.start(ask)
+    routine = code.op(f"load ptr, ptr {fn.field('blocks_take')}, align 8")
+    code.branch(code.op(f"icmp ne ptr {routine}, null", "c"), take, arena)
+    code.start(take)
+    taken = code.op(f"call ptr {routine}(ptr %ctx, i64 {size}) nounwind")
+    code.add_incoming(out, taken)
+    code.branch(code.op(f"icmp ne ptr {taken}, null", "c"), done, arena)
+    code.start(arena)
+    made = _reserve_array(fn, size)
+    code.add_incoming(out, made)
+    code.jump(done)
+    code.start(done)
+    return out
 
 
 def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import Loc
 from ..ir.graph import Function, Module
-from . import alias
-from . import runtime
+from . import alias, runtime
 from .emit import Writer
 from .function import FunctionLowering
 from .ops import Options

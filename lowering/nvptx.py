@@ -19,6 +19,7 @@ import llvmlite.binding as llvm
 from ..errors import CompileError, DeviceError
 from ..ir.graph import Module
 from .cpu import Extend
+from .emit import symbol
 from .module import ModuleLowering
 from .ops import Options
 from .target import Target
@@ -57,7 +58,7 @@ def to_ptx(module: Module, roots: Sequence[str], arch: str = "sm_80", options: O
     lowering = ModuleLowering(module, roots, Target(TRIPLE, LAYOUT, arch), options)
     lowering.lower()
     names = extend(lowering) if extend else []
-    return assembly(lowering.writer.text(), arch, names or [f"jitad.{r}" for r in roots])
+    return assembly(lowering.writer.text(), arch, names or [symbol(r) for r in roots])
 
 
 def assembly(source: str, arch: str, keep: Sequence[str]) -> str:

@@ -20,12 +20,13 @@ from typing import Any
 
 from ..frontend.pytree import Structure
 from ..ir.graph import Function
-from . import capi, context, types
+from ..ir.types import Array
+from . import blocks, capi, context, types
 from .box import Boxer, Computed, Fixed, Leaf, buildable
 from .capi import function, pointer
-from .emit import Code, Writer, global_name
-from .function import symbol
+from .emit import Code, Writer, global_name, symbol
 from .lease import Lease
+from .places import is_small
 from .unbox import Argument, Unboxer
 
 
@@ -72,14 +73,17 @@ class _EntryWriter:
         self.likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
         self.miss, self.failed, self.unmade = code.label("miss"), code.label("failed"), code.label("unmade")
         self.unboxer = Unboxer(code, self.miss, self.likely)
-        self.boxer = Boxer(code, self.unmade, self.likely)
-        self.lease = Lease(writer, code, self.likely, entry.effort)
+        self.boxer = Boxer(writer, code, self.unmade, self.likely)
+        arrays = any(isinstance(t, Array) and not is_small(t) for t in entry.function.result_types)
+        self.lease = Lease(writer, code, self.likely, entry.effort, blocks.available() and arrays)
 
     def write(self) -> str:
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         parts = self.arguments()
         ctx = self.lease.take(self.unboxer.held)
         self.lease.prepare(ctx, self.entry.recursive)
+        self.lease.lend_blocks(ctx)
+        self.boxer.context = ctx if self.lease.blocks else ""
         results = self.run(ctx, parts)
         made = self.results(results)
         self.lease.trim(ctx)

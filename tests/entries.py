@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from jitad.frontend.pytree import LEAF, Structure
-from jitad.ir.builder import Builder
-from jitad.ir.graph import Function, Module
-from jitad.ir.types import Array, Type, parse
 from jitad.lowering import callable as native_callable
 from jitad.lowering import cpu, pycall
 from jitad.lowering.effort import effort, recursive
 from jitad.lowering.failure import Failures
 from jitad.lowering.unbox import Argument
+
+from jitad.frontend.pytree import LEAF, Structure
+from jitad.ir.builder import Builder
+from jitad.ir.graph import Function, Module
+from jitad.ir.types import Array, Type, parse
 
 _kept: list[Any] = []
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jitad.lowering.invoke import invoke
 
 from jitad.ir.graph import Module
 from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import VerifyError, verify
-from jitad.lowering.invoke import invoke
 from jitad.pipeline import PASSES_BY_NAME
 
 RULE = "; ----\n"

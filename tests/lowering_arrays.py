@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from jitad.lowering.invoke import invoke
 
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import Array, Type, from_numpy
 from jitad.ir.verify import verify
-from jitad.lowering.invoke import invoke
 
 Build = Callable[..., Sequence[Value]]
 SHAPES: list[tuple[int, ...]] = [(0,), (1,), (7,), (40,), (3, 5), (0, 4), (4, 0), (1, 6), (2, 3, 4)]

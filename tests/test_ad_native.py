@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from jitad.lowering.invoke import invoke
 
 from jitad import pipeline
 from jitad.ad import differentiate
@@ -14,7 +15,6 @@ from jitad.cps import to_cps
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import is_float
 from jitad.ir.verify import verify
-from jitad.lowering.invoke import invoke
 
 from . import irgen
 from .test_ad_random import _flat, random_like

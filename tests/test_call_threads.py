@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering import callable as native_callable
+from jitad.lowering.unbox import Argument
 
 from jitad.frontend.pytree import LEAF, flatten
 from jitad.ir.graph import Module
 from jitad.ir.types import F64, I64, Array
-from jitad.lowering import callable as native_callable
-from jitad.lowering.unbox import Argument
 
 from .entries import enter, function, leaf
 

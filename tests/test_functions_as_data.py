@@ -18,6 +18,7 @@ from jitad.frontend.builtin import unroll
 from . import choices
 from .choices import differentiable, program, refused
 
+
 @differentiable((0.7,), (-0.4,))
 def builtins_by_an_if(x):
     f = math.sin if x > 0 else math.exp

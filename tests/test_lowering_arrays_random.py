@@ -6,13 +6,13 @@ import random
 
 import numpy as np
 import pytest
+from jitad.lowering.invoke import invoke
 
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import F64, I64, Array, Scalar
 from jitad.ir.verify import VerifyError, verify
-from jitad.lowering.invoke import invoke
 
 ROWS, COLUMNS = 5, 3
 VECTOR, MATRIX, INDEX = Array(F64, (None,)), Array(F64, (None, None)), Array(I64, (None,))

@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-
-from jitad.ir.types import I64
 from jitad.lowering import vecmath
 from jitad.lowering.arrays import plan
 from jitad.lowering.cpu import target
 from jitad.lowering.invoke import Compiled
+
+from jitad.ir.types import I64
 
 from .lowering_arrays import SHAPES, Build, check, module_of, sample
 

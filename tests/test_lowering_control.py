@@ -4,14 +4,14 @@ import ctypes
 from collections.abc import Callable
 
 import pytest
+from jitad.lowering import context
+from jitad.lowering.invoke import Compiled, invoke
+from jitad.lowering.ops import Options
 
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Edge, ExcInfo, Function, Module
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64
-from jitad.lowering import context
-from jitad.lowering.invoke import Compiled, invoke
-from jitad.lowering.ops import Options
 
 from . import irgen
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from jitad.lowering.arrays import plan
 
 from jitad.ir.types import I64, Array
-from jitad.lowering.arrays import plan
 
 from .lowering_arrays import check, module_of, sample
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from jitad.lowering.invoke import Compiled
 
+from jitad import jit
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64, Array, Type
 from jitad.ir.verify import verify
-from jitad.lowering.invoke import Compiled
 
 VEC = Array(F64, (None,))
 KIB = 1024
@@ -237,3 +238,15 @@ def test_small_arrays_on_a_stack_are_kept() -> None:
             return [below, b.mul(b.add(q, p), 0.5)]
         b.ret(loop(b, n, [stack, last], back)[1:])
     agree(function([I64, three], [three], write), 50, np.arange(3.0))
+
+
+def test_functions_may_be_called_as_our_routines_are():
+    def keep(a, n):
+        return a if n == 0 else keep(a * 1.5 + n, n - 1)[1:]
+
+    def recycle(a, n):
+        while n > 0:
+            a = np.sin(keep(a, 3))
+            n -= 1
+        return a
+    np.testing.assert_allclose(jit(recycle)(np.ones(50), 4), recycle(np.ones(50), 4))

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from jitad.lowering import nvptx
 
 from jitad.ir.builder import Builder
 from jitad.ir.graph import ExcInfo, Function, Module
 from jitad.ir.types import F64, I64, SCALARS, Scalar
-from jitad.lowering import nvptx
 
 from .test_lowering_scalar import applicable
 

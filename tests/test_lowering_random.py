@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.invoke import invoke
+from jitad.lowering.ops import Options
 
 from jitad import pipeline
 from jitad.ir.graph import Module
 from jitad.ir.types import is_float
-from jitad.lowering.invoke import invoke
-from jitad.lowering.ops import Options
 
 from . import irgen
 

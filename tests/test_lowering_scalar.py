@@ -5,14 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from jitad.lowering import ops
+from jitad.lowering.invoke import Compiled
 
 from jitad.ir.builder import Builder
 from jitad.ir.graph import ExcInfo, Function, Module, Value
 from jitad.ir.meaning import MEANING
 from jitad.ir.ops import OPS, TypeRuleError, result_types
 from jitad.ir.types import BOOL, F32, F64, I32, I64, SCALARS, Scalar
-from jitad.lowering import ops
-from jitad.lowering.invoke import Compiled
 
 FLOATS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 100.0, 1e-20, 1e20, -1e20, 2.0 ** 31,
           math.inf, -math.inf, math.nan]

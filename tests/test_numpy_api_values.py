@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tests.rulecontext import evaluate, plain
 
 F = np.array([0.5, -1.25, 3.0, 2.0])

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.invoke import invoke
 
 from jitad import pipeline
 from jitad.ir.graph import Module
 from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import verify
-from jitad.lowering.invoke import invoke
 from jitad.pipeline import PASSES_BY_NAME
 
 from . import irgen

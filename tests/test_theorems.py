@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.invoke import invoke
 
 from jitad import pipeline
 from jitad.ad import differentiate
@@ -19,7 +20,6 @@ from jitad.frontend.values import Options
 from jitad.ir.graph import Module
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import is_float
-from jitad.lowering.invoke import invoke
 from jitad.passes.dce import dce
 from jitad.semantics.differentiate import reverse
 from jitad.semantics.evaluate import Evaluator

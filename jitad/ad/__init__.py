@@ -33,7 +33,6 @@ from .reverse import ThereAndBack
 from .rules import by_rule
 from .tail import results_at_end
 
-
 # The order up to which a function that is defined through its own derivative is differentiated.
 HIGHEST = 4
 

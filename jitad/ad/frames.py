@@ -30,8 +30,8 @@ from .rerun import Rerun, candidates, remove_forward
 from .reverse import ThereAndBack
 from .settled import Finished
 from .sizes import Sizes
-from .ways import LoopBack
 from .stable import Stability
+from .ways import LoopBack
 
 FREE, REDONE, KEPT = "free", "redone", "kept"
 

@@ -17,7 +17,8 @@ import numpy as np
 from ..errors import DifferentiationError, Loc
 from ..ir.graph import Value
 from ..ir.types import STACK, Array, Stack, Type, is_float
-from . import argnums as argnums_, builtin, data, programs, pytree
+from . import argnums as argnums_
+from . import builtin, data, programs, pytree
 from .closures import Fn
 from .lattice import is_number
 from .nodes import ENTER

@@ -21,10 +21,10 @@ from typing import Any, NoReturn
 from . import data
 from .closures import Fn
 from .families import Family
-from .heaps import NeedHeap, make
-from .layouts import Layout, Unknown, layout
-from .lattice import UNBOUND
 from .fields import field
+from .heaps import NeedHeap, make
+from .lattice import UNBOUND
+from .layouts import Layout, Unknown, layout
 from .records import PART, Reference, among, possible
 from .values import ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Slot, Sym
 

@@ -34,8 +34,8 @@ from . import (
     views,
 )
 from .closures import BoundMethod, Fn, Method, Partial
-from .lattice import is_number
 from .fields import Virtual
+from .lattice import is_number
 from .records import Reference
 from .specialise import FunctionRef, Specialisation
 from .values import ArrayRef, Choice, DictObj, Instance, Sym

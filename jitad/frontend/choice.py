@@ -26,8 +26,8 @@ from . import data
 from .closures import WALKS
 from .lattice import UNBOUND, is_number, rebuild, same
 from .state import Edge, State
-from .variants import FACTS, narrowed, possible, renumbered
 from .values import Choice, DictObj, ListObj, Obj, Slot, Sym
+from .variants import FACTS, narrowed, possible, renumbered
 
 Indices = frozenset[int]
 _NOTHING = object()

@@ -19,8 +19,8 @@ from ..ir.types import BOOL, Array, Scalar
 from . import data
 from .families import Family
 from .gather import Gathered
-from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Text, strings
 from .lattice import rebuild
+from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Text, strings
 from .records import NodeList, Reference
 from .values import ArrayRef, Choice, Instance, ListObj, Store, Sym
 from .widening import kind_of, wider

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..errors import DifferentiationError
 from ..ir.graph import Value
 from ..ir.types import Array, dims_of, dtype_of
-from ..errors import DifferentiationError
 from . import data, pytree
 from .applied import Applied
 from .extents import Given, result_sizes

@@ -23,7 +23,9 @@ import numpy as np
 
 from ..errors import UnsupportedError
 from ..ir.types import SCALARS, Array, dims_of, dtype_of
-from .rules import core, creation, gathering, indexing, linear, operators, reductions as red, scalars as sc, shape
+from .rules import core, creation, gathering, indexing, linear, operators, shape
+from .rules import reductions as red
+from .rules import scalars as sc
 from .rules import ufuncs as uf
 from .rules.core import Rule
 from .rules.lifting import lift

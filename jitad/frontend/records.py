@@ -17,8 +17,8 @@ from typing import Any
 from ..ir.graph import Value
 from . import attributes, views
 from .families import Family
-from .layouts import POOL, Layout, Root, root, strings
 from .lattice import UNBOUND
+from .layouts import POOL, Layout, Root, root, strings
 from .packed import Packed
 from .rules.windows import Window
 from .values import Active, ArrayRef, Store, Sym

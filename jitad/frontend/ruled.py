@@ -29,7 +29,6 @@ from .pytree import Structure
 from .specialise import FunctionRef
 from .values import ArrayRef, Sym
 
-
 # --- what is traced -------------------------------------------------------------------------------
 
 class Step:

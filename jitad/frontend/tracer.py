@@ -12,9 +12,9 @@ from ..ir.graph import Function, Module
 from ..ir.types import Type
 from ..passes.dce import drop_unreached
 from . import calls, data, pytree, specialise
-from .lattice import UNBOUND, is_number, is_scalar
 from .families import Family
 from .heaps import NeedHeap
+from .lattice import UNBOUND, is_number, is_scalar
 from .layouts import Layout
 from .packed import Packed
 from .recording import ARGUMENT, Session, Trace

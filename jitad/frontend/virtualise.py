@@ -20,7 +20,6 @@ from .expressions import Expressions
 from .patterns import Patterns
 from .scope import Liveness, Scope, stores
 
-
 _codes: dict[types.CodeType, Code] = {}
 
 

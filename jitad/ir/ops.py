@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .types import (BOOL, I64, STACK, Array, Dim, Scalar, Type, broadcast_dims, dims_of, dtype_of,
-                    make, with_dtype)
+from .types import BOOL, I64, STACK, Array, Dim, Scalar, Type, broadcast_dims, dims_of, dtype_of, make, with_dtype
 
 TypeRule = Callable[[Sequence[Any], dict[str, Any]], list[Type]]   # operands are ir.graph.Value
 

@@ -11,8 +11,17 @@ from ..ir.fold import FOLDED, fold
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import TypeRuleError, result_types
 from ..ir.types import Scalar
-from .cfg import (Mapping, go_past, merge_chains, passes_on, remove_unreachable, resolve, set_term, shared_params,
-                  substitute)
+from .cfg import (
+    Mapping,
+    go_past,
+    merge_chains,
+    passes_on,
+    remove_unreachable,
+    resolve,
+    set_term,
+    shared_params,
+    substitute,
+)
 from .identities import RULES, rewrite
 from .loops import LoopForest
 from .params import drop_redundant_params

@@ -17,6 +17,7 @@ from .partials import PARTIALS
 from .primitives import STRUCTURAL, is_float, operand_map
 from .trace import Ruled, Step, Trace, Var, emit
 
+
 def reverse(trace: Trace, wrt: Sequence[int]) -> Trace:
     """R[C](x, y_bar) = (y, x_bar) for the inputs ``wrt``; each float output has a y_bar."""
     d = trace.copy()

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+
 @cache
 def pieces(text: str) -> list[tuple[bool, str]]:
     """A template as text and holes in turn: (whether it is a hole, what it says)."""

@@ -13,7 +13,6 @@ from .indexing import getitem, in_range, index_items, positions, setitem
 from .lifting import lift
 from .ufuncs import choose
 
-
 # --- functions ------------------------------------------------------------------------------------
 
 def where(t: Context, condition: Any, *choices: Any) -> Any:

@@ -15,8 +15,8 @@ from ...ir.types import BOOL, F64, I64, dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, rank, refuse
-from .operators import BINARY, COMPARE, power, truth
 from .lifting import lift
+from .operators import BINARY, COMPARE, power, truth
 from .reductions import not_empty, reduce
 from .shape import length
 from .ufuncs import round_, rounded
