@@ -377,6 +377,56 @@ def test_value_and_gradient_of_a_reduction_in_one_pass() -> None:
     assert value == 0.0 and not _flat(gradient).any()
 
 
+IN_A_ROW = """
+func @f(%x: f64, %y: f64) -> (f64) {
+^entry:
+  %n = const 5 : i64
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  jump ^first(%zero, %y)
+
+^first(%i: i64, %s: f64):
+  %a = cast %i : f64
+  %b = mul %a, %x : f64
+  %c = sin %b : f64
+  %s2 = add %s, %c : f64
+  %i2 = add %i, %one : i64
+  %more = lt %i2, %n : bool
+  branch %more, ^first(%i2, %s2), ^between(%s2)
+
+^between(%start: f64):
+  jump ^second(%zero, START, %start)
+
+^second(%j: i64, %t: f64, %u: f64):
+  %d = cast %j : f64
+  %e = mul %d, %x : f64
+  %g = cos %e : f64
+  %t2 = add %t, STEP : f64
+  %u2 = sub %u, %g : f64
+  %j2 = add %j, %one : i64
+  %again = lt %j2, %n : bool
+  branch %again, ^second(%j2, %t2, %u2), ^end(%t2)
+
+^end(%r: f64):
+  return %r
+}
+"""
+
+
+@pytest.mark.parametrize(("start", "step"), [("%start", "%g"), ("%y", "%u"), ("%y", "%g")])
+def test_value_where_a_loop_goes_on_from_another(start: str, step: str) -> None:
+    """The second loop's pass is before the first one's on the way back: only one of them can be merged into it."""
+    module = parse_module(IN_A_ROW.replace("START", start).replace("STEP", step))
+    vjp = module.derive("f", "vjp", (0, 1))
+    differentiate(module)
+    verify(module, linear=False)
+    for x in (0.3, -1.1):
+        value, *gradient = Interpreter(module).run(vjp, [x, 0.5, 1.0])
+        assert value == pytest.approx(Interpreter(module).run("f", [x, 0.5])[0], rel=1e-14)
+        near = [Interpreter(module).run("f", [x + h, 0.5])[0] for h in (1e-6, -1e-6)]
+        assert gradient[0] == pytest.approx((near[0] - near[1]) / 2e-6, rel=1e-6)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives(name: str) -> None:
     text, args = PROGRAMS[name]

@@ -7,7 +7,7 @@ every loop has behind it, where the way round a loop that runs no iteration come
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
@@ -64,11 +64,12 @@ def computable(sweep: ThereAndBack, result: Value, merged: Collection[Loop]) -> 
             following = op.operands
         elif v.block in joins:
             loop, around = joins[v.block]
-            if _argument(around, v) in late or _argument(loop.exit, v).owner is not loop.exit:
+            inside = _argument(loop.exit, v)
+            if _argument(around, v) in late or inside.owner is not loop.exit or _starts_late(loop, late):
                 return False
             following = []
         elif v.block in exits:
-            if not _certain(sweep, exits[v.block]):
+            if not _certain(sweep, exits[v.block]) or _starts_late(exits[v.block], late):
                 return False
             following = []
         else:
@@ -76,6 +77,11 @@ def computable(sweep: ThereAndBack, result: Value, merged: Collection[Loop]) -> 
         todo += [u for u in following if u not in seen]
         seen.update(following)
     return True
+
+
+def _starts_late(loop: Loop, late: Container[Value]) -> bool:
+    """Whether the loop carries on what another merged loop leaves behind: that one's pass is behind this one's."""
+    return any(a in late for a in loop.entry_edge().args)
 
 
 def _certain(sweep: ThereAndBack, loop: Loop) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Value
-from ..ir.types import BOOL, I64, STACK
+from ..ir.types import BOOL, I64, STACK, Stack
 from ..passes.loops import Loop, LoopForest, counted
 from .activity import call_results
 
@@ -57,9 +57,13 @@ class Ways:
         return any(v in self.active for v in defined) or self._active_call(block)
 
     def _active_call(self, block: Block) -> bool:
+        """One that an adjoint goes through; of a stack there always is one, though nothing needs the call's results:
+        what it pops has been pushed, and the adjoint of that expects a frame."""
         term = block.term
-        return (term is not None and term.name == "call" and any(v in self.active for v in term.operands)
-                and any(r in self.active for r in call_results(block)))
+        if term is None or term.name != "call" or not any(v in self.active for v in term.operands):
+            return False
+        return any(r in self.active for r in call_results(block)) or any(
+            isinstance(v.type, Stack) and v in self.active for v in term.operands)
 
     def _augment(self) -> None:
         heads = {loop.head for loop in self.forest.loops}

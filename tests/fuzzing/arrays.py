@@ -148,7 +148,7 @@ CONSTRUCTS: list[Construct] = [
     E("j", "index halved", "{var j} // 2", 0.5),
     E("j", "index of the rest", "({var j} * 7) % len({var v})", 0.5),
     E("v", "many", "{var v}", 3),
-    E("v", "many scaled", "{v} * {f}"),
+    E("v", "many scaled", "({v} * {f})"),
     E("v", "many summed", "({v} + {v})"),
     E("v", "function of many", "np.{?tanh|sin}({v})"),
     E("v", "many reversed", "{var v}[::-1]"),
@@ -158,6 +158,6 @@ CONSTRUCTS: list[Construct] = [
     S("zeros like many", "{new v} = np.zeros(len({var v}))", 1),
     S("store to many", "{mut v}[{j}] {?=|+=|=} {f}", 5),
     S("augmented many", "{mut v} {?+=|*=} {v}"),
-    S("shifted many", "{mut v}[1:] {?=|+=} {v}[:-1]"),
+    S("shifted many", "{mut v}[1:] {?=|+=} ({v})[:-1]"),
     S("mask of many", "{.u=mut v}[{.u} > {f}] *= 0.5"),
 ]

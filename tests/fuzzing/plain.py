@@ -8,9 +8,11 @@ and the even part of the function whether there is one right here, which both se
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -175,9 +177,15 @@ def unroll(x: Any) -> Any:
     return x
 
 
+def _nan_at_infinity(fun: Function) -> Function:
+    return lambda x: math.nan if isinstance(x, (float, np.floating)) and np.isinf(x) else fun(x)
+
+
+# `math` as compiled code has it (docs/language.md): no error for an infinite angle.
+MATH = SimpleNamespace(**vars(math) | {f.__name__: _nan_at_infinity(f) for f in (math.sin, math.cos, math.tan)})
 NAMES: dict[str, Any] = {f.__name__: f for f in (
     checkpoint, grad, hessian, hvp, jacfwd, jvp, linearize, stop_gradient, unroll, value_and_grad, vjp, vmap)} | {
-    "jacrev": jacrev}
+    "jacrev": jacrev, "math": MATH}
 
 
 @contextmanager
