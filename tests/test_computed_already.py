@@ -50,7 +50,17 @@ def recurrence(x: np.ndarray) -> float:
     return s
 
 
-@pytest.mark.parametrize("f, sines", [(branch, 1), (reduction, 1), (loops_inside, None), (recurrence, 2)])
+def newton(x: np.ndarray) -> float:
+    """Kepler's equation: a loop that runs one iteration at a time both ways."""
+    E, delta = x[1], 1.0
+    while abs(delta) > 1e-9:
+        if x[0] > 0:
+            delta = (E - x[0] * math.sin(E) - x[1]) / (1 - x[0] * math.cos(E))
+        E -= delta
+    return E * E
+
+
+@pytest.mark.parametrize("f, sines", [(branch, 1), (reduction, 1), (loops_inside, None), (recurrence, 2), (newton, 1)])
 def test_right_and_computed_once(f: Callable, sines: int | None) -> None:
     check_grads(f, (X,), order=2)
     assert sines is None or jit(grad(f)).inspect("optimized", X).count(" = sin ") == sines

@@ -2,8 +2,8 @@
 
 The backward sweep, as it is first written, computes what the derivatives ask for anew.  A transcendental function of
 forward values that has been computed in the same iteration, on every way that leads here, is read instead: in a
-register, or in the frame of a call, it costs a load.  In a loop whose values are kept from iteration to iteration it
-would cost memory in each of them, and the loop that goes back computes it for many iterations side by side.
+register, or in the frame of a call or of an iteration of a ``while``, it costs a load.  In a counted loop it would cost
+memory in each iteration, and the loop that goes back computes it for many iterations side by side.
 """
 
 from __future__ import annotations

@@ -139,9 +139,10 @@ class Frames:
         return self.levels.get(v.block)
 
     def _at_hand(self, block: Block, bar: Block) -> bool:
-        """Whether what ``block`` computes can be read on the way back through ``bar`` without an array or a stack."""
+        """Whether what ``block`` computes had better be read on the way back through ``bar`` than be computed again: in
+        a register, or in a frame of a loop that is not counted, which runs one iteration at a time both ways."""
         level, home = self.levels.get(block), self.sweep.home.get(bar)
-        if home is None or not (level is None or level in self.reruns):
+        if home is None or not (level is None or level in self.reruns or counted(level) is None):
             return False
         loop = self.sweep.forest.loop_of(self.original.get(block, block))
         return self._dominates(block, home) and (loop is None or home in loop.blocks)
