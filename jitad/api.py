@@ -32,12 +32,13 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     first argument; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.  ``static`` names
     arguments that are compile-time constants.  ``fastmath`` lets floating-point arithmetic be reordered,
     ``boundscheck=False`` leaves out tests of indices, ``static_shapes`` compiles the sizes of arrays in.
+    ``parallel`` runs loops whose iterations are independent on several threads.
     ``checkpoint``: ``True`` or ``"sqrt"`` lets gradients of a loop of n iterations keep about √n of its states; a
     number c, ``"binomial"`` or ``("binomial", c)`` about c of them, whatever n is.
     """
-    _refuse_unbuilt(target, parallel=parallel, cache=cache)
+    _refuse_unbuilt(target, cache=cache)
     options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "checkpoint": _checkpoint(checkpoint)}
+               "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)
@@ -157,6 +158,7 @@ def _jit_options(self: Any) -> dict[str, Any]:
 def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``llvm``, ``asm`` or ``ptx``.
 
+    ``parallel``: of each loop whether several threads run it, or why not.
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
     return dispatcher(self).text(stage, args, kwargs)

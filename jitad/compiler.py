@@ -24,6 +24,7 @@ from .frontend.tracer import Leaf
 from .frontend.values import Options
 from .ir.graph import Function, Module
 from .ir.text import print_module
+from .kernels import openmp
 from .lowering import callable as native_callable
 from .lowering import cpu, nvptx, pycall
 from .lowering.box import buildable
@@ -37,7 +38,7 @@ from .signature import Signature, Spec, Static, classify
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
-STAGES = (*COMPILED_STAGES, "ptx")
+STAGES = (*COMPILED_STAGES, "ptx", "parallel")
 LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 _BODY = "jitad.body"                   # a name for the compiled function that other code can refer to
@@ -188,6 +189,8 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
                      options: Options) -> Compiled:
     """Machine code for ``fun`` at this signature, with an entry for calls of this shape."""
     clock = _Clock()
+    if options.parallel:
+        openmp.functions()
     with no_collection():
         program = traced(fun, signature, options)
         clock("trace")
@@ -260,6 +263,8 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
         return print_module(stage_module(fun, signature, options, stage))
     program = traced(fun, signature, options)
     pipeline.run(program.module, [program.root])
+    if stage == "parallel":
+        return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature)

@@ -25,6 +25,7 @@ from .passes.fission import fission
 from .passes.inline import inline
 from .passes.licm import licm
 from .passes.mask import mask
+from .passes.parallel import parallel
 from .passes.peel import peel
 from .passes.simplify import simplify
 from .passes.sizes import sizes
@@ -76,6 +77,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "mask", _plain(mask)),
+    ("optimized", "parallel", lambda module, roots: parallel(module) if module.parallel else None),
     ("optimized", "version", _plain(version)),
     ("optimized", "strides", _plain(strides)),
     ("optimized", "fission", _plain(fission)),
@@ -92,7 +94,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "mask": mask,
-    "version": version, "strides": strides, "fission": fission,
+    "parallel": parallel, "version": version, "strides": strides, "fission": fission,
 }
 
 

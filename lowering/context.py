@@ -13,6 +13,8 @@ field has eight bytes.
 * ``operand…``: the operands of the exception's message, as bits (ints and bools extended, f32 as f64).
 * ``blocks_…``: memory for large results, see ``blocks``; null where there are none.
 * ``next``: for whoever keeps a free list.
+* ``threads``: how many threads a loop may run on; ``workers``: the contexts of all but the first of them, or null
+  until they are needed (``hire``).  ``job``, ``share``: what a context works on as one of several (``team.py``).
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ import mmap
 import os
 import threading
 
+from ..kernels import openmp
+
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
-          "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next")
+          "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next",
+          "threads", "workers", "job", "share")
 SIZE = 8 * len(FIELDS)
 
 # What compiled functions return besides 0 and (number of the exception) + 1.
@@ -64,11 +69,33 @@ def new() -> int:
     context.arena_base = context.arena_top = context.arena_high = base
     context.arena_end = base + len(region) - 128               # an allocation may align its start after its test
     context.polls = POLL_PERIOD
+    context.threads = openmp.threads()
     with _lock:
         _all.append((context, region))
     address = ctypes.addressof(context)
     bind_thread(address)
     return address
+
+
+def hire(address: int) -> int:
+    """Make the contexts of the other threads; 0 if there is no memory for them: then there is one thread."""
+    context = Context.from_address(address)
+    try:
+        workers = (ctypes.c_size_t * (context.threads - 1))(*(new() for _ in range(context.threads - 1)))
+    except MemoryError:
+        context.threads = 1
+        return 0
+    for worker in workers:
+        Context.from_address(worker).threads = 1                # a loop in a loop runs on the thread it is on
+    with _lock:
+        _crews.append(workers)
+    context.workers = ctypes.addressof(workers)
+    return 1
+
+
+_crews: list[ctypes.Array[ctypes.c_size_t]] = []
+HIRE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(hire)
+"""``hire`` for machine code, whether it holds the GIL or not."""
 
 
 def _reserve() -> mmap.mmap:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Edge, ExcInfo, Op, Value
+from ..ir.graph import Block, Edge, ExcInfo, Function, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import Loop
-from . import context, memory, ops, types, vecmath
+from . import context, memory, ops, threads, types, vecmath
 from .emit import Writer, global_name, symbol
 from .types import Lowered
 
@@ -285,13 +285,19 @@ class Flow:
             self._go(e)
 
     def _call(self, op: Op) -> None:
-        """Call, hand on a failure, go on with the results."""
-        fn, code = self.fn, self.code
-        callee = fn.module.functions[op.attrs["callee"]]
+        """Call, and go on with the results."""
+        callee = self.fn.module.functions[op.attrs["callee"]]
+        if "threads" in op.attrs and threads.possible(self.fn.module, callee, op.attrs["threads"]):
+            return self._go(op.edges[0], threads.call(self.fn, op))
+        self._go(op.edges[0], self.plain_call(callee, [self.fn.values[v] for v in op.operands]))
+
+    def plain_call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
+        """Call, hand on a failure; yields the results."""
+        code = self.code
         struct = types.result_struct(callee.result_types)
         args = ["ptr %ctx"]
-        for v in op.operands:
-            args += [f"{t} {x}" for t, x in zip(types.parts_of(v.type), types.split(fn.values[v]))]
+        for kind, value in zip(callee.param_types, values):
+            args += [f"{t} {x}" for t, x in zip(types.parts_of(kind), types.split(value))]
         name = global_name(symbol(callee.name))
         out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
         status = code.op(f"extractvalue {struct} {out}, 0", "status")
@@ -306,7 +312,7 @@ class Flow:
             results.append(types.assemble(t, parts))
         if not all(isinstance(t, Scalar) for t in callee.result_types):
             self.allocates()
-        self._go(op.edges[0], results)
+        return results
 
     def _return(self, op: Op) -> None:
         fn, code = self.fn, self.code

@@ -130,13 +130,13 @@ class FunctionLowering:
             return list(body("0", [name for _, name in carried]))
         with self.polling.around(n, each, unbounded) as in_strips:
             if in_strips:
-                return self.polling.strips_of(n, each, carried, lambda start, end, values: self._plain_loop(
+                return self.polling.strips_of(n, each, carried, lambda start, end, values: self.plain_loop(
                     end, body, [(t, v) for (t, _), v in zip(carried, values)], hint, note, start))
-            return self._plain_loop(n, body, carried, hint, note)
+            return self.plain_loop(n, body, carried, hint, note)
 
-    def _plain_loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]], hint: str, note: str,
-                    start: str = "") -> list[str]:
-        """``for i in range(start, n)``; the first iteration runs for certain where a start is given."""
+    def plain_loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l", note: str = "",
+                   start: str = "") -> list[str]:
+        """``for i in range(start, n)``, without polls; the first iteration runs for certain where a start is given."""
         code, inits = self.code, [name for _, name in carried]
         head, done, before = code.label(hint), code.label("done"), code.here
         outs = [code.phi(t, done) for t, _ in carried]

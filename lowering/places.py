@@ -50,7 +50,7 @@ class Places:
                 self.steady |= {p for p in head.params if isinstance(p.type, Array)}
         changed = bool(self.steady)
         while changed:
-            source = self._sources()
+            source = self.sources()
             wrong = {p for p in self.steady for arg in self._passed_on(p)
                      if arg is None or source.get(arg) is not source.get(p)}
             self.steady -= wrong
@@ -65,7 +65,7 @@ class Places:
             if b in loop.blocks:
                 yield argument(e, p)
 
-    def _sources(self) -> dict[Value, Value]:
+    def sources(self) -> dict[Value, Value]:
         """For each array the value whose memory it is, as far as that is one value."""
         source: dict[Value, Value] = {}
         for block in self.forest.dom.order:

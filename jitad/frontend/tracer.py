@@ -76,6 +76,7 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
 def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
            heaps: dict[Family, Layout]) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
+    module.parallel = options.parallel
     func = module.add(Function(name))
     t = Trace(Session(module, options, heaps=dict(heaps)), func)
     in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))

@@ -35,6 +35,7 @@ class Options:
     static_shapes: bool = False
     fastmath: bool = False
     checkpoint: str | int | None = None
+    parallel: bool = False
 
 
 class Context(Protocol):

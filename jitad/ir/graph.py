@@ -276,6 +276,8 @@ class Module:
         self.shortages: list[ExcInfo] = []           # of memory and stack: lowering adds them
         self.derived: dict[str, Derived] = {}
         self.rules: dict[str, Rule] = {}
+        self.parallel = False                        # whether loops may run on several threads
+        self.notes: list[tuple[Loc, str]] = []       # which of them do, and why others do not
 
     def add(self, func: Function) -> Function:
         assert func.name not in self.functions, func.name
