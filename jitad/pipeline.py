@@ -25,6 +25,7 @@ from .passes.fission import fission
 from .passes.inline import inline
 from .passes.licm import licm
 from .passes.mask import mask
+from .passes.outer import outer
 from .passes.parallel import parallel
 from .passes.peel import peel
 from .passes.simplify import simplify
@@ -81,6 +82,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "version", _plain(version)),
     ("optimized", "strides", _plain(strides)),
     ("optimized", "fission", _plain(fission)),
+    ("optimized", "outer", outer),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "uniqueness", uniqueness),
@@ -94,7 +96,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "mask": mask,
-    "parallel": parallel, "version": version, "strides": strides, "fission": fission,
+    "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer,
 }
 
 
