@@ -71,6 +71,7 @@ def _recursive(module: Module, roots: Iterable[str] | None) -> Iterator[list[Fun
         if name in graph.recursive:
             groups.setdefault(graph.component[name], []).append(module.functions[name])
     fixed = {n for rule in module.rules.values() for n in rule.functions}
+    fixed |= {n for n, func in module.functions.items() if "threads" in func.attrs}
     for members in groups.values():
         names = {f.name for f in members}
         called = {n for caller, callees in graph.callees.items() if caller not in names for n in callees}
