@@ -12,14 +12,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import compare, measure, page, report
+from . import compare, figures, measure, page, report
 from .case import Bench, Missing
 from .peers import HERE, OUT
 
 # Each benchmark, in the order in which it is run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
          "neural_ode", "vmap", "hessian_product", "gmm", "ba", "lstm", "networks", "trees", "random_numbers", "threads",
-         "compiling", "startup")
+         "compiling", "complexity", "startup")
 
 
 def command_line() -> argparse.Namespace:
@@ -32,6 +32,8 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     parser.add_argument("--out", type=Path, default=OUT, help="where results.json, the pictures and the page go")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="what moved since; fails on a regression")
+    parser.add_argument("--write-docs", action="store_true",
+                        help="measure nothing: fill the documentation's figures from results.json in --out")
     parser.add_argument("--list", action="store_true", help="the benchmarks, a line each")
     parser.add_argument("--one", help=argparse.SUPPRESS)            # run it here and write its part to --out
     options = parser.parse_args()
@@ -52,6 +54,8 @@ def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
         for case in module.cases(bench):
             part["cases"].append(measured := measure.run(case, bench.rounds))
             report.show_case(measured)
+        if hasattr(module, "panels"):
+            part["panels"] = module.panels(*((4, 3) if bench.quick else (6, 5)))
     except Missing as e:
         part["missing"] = str(e)
         report.say(f"{name}: left out, {e}")
@@ -85,6 +89,9 @@ def main() -> int:
     if options.list:
         for name in NAMES:
             print(f"{name:16} {importlib.import_module(f'bench.{name}').TITLE}")
+        return 0
+    if options.write_docs:
+        report.say("\n".join(figures.write(json.loads((options.out / "results.json").read_text()))))
         return 0
     if options.one:
         part = run_one(options.one, options)

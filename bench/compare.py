@@ -1,45 +1,115 @@
-"""What moved between two runs, beyond noise."""
+"""What moved between two runs, beyond noise.
+
+Our time counts relative to a reference that both runs have timed in the same rounds: C, or else the fastest peer.  So a
+faster machine is no progress and a busy one no regression.  Where there is no such peer, times are
+compared as they are, if the machine is the same.  The interval is a bootstrap over the rounds of both runs.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .case import OURS
-from .measure import median, ratio
+from .measure import RESAMPLES, median
 from .report import say
-from .targets import best, every
+from .targets import best, every, name_of
 
 SLACK = 0.05            # a change smaller than this is no news even where the interval excludes 1
+LEVEL = 99              # per cent: with a hundred cases 95 would cry wolf five times
+REFERENCES = ("C", "Numba", "Enzyme", "JAX", "Dr.Jit", "CasADi", "PyTorch", "NumPy", "Python")
+Case = dict[str, Any]
 
 
-def _by_name(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {f"{c['group']}, {c['kind']}": c for c in every(results) if OURS in c["seconds"]}
+@dataclass(frozen=True)
+class Change:
+    """Now over then, with its interval; ``what`` is the time of a case, or the memory of one."""
+
+    what: str
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def slower(self) -> bool:
+        return self.low > 1 and self.ratio > 1 + SLACK
+
+    @property
+    def faster(self) -> bool:
+        return self.high < 1 and self.ratio < 1 - SLACK
 
 
-def moved(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, float, float, float]]:
-    """(case, change, and its 95 % interval) of each case that became faster or slower.
+def comparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """Why two runs say nothing about each other, if so."""
+    if bool(old.get("quick")) != bool(new.get("quick")):
+        return "one run is quick and the other is not: their problems differ in size"
+    return None
 
-    Where both runs timed C, our time counts relative to it, so that a faster machine is no progress.
-    """
-    before, found = _by_name(old), []
-    for name, case in _by_name(new).items():
-        if name not in before:
+
+def changes(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
+    """Time and memory of each case that both runs have, the most slowed first."""
+    before = {name_of(c): c for c in every(old) if OURS in c["seconds"]}
+    alike = old["machine"].get("cpu") == new["machine"].get("cpu") and old.get("cpu time") == new.get("cpu time")
+    found = []
+    for case in every(new):
+        then = before.get(name_of(case))
+        if then is None or OURS not in case["seconds"]:
             continue
-        scale = 1.0
-        c_then, c_now = best(before[name], "C"), best(case, "C")
-        if c_then and c_now:
-            scale = median(before[name]["seconds"][c_then]) / median(case["seconds"][c_now])
-        r, low, high = (x * scale for x in ratio(case["seconds"][OURS], before[name]["seconds"][OURS]))
-        if (low > 1 and r > 1 + SLACK) or (high < 1 and r < 1 - SLACK):
-            found.append((name, r, low, high))
-    return sorted(found, key=lambda entry: -entry[1])
+        if (change := time_of(then, case, alike)) is not None:
+            found.append(change)
+        found += memory_of(then, case)
+    return sorted(found, key=lambda change: -change.ratio)
+
+
+def time_of(then: Case, now: Case, alike: bool) -> Change | None:
+    """How our time changed, relative to the reference; ``None`` where nothing makes it comparable."""
+    reference = next((label for kin in REFERENCES if (label := best(then, kin)) and label in now["seconds"]), None)
+    if reference is None and not alike:
+        return None
+    rng = np.random.default_rng(0)
+    fresh, fresh_samples = relative(now, reference, rng)
+    stale, stale_samples = relative(then, reference, rng)
+    low, high = np.percentile(fresh_samples / stale_samples, [50 - LEVEL / 2, 50 + LEVEL / 2])
+    return Change(name_of(now), fresh / stale, float(low), float(high))
+
+
+def relative(case: Case, reference: str | None, rng: np.random.Generator) -> tuple[float, np.ndarray]:
+    """The median of our times over that of the reference's, and resampled: rounds that both were in stay together."""
+    ours = np.asarray(case["seconds"][OURS])
+    rounds = rng.integers(0, len(ours), (RESAMPLES, len(ours)))
+    value, samples = median(ours), np.median(ours[rounds], axis=1)
+    if reference is None:
+        return value, samples
+    theirs = np.asarray(case["seconds"][reference])
+    if len(theirs) != len(ours):
+        rounds = rng.integers(0, len(theirs), (RESAMPLES, len(theirs)))
+    return value / median(theirs), samples / np.median(theirs[rounds], axis=1)
+
+
+def memory_of(then: Case, now: Case) -> list[Change]:
+    """What a call touches does not vary, but for a few pages."""
+    a, b = (case.get("memory", {}).get(OURS) or 0 for case in (then, now))
+    if max(a, b) < NOISE_BYTES:
+        return []
+    ratio = max(b, NOISE_BYTES) / max(a, NOISE_BYTES)
+    return [Change(f"{name_of(now)}: memory", ratio, ratio, ratio)]
+
+
+NOISE_BYTES = 1 << 20
 
 
 def show(old: dict[str, Any], new: dict[str, Any]) -> int:
     """Say what moved; the number of regressions."""
-    changes = moved(old, new)
-    for name, r, low, high in changes:
-        say(f"{'SLOWER' if r > 1 else 'faster'}  {name}: {r:.2f}× ({low:.2f} to {high:.2f})")
-    if not changes:
-        say("nothing moved beyond noise")
-    return sum(r > 1 for _, r, _, _ in changes)
+    if why := comparable(old, new):
+        say(f"not compared: {why}")
+        return 1
+    found = changes(old, new)
+    for c in found:
+        if c.slower or c.faster:
+            word = ("MORE" if c.slower else "less") if c.what.endswith("memory") else "SLOWER" if c.slower else "faster"
+            say(f"{word:6}  {c.what}: {c.ratio:.2f}× ({c.low:.2f} to {c.high:.2f})")
+    worse = sum(c.slower for c in found)
+    say(f"{len(found)} compared: {worse} worse, {sum(c.faster for c in found)} better, the others within noise")
+    return worse

@@ -11,7 +11,7 @@ import argparse
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,15 @@ from typing import Any
 import numpy as np
 from jitad.lowering.invoke import Compiled
 
+from bench import pictures
+from bench.case import Bench, Case
 from bench.measure import calibrated
 from jitad import jit, pipeline, value_and_grad
 from jitad.compiler import traced
 from jitad.frontend.values import Options
 from jitad.signature import signature
 
+TITLE = "Cost of gradients against length and inputs"
 OUT = Path(__file__).parent.parent / "docs" / "_static"
 
 
@@ -172,27 +175,36 @@ def against_inputs(most: int, rounds: int) -> list[Curve]:
 
 # --- showing ----------------------------------------------------------------------------------------
 
-def table(title: str, curves: Sequence[Curve]) -> None:
-    print(title)
-    for c in curves:
-        print(f"  {c.label:26} slope {c.slope():5.2f} (theory {c.expected:g}); at {c.sizes[-1]:,}: {c.costs[-1]:.4g}")
+def table(panel: dict[str, Any]) -> None:
+    print(f"{panel['title']}, by {panel['x']}")
+    for c in panel["curves"]:
+        print(f"  {c['label']:26} slope {c['slope']:5.2f}; at {c['sizes'][-1]:,}: {c['costs'][-1]:.4g}")
 
 
-def draw(panels: Sequence[tuple[str, str, Sequence[Curve]]], file: Path) -> None:
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    figure, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 4), layout="constrained")
-    for axis, (title, size, curves) in zip(axes, panels):
-        for c in curves:
-            axis.plot(c.sizes, np.maximum(c.costs, 1e-9), "o-", markersize=3, label=f"{c.label}: {c.slope():.2f}")
-        axis.set(title=title, xlabel=size, xscale="log", yscale="log")
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=7, title="slope", title_fontsize=7)
-    axes[-1].set_ylim(0.5, 20)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=100)
+def draw(panels: list[dict[str, Any]], file: Path) -> None:
+    with pictures.scheme("light"):
+        figure = pictures.panels(panels)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(file, dpi=100)
     print(file)
+
+
+def panel(title: str, x: str, curves: Sequence[Curve], **more: Any) -> dict[str, Any]:
+    """Curves as plain data."""
+    return {"title": title, "x": x, **more, "curves": [
+        {"label": c.label, "sizes": c.sizes, "costs": c.costs, "slope": c.slope()} for c in curves]}
+
+
+def panels(most: int, rounds: int) -> list[dict[str, Any]]:
+    """All that is measured here; steps go up to ten to the ``most``, inputs to one power less."""
+    times, memory = against_steps(most, rounds)
+    return [panel("value and gradient, seconds", "steps", times), panel("kept, bytes", "steps", memory),
+            panel("gradient with value over value, time", "inputs", against_inputs(most, rounds), range=(0.5, 20))]
+
+
+def cases(bench: Bench) -> Iterator[Case]:
+    """None: the curves are ``panels``."""
+    return iter(())
 
 
 def main() -> None:
@@ -201,13 +213,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    times, memory = against_steps(options.most, options.rounds)
-    inputs = against_inputs(options.most, options.rounds)
-    table("seconds of value and gradient, by steps", times)
-    table("bytes in use at most, by steps", memory)
-    table("time of value and gradient over that of the value, by inputs", inputs)
-    draw([("value and gradient, seconds", "steps", times), ("kept, bytes", "steps", memory),
-          ("gradient with value over value, time", "inputs", inputs)], options.out / "complexity.png")
+    found = panels(options.most, options.rounds)
+    for one in found:
+        table(one)
+    draw(found, options.out / "complexity.png")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from . import memory, one_core
 from .case import Case, Program
 
 RESAMPLES = 2000
-SLOW, FEW = 1.0, 3              # a program that takes more than this many seconds has only so many turns
+SLOW, VERY_SLOW = 1.0, 4.0      # programs that take more seconds have 3 and 2 turns
 
 
 _clock = time.perf_counter
@@ -47,8 +48,32 @@ def calibrated(program: Program, least: float) -> int:
     return count
 
 
-def turns(programs: dict[str, Program], rounds: int, counts: dict[str, int],
-          slow: frozenset[str] = frozenset()) -> dict[str, list[float]]:
+@dataclass
+class Trial:
+    """What is learnt of a program before it is timed: calls of a round, seconds of one, how busy, bytes touched."""
+
+    count: int
+    wall: float
+    busy: float
+    memory: int | None
+
+    def rounds(self, wanted: int) -> int:
+        """How many turns it has."""
+        return min(wanted, 2 if self.wall > VERY_SLOW else 3 if self.wall > SLOW else wanted)
+
+
+def tried(program: Program, least: float) -> Trial:
+    """One call tells the memory; a slow program is not called again before it is timed."""
+    trials = []
+    used = memory.growth(lambda: trials.append(one_core.trial(program, 1)))
+    count = 1
+    if trials[0].wall < SLOW:
+        count = calibrated(program, least)
+        trials.append(one_core.trial(program, count))
+    return Trial(count, trials[-1].wall, trials[-1].cpu / trials[-1].wall, used)
+
+
+def turns(programs: dict[str, Program], trials: dict[str, Trial], rounds: int) -> dict[str, list[float]]:
     """Seconds of one call, ``rounds`` times for each program; in a round they take turns (A B C A B C …)."""
     times: dict[str, list[float]] = {name: [] for name in programs}
     gc.collect()
@@ -56,9 +81,8 @@ def turns(programs: dict[str, Program], rounds: int, counts: dict[str, int],
     try:
         for turn in range(rounds):
             for name, program in programs.items():
-                if turn >= FEW and name in slow:
-                    continue
-                times[name].append(seconds(program, counts[name]) / counts[name])
+                if turn < trials[name].rounds(rounds):
+                    times[name].append(seconds(program, trials[name].count) / trials[name].count)
     finally:
         gc.enable()
     return times
@@ -67,15 +91,12 @@ def turns(programs: dict[str, Program], rounds: int, counts: dict[str, int],
 def run(case: Case, rounds: int) -> dict[str, Any]:
     """Check a case, measure it, and say all about it as plain data; times in seconds, memory in bytes."""
     case.check() if case.results else None
-    programs = case.programs
-    resident = {label: memory.growth(program) for label, program in programs.items()}
-    counts = {label: calibrated(program, case.least) for label, program in programs.items()}
-    trials = {label: one_core.trial(program, counts[label]) for label, program in programs.items()}
-    slow = frozenset(label for label, trial in trials.items() if trial.wall > SLOW)
-    samples = turns(programs, rounds, counts, slow) | case.samples
+    trials = {label: tried(program, case.least) for label, program in case.programs.items()}
+    samples = turns(case.programs, trials, rounds) | case.samples
     return {"group": case.group, "kind": case.kind, "unit": case.unit, "steps": case.steps, "cannot": case.cannot,
-            "facts": case.facts, "apart": sorted(case.apart), "first": case.first, "memory": resident,
-            "cpu over wall": {label: trial.cpu / trial.wall for label, trial in trials.items()},
+            "facts": case.facts, "apart": sorted(case.apart), "first": case.first,
+            "memory": {label: trial.memory for label, trial in trials.items()},
+            "cpu over wall": {label: trial.busy for label, trial in trials.items()},
             "seconds": {k: [t / case.per for t in ts] for k, ts in samples.items()}}
 
 

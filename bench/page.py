@@ -1,127 +1,124 @@
-"""Pictures, and one static HTML page that needs nothing else."""
+"""One static HTML page with everything, that needs nothing else."""
 
 from __future__ import annotations
 
 import base64
 import html
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 from . import targets
-from .case import OURS, family
-from .measure import median
+from .case import OURS
+from .pictures import PICTURES, scheme
 from .report import HEADS, rows
-from .targets import every, gradient_over_value
 
-COLOURS = {"C": "#888888", "Numba": "#00a3e0", "JAX": "#5e97f6", "PyTorch": "#ee4c2c", "Enzyme": "#7a4fbf",
-           "Python": "#ffd43b", "NumPy": "#4dabcf", "CasADi": "#2b8a3e", "Dr.Jit": "#a0522d"}
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a }
-table { border-collapse: collapse; margin: .5rem 0 1.5rem }
-td, th { padding: .2rem .8rem; border-bottom: 1px solid #ddd; text-align: left }
-td.n { text-align: right; font-variant-numeric: tabular-nums }
-img { max-width: 100% }
-tr.ours td { font-weight: 600 }
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #ddd; --soft: #707070; --ours: #fdeef4;
+  --yes: #1c7c3c; --no: #b3261e }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e6e6; --paper: #15181c; --line: #3a3f46; --soft: #9aa0a6; --ours: #33222a;
+    --yes: #6fcf8b; --no: #ff8a80 }
+}
+* { box-sizing: border-box }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: var(--ink);
+  background: var(--paper) }
+h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem }
+.scroll { overflow-x: auto; margin: .4rem 0 1.4rem }
+table { border-collapse: collapse; min-width: 60% }
+td, th { padding: .18rem .7rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top }
+th { font-weight: 600; color: var(--soft) }
+td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+img { display: block; width: 100%; height: auto }
+tr.ours td { font-weight: 600; background: var(--ours) }
+tr.reached td:last-child { color: var(--yes) } tr.missed td:last-child { color: var(--no) }
 caption { text-align: left; font-weight: 600; padding: .3rem 0 }
-.why { color: #888 }
+.why, footer { color: var(--soft) } .why { max-width: 34rem }
+nav { columns: 14rem; margin: 1rem 0 } nav a { display: block; padding: .1rem 0; break-inside: avoid }
+.scroll picture { display: block; min-width: 40rem } td.s { white-space: nowrap }
+a { color: inherit }
 """
+ABOUT = """One core. The programs of a table compute the same, which is checked before anything is timed, and take
+turns; times are medians, intervals 95 % bootstraps of the ratio. Memory is what a call adds to the resident set.
+† another program that gives the same result: shown, and in no mean."""
 
 
-def _figure(height: float) -> tuple[Any, Any]:
-    import matplotlib
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-    return plt.subplots(figsize=(9, height), layout="constrained")
-
-
-def speed(results: dict[str, Any]) -> Any:
-    """The peers' times over ours, a row for each case, a dot for each peer."""
-    cases = [c for c in every(results) if OURS in c["seconds"] and len(c["seconds"]) > 1]
-    figure, axes = _figure(1.2 + 0.28 * len(cases))
-    seen = set()
-    for y, case in enumerate(cases):
-        ours = median(case["seconds"][OURS])
-        for label, times in case["seconds"].items():
-            kin = family(label)
-            if label == OURS:
-                continue
-            axes.plot(median(times) / ours, y, "o", color=COLOURS.get(kin, "#444444"), alpha=0.85,
-                      label=None if kin in seen else kin)
-            seen.add(kin)
-    axes.axvline(1, color="#1a1a1a", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(cases)), [f"{c['group']}, {c['kind']}" for c in cases], fontsize=8)
-    axes.set_ylim(len(cases) - 0.4, -0.6)
-    axes.set_xlabel("the peer's time over jitad's (right of the line: jitad is faster)")
-    axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="lower right", fontsize=8)
-    return figure
-
-
-def ratios(results: dict[str, Any]) -> Any:
-    """What a gradient takes over the value."""
-    found = gradient_over_value(results)
-    figure, axes = _figure(1.2 + 0.28 * len(found))
-    axes.barh(list(found), list(found.values()), color="#5e97f6")
-    axes.invert_yaxis()
-    axes.tick_params(axis="y", labelsize=8)
-    axes.set_xlabel("time of value and gradient over that of the value")
-    axes.grid(axis="x", alpha=0.3)
-    return figure
-
-
-PICTURES = {"speed": (speed, "The peers' times over jitad's"), "ratio": (ratios, "What a gradient costs")}
+def anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def _table(case: dict[str, Any]) -> str:
     unit = f", {case['unit']}" if case["unit"] else ""
     lines = [f"<table><caption>{html.escape(case['group'] + ', ' + case['kind'] + unit)}</caption>"
              "<tr>" + "".join(f"<th>{head}</th>" for head in HEADS) + "</tr>"]
-    for label, time, over, first, memory in rows(case):
+    for label, *cells in rows(case):
         name = html.escape(label)
-        if time == "–":
-            lines.append(f'<tr><td>{name}</td><td class="why" colspan="4">{html.escape(over)}</td></tr>')
+        if cells[0] == "–":
+            lines.append(f'<tr><td>{name}</td><td class="why" colspan="4">{html.escape(cells[1])}</td></tr>')
             continue
         ours = ' class="ours"' if label == OURS else ""
-        lines.append(f'<tr{ours}><td>{name}</td><td class="n">{time}</td><td class="n">{over}</td>'
-                     f'<td class="n">{first}</td><td class="n">{memory}</td></tr>')
+        numbers = "".join(f'<td class="n">{html.escape(cell)}</td>' for cell in cells)
+        lines.append(f"<tr{ours}><td>{name}</td>{numbers}</tr>")
     lines += [f'<tr><td>{html.escape(k)}</td><td class="n">{v:.4g}</td></tr>' for k, v in case["facts"].items()]
-    return "\n".join([*lines, "</table>"])
+    return _scrolling("\n".join([*lines, "</table>"]))
 
 
 def _summary(results: dict[str, Any]) -> str:
     lines = ["<table><tr>" + "".join(f"<th>{html.escape(head)}</th>" for head in targets.HEADS) + "</tr>"]
     for target in targets.rows(results):
-        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in target.cells())
+        cells = "".join(f'<td class="s">{html.escape(cell)}</td>' for cell in target.cells())
         lines.append(f'<tr class="{"reached" if target.reached else "missed"}">{cells}</tr>')
-    return "\n".join([*lines, "</table>"])
+    return _scrolling("\n".join([*lines, "</table>"]))
 
 
-def _picture(figure: Any, file: Path) -> str:
-    """Save the figure, and give it as an image inside the page."""
+def _scrolling(content: str) -> str:
+    """A table or a picture that is wider than the window scrolls by itself."""
+    return f'<div class="scroll">{content}</div>'
+
+
+def _picture(name: str, results: dict[str, Any], out: Path) -> str | None:
+    """An image inside the page, for light and for dark; the light one is saved as a file too."""
     import matplotlib.pyplot as plt
 
-    memory = io.BytesIO()
-    figure.savefig(memory, format="png", dpi=130)
-    plt.close(figure)
-    file.write_bytes(memory.getvalue())
-    return f"data:image/png;base64,{base64.b64encode(memory.getvalue()).decode()}"
+    draw, caption = PICTURES[name]
+    images = {}
+    for colours in ("light", "dark"):
+        with scheme(colours):
+            figure = draw(results)
+            if figure is None:
+                return None
+            memory = io.BytesIO()
+            figure.savefig(memory, format="png", dpi=130)
+            plt.close(figure)
+        if colours == "light":
+            (out / f"{name}.png").write_bytes(memory.getvalue())
+        images[colours] = f"data:image/png;base64,{base64.b64encode(memory.getvalue()).decode()}"
+    return _scrolling(f'<picture><source media="(prefers-color-scheme: dark)" srcset="{images["dark"]}">'
+            f'<img alt="{html.escape(caption)}" src="{images["light"]}"></picture>')
 
 
 def write(results: dict[str, Any], out: Path) -> None:
     """``out/index.html`` with everything, and each picture as a PNG beside it."""
     machine = ", ".join(f"{k} {v}" for k, v in results["machine"].items())
-    body = ["<h1>jitad: benchmarks</h1>", f"<p>{html.escape(machine)}. One thread; programs take turns; medians, "
-            "with 95 % bootstrap intervals of the ratio. Results are compared before anything is timed.</p>",
-            _summary(results)]
-    for name, (draw, caption) in PICTURES.items():
-        body.append(f'<h2>{caption}</h2><img alt="{caption}" src="{_picture(draw(results), out / f"{name}.png")}">')
+    which, share = targets.busiest(results)
+    one = f" Allowed all cores, no program took more than {share:.2f} times its time on the clock ({which or 'none'})."
+    sections = {"What is to be shown": _summary(results)}
+    for name, (_, caption) in PICTURES.items():
+        if image := _picture(name, results, out):
+            sections[caption] = image
     for part in results["benchmarks"].values():
-        body.append(f"<h2>{html.escape(part['title'])}</h2>")
-        body += [_table(case) for case in part["cases"]]
+        body = "\n".join(_table(case) for case in part["cases"])
         if "missing" in part:
-            body.append(f'<p class="why">{html.escape(part["missing"])}</p>')
-    page = f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>jitad: benchmarks</title>' \
-           f"<style>{STYLE}</style></head><body>" + "\n".join(body) + "</body></html>\n"
-    (out / "index.html").write_text(page)
+            body += f'<p class="why">Left out: {html.escape(part["missing"])}</p>'
+        if body:
+            sections[part["title"]] = body
+    links = "".join(f'<a href="#{anchor(title)}">{html.escape(title)}</a>' for title in sections)
+    content = "\n".join(f'<h2 id="{anchor(title)}">{html.escape(title)}</h2>\n{body}'
+                        for title, body in sections.items())
+    (out / "index.html").write_text(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>jitad: benchmarks</title><style>{STYLE}</style></head><body>\n<h1>jitad: benchmarks</h1>\n"
+        f"<p>{ABOUT}{html.escape(one)}</p>\n<nav>{links}</nav>\n{content}\n"
+        f"<footer><p>{html.escape(machine)}</p></footer>\n</body></html>\n", encoding="utf-8")

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,7 +40,8 @@ def machine() -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             pass
     return {"cpu": cpu, "cores": os.cpu_count(), "system": platform.platform(terse=True), "gcc": gcc,
-            "python": platform.python_version(), "threads": 1, **versions}
+            "python": platform.python_version(), "threads": 1, "date": time.strftime("%Y-%m-%d"),
+            **versions}
 
 
 # --- one case ---------------------------------------------------------------------------------------

@@ -70,29 +70,29 @@ class Target:
                 str(len(self.found)), "yes" if self.reached else "no")
 
 
-HEADS = ("jitad's time over …", "target", "mean", "worst", "which", "programs", "reached")
+HEADS = ("ratio of times", "target", "mean", "worst", "which", "programs", "reached")
 
 
 def rows(results: Results) -> list[Target]:
     """All targets that these results say something of."""
     found = [
-        Target("C by hand", against(results, "C"), 1.15, 1.5),
-        Target("C by hand, both with fast math", labels(results, FAST, "C -ffast-math"), 1.15, 1.5),
-        Target("Enzyme", against(results, "Enzyme"), 0.9),
-        Target("JAX", against(results, "JAX"), 0.5, 1.0),
-        Target("PyTorch, scalars and loops", against(results, "PyTorch", lambda c: not of_arrays(c)), 0.1),
-        Target("PyTorch, arrays", against(results, "PyTorch", of_arrays), 0.5),
-        Target("Numba, values", against(results, "Numba", lambda c: c["kind"] == "value"), 1.0),
-        Target("CasADi", against(results, "CasADi"), 1.0),
-        Target("Dr.Jit", against(results, "Dr.Jit"), 1.0),
-        Target("its value: gradient with value", gradient_over_value(results), 2.5),
-        Target("boundscheck=False", labels(results, OURS, UNCHECKED), 1.05),
-        Target("JAX, first call", first_calls(results), 1.0, 1.0),
-        Target("program size, exponent of compile time", compile_slope(results), 1.1),
-        *(Target(f"(PyTorch's over ours) {name}", speed_up(results, name), goal, least=True)
+        Target("jitad / C by hand", against(results, "C"), 1.15, 1.5),
+        Target("jitad / C by hand, both with fast math", labels(results, FAST, "C -ffast-math"), 1.15, 1.5),
+        Target("jitad / Enzyme", against(results, "Enzyme"), 0.9),
+        Target("jitad / JAX", against(results, "JAX"), 0.5, 1.0),
+        Target("jitad / PyTorch, scalars and loops", against(results, "PyTorch", lambda c: not of_arrays(c)), 0.1),
+        Target("jitad / PyTorch, arrays", against(results, "PyTorch", of_arrays), 0.5),
+        Target("jitad / Numba, values", against(results, "Numba", lambda c: c["kind"] == "value"), 1.0),
+        Target("jitad / CasADi", against(results, "CasADi"), 1.0),
+        Target("jitad / Dr.Jit", against(results, "Dr.Jit"), 1.0),
+        Target("gradient with value / value", gradient_over_value(results), 2.5),
+        Target("jitad / boundscheck=False", labels(results, OURS, UNCHECKED), 1.05),
+        Target("jitad / JAX, first call", first_calls(results), 1.0, 1.0),
+        Target("compile time's exponent in program size", compile_slope(results), 1.1),
+        *(Target(f"PyTorch / jitad, {name}", speed_up(results, name), goal, least=True)
           for name, goal in (("char-RNN", 12.8), ("char-LSTM", 4.0), ("TreeLSTM", 10.0))),
-        Target("(of the memory's or vectors' limit) chain", chain(results), 0.8, 0.8, least=True),
-        Target("(two threads' speed over one's) a loop", two_threads(results), 1.8, 1.8, least=True),
+        Target("share of the machine's limit, chain", chain(results), 0.8, 0.8, least=True),
+        Target("two threads' speed / one's", two_threads(results), 1.8, 1.8, least=True),
     ]
     return [target for target in found if target.found]
 
