@@ -1,4 +1,4 @@
-"""Matrix products: loops where they are small, BLAS where they are large.
+"""Matrix products: loops where they are small (``tiles.py`` where the machine has masks), BLAS where they are large.
 
 All ranks come down to ``C[m, n] (+)= op(A)[m, k] · op(B)[k, n]`` (``Product``), vectors being matrices with one row or
 column, chosen so that the innermost loop runs along rows.  Transposes of operands are flags, never copies.
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar, dtype_of
 from ..kernels import blas
-from . import elementwise, ops, types
+from . import elementwise, ops, tiles, types
 from .emit import Code, global_name
 from .fusion import exchanges
 from .reduce import combine, interleaved
+from .tiles import divide
 from .types import Buffer, literal
 
 if TYPE_CHECKING:
@@ -173,7 +174,9 @@ Where = Callable[[str], tuple[str, str]]
 
 
 def _loops(fn: FunctionLowering, p: Product) -> None:
-    if p.tb:
+    if tiles.fit(fn, p):
+        tiles.product(fn, p)
+    elif p.tb:
         fn.loop(p.m, lambda i, _: fn.loop(p.n, lambda j, _: _element(fn, p, i, j)))
     else:
         fn.loop(p.m, lambda i, _: _row(fn, p, i))
@@ -199,18 +202,11 @@ def _row(fn: FunctionLowering, p: Product, i: str) -> list[str]:
     row = fn.mul(i, p.n)
     if not p.add:
         fn.loop(p.n, lambda j, _: _put(fn, p, fn.add(row, j), literal(0, p.t)))
-    groups, rest = _divide(fn, p.k)
+    groups, rest = divide(fn, p.k, UNROLL)
     fn.loop(groups, lambda g, _: _add_rows(fn, p, i, row, fn.mul(g, str(UNROLL)), UNROLL))
     done, note = fn.mul(groups, str(UNROLL)), _cold(fn) if rest[0] == "%" else ""
     fn.loop(rest, lambda k, _: _add_rows(fn, p, i, row, fn.add(done, k), 1, note))
     return []
-
-
-def _divide(fn: FunctionLowering, k: str) -> tuple[str, str]:
-    """(whole groups in ``k``, what is left over)."""
-    if k[0] != "%":
-        return str(int(k) // UNROLL), str(int(k) % UNROLL)
-    return fn.code.op(f"udiv i64 {k}, {UNROLL}", "n"), fn.code.op(f"urem i64 {k}, {UNROLL}", "n")
 
 
 def _cold(fn: FunctionLowering) -> str:
