@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from pathlib import Path
@@ -31,6 +32,7 @@ def main() -> int:
 def fuzz(options: argparse.Namespace) -> int:
     seed = options.seed or int(time.time() * 1000) % 10 ** 9
     print(f"seed {seed}", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)    # stopped early, it says what came of it
     campaign = Campaign(Options(seed, options.seconds, options.count, options.workers, options.nice, options.keep,
                                 size=options.size),
                         lambda text: print(text, flush=True))

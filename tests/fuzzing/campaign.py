@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -91,9 +92,9 @@ class Campaign:
         self.coverage = Coverage(found)
 
     def run(self) -> list[Finding]:
-        """Everything; the findings, each kind once."""
+        """Everything, or until interrupted; the findings, each kind once."""
         o, told = self.options, self.start
-        with Pool(work, o.workers, o.nice) as pool:
+        with Pool(work, o.workers, o.nice) as pool, suppress(KeyboardInterrupt):
             for job, answer in pool.run(self._jobs()):
                 self._one(job, answer)
                 if time.monotonic() - told > PROGRESS:

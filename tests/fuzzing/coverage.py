@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from .check import Verdict
 from .generate import CONSTRUCTS
 
+ENOUGH = 300                    # programs in which a construct has run: it then is left to chance
+
 
 class Coverage:
     """Counts of constructs, of pairs (a construct right inside another), of refusals and comparisons."""
@@ -40,10 +42,10 @@ class Coverage:
             self.compiled.update(constructs)
 
     def focus(self, r: random.Random) -> tuple[str, ...]:
-        """Constructs for the next program: half of the time the rarest of a few."""
+        """Constructs for the next program: half of the time the rarest of a few, but for those that have run enough."""
         if r.random() < 0.5:
             return ()
-        few = r.sample(self.names, 12)
+        few = [n for n in r.sample(self.names, 12) if self.compiled[n] < ENOUGH]
         return tuple(sorted(few, key=lambda n: self.compiled[n])[:r.choice((1, 2))])
 
     # --- the summary ----------------------------------------------------------------------------------

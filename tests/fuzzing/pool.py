@@ -58,13 +58,16 @@ class Pool:
 
     def _start(self) -> _Worker:
         here, there = FORK.Pipe()
-        process = FORK.Process(target=self._serve, args=(there,), daemon=True)
+        process = FORK.Process(target=self._serve, args=(there, here), daemon=True)
         process.start()
         there.close()
         return _Worker(process, here)
 
-    def _serve(self, pipe: multiprocessing.connection.Connection) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    def _serve(self, pipe: multiprocessing.connection.Connection,
+               others: multiprocessing.connection.Connection) -> None:
+        others.close()                                           # else the parent's end would not end this one
+        for number in (signal.SIGINT, signal.SIGTERM):           # they are for the parent
+            signal.signal(number, signal.SIG_IGN)
         os.nice(self.nice)
         gc.freeze()
         gc.disable()
