@@ -1,4 +1,4 @@
-"""``a[i] = a[i] + v`` as one ``add_at``, before differentiation.
+"""``a[i] = a[i] + v`` as one ``add_at``, and ``a[i:j] = a[i:j] + v`` as one ``add_slice``, before differentiation.
 
 Its derivative then is a load: the adjoint of ``set`` has to clear the element and that of ``get`` to add to it
 again.  The value is the same to the last bit, as there is one addition either way.
@@ -10,6 +10,9 @@ from ..ir.builder import Builder
 from ..ir.fold import same
 from ..ir.graph import Function, Module, Op, Value
 
+_READ = {"set": "get", "set_slice": "slice"}             # what reads the place that an op writes
+_ADD = {"set": "add_at", "set_slice": "add_slice"}
+
 
 def accumulate(module: Module) -> None:
     """Rewrite every update in place whose new value is the old one plus or minus something."""
@@ -17,7 +20,7 @@ def accumulate(module: Module) -> None:
         uses = _use_counts(func)
         for block in func.blocks:
             for op in list(block.ops):
-                if op.name == "set" and (found := _sum(op, uses)) is not None:
+                if op.name in _READ and (found := _sum(op, uses)) is not None:
                     _rewrite(op, *found)
 
 
@@ -43,10 +46,14 @@ def _sum(op: Op, uses: dict[Value, int]) -> tuple[Value, bool] | None:
 
 
 def _reads(v: Value, update: Op, uses: dict[Value, int]) -> bool:
-    """Whether ``v`` is the element that ``update`` overwrites, and of no other use."""
+    """Whether ``v`` is what ``update`` overwrites; an element is then of no other use (a slice is a view)."""
     op, (array, _, *at) = v.op, update.operands
-    return (op is not None and op.name == "get" and uses[v] == 1 and op.operands[0] is array
-            and len(op.operands) == len(at) + 1 and all(map(same, op.operands[1:], at)))
+    if op is None or op.name != _READ[update.name] or op.operands[0] is not array:
+        return False
+    if op.name == "get" and uses[v] != 1:
+        return False
+    place = op.operands[1:] if op.name == "get" else [x for i, x in enumerate(op.operands[1:]) if i % 3 != 1]
+    return len(place) == len(at) and all(map(same, place, at))
 
 
 def _rewrite(op: Op, value: Value, negative: bool) -> None:
@@ -57,5 +64,5 @@ def _rewrite(op: Op, value: Value, negative: bool) -> None:
         tail, block.ops = block.ops[here:], block.ops[:here]
         value = Builder(block, op.loc).neg(value)
         block.ops += tail
-    op.name = "add_at"
+    op.name = _ADD[op.name]
     op.operands[1] = value

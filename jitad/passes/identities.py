@@ -135,6 +135,15 @@ def _get(op: Op) -> Found:
     return a.op.operands[1] if stored and all(map(same, a.op.operands[2:], indices)) else None
 
 
+def _set(op: Op) -> Found:
+    """What is stored where it was read is there already: a[i] = a[i], which is all that is left of a[i] += v at its end."""
+    a, v = op.operands[0], op.operands[1]
+    if v.op is None or v.op.name != {"set": "get", "set_slice": "slice"}[op.name] or v.op.operands[0] is not a:
+        return None
+    at = v.op.operands[1:] if op.name == "set" else [x for i, x in enumerate(v.op.operands[1:]) if i % 3 != 1]
+    return a if len(at) == len(op.operands) - 2 and all(map(same, at, op.operands[2:])) else None
+
+
 def _stop(op: Op) -> Found:
     inner = op.operands[0].op
     return inner.result if inner is not None and inner.name in ("stop", "const") else None
@@ -143,5 +152,6 @@ def _stop(op: Op) -> Found:
 RULES: dict[str, Callable[[Op], Found]] = {
     **dict.fromkeys(OPPOSITE, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
     "not": _not, "select": _select, "sub": _sub, "add": _add, "maximum": _extreme, "minimum": _extreme, "pow": _pow,
-    "neg": _neg, "transpose": _transpose, "get": _get, "stop": _stop,
+    "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set,
+    "stop": _stop,
 }
