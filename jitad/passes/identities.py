@@ -136,7 +136,7 @@ def _get(op: Op) -> Found:
 
 
 def _set(op: Op) -> Found:
-    """What is stored where it was read is there already: a[i] = a[i], which is all that is left of a[i] += v at its end."""
+    """What is stored where it was read is there already: a[i] = a[i], which is how a[i:j] += v ends."""
     a, v = op.operands[0], op.operands[1]
     if v.op is None or v.op.name != {"set": "get", "set_slice": "slice"}[op.name] or v.op.operands[0] is not a:
         return None
