@@ -32,6 +32,7 @@ from .passes.simplify import simplify
 from .passes.sizes import sizes
 from .passes.strides import strides
 from .passes.thread import thread
+from .passes.turn import turn
 from .passes.uniqueness import uniqueness
 from .passes.unroll import unroll
 from .passes.version import version
@@ -83,6 +84,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "strides", _plain(strides)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer", outer),
+    ("optimized", "turn", _plain(turn)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "uniqueness", uniqueness),
@@ -96,7 +98,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "mask": mask,
-    "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer,
+    "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer, "turn": turn,
 }
 
 
