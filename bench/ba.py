@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench import enzyme_peer
 from bench.case import OURS, Bench, Case, Program
-from bench.peers import HERE, add_c, add_enzyme, add_ours
+from bench.peers import add_c, add_ours
 from jitad import jacrev, jit, vmap
 
 TITLE = "ADBench: bundle adjustment, with its sparse Jacobian"
@@ -162,9 +163,17 @@ def add_c_and_enzyme(case: Case, problem: Problem, derivative: bool) -> None:
     p = len(problem.weights)
     outputs = (np.empty((p, 2, 15) if derivative else (p, 2)), np.empty(p))
     add_c(case, "ba", "ba_jacobian" if derivative else "ba_residuals", p, *problem, *outputs, results=lambda _: outputs)
-    source = (HERE / "c" / "ba_enzyme.cpp").read_text().replace("OBSERVATIONS", str(p))
     given = [problem.cameras[problem.seen[:, 0]], problem.points[problem.seen[:, 1]], problem.weights, problem.features]
-    add_enzyme(case, source, "residuals", given, [(p, 2)], _rows if derivative else _errors)
+
+    def in_enzyme() -> Program:
+        import jax
+        import jax.numpy as jnp
+
+        name, shape, use = ("weighted", (1,), _rows) if derivative else ("residuals", (p, 2), _errors)
+        function = enzyme_peer.compiled("ba", name, [shape], {"OBSERVATIONS": p})
+        run, arrays = jax.jit(use(function)), [jnp.asarray(a) for a in given]
+        return lambda: jax.block_until_ready(run(*arrays))
+    case.add("Enzyme", in_enzyme)
 
 
 def _errors(f: Any) -> Any:
@@ -177,12 +186,11 @@ def _rows(f: Any) -> Any:
     import jax
     import jax.numpy as jnp
 
+    gradient = jax.grad(lambda *args: f(*args)[0][0], (0, 1, 2))
+
     def run(cameras: Any, points: Any, weights: Any, features: Any) -> Any:
-        errors, pullback = jax.vjp(lambda c, x, w: f(c, x, w, features)[0], cameras, points, weights)
-        rows = []
-        for k in range(2):
-            by_camera, by_point, by_weight = pullback(jnp.zeros_like(errors).at[:, k].set(1.0))
-            rows.append(jnp.concatenate((by_camera, by_point, by_weight[:, None]), axis=1))
+        sweeps = [gradient(cameras, points, weights, features, jnp.asarray(by)) for by in ((1.0, 0.0), (0.0, 1.0))]
+        rows = [jnp.concatenate((camera, point, weight[:, None]), 1) for camera, point, weight in sweeps]
         return jnp.stack(rows, axis=1), -2 * weights
     return run
 

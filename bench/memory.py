@@ -1,7 +1,7 @@
 """How much memory a call touches beyond what was there: the growth of the resident set at its highest.
 
 Linux resets the high-water mark on request (``/proc/self/clear_refs``).  What allocators hold free is given back to the
-system before, jitad's arenas too, so that a second call pays for its memory like the first.
+system before, jitad's arenas and blocks too, so that a second call pays for its memory like the first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from jitad.lowering import context
+from jitad.lowering import blocks, context
 
 
 def _kilobytes(field: str) -> int:
@@ -28,6 +28,7 @@ def growth(program: Callable[[], Any]) -> int | None:
         return None
     gc.collect()
     context.rest()
+    blocks.rest()
     with contextlib.suppress(AttributeError):               # glibc has it
         ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as request:

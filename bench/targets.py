@@ -18,7 +18,7 @@ from .measure import geometric_mean, median
 Results = dict[str, Any]
 Ratios = dict[str, float]               # by program
 
-TIMED = ("value", "gradient", "jacobian", "hessian", "step", "gradient of each", "gradient of the sum")
+TIMED = ("value", "gradient", "jacobian", "hessian", "step", "gradient of each", "gradient of the sum", "jacobian")
 # Benchmarks whose programs are operations on whole arrays in PyTorch; in the others it works number by number.
 OF_ARRAYS = ("heat", "chain", "mlp", "gmm", "black_scholes", "neural_ode", "networks")
 
