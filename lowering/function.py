@@ -19,6 +19,7 @@ from ..ir.types import Array, Scalar
 from ..passes.loops import LoopForest
 from . import arrays, context, control, memory, ops, places, polling, stack, types
 from .emit import Code, global_name, symbol
+from .sums import carried_sums
 from .types import Buffer, Lowered
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class FunctionLowering:
         self.values: dict[Value, Lowered] = {}
         self.plan = arrays.plan(func, module.sharing)    # which arrays are stored at all
         self.forest = LoopForest(func)
+        self.sums = carried_sums(self.forest)
         self.flow = control.Flow(self)
         self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
@@ -196,4 +198,4 @@ class FunctionLowering:
         elif any(isinstance(v.type, Array) for v in (*op.operands, *op.results)):
             arrays.lower(self, op)
         else:
-            self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands])
+            self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands], op in self.sums)

@@ -45,7 +45,9 @@ ACCUMULATE = "reassoc nsz contract"      # for sums whose order is ours to choos
 
 def flags(options: Options, attrs: dict[str, Any]) -> str:
     """The fast-math flags of a float op."""
-    return "fast" if options.fastmath else ACCUMULATE if attrs.get("acc") else "contract"
+    if options.fastmath:
+        return "fast"
+    return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"
 
 
 # --- how lines of the table are made ------------------------------------------------------------------
@@ -302,11 +304,14 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
     return TABLE[name](e, t, list(xs), flags(e.options, attrs))
 
 
-def scalar(e: Emitter, op: Op, xs: Sequence[str]) -> str:
-    """An op on scalars only: elementwise, or a constant, or an array op of rank 0."""
+def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
+    """An op on scalars only: elementwise, or a constant, or an array op of rank 0.
+
+    ``apart``: a sum that is not to be contracted with the product that it adds (``sums.py``)."""
     t = op.result.type
     if op.name in ("const", "undef", "empty"):       # what is not to be looked at is 0: nothing depends on chance
         return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))
     if op.name in ("fill", "broadcast_to"):
         return xs[0]
-    return apply(e, op.name, dtype_of(op.operands[-1].type), xs, op.attrs, dtype_of(t))
+    attrs = op.attrs | {"apart": True} if apart else op.attrs
+    return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))

@@ -1,0 +1,45 @@
+"""What a loop adds up does not wait for products: such additions are not contracted, others are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import jit
+
+
+def dot(x: Any, y: Any) -> float:
+    s = 1.0
+    for i in range(len(x)):
+        s -= x[i] * y[i]
+    return s
+
+
+def horner(x: Any, y: Any) -> float:
+    """The product is of what the loop carries: with an addition it is one step, not two."""
+    s = 1.0
+    for i in range(len(x)):
+        s = s * y[0] + x[i]
+    return s
+
+
+def looked_at(x: Any, y: Any) -> float:
+    """What is added depends on the sum."""
+    s = 1.0
+    for i in range(len(x)):
+        s = s + x[i] * (y[i] if s > 0 else 2.0)
+    return s
+
+
+@pytest.mark.parametrize("f, apart", [(dot, True), (horner, False), (looked_at, False)])
+def test_which_sums_stay_apart(f: Callable[..., float], apart: bool) -> None:
+    x, y = np.linspace(-1.0, 2.0, 11), np.linspace(0.5, 1.5, 11)
+    compiled = jit(f)
+    assert compiled(x, y) == pytest.approx(f(x, y), rel=1e-14)
+    sums = re.findall(r"= f(?:add|sub) ([a-z ]*)double", compiled.inspect("llvm").split("@jitad.entry")[0])
+    assert sums and any("contract" not in flags for flags in sums) is apart
+    assert jit(f, fastmath=True)(x, y) == pytest.approx(f(x, y), rel=1e-12)
