@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Block, Edge, ExcInfo, Function, Op, Value
-from ..ir.types import Array, Scalar
+from ..ir.types import F64, I64, Array, Scalar
 from ..passes.loops import Loop
 from . import context, memory, ops, threads, types, vecmath
 from .emit import Writer, global_name, symbol
@@ -333,9 +333,6 @@ def _plain(name: str) -> str:
 def _bits(fn: FunctionLowering, t: Scalar, x: str) -> str:
     """A scalar as 64 bits: ints and bools extended, floats as the bits of a double."""
     if t.is_float:
-        wide = ops.cast(fn, t, _F64, x)
+        wide = ops.cast(fn, t, F64, x)
         return fn.code.op(f"bitcast double {wide} to i64")
-    return ops.cast(fn, t, _I64, x)
-
-
-_F64, _I64 = Scalar("f64"), Scalar("i64")
+    return ops.cast(fn, t, I64, x)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NOWHERE, Loc
 from .fold import fold
@@ -66,14 +66,14 @@ class Builder:
             return self.const(*known)
         return self.emit_op(name, values, **attrs).result
 
-    def __getattr__(self, name: str) -> Callable[..., Value]:
-        name = name.rstrip("_")                      # and_, or_, not_
-        if name not in OPS:
-            raise AttributeError(name)
-        return lambda *operands, **attrs: self.emit(name, *operands, **attrs)
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Callable[..., Value]: ...
 
     def _values(self, name: str, operands: Sequence[Any]) -> list[Value]:
-        if all(isinstance(v, Value) for v in operands):
+        for v in operands:
+            if type(v) is not Value:
+                break
+        else:
             return list(operands)
         if OPS[name].elementwise:                    # a number takes the dtype of its neighbours
             peers = [v for v in operands[1 if name == "select" else 0:] if isinstance(v, Value)]
@@ -156,3 +156,15 @@ class Builder:
 
     def raise_(self, exc: int, values: Sequence[Value] = ()) -> None:
         self._end("raise", values, exc=exc)
+
+
+def _short(name: str) -> Callable[..., Value]:
+    def emit(self: Builder, *operands: Value | float | int | bool, **attrs: Any) -> Value:
+        return self.emit(name, *operands, **attrs)
+    return emit
+
+
+for _name in OPS:
+    for _attribute in (_name, f"{_name}_"):          # and_, or_, not_
+        if not hasattr(Builder, _attribute):
+            setattr(Builder, _attribute, _short(_name))

@@ -27,16 +27,13 @@ _INT: dict[str, Callable[..., int]] = {
 _FLOAT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "neg": np.negative}
 
 Known = Value | tuple[Any, Scalar] | None
+Rule = Callable[[Sequence[Value], dict[str, Any]], Known]
 
 
 def fold(name: str, vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     """A value, or ``(constant, type)``, or ``None`` when the op must be emitted."""
     rule = _RULES.get(name)
-    if rule is not None and (known := rule(vs, attrs)) is not None:
-        return known
-    if name in _COMPARE or name in _INT or name in _FLOAT:
-        return _constants(name, vs)
-    return None
+    return None if rule is None else rule(vs, attrs)
 
 
 def wrap(x: int, t: Scalar) -> int:
@@ -45,10 +42,20 @@ def wrap(x: int, t: Scalar) -> int:
     return (x + half) % (2 * half) - half
 
 
-def _constants(name: str, vs: Sequence[Value]) -> Known:
-    if any(v.const is None for v in vs) or any(not isinstance(v.type, Scalar) for v in vs):
-        return None
-    t, xs = dtype_of(vs[0].type), [v.const for v in vs]
+def _arithmetic(name: str, neutral: Callable[[Sequence[Value], list[Any]], Known] | None = None) -> Rule:
+    """``neutral``: what is known where some operands are constant.  Most often none is."""
+    def rule(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+        xs = [v.const for v in vs]
+        if xs.count(None) == len(xs):
+            return None
+        if neutral is not None and (known := neutral(vs, xs)) is not None:
+            return known
+        return None if None in xs else _constant(name, vs, xs)
+    return rule
+
+
+def _constant(name: str, vs: Sequence[Value], xs: list[Any]) -> Known:
+    t = dtype_of(vs[0].type)
     if name in _COMPARE:
         return bool(_COMPARE[name](*xs)), BOOL
     if t.is_int and name in _INT:
@@ -59,8 +66,7 @@ def _constants(name: str, vs: Sequence[Value]) -> Known:
     return None
 
 
-def _is(v: Value, number: float) -> bool:
-    c = v.const
+def _is(c: Any, number: float) -> bool:
     return c is not None and c == number and not (c == 0 and math.copysign(1, c) < 0)
 
 
@@ -69,24 +75,24 @@ def _keeps(v: Value, other: Value) -> bool:
     return isinstance(other.type, Scalar) or v.type == other.type
 
 
-def _mul(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-    x, y = vs
-    return x if _is(y, 1) and _keeps(x, y) else y if _is(x, 1) and _keeps(y, x) else None
+def _mul(vs: Sequence[Value], xs: list[Any]) -> Known:
+    (x, y), (a, b) = vs, xs
+    return x if _is(b, 1) and _keeps(x, y) else y if _is(a, 1) and _keeps(y, x) else None
 
 
-def _add(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-    x, y = vs
+def _add(vs: Sequence[Value], xs: list[Any]) -> Known:
+    (x, y), (a, b) = vs, xs
     if not dtype_of(x.type).is_int:
         return None
-    return x if _is(y, 0) and _keeps(x, y) else y if _is(x, 0) and _keeps(y, x) else None
+    return x if _is(b, 0) and _keeps(x, y) else y if _is(a, 0) and _keeps(y, x) else None
 
 
-def _sub(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-    return vs[0] if _is(vs[1], 0) and _keeps(*vs) else None
+def _sub(vs: Sequence[Value], xs: list[Any]) -> Known:
+    return vs[0] if _is(xs[1], 0) and _keeps(*vs) else None
 
 
-def _div(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-    return vs[0] if _is(vs[1], 1) and _keeps(*vs) else None
+def _div(vs: Sequence[Value], xs: list[Any]) -> Known:
+    return vs[0] if _is(xs[1], 1) and _keeps(*vs) else None
 
 
 def _select(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
@@ -150,11 +156,12 @@ def _same_type(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     return vs[0] if vs[0].type == attrs["type"] else None
 
 
-_RULES = {
-    "mul": _mul, "add": _add, "sub": _sub, "div": _div, "select": _select, "and": _and, "or": _or,
-    "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
+_NEUTRAL = {"mul": _mul, "add": _add, "sub": _sub, "div": _div}
+_RULES: dict[str, Rule] = {
+    **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in (*_COMPARE, *_INT, *_FLOAT)},
+    "select": _select, "and": _and, "or": _or, "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
 }
-FOLDED = frozenset((*_RULES, *_COMPARE, *_INT, *_FLOAT))
+FOLDED = frozenset(_RULES)
 """The ops that ``fold`` may know something of."""
 
 

@@ -52,19 +52,23 @@ class Value:
     @property
     def op(self) -> Op | None:
         """The operation that defines this value, or ``None`` for a block parameter."""
-        return self.owner if isinstance(self.owner, Op) else None
+        owner = self.owner
+        return owner if type(owner) is Op else None
 
     @property
     def block(self) -> Block:
         """The block in which this value is defined."""
-        block = self.owner if isinstance(self.owner, Block) else self.owner.block
-        assert block is not None
-        return block
+        owner = self.owner
+        if type(owner) is Op:
+            assert owner.block is not None
+            return owner.block
+        return owner    # type: ignore[return-value]
 
     @property
     def const(self) -> Any:
         """The Python value of a ``const``, otherwise ``None``."""
-        return self.owner.attrs["value"] if isinstance(self.owner, Op) and self.owner.name == "const" else None
+        owner = self.owner
+        return owner.attrs["value"] if owner.name == "const" and type(owner) is Op else None
 
     def __repr__(self) -> str:
         return f"%{self.hint or hex(id(self))[-5:]}:{self.type}"
@@ -95,8 +99,8 @@ class Op:
 
     @property
     def result(self) -> Value:
-        assert len(self.results) == 1, self.name
-        return self.results[0]
+        (result,) = self.results
+        return result
 
     def used(self) -> Iterator[Value]:
         """Every value read here: operands, then edge arguments."""
@@ -106,7 +110,10 @@ class Op:
 
     def replace_uses(self, mapping: dict[Value, Value]) -> None:
         """Rewrite operands and edge arguments through ``mapping`` (values not in it stay)."""
-        self.operands = [mapping.get(v, v) for v in self.operands]
+        for v in self.operands:
+            if v in mapping:
+                self.operands = [mapping.get(v, v) for v in self.operands]
+                break
         for edge in self.edges:
             edge.args = [mapping.get(v, v) for v in edge.args]
 

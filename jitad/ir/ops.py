@@ -60,25 +60,30 @@ def _need(condition: bool, message: str) -> None:
 def _broadcast(vs: Sequence[Any]) -> tuple[Dim, ...]:
     dims: tuple[Dim, ...] = ()
     for v in vs:
-        try:
-            dims = broadcast_dims(dims, dims_of(v.type))
-        except ValueError as e:
-            raise TypeRuleError(str(e)) from None
+        if more := dims_of(v.type):
+            try:
+                dims = broadcast_dims(dims, more) if dims else more
+            except ValueError as e:
+                raise TypeRuleError(str(e)) from None
     return dims
 
 
 def _same_dtype(vs: Sequence[Any]) -> Scalar:
     dtype = dtype_of(vs[0].type)
-    _need(all(dtype_of(v.type) == dtype for v in vs), f"mixed dtypes {[str(v.type) for v in vs]}")
+    for v in vs:
+        if v.type is not dtype and dtype_of(v.type) is not dtype:
+            raise TypeRuleError(f"mixed dtypes {[str(v.type) for v in vs]}")
     return dtype
 
 
 def _elementwise(n: int, kinds: str, result: Scalar | None = None) -> TypeRule:
     """``n`` operands of one dtype whose kind is among ``kinds`` (f, i, b); ``result`` overrides."""
     def rule(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
-        _need(len(vs) == n, f"takes {n} operands")
+        if len(vs) != n:
+            raise TypeRuleError(f"takes {n} operands")
         dtype = _same_dtype(vs)
-        _need(dtype.name[0] in kinds, f"does not take {dtype}")
+        if dtype.name[0] not in kinds:
+            raise TypeRuleError(f"does not take {dtype}")
         return [make(result or dtype, _broadcast(vs))]
     return rule
 
@@ -105,8 +110,10 @@ def _undef(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 def _size(v: Any) -> Dim:
     """The dimension that an i64 value gives: literal when it is a constant."""
-    _need(v.type == I64, f"a size must be i64, not {v.type}")
-    return v.const if v.const is not None else None
+    if v.type is not I64:
+        raise TypeRuleError(f"a size must be i64, not {v.type}")
+    known: int | None = v.const
+    return known
 
 
 def _array(v: Any) -> Array:
@@ -117,7 +124,8 @@ def _array(v: Any) -> Array:
 
 
 def _axis(a: Array, axis: int) -> int:
-    _need(0 <= axis < a.rank, f"axis {axis} of an array of rank {a.rank}")
+    if not 0 <= axis < a.rank:
+        raise TypeRuleError(f"axis {axis} of an array of rank {a.rank}")
     return axis
 
 
@@ -127,7 +135,9 @@ def _fit(xs: Sequence[Dim], ys: Sequence[Dim]) -> bool:
 
 
 def _scalars(vs: Sequence[Any], t: Scalar = I64) -> None:
-    _need(all(v.type == t for v in vs), f"needs {t} scalars, not {[str(v.type) for v in vs]}")
+    for v in vs:
+        if v.type is not t:
+            raise TypeRuleError(f"needs {t} scalars, not {[str(v.type) for v in vs]}")
 
 
 def _fill(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
@@ -159,8 +169,10 @@ def _set(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     """(a, v, i…): v has the type of a[i…], up to literal sizes."""
     a, v = _array(vs[0]), vs[1].type
     _scalars(vs[2:])
-    _need(0 < len(vs) - 2 <= a.rank, f"{len(vs) - 2} indices into an array of rank {a.rank}")
-    _need(dtype_of(v) == a.dtype and _fit(dims_of(v), a.dims[len(vs) - 2:]), f"cannot store {v} in {a}")
+    if not 0 < len(vs) - 2 <= a.rank:
+        raise TypeRuleError(f"{len(vs) - 2} indices into an array of rank {a.rank}")
+    if dtype_of(v) is not a.dtype or not _fit(dims_of(v), a.dims[len(vs) - 2:]):
+        raise TypeRuleError(f"cannot store {v} in {a}")
     return [a]
 
 
@@ -376,10 +388,15 @@ _op("check", _check, "raise exception `exc` unless c: operands (c, up to 4 scala
 def result_types(name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     """The result types of an op; raises ``TypeRuleError``."""
     definition = OPS[name]
-    _need(definition.arity in (None, len(operands)), f"takes {definition.arity} operands")
+    if definition.arity is not None and definition.arity != len(operands):
+        raise TypeRuleError(f"takes {definition.arity} operands")
     try:
         return definition.rule(operands, attrs)
     except (IndexError, KeyError) as e:
         raise TypeRuleError(f"missing operand or attribute {e}") from None
     except TypeError as e:
         raise TypeRuleError(str(e)) from None
+
+
+CONSUMING = frozenset(name for name, definition in OPS.items() if definition.consumes)
+EFFECTS = frozenset(name for name, definition in OPS.items() if definition.effect)

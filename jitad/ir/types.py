@@ -20,36 +20,32 @@ import numpy as np
 Dim = int | None
 
 
-@dataclass(frozen=True)
+_NUMPY = {"f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool"}
+
+
 class Scalar:
-    name: str
+    """There is one object of each, so that comparing two is asking whether they are the same.
+
+    ``bits``: of the value; a bool occupies 8 in memory.
+    """
+
+    __slots__ = ("name", "is_float", "is_int", "is_bool", "bits", "np")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_float, self.is_int, self.is_bool = name[0] == "f", name[0] == "i", name == "bool"
+        self.bits = int(name[1:]) if name[1:].isdecimal() else 8
+        self.np: np.dtype = np.dtype(_NUMPY.get(name, "void"))
 
     def __str__(self) -> str:
         return self.name
 
-    @property
-    def is_float(self) -> bool:
-        return self.name[0] == "f"
+    def __repr__(self) -> str:
+        return f"Scalar({self.name!r})"
 
-    @property
-    def is_int(self) -> bool:
-        return self.name[0] == "i"
+    def __reduce__(self) -> str:
+        return self.name.upper()                         # copies are the same object
 
-    @property
-    def is_bool(self) -> bool:
-        return self.name == "bool"
-
-    @property
-    def bits(self) -> int:
-        """Bits of the value; a bool occupies 8 in memory."""
-        return 8 if self.is_bool else int(self.name[1:])
-
-    @property
-    def np(self) -> np.dtype:
-        return np.dtype(_NUMPY[self.name])
-
-
-_NUMPY = {"f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool"}
 
 F64, F32, I64, I32, BOOL = (Scalar(n) for n in _NUMPY)
 SCALARS: dict[str, Scalar] = {s.name: s for s in (F64, F32, I64, I32, BOOL)}
@@ -73,9 +69,14 @@ class Array:
         return f"{self.dtype}[{dims}]"
 
 
-@dataclass(frozen=True)
 class Stack:
-    """What the forward sweep keeps for the backward sweep: an immutable linked list of frames."""
+    """What the forward sweep keeps for the backward sweep: an immutable linked list of frames.  There is one object."""
+
+    def __repr__(self) -> str:
+        return "Stack()"
+
+    def __reduce__(self) -> str:
+        return "STACK"
 
     def __str__(self) -> str:
         return "stack"
@@ -87,10 +88,10 @@ Type = Scalar | Array | Stack
 
 def dtype_of(t: Type) -> Scalar:
     """The element type of an array, or the scalar type itself."""
-    if isinstance(t, Array):
-        return t.dtype
     if isinstance(t, Scalar):
         return t
+    if isinstance(t, Array):
+        return t.dtype
     raise TypeError(f"{t} has no element type")
 
 

@@ -74,9 +74,11 @@ def _key(op: Op, consumed: set[Value]) -> Hashable | None:
     operands: Any = op.operands
     if op.name in COMMUTATIVE:
         operands = sorted(operands, key=id)
-    return op.name, tuple(operands), _frozen(op.attrs), tuple(r.type for r in op.results)
+    return op.name, tuple(operands), _frozen(op.attrs), tuple([r.type for r in op.results])
 
 
 def _frozen(attrs: dict[str, Any]) -> Hashable:
+    if not attrs:
+        return ()
     return tuple((k, type(v), repr(v) if isinstance(v, (float, list, dict)) else v) for k, v in sorted(attrs.items()))
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.ops import OPS
+from ..ir.ops import EFFECTS
 from .cfg import merge_chains, passed, remove_unreachable
 from .loops import Loop, LoopForest, counted
 
@@ -37,7 +37,7 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
     todo: list[Value] = list(roots)
     results = _call_results(func)
     for b in func.blocks:
-        todo += [v for op in b.ops if OPS[op.name].effect for v in op.operands]
+        todo += [v for op in b.ops if op.name in EFFECTS for v in op.operands]
         assert b.term is not None
         todo += b.term.operands if b not in idle else ()
         for edge in b.term.edges:
@@ -83,7 +83,7 @@ def _drop_unneeded(func: Function, needed: set[Value]) -> None:
     keep: dict[Block, list[int]] = {}
     results = _call_results(func)
     for b in func.blocks:
-        b.ops = [op for op in b.ops if OPS[op.name].effect or any(r in needed for r in op.results)]
+        b.ops = [op for op in b.ops if op.name in EFFECTS or not needed.isdisjoint(op.results)]
         if b is not func.entry and any(p not in needed for p in b.params):
             keep[b] = [i for i, p in enumerate(b.params) if p in needed or i < results.get(b, 0)]
     for b in func.blocks:
@@ -146,7 +146,7 @@ def _matters(loop: Loop) -> bool:
         return True
     for b in loop.blocks:
         assert b.term is not None
-        if b.term.name in ("call", "raise", "return") or any(OPS[op.name].effect for op in b.ops):
+        if b.term.name in ("call", "raise", "return") or any(op.name in EFFECTS for op in b.ops):
             return True
         if any(s not in loop.blocks and s is not loop.exit for s in b.successors()):
             return True

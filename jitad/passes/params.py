@@ -11,8 +11,10 @@ from .cfg import Mapping, resolve, substitute
 from .loops import LoopForest
 
 
-def drop_redundant_params(func: Function, forest: LoopForest) -> None:
-    """Remove them all.  Control flow stays as it is."""
+def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
+    """Remove them all; whether there were any.  Control flow stays as it is."""
+    if not any(b.params for b in func.blocks[1:]):
+        return False
     incoming: dict[Block, list[Edge]] = {b: [] for b in func.blocks}
     for b in func.blocks:
         assert b.term is not None
@@ -37,6 +39,7 @@ def drop_redundant_params(func: Function, forest: LoopForest) -> None:
     if gone:
         _drop(func, gone)
         substitute(func, mapping)
+    return bool(gone)
 
 
 def _only_argument(param: Value, edges: list[Edge], mapping: Mapping) -> Value | None:

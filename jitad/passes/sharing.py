@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.linear import Memory, State, Summary
-from ..ir.ops import OPS
+from ..ir.ops import CONSUMING, OPS
 from ..ir.order import fixed_point
 from ..ir.types import Scalar
 from .cfg import passed
@@ -32,7 +32,8 @@ def consumed_values(func: Function, owned: Callable[[Op], Iterable[int]]) -> set
     sources: dict[Value, list[Value]] = {}
     for b in func.blocks:
         for op in b.ops:
-            todo += (op.operands[i] for i in OPS[op.name].consumes)
+            if op.name in CONSUMING:
+                todo += [op.operands[i] for i in OPS[op.name].consumes]
         assert b.term is not None
         if b.term.name == "call":
             todo += (b.term.operands[i] for i in owned(b.term))

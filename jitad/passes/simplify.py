@@ -38,17 +38,19 @@ def simplify(module: Module) -> None:
 
 
 def simplify_function(func: Function) -> None:
-    for first in (True, *[False] * (ROUNDS - 1)):
+    for turn in range(ROUNDS):
         changed = _fold_ops(func)
         if _fold_terminators(func):
             changed = True
             remove_unreachable(func)
-        if not (changed or first):
+        if turn and not changed:
             return
         forest = LoopForest(func)
-        drop_redundant_params(func, forest)
-        _thread_empty_blocks(func, forest)
-        merge_chains(func)
+        changed |= drop_redundant_params(func, forest)
+        changed |= _thread_empty_blocks(func, forest)
+        changed |= merge_chains(func)
+        if not changed:
+            return
 
 
 # --- ops ------------------------------------------------------------------------------------------
@@ -69,10 +71,11 @@ def _fold_ops(func: Function) -> bool:
                 changed = True
                 continue
             known = _known(op) if op.name in FOLDABLE else None
-            if known is not None and known is not op.result:
-                mapping[op.result] = known
+            if known is not None:
                 changed = True
-                continue
+                if known is not op.result:
+                    mapping[op.result] = known
+                    continue
             kept.append(op)
         b.ops = kept
         if mapping and b.term is not None:
@@ -90,24 +93,27 @@ def _frame(pop: Op) -> Mapping | None:
 
 
 def _known(op: Op) -> Value | None:
-    """Simplify one op in place; yields the value that stands for its result, if that is another."""
+    """Simplify one op in place; yields the value that stands for its result, itself if the op has changed."""
+    changed = None
     while True:
         found = fold(op.name, op.operands, op.attrs)
         if isinstance(found, Value):
-            return found if found.type == op.result.type else None
+            return found if found.type == op.result.type else changed
         if found is not None:
             value, type = found
-            if type == op.result.type:
-                op.name, op.operands, op.attrs = "const", [], {"value": value, "type": type}
-            return None
+            if type != op.result.type:
+                return changed
+            op.name, op.operands, op.attrs = "const", [], {"value": value, "type": type}
+            return op.result
         better = rewrite(op)
         if isinstance(better, Value):
-            return better if better.type == op.result.type else None
+            return better if better.type == op.result.type else changed
         if better is None or not _fits(op, *better):
-            return None
+            return changed
         op.name, op.operands, op.attrs = better
+        changed = op.result
         if op.name == "const":
-            return None
+            return changed
 
 
 def _fits(op: Op, name: str, operands: list[Value], attrs: dict[str, object]) -> bool:
@@ -170,13 +176,13 @@ def _fold_switch(b: Block, term: Op) -> bool:
 
 # --- blocks that only pass on ---------------------------------------------------------------------
 
-def _thread_empty_blocks(func: Function, forest: LoopForest) -> None:
+def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
     """Let jumps go past a block that only jumps on, and forks whose sides do nothing and meet again.
 
-    Other forks keep the blocks on their edges; preheaders, latches and the exits of loops stay."""
+    Other forks keep the blocks on their edges; preheaders, latches and the exits of loops stay.  Whether any did."""
     candidates = {b for b in func.blocks[1:] if passes_on(b)}
     if not candidates:
-        return
+        return False
     candidates -= shared_params(func)
     heads = {loop.head for loop in forest.loops}
     empty = {b for b in candidates if b not in heads and b.term is not None and b.term.edges[0].block not in heads}
@@ -191,6 +197,7 @@ def _thread_empty_blocks(func: Function, forest: LoopForest) -> None:
             changed |= _meet_again(b.term, empty, forest)
     if changed:
         remove_unreachable(func)
+    return changed
 
 
 def _meet_again(term: Op, empty: set[Block], forest: LoopForest) -> bool:
