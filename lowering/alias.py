@@ -52,8 +52,9 @@ class Roots:
         for i, p in enumerate(entry.params):
             if is_array(p) and i not in func.own:
                 self._borrowed.add(self.find(p))
-        for op in func.all_ops():
-            self._visit(op)
+        if holds_arrays(func):
+            for op in func.all_ops():
+                self._visit(op)
 
     def find(self, v: Value) -> Value:
         """The value that stands for the root of ``v``."""
@@ -179,6 +180,10 @@ class Roots:
 
 def is_array(v: Value) -> bool:
     return isinstance(v.type, Array)
+
+
+def holds_arrays(func: Function) -> bool:
+    return any(map(is_array, func.defined()))
 
 
 def _apart(params: tuple[int, ...], func: Function) -> tuple[int, ...]:

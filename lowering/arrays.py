@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Function, Op
 from ..ir.ops import OPS
 from . import elementwise, fusion, linalg, reduce, scan, shape, together, update
-from .alias import Summary, is_array
+from .alias import Summary, holds_arrays, is_array
 from .fusion import Plan
 from .groups import find_groups, readers_of
 
@@ -40,6 +40,8 @@ _RULES: dict[str, Rule] = {
 def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
     """Decide what is stored, where, and together with what; ``summaries`` tell what callees share."""
     decided = fusion.plan(func, summaries)
+    if not holds_arrays(func):
+        return decided
     readers = readers_of(decided, func)
     for block in func.blocks:
         find_groups(decided, block, readers)

@@ -61,10 +61,9 @@ def _of_function(func: Function) -> str:
         if known is None or (known.trip.const or 0) >= LARGE:
             return "long"
         found = "sizes"
-    for op in func.all_ops():
-        for v in (*op.operands, *op.results):
-            if isinstance(v.type, Array):
-                found = "sizes"
-                if None not in v.type.dims and math.prod(d or 0 for d in v.type.dims) >= LARGE:
-                    return "long"
+    for v in func.defined():
+        if isinstance(v.type, Array):
+            found = "sizes"
+            if None not in v.type.dims and math.prod(d or 0 for d in v.type.dims) >= LARGE:
+                return "long"
     return found

@@ -18,6 +18,7 @@ from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import LoopForest
 from . import arrays, context, control, memory, ops, places, polling, stack, types
+from .alias import is_array
 from .emit import Code, global_name, symbol
 from .sums import carried_sums
 from .types import Buffer, Lowered
@@ -195,7 +196,7 @@ class FunctionLowering:
             stack.lower(self, op)
         elif op.name == "check":
             self.flow.check(op)
-        elif any(isinstance(v.type, Array) for v in (*op.operands, *op.results)):
+        elif is_array(op.result) or any(map(is_array, op.operands)):
             arrays.lower(self, op)
         else:
             self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands], op in self.sums)

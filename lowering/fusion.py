@@ -21,7 +21,7 @@ from ..ir.fold import fold, same
 from ..ir.graph import Block, Function, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array
-from .alias import Roots, Summary, is_array
+from .alias import Roots, Summary, holds_arrays, is_array
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 _PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
@@ -69,7 +69,8 @@ class Plan:
 
 def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
     """Decide for every array of ``func``; ``summaries`` tell what its callees share."""
-    return _Planner(func, Roots(func, summaries)).run()
+    roots = Roots(func, summaries)
+    return _Planner(func, roots).run() if holds_arrays(func) else Plan(roots)
 
 
 def inserts_ones(op: Op) -> bool:
@@ -258,11 +259,10 @@ class _Planner:
         for block in self.func.blocks:
             live = set(live_out[block])
             for op in reversed(list(block.all_ops())):
-                live -= set(op.results)
-                roots = {self.roots.find(v) for v in live}
+                live.difference_update(op.results)
                 if len(op.results) == 1 and is_array(op.result) and op.result not in self.plan.lazy:
-                    self._take_over(op, roots)
-                live |= set(self.plan.reads(op))
+                    self._take_over(op, live)
+                live.update(self.plan.reads(op))
         self.plan.deferred = set(self.plan.accumulate.values())
 
     def _take_over(self, op: Op, live: set[Value]) -> None:
@@ -270,8 +270,9 @@ class _Planner:
         wanted = self.plan.reuse.pop(result, None)
         if not (OPS[op.name].elementwise or op.name == "copy"):
             return
+        roots = {self.roots.find(v) for v in live}
         for v in [wanted] if wanted is not None else dict.fromkeys(self.plan.reads(op)):
-            if self._fits_buffer(v, result) and self.roots.owned(v) and self.roots.find(v) not in live \
+            if self._fits_buffer(v, result) and self.roots.owned(v) and self.roots.find(v) not in roots \
                     and self._pointwise(op, v):
                 self.roots.union(v, result)
                 self.plan.reuse[result] = v

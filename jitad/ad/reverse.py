@@ -193,9 +193,11 @@ class ThereAndBack(Adjoints):
         if block.term is not None and block.term.name == "call":
             self._call_backward(block)
         self._arguments(block)
+        before = self.b.loc
         for op in reversed(block.ops):
-            with self.b.located(op.loc):
-                self.op(op)
+            self.b.loc = op.loc
+            self.op(op)
+        self.b.loc = before
         if block is not self.func.entry:
             self._go_back(block)
 

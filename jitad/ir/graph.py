@@ -198,6 +198,13 @@ class Function:
         for block in self.blocks:
             yield from block.all_ops()
 
+    def defined(self) -> Iterator[Value]:
+        """Every value of the function."""
+        for block in self.blocks:
+            yield from block.params
+            for op in block.ops:
+                yield from op.results
+
     def predecessors(self) -> dict[Block, list[tuple[Block, Edge]]]:
         """For each block the edges that come in, with the block each comes from."""
         preds: dict[Block, list[tuple[Block, Edge]]] = {b: [] for b in self.blocks}

@@ -34,23 +34,25 @@ class Dominators:
     """The dominator tree of a function as it stands; any change of control flow makes it stale.
 
     ``order``: reachable blocks in reverse postorder.  ``idom``: the immediate dominator (``None`` at the
-    entry).  ``preds``: the predecessors of each reachable block, each once per edge.
+    entry).  ``preds``: the predecessors of each reachable block, each once per edge.  ``back``: the edges that do not
+    go on in that order (source, target); there is one in each loop.
     """
 
     def __init__(self, func: Function) -> None:
         self.order = reverse_postorder(func)
         self.number = {b: i for i, b in enumerate(self.order)}
         self.preds: dict[Block, list[Block]] = {b: [] for b in self.order}
-        for b in self.order:
+        self.back: list[tuple[Block, Block]] = []
+        for i, b in enumerate(self.order):
             for s in b.successors():
                 self.preds[s].append(b)
+                if self.number[s] <= i:
+                    self.back.append((b, s))
         immediate = self._iterate()
-        self.idom: dict[Block, Block | None] = {
-            b: self.order[immediate[i]] if i else None for i, b in enumerate(self.order)}
+        self.idom: dict[Block, Block | None] = {self.order[0]: None}
         self.children: dict[Block, list[Block]] = {b: [] for b in self.order}
-        for b in self.order[1:]:
-            parent = self.idom[b]
-            assert parent is not None
+        for i, b in enumerate(self.order[1:], 1):
+            parent = self.idom[b] = self.order[immediate[i]]
             self.children[parent].append(b)
         self._enter, self._leave = self._intervals()
 

@@ -79,17 +79,18 @@ class LoopForest:
         self.dom = dom or Dominators(func)
         self.innermost: dict[Block, Loop] = {}
         self.loops: list[Loop] = []
-        self.irreducible: list[Block] = []
-        for head in reversed(self.dom.order):
+        # Retreating edges whose target does not dominate their source: loops with two entries.
+        self.irreducible = [s for b, s in self.dom.back if not self.dom.dominates(s, b)]
+        heads = {s for _, s in self.dom.back}
+        for head in (b for b in reversed(self.dom.order) if b in heads) if heads else ():
             latches = [p for p in dict.fromkeys(self.dom.preds[head]) if self.dom.dominates(head, p)]
             if latches:
                 self._add(head, latches)
-        self._find_irreducible()
         self.loops.sort(key=lambda loop: len(loop.blocks))
         self.roots = [loop for loop in self.loops if loop.parent is None]
         for loop in reversed(self.loops):                    # parents first
             loop.depth = loop.parent.depth + 1 if loop.parent else 1
-        raising = raising_blocks(self.dom)
+        raising = raising_blocks(self.dom) if self.loops else set()
         for loop in self.loops:
             self._shape(loop, raising)
 
@@ -138,14 +139,6 @@ class LoopForest:
         for block in loop.blocks:
             self.innermost.setdefault(block, loop)
         self.loops.append(loop)
-
-    def _find_irreducible(self) -> None:
-        """Retreating edges whose target does not dominate their source: loops with two entries."""
-        number = self.dom.number
-        for b in self.dom.order:
-            for s in b.successors():
-                if number[s] <= number[b] and not self.dom.dominates(s, b):
-                    self.irreducible.append(s)
 
     def _shape(self, loop: Loop, raising: set[Block]) -> None:
         if len(loop.latches) == 1:

@@ -31,6 +31,8 @@ def version(module: Module) -> None:
     """Give every innermost counted loop with steady checks a version without them; expects normal form."""
     for func in module.functions.values():
         forest = LoopForest(func)
+        if not forest.loops:
+            continue
         unclosed = forest.open_loops()
         for loop in forest.loops:
             known = counted(loop)
