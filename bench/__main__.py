@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from . import compare, figures, measure, page, report
-from .case import Bench, Missing
-from .peers import HERE, OUT
+from .case import HERE, OUT, Bench, Missing
 
 # Each benchmark, in the order in which it is run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
          "neural_ode", "vmap", "hessian_product", "gmm", "ba", "lstm", "networks", "trees", "random_numbers", "threads",
          "compiling", "complexity", "startup")
+
+
+LONGEST = 900                   # seconds that a benchmark may take
 
 
 def command_line() -> argparse.Namespace:
@@ -31,6 +33,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--cpu-time", action="store_true", help="processor time: for a machine that does other work")
     parser.add_argument("--data", type=Path, default=HERE.parent.parent / "shared" / "data")
     parser.add_argument("--out", type=Path, default=OUT, help="where results.json, the pictures and the page go")
+    parser.add_argument("--keep", action="store_true", help="leave the other benchmarks in results.json as they are")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="what moved since; fails on a regression")
     parser.add_argument("--write-docs", action="store_true",
                         help="measure nothing: fill the documentation's figures from results.json in --out")
@@ -63,25 +66,45 @@ def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_all(names: tuple[str, ...], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Each benchmark in a process of its own, so that none inherits another's memory or threads."""
+    """Each benchmark in a process of its own, so that none inherits another's memory or threads.
+
+    ``results.json`` is written after each.
+    """
+    file = options.out / "results.json"
     results: dict[str, Any] = {"machine": report.machine(), "quick": options.quick, "cpu time": options.cpu_time,
                                "benchmarks": {}}
-    failed = []
-    start = time.monotonic()
+    if options.keep and file.exists():
+        results["benchmarks"] |= json.loads(file.read_text())["benchmarks"]
+    failed, start = [], time.monotonic()
     for number, name in enumerate(names, 1):
         minutes, seconds = divmod(round(time.monotonic() - start), 60)
         report.say(f"[{number}/{len(names)}] {name}, {minutes}:{seconds:02} so far")
-        part = options.out / "parts" / f"{name}.json"
-        part.parent.mkdir(parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)
-        given = [a for a in sys.argv[1:] if a not in names]
-        process = subprocess.run([sys.executable, "-m", "bench", *given, "--one", name], env=os.environ)
-        if process.returncode or not part.exists():
-            report.say(f"{name} ended with status {process.returncode}")
+        part = in_process(name, names, options)
+        if part is None:
             failed.append(name)
-            continue
-        results["benchmarks"][name] = json.loads(part.read_text())
+        else:
+            results["benchmarks"][name] = part
+        file.write_text(json.dumps(results, indent=1) + "\n")
+    results["benchmarks"] = {name: results["benchmarks"][name] for name in NAMES if name in results["benchmarks"]}
     return results, failed
+
+
+def in_process(name: str, names: tuple[str, ...], options: argparse.Namespace) -> dict[str, Any] | None:
+    """What ``--one name`` finds; ``None`` if it fails or takes too long."""
+    part = options.out / "parts" / f"{name}.json"
+    part.parent.mkdir(parents=True, exist_ok=True)
+    part.unlink(missing_ok=True)
+    given = [a for a in sys.argv[1:] if a not in names]
+    try:
+        status = subprocess.run([sys.executable, "-m", "bench", *given, "--one", name], timeout=LONGEST).returncode
+    except subprocess.TimeoutExpired:
+        report.say(f"{name} took more than {LONGEST} seconds")
+        return None
+    if status or not part.exists():
+        report.say(f"{name} ended with status {status}")
+        return None
+    found: dict[str, Any] = json.loads(part.read_text())
+    return found
 
 
 def main() -> int:
@@ -99,7 +122,6 @@ def main() -> int:
         sys.stdout.flush()
         os._exit(0)                     # what peers have loaded may crash while the interpreter goes down
     results, failed = run_all(tuple(options.names) or NAMES, options)
-    (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     report.summary(results)
     page.write(results, options.out)
     report.say(f"{options.out / 'results.json'}, {options.out / 'index.html'}")

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, Program
-from .peers import OUT
+from .case import OUT, Case, Program
 
 
 def add_casadi(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt: tuple[int, ...] = (0,),

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, Program
-from .peers import HERE
+from .case import HERE, Case, Program
 
 FUNCTIONS = "exp log sin cos tanh sqrt fabs erf"
 DECLARED = "".join(f'extern "C" {t} {name}{suffix}({t}) noexcept;\n' for name in FUNCTIONS.split()

@@ -5,15 +5,12 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from jitad import jit
 
-from .case import FAST, OURS, UNCHECKED, Case, Program
+from .case import FAST, HERE, OURS, OUT, UNCHECKED, Case, Program
 
-HERE = Path(__file__).parent
-OUT = HERE.parent / "out" / "bench"
 FLAVOURS = {"C": (), "C -ffast-math": ("-ffast-math",)}
 
 

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.case import Bench, Case
-from bench.peers import HERE
+from bench.case import HERE, Bench, Case
 
 TITLE = "What one waits for"
 
