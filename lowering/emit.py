@@ -35,6 +35,7 @@ class Writer:
         self._known: dict[str, str] = {}
         self._functions: dict[str, str] = {}
         self._used: list[str] = []
+        self.vector_stack = ""               # an attribute of functions that call vector functions in loops
 
     def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
         """``@name`` of an external function, declared unless the module defines it by then."""

@@ -53,7 +53,7 @@ class ModuleLowering:
         return any(func.name in callees for callees in self.callees.values())
 
     def function_attributes(self, func: Function) -> str:
-        return "nounwind" + _INLINE.get(func.attrs.get("inline", ""), "")
+        return "nounwind" + self.writer.vector_stack + _INLINE.get(func.attrs.get("inline", ""), "")
 
     def lower(self) -> None:
         """Write every function.  On a GPU nothing can be shared between modules."""

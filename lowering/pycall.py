@@ -93,7 +93,8 @@ class _EntryWriter:
         self.unmade_result(ctx)
         self.go_on()
         name = global_name(self.entry.name)
-        head = f"define ptr {name}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) nounwind"
+        aligned = self.writer.vector_stack if self.entry.effort != "short" else ""
+        head = f"define ptr {name}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) nounwind{aligned}"
         self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
         return self.entry.name
 

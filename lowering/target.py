@@ -8,6 +8,11 @@ from ..ir.types import Scalar
 from . import types, vecmath
 from .emit import Writer
 
+_CALL = """define internal {of} @{own}({of} %x) noinline {attributes} {{
+  %y = call {of} {plain}({of} %x)
+  ret {of} %y
+}}
+"""
 _PURE = "memory(none) nounwind willreturn nocallback nosync"
 
 
@@ -27,6 +32,10 @@ class Target:
     def math(self, writer: Writer, name: str, t: Scalar, arity: int) -> str:
         """``@name`` of a function of libm, or of libdevice on a GPU, declared as free of effects."""
         full = ("__nv_" if self.is_gpu else "") + name + ("f" if t.name == "f32" else "")
-        vector = "" if self.is_gpu else vecmath.attribute(writer, full, self.features)
+        own = f"jitad.{full}" if name in vecmath.REPLACED and not self.is_gpu else ""
+        vector = "" if self.is_gpu else vecmath.attribute(writer, full, self.features, own)
         of = types.register(t)
+        if own and vector:
+            plain = writer.declare(full, of, of, writer.attributes(_PURE))
+            return writer.function(own, _CALL.format(of=of, own=own, plain=plain, attributes=f"{_PURE} {vector}"))
         return writer.declare(full, of, ", ".join([of] * arity), writer.attributes(f"{_PURE} {vector}".rstrip()))

@@ -26,6 +26,10 @@ _UNARY = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
 _BINARY = ("pow", "atan2", "hypot")
 _ARITY = {name: 1 for name in _UNARY} | {name: 2 for name in _BINARY}
 
+# LLVM makes intrinsics of these where it knows that their argument is not negative, or is allowed to think so; an
+# intrinsic has no vector version and is taken apart into single calls.  So they are called by names of our own.
+REPLACED = ("log", "log2", "log10")
+
 # The ABI's letter and the bits of a vector, for each x86-64 level that a vector call may need.
 _LEVELS = (("avx512f", "e", 512), ("avx2", "d", 256), ("sse2", "b", 128))
 
@@ -66,17 +70,21 @@ def variants(scalar: str, features: str) -> tuple[Variant, ...]:
     return tuple(v for v in found if hasattr(lib, v.symbol))
 
 
-def attribute(writer: Writer, scalar: str, features: str) -> str:
+def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str:
     """What to add to the declaration of a libm function so that loops over it vectorise; ``""`` when nothing can.
+
+    ``name``: what it is called by, if not ``scalar``.
 
     The vector versions are declared and kept, since nothing but this attribute mentions them until the vectoriser runs.
     """
     found = variants(scalar, features)
+    if any(v.symbol.startswith(f"{SYMBOLS}e") for v in found):
+        writer.vector_stack = " alignstack(64)"      # or what is kept across a call lies in two lines of the cache
     for v in found:
         vector = f"<{v.lanes} x {v.element}>"
         writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
         writer.keep(v.symbol)
-    names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{scalar}({v.symbol})" for v in found)
+    names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{name or scalar}({v.symbol})" for v in found)
     return f'"vector-function-abi-variant"="{names}"' if names else ""
 
 

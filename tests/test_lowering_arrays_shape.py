@@ -10,6 +10,7 @@ from jitad.lowering import vecmath
 from jitad.lowering.arrays import plan
 from jitad.lowering.cpu import target
 from jitad.lowering.invoke import Compiled
+from jitad.lowering.ops import Options
 
 from jitad.ir.types import I64
 
@@ -45,6 +46,15 @@ def test_a_chain_of_transcendentals_vectorises(dtype):
     suffix = "f" if dtype == "float32" else ""
     assert {f + suffix for f in ("exp", "sin", "tanh", "log")} <= names
     assert re.search("[yz]mm", c.native.asm)
+
+
+@needs_mvec
+@pytest.mark.parametrize("fastmath", [False, True])
+def test_a_logarithm_of_what_is_not_negative_is_a_vector_call_too(fastmath):
+    module = module_of(lambda b, x: [b.log(b.add(b.mul(x, x), 1.0)), b.log2(b.exp(x)), b.log10(b.abs(x))], [X])
+    c = Compiled(module, "f", Options(fastmath=fastmath))
+    assert {n.split("_")[-1] for n in vector_calls(c)} == {"log", "log2", "log10", "exp"}
+    np.testing.assert_allclose(c(X)[0], np.log(X * X + 1), rtol=1e-14)
 
 
 @needs_mvec
