@@ -58,8 +58,9 @@ _inherited = False
 
 
 def _fork() -> None:
+    """GNU's runtime would wait for the threads that it had in the parent, be it we who used it or someone else."""
     global _inherited
-    _inherited = True
+    _inherited = _inherited or bool(_loaded())
 
 
 os.register_at_fork(after_in_child=_fork)
@@ -68,7 +69,7 @@ os.register_at_fork(after_in_child=_fork)
 def threads() -> int:
     """How many threads there are to be: ``JITAD_NUM_THREADS``, ``OMP_NUM_THREADS``, or the cores of the process.
 
-    A forked process has one: the runtime's threads are not there any more, and it would wait for them.
+    A process that was forked when there was a runtime has one.
     """
     if _inherited:
         return 1

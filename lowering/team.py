@@ -2,9 +2,11 @@
 
 A *job* is a row of 64-bit words in the stack frame of who has it done: ``HEAD``, then the arguments of the loop's
 function.
-The iterations are cut into as many *shares* of equal length as there are threads to be, so that results do not depend
-on how many there are.  A share is run by a function of the loop's own (``threads.py``), which leaves its results in the
-share's row of the table ``rows``: a status, the operands of a failure, then results.
+The iterations are cut into *shares* of equal length, as many as there are to be threads, so that results do not depend
+on how many there are in the end.  Where an iteration's work grows with its number there are twice as many, which the
+threads take in turns that go to and fro: the first and the last, the second and the last but one.  A share is run by a
+function of the loop's own (``threads.py``), which leaves its results in the share's row of the table ``rows``: a status,
+the operands of a failure, then results.
 
 ``stop`` is the first share that need not go on: a failure in a share makes the later ones idle, and −1 stops all.  A
 thread asks when it polls, in place of asking for signals.  The thread that called answers signals: while it works,
@@ -21,7 +23,7 @@ from .capi import function
 from .emit import Writer
 from .lease import _bind_text, _trim_text
 
-HEAD = ("shares", "trip", "stop", "left", "context", "rows", "width", "share")
+HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
 SPINS = 40_000                # looks one after the other: some tens of microseconds
 PAUSE = 100                   # microseconds between looks, when others take longer
@@ -69,8 +71,8 @@ _STOPPED = """define internal i32 @jitad.stopped(ptr %ctx) {{
 }}
 """
 
-# Every ``team``-th share from ``first`` on.  A failure is noted with its operands; the arena is left as it was.
-_WORK = """define internal void @jitad.work(ptr %ctx, ptr %job, i64 %first, i64 %team) noinline {{
+# What falls to thread ``me`` of ``team``.  A failure is noted with its operands; the arena is left as it was.
+_WORK = """define internal void @jitad.work(ptr %ctx, ptr %job, i64 %me, i64 %team) noinline {{
 entry:
   %shares.at = getelementptr inbounds i8, ptr %job, i64 {job_shares}
   %shares = load i64, ptr %shares.at, align 8
@@ -87,15 +89,24 @@ entry:
   %top.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_arena_top}
   %high.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_arena_high}
   %mark = load i64, ptr %top.at, align 8
+  %behind = sub i64 %team, 1
+  %fro = sub i64 %behind, %me
   br label %each
 each:
-  %s = phi i64 [ %first, %entry ], [ %s1, %next ]
-  %some = icmp slt i64 %s, %shares
-  br i1 %some, label %look, label %done
+  %turn = phi i64 [ 0, %entry ], [ %turn1, %next ]
+  %passed = mul i64 %turn, %team
+  %odd = trunc i64 %turn to i1
+  %mine = select i1 %odd, i64 %fro, i64 %me
+  %s = add i64 %passed, %mine
+  %over = icmp sge i64 %passed, %shares
+  br i1 %over, label %done, label %some
+some:
+  %there = icmp slt i64 %s, %shares
+  br i1 %there, label %look, label %next
 look:
   %stop = load atomic i64, ptr %stop.at monotonic, align 8
   %needed = icmp slt i64 %s, %stop
-  br i1 %needed, label %go, label %next
+  br i1 %needed, label %go, label %count
 go:
   store i64 %s, ptr %mine.at, align 8
   %bytes = mul i64 %s, %width
@@ -109,7 +120,7 @@ go:
   %wide = sext i32 %status to i64
   store i64 %wide, ptr %row, align 8
   %good = icmp eq i32 %status, 0
-  br i1 %good, label %next, label %failed
+  br i1 %good, label %count, label %failed
 failed:
   %words = getelementptr inbounds i8, ptr %row, i64 8
   call void @llvm.memcpy.p0.p0.i64(ptr %words, ptr %operands, i64 32, i1 false)
@@ -120,10 +131,12 @@ failed:
   %signal = and i1 %asks, %ended
   %last = select i1 %signal, i64 -1, i64 %s
   %before = atomicrmw min ptr %stop.at, i64 %last monotonic, align 8
+  br label %count
+count:
+  %counted = atomicrmw sub ptr %left.at, i64 1 release, align 8
   br label %next
 next:
-  %counted = atomicrmw sub ptr %left.at, i64 1 release, align 8
-  %s1 = add i64 %s, %team
+  %turn1 = add i64 %turn, 1
   br label %each
 done:
   ret void
@@ -235,7 +248,9 @@ entry:
   store ptr %ctx, ptr %ctx.at, align 8
   store i64 %shares, ptr %stop.at, align 8
   store i64 %shares, ptr %left.at, align 8
-  %count = trunc i64 %shares to i32
+  %threads.at = getelementptr inbounds i8, ptr %job, i64 {job_threads}
+  %threads = load i64, ptr %threads.at, align 8
+  %count = trunc i64 %threads to i32
   call void {GOMP_parallel}(ptr @jitad.member, ptr %job, i32 %count, i32 0)
   %stop = load i64, ptr %stop.at, align 8
   %interrupted = icmp slt i64 %stop, 0

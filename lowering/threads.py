@@ -64,8 +64,10 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
     outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
     trip = fn.scalar(op.operands[1])
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
-    shares = code.op(f"call i64 {smin}(i64 {threads}, i64 {trip})", "shares")
-    code.branch(code.op(f"icmp sgt i64 {shares}, 1", "c"), several, alone)
+    many = code.op(f"shl i64 {threads}, 1") if op.attrs.get("uneven") else threads
+    shares = code.op(f"call i64 {smin}(i64 {many}, i64 {trip})", "shares")
+    threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {trip})", "threads")
+    code.branch(code.op(f"icmp sgt i64 {threads}, 1", "c"), several, alone)
     code.start(several)
     _hire(fn, alone)
 
@@ -74,7 +76,7 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
             for phi, part in zip(out, types.split(result)):
                 code.add_incoming(phi, part)
         code.jump(after)
-    leave(_Several(fn, callee, roles, args, shares).run())
+    leave(_Several(fn, callee, roles, args, shares).run(threads))
     code.start(alone)
     leave(fn.flow.plain_call(callee, args))
     code.start(after)
@@ -103,7 +105,7 @@ class _Several:
         self.layout = Layout(callee, roles)
         self.sums = [i for i, role in enumerate(roles) if _is_sum(role, callee.result_types[i])]
 
-    def run(self) -> list[Lowered]:
+    def run(self, threads: str) -> list[Lowered]:
         fn, code = self.fn, self.fn.code
         top = fn.field("arena_top")
         mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
@@ -112,8 +114,8 @@ class _Several:
         rows = memory.reserve(fn, fn.mul(self.shares, str(width)), 8)
         own = {i: self._arrays(i, rows, width) for i in self.sums}
         share = _ShareWriter(fn.module, self.callee, self.roles, self.layout).write()
-        head = {"shares": f"i64 {self.shares}", "trip": f"i64 {self.args[1]}", "rows": f"ptr {rows}",
-                "width": f"i64 {width}", "share": f"ptr {share}"}
+        head = {"shares": f"i64 {self.shares}", "threads": f"i64 {threads}", "trip": f"i64 {self.args[1]}",
+                "rows": f"ptr {rows}", "width": f"i64 {width}", "share": f"ptr {share}"}
         for name, word in head.items():
             self._put(job, team.at(name), word)
         at = 8 * len(team.HEAD)

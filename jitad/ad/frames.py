@@ -26,7 +26,7 @@ from ..ir.types import STACK, Array, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .again import read_again
-from .rerun import Rerun, candidates, remove_forward
+from .rerun import Plan, Rerun, candidates, remove_forward
 from .reverse import ThereAndBack
 from .settled import Finished
 from .sizes import Sizes
@@ -66,7 +66,7 @@ class Frames:
         self.live_in = dict(sweep.live_in)
         self.left: dict[Loop, dict[Value, Value]] = {}        # of merged loops: what they leave behind
         for plan in [] if split else candidates(sweep, results):
-            self._run_again(Rerun(sweep, plan), plan.merged)
+            self._run_again(Rerun(sweep, plan), plan)
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.stable = Stability(sweep.func, sweep.module, self.live_in)
@@ -76,9 +76,9 @@ class Frames:
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
         self._number()
 
-    def _run_again(self, rerun: Rerun, merged: bool) -> None:
+    def _run_again(self, rerun: Rerun, plan: Plan) -> None:
         """Case 2: the loop's copy takes its place among the forward blocks."""
-        if merged:
+        if plan.merged:
             self.left[rerun.loop] = rerun.left
         inner = set(rerun.levels)
         self.loops = [x for x in self.loops if x.loop not in inner] + rerun.loops
@@ -87,7 +87,8 @@ class Frames:
         for new, old in rerun.original.items():
             self.levels[new] = rerun.levels[self.levels[old]]
             self.live_in[new] = {rerun.values.get(v, v): None for v in self.live_in[old]}
-        remove_forward(self.sweep, rerun.loop)
+        if not plan.kept:
+            remove_forward(self.sweep, rerun.loop)
 
     def _may_stay(self, array: Value) -> bool:
         """Whether an array can be kept as it is.  What a function returns beside its stack belongs to the caller, who

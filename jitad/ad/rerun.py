@@ -9,6 +9,9 @@ Then the two sweeps become one pass over the iterations.
 one pass, in forward order, carries on what the loop carries, and what follows the loop on the way to the results is
 computed after it (``tail.py``).
 
+*Kept*: something needs what the loop computes before its backward sweep, so the forward loop stays as well.  That is
+done for several threads alone: frames on a stack would bind each iteration to the one before.
+
 *Tainted*: a value of the loop that depends on something that the loop carries other than its index.
 """
 
@@ -209,11 +212,13 @@ def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """A loop to run again, the values that are then not to be had, and whether the forward loop is merged into it."""
+    """A loop to run again, the values that are then not to be had, and whether the forward loop is merged into it, or
+    kept beside it."""
 
     back: LoopBack
     taint: set[Value]
     merged: bool = False
+    kept: bool = False
 
 
 def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
@@ -227,6 +232,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         taint = tainted(loop, back.iv)
         if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
             found[loop] = Plan(back, taint)
+    possible = dict(found)
     _keep_unneeded(sweep, found, [])
     if results:
         merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
@@ -242,7 +248,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                     found[loop] = replace(found[loop], merged=True)
                 else:
                     del found[loop]
-    return list(found.values())
+    kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
+    return [*found.values(), *(kept if sweep.module.parallel else [])]
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:

@@ -4,7 +4,7 @@ A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried�
 runs the iterations from ``first`` to before ``end``.  Run over [0, m) and from what that yields over [m, n), it does
 what it does over [0, n): so the call ``@f.loop(0, n, …)`` is the loop, and means just that.  Its attribute ``threads``
 tells the role of each result (``independence.py``), by which machine code may cut the range and put the results
-together (``lowering/threads.py``).
+together (``lowering/threads.py``); ``uneven``: its iterations are not likely to take equally long.
 
 Such a call is made where there is work enough to pay for waking the threads, which is estimated before it.  Elsewhere
 the same function is called for the whole range.  Of loops in each other the outermost that can be is taken.
@@ -179,9 +179,17 @@ class _Outliner:
             assert block.term is not None
             if block is many:
                 block.term.attrs["threads"] = roles
+                if self._is_uneven():
+                    block.term.attrs["uneven"] = True
             b.jump(after, results)
         b.at(after)
         return [after.add_param(t) for t in body.result_types]
+
+
+    def _is_uneven(self) -> bool:
+        """Whether an inner loop's length depends on the iteration: then it is likely to grow or to shrink with it."""
+        lengths = [known.trip for known in map(counted, self.loop.children) if known is not None]
+        return any(v.block in self.loop.blocks and v.const is None for v in lengths)
 
 
 def _latch(loop: Loop) -> Block:

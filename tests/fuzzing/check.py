@@ -24,6 +24,7 @@ import numpy as np
 
 from jitad import interpret, jit, pipeline
 from jitad.frontend.values import tracing
+from jitad.passes import parallel
 
 from . import plain
 from .compare import REFUSALS, Function, agree, array_references, finite, is_number, meaningless, outcome, shaken
@@ -34,7 +35,7 @@ from .values import flatten, is_float
 # What is checked of some programs only, and of which part of them.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
           "second": 0.03, "vmap": 0.03, "checkpoint": 0.02, "checkpoint=True": 0.02, "checkpoint=2": 0.02,
-          "unoptimised": 0.05, "unchecked": 0.05, "default level": 0.03, "verify": 0.04}
+          "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04}
 ALL = frozenset(CHECKS)
 # The passes without which there is no code: everything else only makes it better.
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
@@ -199,6 +200,20 @@ class Checker(Derivatives):
         if "unoptimised" in self.checks:
             self.doing = "unoptimised"
             compare(Unoptimised(self._compiled("unoptimised")))
+        if "parallel" in self.checks:
+            self.doing = "parallel"
+            compare(Several(self._compiled("parallel", parallel=True)))
+
+
+class Several:
+    """A jitted function whose independent loops run on several threads, however little there is to do."""
+
+    def __init__(self, fun: Any) -> None:
+        self.fun = fun
+
+    def __call__(self, *args: Any) -> Any:
+        with mock.patch.object(parallel, "ENOUGH", 0), mock.patch.object(parallel, "ADDS_FOR_ELEMENT", 0):
+            return self.fun(*args)
 
 
 class TooLong:
