@@ -5,8 +5,8 @@ function.
 The iterations are cut into *shares* of equal length, as many as there are to be threads, so that results do not depend
 on how many there are in the end.  Where an iteration's work grows with its number there are twice as many, which the
 threads take in turns that go to and fro: the first and the last, the second and the last but one.  A share is run by a
-function of the loop's own (``threads.py``), which leaves its results in the share's row of the table ``rows``: a status,
-the operands of a failure, then results.
+function of the loop's own (``threads.py``), which leaves its results in the share's row of the table ``rows``: a
+status, the operands of a failure, then results.
 
 ``stop`` is the first share that need not go on: a failure in a share makes the later ones idle, and −1 stops all.  A
 thread asks when it polls, in place of asking for signals.  The thread that called answers signals: while it works,
