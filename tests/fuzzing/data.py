@@ -56,7 +56,8 @@ CONSTRUCTS: list[Construct] = [
     E("f", "array of a dict", "{var d}['w'][{i}]"),
     E("f", "get", "{var d}.get('{?s|none}', {f})", 0.5),
     E("f", "dict comprehension", "{{k: {f .z:f} for k, {.z} in (('s', {f}), ('w', {f}))}}['{?s|w}']", 0.3),
-    S("new dict", "{new d} = {{'s': {f}, 'w': {a}}}"),
+    S("new dict", "{new d} = {d}"),
+    E("f", "array of a new dict", "{d}['w'].sum()", 0.5),
     S("store to a dict", "{mut d}['s'] {?=|+=|*=} {f}", 2),
     S("store to a dict's array", "{mut d}['w'] = {a}", 0.5),
     S("store at a run-time index", "{mut l}[{i} % 2] {?=|+=} {f}", 0.7),
@@ -188,8 +189,8 @@ def {name}(shape, z):
     S("union in a branch", "{.w=new U} = {U}\nif {c}:\n    {.w} = {U}", needs="unions"),
     S("union through a loop", "{.w=new U} = {U}\nfor {new i} in range({i}):\n"
                               "    {.w} = {@Disc}({@area}({.w}) * 0.5) if {c} else {.w}", needs="unions"),
-    S("isinstance of a union", "if isinstance({.w=var U}, {@Disc}):\n    {old f} = {.w}.r * {f}\n    {block}",
-      needs="unions"),
+    S("isinstance of a union", "{.w=new U} = {U}\nif isinstance({.w}, {@Disc}):\n    {old f} = {.w}.r * {f}\n"
+                               "    {block}", needs="unions"),
     S("string chosen at run time", "{.w=new s} = {s} if {c} else {s}\nif {.w} == 'sin':\n    {block}\n"
                                    "{old f} += {f} if {.w} != 'cos' else {f}", 0.7, needs="unions"),
     E("s", "string", "'{?sin|cos}'"),

@@ -118,18 +118,41 @@ def grad(fun: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
     return derivative
 
 
-def vjp(fun: Function, *primals: Any) -> Any:
-    def pullback(cotangent: Any) -> Any:
-        weights = flatten(cotangent)[0]
+def _columns(fun: Function, primals: Any) -> tuple[list[Any], Structure, list[tuple[int, tuple[int, ...], list[Any]]],
+                                                   Structure]:
+    """The leaves and structure of the arguments, the slopes of the result by each float, the result's structure.
 
-        def value(*args: Any) -> Any:
-            return sum(np.sum(y * w) for y, w in zip(flatten(fun(*args))[0], weights, strict=True))
-        return grad(value, tuple(range(len(primals))))(*primals)
+    They are taken here and now: what ``fun`` captures may be changed later.
+    """
+    leaves, structure = flatten(tuple(primals))
+    columns, out = [], flatten(fun(*primals))[1]
+    for i, index, direction in _basis(leaves):
+        found, out = slopes(lambda by, d=direction: fun(*unflatten(structure, moved(leaves, d, by))))
+        columns.append((i, index, found))
+    return leaves, structure, columns, out
+
+
+def vjp(fun: Function, *primals: Any) -> Any:
+    leaves, structure, columns, out = _columns(fun, primals)
+
+    def pullback(cotangent: Any) -> Any:
+        weights = flatten_like(out, cotangent)
+        found = [np.zeros(np.shape(x)) if is_float(x) else None for x in leaves]
+        for i, index, slope in columns:
+            found[i][index] = sum(np.sum(s * w) for s, w in zip(slope, weights) if s is not None and w is not None)
+        return unflatten(structure, [g if g is None or np.ndim(g) else float(g) for g in found])
     return fun(*primals), pullback
 
 
 def linearize(fun: Function, *primals: Any) -> Any:
-    return fun(*primals), lambda *tangents: jvp(fun, primals, tangents)[1]
+    _, structure, columns, out = _columns(fun, primals)
+
+    def push(*tangents: Any) -> Any:
+        steps = [np.asarray(d) if d is not None else None for d in flatten_like(structure, tangents)]
+        parts = [[None if s is None else s * steps[i][index] for s in slope]
+                 for i, index, slope in columns if steps[i] is not None]
+        return unflatten(out, [None if column[0] is None else sum(column) for column in zip(*parts)])
+    return fun(*primals), push
 
 
 def hvp(fun: Function, primals: Any, tangents: Any) -> Any:
