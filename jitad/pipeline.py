@@ -23,6 +23,7 @@ from .passes.dce import dce
 from .passes.facts import facts
 from .passes.fission import fission
 from .passes.inline import inline
+from .passes.lanes import lanes
 from .passes.licm import licm
 from .passes.mask import mask
 from .passes.outer import outer
@@ -80,6 +81,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "batch", _plain(batch)),
     ("optimized", "mask", _plain(mask)),
     ("optimized", "parallel", lambda module, roots: parallel(module) if module.parallel else None),
+    ("optimized", "lanes", _plain(lanes)),
+    ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "version", _plain(version)),
     ("optimized", "strides", _plain(strides)),
     ("optimized", "fission", _plain(fission)),
@@ -97,7 +100,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
-    "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "mask": mask,
+    "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "lanes": lanes, "mask": mask,
     "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer, "turn": turn,
 }
 

@@ -74,6 +74,15 @@ class Writer:
             nodes.append(self.node('!"llvm.loop.vectorize.width", i32 1'))
         return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *nodes]))
 
+    def vector_note(self, lanes: int, vectors: int) -> str:
+        """Metadata for a loop that ``vectors`` vectors of ``lanes`` elements do at once.
+
+        It is not unrolled before, as other loops with so few iterations are: then there would be no loop to vectorise.
+        """
+        facts = ('!"llvm.loop.vectorize.enable", i1 true', f'!"llvm.loop.vectorize.width", i32 {lanes}',
+                 f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
+        return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *map(self.node, facts)]))
+
     def _add_node(self, text: str) -> str:
         self._metadata.append(text)
         return f"!{len(self._metadata) - 1}"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .module import ModuleLowering
 
 Body = Callable[[str, list[str]], Sequence[str]]
+WHOLE = frozenset(("16",))
+"""Trip counts of loops that become whole vectors; loops that are shorter become registers."""
 
 
 class FunctionLowering:
@@ -160,9 +162,17 @@ class FunctionLowering:
             code.add_incoming(phi, value)
         for out, value in zip(outs, nexts):
             code.add_incoming(out, value)
-        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done, note or self.writer.loop_note())
+        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done,
+                    self._whole_vectors(n) or note or self.writer.loop_note())
         code.start(done)
         return outs
+
+    def _whole_vectors(self, n: str) -> str:
+        """Metadata for a loop over as many elements as a few vectors hold: these, and no loop."""
+        bits = self.target.vector_bits
+        if n not in WHOLE or not bits or int(n) * 64 < bits:
+            return ""
+        return self.writer.vector_note(bits // 64, int(n) * 64 // bits)
 
     def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:
         """Emit ``then`` under a condition; ``rare`` marks it as unlikely."""

@@ -14,6 +14,7 @@ _CALL = """define internal {of} @{own}({of} %x) noinline {attributes} {{
 }}
 """
 _PURE = "memory(none) nounwind willreturn nocallback nosync"
+_VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128))
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,12 @@ class Target:
     @property
     def is_gpu(self) -> bool:
         return self.triple.startswith("nvptx")
+
+    @property
+    def vector_bits(self) -> int:
+        """Of the widest vectors that the processor is known to have, or 0."""
+        have = self.features.split(",")
+        return next((bits for feature, bits in _VECTORS if feature in have), 0)
 
     def math(self, writer: Writer, name: str, t: Scalar, arity: int) -> str:
         """``@name`` of a function of libm, or of libdevice on a GPU, declared as free of effects."""
