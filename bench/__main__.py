@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import compare, figures, measure, page, report
+from . import compare, figures, measure, one_core, page, report
 from .case import HERE, OUT, Bench, Missing
 
 # Each benchmark, in the order in which it is run and reported.
@@ -48,7 +48,7 @@ def command_line() -> argparse.Namespace:
 
 def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Run a benchmark in this process."""
-    measure.choose_clock(options.cpu_time)
+    one_core.choose_clock(options.cpu_time)
     module = importlib.import_module(f"bench.{name}")
     peers = frozenset(options.peers.lower().split(",")) if options.peers else None
     bench = Bench(options.data, peers, options.quick, options.rounds or (5 if options.quick else 9))

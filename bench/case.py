@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+from . import one_core
 
 Program = Callable[[], Any]
 HERE = Path(__file__).parent
@@ -93,7 +94,7 @@ class Case:
         if apart:
             self.apart.add(label)
         warm(family(label))
-        start = time.perf_counter()
+        start = one_core.now()
         try:
             program = make()
             self.results[label] = program()
@@ -102,7 +103,7 @@ class Case:
                 raise
             self.cannot[label] = error_line(e)
             return
-        self.first[label] = time.perf_counter() - start
+        self.first[label] = one_core.now() - start
         self.programs[label] = program
 
     def check(self) -> None:

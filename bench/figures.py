@@ -37,11 +37,12 @@ def machine(results: Results) -> str:
     m = results["machine"]
     of = ", ".join(f"{name} {m[name]}" for name in ("python", "numpy", "llvmlite", "numba", "jax", "torch", "enzyme-ad",
                                                     "casadi", "drjit") if name in m)
+    quick = "in a quick run, with smaller problems, " if results.get("quick") else ""
     clock = "processor time" if results.get("cpu time") else "time on the clock"
     share = targets.busiest(results)[1]
-    return wrapped(f"Measured {m.get('date', 'once')} on {m['cpu']}, {m['cores']} cores of which one is used, {clock}; "
-                   f"{m['gcc']}; {of}. With all cores to use, no program took more than {share:.2f} times its time on "
-                   "the clock in processor time.")
+    return wrapped(f"Measured {quick}{m.get('date', 'once')} on {m['cpu']}, {m['cores']} cores of which one is used, "
+                   f"{clock}; {m['gcc']}; {of}. With all cores to use, no program took more than {share:.2f} times "
+                   "its time on the clock in processor time.")
 
 
 def of_targets(results: Results) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,22 +17,14 @@ SLOW, VERY_SLOW = 1.0, 4.0      # programs that take more seconds have 3 and 2 t
 SHORT = 0.1                     # and those below this one untimed call before each turn
 
 
-_clock = time.perf_counter
-
-
-def choose_clock(cpu_time: bool) -> None:
-    """Time on the clock, or processor time, which other work on the machine is not in."""
-    global _clock
-    _clock = time.process_time if cpu_time else time.perf_counter
-
-
 def seconds(program: Program, count: int) -> float:
     """The time of ``count`` calls."""
     repeated = range(count)
-    start = _clock()
+    now = one_core.now
+    start = now()
     for _ in repeated:
         program()
-    return _clock() - start
+    return now() - start
 
 
 def calibrated(program: Program, least: float) -> int:

@@ -22,6 +22,15 @@ SETTINGS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MK
 MOST = 1.05                     # processor time over time on the clock, at most
 
 
+now: Callable[[], float] = time.perf_counter
+
+
+def choose_clock(cpu_time: bool) -> None:
+    """Let ``now`` be time on the clock, or processor time, which other work on the machine is not in."""
+    global now
+    now = time.process_time if cpu_time else time.perf_counter
+
+
 def settle() -> None:
     """One thread for all libraries, one core for this process and those that it starts."""
     os.environ.update(SETTINGS)
