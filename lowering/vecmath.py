@@ -3,7 +3,7 @@
 glibc's libmvec has them for x86-64 under the names of the vector function ABI (``_ZGVeN8v_exp``: AVX-512, eight
 lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call when the scalar function
 carries a ``vector-function-abi-variant`` attribute and is declared free of memory effects (errno is not part of our
-meaning).
+meaning).  ``tanh`` of doubles is our own (``tanh.py``).
 
 Accuracy: libmvec promises at most 4 ulp where scalar libm keeps below 1, so an element computed in a vector may
 differ in its last bits from the same element computed alone (a loop's remainder, a scalar call).
@@ -12,9 +12,10 @@ differ in its last bits from the same element computed alone (a loop's remainder
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+from . import tanh
 from .emit import Writer
 
 LIBRARY = "libmvec.so.1"
@@ -77,15 +78,24 @@ def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str
 
     The vector versions are declared and kept, since nothing but this attribute mentions them until the vectoriser runs.
     """
-    found = variants(scalar, features)
-    if any(v.symbol.startswith(f"{SYMBOLS}e") for v in found):
+    found = [_ours(v, features) if scalar == "tanh" else v for v in variants(scalar, features)]
+    if any(v.lanes * (64 if v.element == "double" else 32) == 512 for v in found):
         writer.vector_stack = " alignstack(64)"      # or what is kept across a call lies in two lines of the cache
     for v in found:
         vector = f"<{v.lanes} x {v.element}>"
-        writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
+        if v.symbol == tanh.name(v.lanes):
+            tanh.define(writer, v.lanes)
+        else:
+            writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
         writer.keep(v.symbol)
     names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{name or scalar}({v.symbol})" for v in found)
     return f'"vector-function-abi-variant"="{names}"' if names else ""
+
+
+def _ours(v: Variant, features: str) -> Variant:
+    """``tanh.py`` has a faster version of a variant for this target, or not."""
+    fits = any(lanes == v.lanes and f"+{f}" in features.split(",") for f, lanes in tanh.LANES.items())
+    return replace(v, symbol=tanh.name(v.lanes)) if fits else v
 
 
 def masks_tails(features: str) -> bool:

@@ -31,7 +31,8 @@ def stored(build: Build, *args) -> list[str]:
 
 
 def vector_calls(c: Compiled) -> set[str]:
-    return set(re.findall(r"_ZGV[bde]N\d+v+_\w+", c.native.asm))
+    found = re.findall(r"_ZGV[bde]N\d+v+_\w+|jitad\.tanh\.\d(?=[@\s])", c.native.asm)
+    return {"_tanh" if n.startswith("jitad") else n for n in found}
 
 
 needs_mvec = pytest.mark.skipif(vecmath.library() is None, reason="this C library has no libmvec")
@@ -66,7 +67,7 @@ def test_a_fused_reduction_vectorises():
 @pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
 def test_the_rest_of_a_transcendental_loop_runs_under_a_mask():
     c = compiled(lambda b, x: [b.tanh(x)], X)
-    assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
+    assert vector_calls(c) and not re.search(r"(?<!jitad\.)\btanh\b", c.native.asm)
     for n in range(20):
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
@@ -86,7 +87,7 @@ def test_so_does_the_rest_of_a_program_s_own_loop():
         b.at(done)
         return [result]
     c = compiled(build, X)
-    assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
+    assert vector_calls(c) and not re.search(r"(?<!jitad\.)\btanh\b", c.native.asm)
     for n in range(1, 20):
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
