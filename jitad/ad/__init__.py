@@ -155,6 +155,7 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
     frames.place()
     frames.stay_at_top()
     frames.rewrite()
+    frames.forwards()
     sweep.pivot.term = None
     Builder(sweep.pivot).jump(sweep.first_bar, cotangents)
     return func
@@ -185,6 +186,7 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     sweep.b = b
     b.ret([sweep.as_type(g, t) for g, t in zip(sweep.cotangents, second.result_types)])
     frames.rewrite()
+    frames.forwards()
     sweep.pivot.term = None
     Builder(sweep.pivot).ret([*sweep.results, tape])
     entry.jump(sweep.first_bar, second.params[len(primals):-1])

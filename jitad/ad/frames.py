@@ -22,11 +22,11 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Op, Value
 from ..ir.ops import OPS
-from ..ir.types import STACK, Array, Scalar, Stack, Type
+from ..ir.types import I64, STACK, Array, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .again import read_again
-from .rerun import Plan, Rerun, candidates, remove_forward
+from .rerun import Plan, Rerun, candidates, order_free, remove_forward
 from .reverse import ThereAndBack
 from .settled import Finished
 from .sizes import Sizes
@@ -350,6 +350,18 @@ class Frames:
                 op.replace_uses({v: self._home(v, b, seen) for v in self._across(block, op)})
                 if op is not block.term:
                     block.ops.append(op)
+
+    def forwards(self) -> None:
+        """Backward loops whose iterations may run in any order run in the order of the forward loop: machine code goes
+        along arrays with vectors that need not be turned round, and next to a forward loop they can be one."""
+        for back in self.sweep.loops.values():
+            index = back.index.op if back.index is not None else None
+            if index is not None and index.name == "sub" and back.back is not None and order_free(self.sweep, back):
+                assert back.count is not None and index.block is not None
+                zero = Op("const", (), [I64], {"value": 0, "type": I64})
+                zero.block = index.block
+                index.block.ops.insert(index.block.ops.index(index), zero)
+                index.name, index.operands = "add", [back.count, zero.result]
 
     def _home(self, v: Value, b: Builder, seen: dict[Value, Value]) -> Value:
         if v in self.homes:

@@ -269,7 +269,7 @@ def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
     following = back.back[1].args
     uses = _uses([b for b, home in sweep.home.items() if home in back.loop.blocks])
     params = back.top.params
-    return all(following[p.index] is p or _only_added_to(p, p.index, back.top, uses)
+    return not back.outside and all(following[p.index] is p or _only_added_to(p, p.index, back.top, uses)
                for p in params if p is not back.count)
 
 

@@ -1,0 +1,81 @@
+"""Backward loops that only add go forwards; those that hand something on go backwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, grad, interpret, jit
+from jitad.ir.text import parse_module
+from jitad.passes.loops import LoopForest, counted
+
+
+def pairs(x: Any) -> float:
+    """The outer loop runs again in the backward loop; of the inner one terms are kept."""
+    total = 0.0
+    for i in range(len(x)):
+        near = 0.0
+        for j in range(i):
+            near += math.sin(x[i] * x[j]) * x[j]
+        total += near * near
+    return total
+
+
+def smoothed(x: Any) -> float:
+    """Fills an array from another; its adjoint is only read."""
+    y = np.zeros(len(x))
+    for i in range(1, len(x)):
+        y[i] += x[i] * x[i - 1]
+    return (y * y).sum()
+
+
+def recurrence(x: Any) -> float:
+    s = x[0]
+    for i in range(len(x)):
+        s = s * x[i] + 0.5
+    return s
+
+
+def overwritten(x: Any) -> float:
+    """The adjoint of an element is cleared where it was written: the order counts."""
+    y = x.copy()
+    for i in range(1, len(x)):
+        y[i] = y[i] * y[i - 1]
+    return y.sum()
+
+
+def last_alone(x: Any) -> float:
+    """An array that only the last iteration hands out."""
+    y = x
+    for i in range(3):
+        y = x * (i + 1.0)
+    return (y * x).sum()
+
+
+def indices(f: Callable[..., float]) -> list[bool]:
+    """For each counted loop of the gradient, whether it goes down."""
+    compiled = jit(f, grad=True, boundscheck=False)
+    compiled.grad(np.linspace(0.5, 1.5, 6))
+    func = next(iter(parse_module(compiled.grad.inspect("optimized")).functions.values()))
+    found = []
+    for loop in LoopForest(func).loops:
+        known = counted(loop)
+        if known is not None:
+            found.append(any(op.name == "sub" and op.operands[1] is known.iv for b in loop.blocks for op in b.ops))
+    return found
+
+
+@pytest.mark.parametrize("f, down", [(pairs, False), (smoothed, False), (recurrence, True), (overwritten, True)])
+def test_which_way(f: Callable[..., float], down: bool) -> None:
+    assert any(indices(f)) is down
+
+
+@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, last_alone], ids=lambda f: f.__name__)
+def test_gradients(f: Callable[..., float]) -> None:
+    x = np.linspace(0.5, 1.5, 6)
+    np.testing.assert_allclose(jit(grad(f))(x), interpret(grad(f), x), rtol=1e-12, atol=1e-13)
+    check_grads(f, (x,), order=2 if f is pairs else 1)
