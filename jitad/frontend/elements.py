@@ -41,6 +41,8 @@ class Elements(TracePart):
         if n > MOST_PLACES:
             self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time",
                              "use an array, walk it with `for x in xs`, or `for i in jitad.unroll(range(len(xs)))`")
+        if n == 0:
+            self.raise_("IndexError", f"{_kind(obj)} index out of range")
         b, i = self.builder, self.value(index, I64)
         i = b.select(b.lt(i, 0), b.add(i, n), i)
         self.check(b.and_(b.ge(i, 0), b.lt(i, n)), "IndexError", f"{_kind(obj)} index out of range")

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitad import checkpoint, grad, interpret, jit, jvp, vjp, vmap
 
-from .compare import Function, difference, finite, outcome
+from .compare import Function, agree, difference, finite, outcome, shaken
 from .comparing import Comparing
 from .values import flatten, flatten_like, is_float, unflatten
 
@@ -21,8 +21,6 @@ class Derivatives(Comparing):
         """Of a program whose result is a float; ``fun`` is its compiled ``value_and_grad``."""
         direction = self.direction(at)
         slope = self.dot(gradient, direction, at)
-        if not np.isfinite(slope):
-            return                                            # 0 * inf on the way is NaN one way, not the other
         if "gradient alone" in self.checks:
             self.doing = "gradient alone"
             self.same(self.doing, at, self.once("main", Any).grad(*at), gradient)
@@ -32,6 +30,15 @@ class Derivatives(Comparing):
         self._otherwise(at, value, gradient)
         if "second" in self.checks and not self.single:
             self._second(at, direction)
+
+    def certain(self, fun: Function, at: tuple[Any, ...], gradient: Any) -> bool:
+        """Whether a gradient can be relied on: 0 * inf on the way is NaN one way and not another, and where it is steep
+        (a chaotic loop) the last bit of the arguments may decide, and the order of additions with it."""
+        slope = self.dot(gradient, self.direction(at), at)
+        if not np.isfinite(slope):
+            return False
+        near = [outcome(fun, *shaken(at, by)) for by in (1e-13, -1e-13)] if abs(slope) >= STEEP else []
+        return all(not isinstance(other, Exception) and agree(other[1], gradient, 1e-6) for other in near)
 
     def _differences(self, check: str, fun: Function, at: tuple[Any, ...], direction: tuple[Any, ...], slope: float,
                      rtol: float) -> None:
