@@ -18,7 +18,7 @@ from .case import HERE, OUT, Bench, Missing
 # Each benchmark, in the order in which it is run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
          "neural_ode", "vmap", "hessian_product", "gmm", "ba", "lstm", "networks", "trees", "random_numbers", "threads",
-         "compiling", "complexity", "startup")
+         "parallel", "compiling", "complexity", "startup")
 
 
 LONGEST = 900                   # seconds that a benchmark may take

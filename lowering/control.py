@@ -33,6 +33,7 @@ class Flow:
         self.fn, self.code = fn, fn.code
         self.labels: dict[Block, str] = {}
         self.allocating: set[Block] = set()          # blocks that take memory from the arena
+        self.parameters: dict[str, str] = {}         # the LLVM types of the parameters
         self.block: Block = fn.func.entry
         self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
         self._phis: dict[Block, list[list[str | None]]] = {}
@@ -54,6 +55,7 @@ class Flow:
             for t in types.parts_of(v.type):
                 pointer = "ptr noalias" if t == "ptr" and isinstance(v.type, Array) else t
                 texts.append(f"{pointer} %arg{i}")
+                self.parameters[f"%arg{i}"] = t
                 parts.append(f"%arg{i}")
                 i += 1
             values.append(types.assemble(v.type, parts))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array, Type, dims_of
-from . import ops, vecmath
+from . import ops, vecmath, walks
 from .alias import SCOPE_LIMIT, is_array
 from .types import Buffer
 
@@ -83,26 +83,36 @@ NestBody = Callable[[Place, list[str]], Sequence[str]]
 
 
 def nest(fn: FunctionLowering, sizes: Sequence[str], body: NestBody, carried: Sequence[tuple[str, str]] = (),
-         flat: bool = False, note: str = "", unbounded: bool = False) -> list[str]:
+         flat: bool = False, note: str = "", unbounded: bool = False, cut: bool = False,
+         join: walks.Join | None = None) -> list[str]:
     """A loop for each size, the last innermost; or a single one over all elements when ``flat``.
 
     ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionLowering.loop``.  Few iterations,
-    known in number, are written out, which spares LLVM the work.  ``unbounded``: see ``is_bounded``.
+    known in number, are written out, which spares LLVM the work.  ``unbounded``: see ``is_bounded``.  ``cut``:
+    several threads may do the work, for no iteration reads or writes what another one writes; ``join`` then puts
+    partial results for ``carried`` together.
     """
     loop = _written_out if all(s[0] != "%" for s in sizes) and int(fn.product(sizes)) <= WRITTEN_OUT else fn.loop
-    if flat:
-        return loop(fn.product(sizes), lambda i, c: body(Place((), i), c), carried, note=note, unbounded=unbounded)
 
-    each = fn.product(sizes[1:]) if loop is not _written_out else "1"
+    def outermost(n: str, each: str, inner: walks.Body, hint: str) -> list[str]:
+        walk = walks.Walk(n, each, inner, carried, join, hint)
+        if cut and not unbounded and walks.possible(fn, walk):
+            return walks.run(fn, walk)
+        return loop(n, inner, carried, note=hint, each=each, unbounded=unbounded)
 
     def level(axis: int, at: tuple[str, ...], values: list[str]) -> Sequence[str]:
         if axis == len(sizes):
             return body(Place(at), values)
         types = [t for t, _ in carried]
         return loop(sizes[axis], lambda i, c: level(axis + 1, (*at, i), c), list(zip(types, values)),
-                    note=note if axis == len(sizes) - 1 else "", each=each if axis == 0 else "1", unbounded=unbounded)
+                    note=note if axis == len(sizes) - 1 else "", unbounded=unbounded)
 
-    return list(level(0, (), [name for _, name in carried]))
+    if flat:
+        return outermost(fn.product(sizes), "1", lambda i, c: body(Place((), i), c), note)
+    if not sizes:
+        return list(body(Place(()), [name for _, name in carried]))
+    each = fn.product(sizes[1:]) if loop is not _written_out else "1"
+    return outermost(sizes[0], each, lambda i, c: level(1, (i,), c), note if len(sizes) == 1 else "")
 
 
 def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carried: Sequence[tuple[str, str]] = (),

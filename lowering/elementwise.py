@@ -69,7 +69,7 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
         fn.store(buffer.dtype, value, buffer.ptr, index, mark)
         return []
 
-    nest(fn, extent, body, flat=flat, note=masked_tail(fn, source))
+    nest(fn, extent, body, flat=flat, note=masked_tail(fn, source), cut=True)
 
 
 def _few(fn: FunctionLowering, extent: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*")
 
@@ -21,6 +21,28 @@ def global_name(name: str) -> str:
 def symbol(name: str) -> str:
     """The LLVM name (without ``@``) of what IR function ``name`` becomes; no routine of ours has such a name."""
     return f"python.{name}"
+
+
+_FLAGS = frozenset("fast contract reassoc nsz nnan ninf arcp afn nuw nsw exact disjoint nneg samesign tail volatile "
+                   "atomic preserve_mostcc".split())
+_FIXED = {"getelementptr": "ptr", "alloca": "ptr", "inttoptr": "ptr", "icmp": "i1", "fcmp": "i1"}
+
+
+def result_type(text: str) -> str:
+    """The type of what an instruction yields, which begins with its opcode."""
+    opcode, _, rest = text.partition(" ")
+    if opcode in _FIXED:
+        return _FIXED[opcode]
+    if cast := re.search(r" to ([\w ]+)$", text):
+        return cast[1]
+    if opcode == "select":
+        rest = rest.split(", ", 1)[1]
+    while rest.split(" ", 1)[0] in _FLAGS:
+        rest = rest.split(" ", 1)[1]
+    if not rest.startswith("{"):
+        return rest.split(" ", 1)[0].rstrip(",")
+    struct = rest[:rest.index("}") + 1]
+    return struct[1:-1].split(",")[int(text.rsplit(", ", 1)[1])].strip() if opcode == "extractvalue" else struct
 
 
 class Writer:
@@ -97,6 +119,10 @@ class Writer:
         self._functions[name] = text
         return global_name(name)
 
+    def fresh(self, stem: str) -> str:
+        """A name that no function has yet, without ``@``."""
+        return f"{stem}.{len(self._functions)}"
+
     def defines(self, name: str) -> bool:
         return name in self._functions
 
@@ -117,10 +143,13 @@ class Writer:
 
 
 class Code:
-    """The body of one LLVM function: basic blocks in the order they are started."""
+    """The body of one LLVM function: basic blocks in the order they are started.
 
-    def __init__(self) -> None:
-        self._count = 0
+    ``count`` of names have been given, by another function whose names this one is to leave alone.
+    """
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count
         self._allocas: list[str] = []
         self._first: list[str] = []
         self._blocks: dict[str, list[str | list[str]]] = {"entry": []}
@@ -133,8 +162,8 @@ class Code:
 
     def fresh(self, hint: str = "v") -> str:
         """A new local name."""
-        self._count += 1
-        return f"%{hint}{self._count}"
+        self.count += 1
+        return f"%{hint}{self.count}"
 
     def op(self, text: str, hint: str = "v") -> str:
         """Append ``%new = text`` and yield the new name."""
@@ -176,8 +205,8 @@ class Code:
 
     def label(self, hint: str = "b") -> str:
         """The label of a block that is yet to be started."""
-        self._count += 1
-        name = f"{hint}{self._count}"
+        self.count += 1
+        name = f"{hint}{self.count}"
         self._phis[name] = []
         return name
 
@@ -201,6 +230,31 @@ class Code:
     def add_incoming(self, phi: str, value: str, block: str | None = None) -> None:
         """``phi`` is ``value`` when entered from ``block``, by default the current one."""
         self._incoming[phi][1].append((value, block or self.here))
+
+    def defined(self) -> set[str]:
+        """The names of all values and blocks, as operands."""
+        names = {line.split(" = ", 1)[0].strip() for line in self.text().split("\n") if " = " in line}
+        return names | {f"%{label}" for label in self._blocks}
+
+    def types_of(self, names: Iterable[str]) -> dict[str, str]:
+        """The LLVM types of those of the names that are values of this function, parameters excepted."""
+        wanted = set(names)
+        found = {name: type for name, (type, _) in self._incoming.items() if name in wanted}
+        for line in self._lines():
+            name, is_value, text = line.partition(" = ")
+            if is_value and name in wanted:
+                found[name] = result_type(text)
+        return found
+
+    def _lines(self) -> Iterator[str]:
+        yield from self._allocas
+        yield from self._first
+        for lines in self._blocks.values():
+            for line in lines:
+                if isinstance(line, str):
+                    yield line
+                else:
+                    yield from line
 
     def text(self) -> str:
         """All blocks."""

@@ -26,6 +26,7 @@ class ModuleLowering:
         self.callees: dict[str, set[str]] = {}
         self._reach()
         self.sharing = alias.summaries(self.functions)
+        self.shared = self._shared()                        # functions that threads may be running
         self.recursive = {name for name in self.functions if name in self._below(name)}
 
     def _reach(self) -> None:
@@ -47,6 +48,12 @@ class ModuleLowering:
                 seen.add(callee)
                 todo += self.callees[callee]
         return seen
+
+    def _shared(self) -> set[str]:
+        """What is called on several threads, and what that calls."""
+        calls = [op.attrs["callee"] for func in self.functions.values() for op in func.all_ops()
+                 if op.name == "call" and "threads" in op.attrs]
+        return set(calls).union(*map(self._below, calls))
 
     def is_called(self, func: Function) -> bool:
         """Whether a function of the module calls ``func``, not only entries."""

@@ -76,7 +76,8 @@ def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[st
 
     start = [(types.register(t), identity(op.name, t))]
     return nest(fn, inner, body, start, flat, masked_tail(fn, source) or interleaved(fn),
-                unbounded=not is_bounded(fn, source))[0]
+                unbounded=not is_bounded(fn, source),
+                cut=not outer, join=lambda xs, ys: [combine(fn, op.name, t, xs[0], ys[0])])[0]
 
 
 def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) -> None:
@@ -100,7 +101,7 @@ def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) 
             value = combine(fn, op.name, t, fn.load(t, buffer.ptr, index, mark), value)
         return _put(fn, buffer, value, index, mark)
 
-    nest(fn, extent[:tail], body, unbounded=not is_bounded(fn, source))
+    nest(fn, extent[:tail], body, unbounded=not is_bounded(fn, source), cut=not revisited)
 
 
 def _put(fn: FunctionLowering, buffer: Buffer, value: str, index: str, mark: str) -> list[str]:

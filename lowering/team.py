@@ -20,7 +20,7 @@ import ctypes
 from ..kernels import openmp
 from . import context
 from .capi import function
-from .emit import Writer
+from .emit import Code, Writer
 from .lease import _bind_text, _trim_text
 
 HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share")
@@ -33,11 +33,6 @@ PATIENCE = 500                # looks between questions for signals
 def at(field: str) -> int:
     """The byte offset of a word of a job."""
     return 8 * HEAD.index(field)
-
-
-def hiring() -> int:
-    """The address of ``context.hire``."""
-    return ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0
 
 
 def run(writer: Writer) -> str:
@@ -56,6 +51,49 @@ def run(writer: Writer) -> str:
             writer.function(f"jitad.{name}", body.format(**text))
     return "@jitad.team"
 
+
+def crew(writer: Writer) -> str:
+    """``@name`` of ``i64 (ctx)``: how many threads there are, whose contexts then are there too."""
+    if not writer.defines("jitad.crew"):
+        hire = ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0
+        text = _CREW.format(threads=context.offset("threads"), workers=context.offset("workers"), hire=hire)
+        writer.function("jitad.crew", text)
+    return "@jitad.crew"
+
+
+def bounds(code: Code) -> tuple[str, str]:
+    """In the function of a share: its first iteration, and the one behind its last."""
+    def word(name: str) -> str:
+        where = code.op(f"getelementptr inbounds i8, ptr %job, i64 {at(name)}")
+        return code.op(f"load i64, ptr {where}, align 8", name)
+
+    def begin(s: str) -> str:
+        return code.op(f"udiv i64 {code.op(f'mul nuw nsw i64 {trip}, {s}')}, {shares}")
+    trip, shares = word("trip"), word("shares")
+    return begin("%share"), begin(code.op("add nuw nsw i64 %share, 1"))
+
+
+_CREW = """define internal i64 @jitad.crew(ptr %ctx) noinline {{
+entry:
+  %threads.at = getelementptr inbounds i8, ptr %ctx, i64 {threads}
+  %threads = load i64, ptr %threads.at, align 8
+  %some = icmp sgt i64 %threads, 1
+  br i1 %some, label %look, label %one
+look:
+  %workers.at = getelementptr inbounds i8, ptr %ctx, i64 {workers}
+  %workers = load ptr, ptr %workers.at, align 8
+  %there = icmp ne ptr %workers, null
+  br i1 %there, label %several, label %hire
+hire:
+  %made = call i32 inttoptr (i64 {hire} to ptr)(ptr %ctx)
+  %good = icmp ne i32 %made, 0
+  br i1 %good, label %several, label %one
+several:
+  ret i64 %threads
+one:
+  ret i64 1
+}}
+"""
 
 # In place of asking for signals: whether this share is needed any more.
 _STOPPED = """define internal i32 @jitad.stopped(ptr %ctx) {{

@@ -59,7 +59,7 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
     roles: Sequence[str] = op.attrs["threads"]
     callee = fn.module.functions[op.attrs["callee"]]
     code, args = fn.code, [fn.values[v] for v in op.operands]
-    threads = code.op(f"load i64, ptr {fn.field('threads')}, align 8", "threads")
+    threads = code.op(f"call i64 {team.crew(fn.writer)}(ptr %ctx)", "threads")
     several, alone, after = code.label("several"), code.label("alone"), code.label("after")
     outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
     trip = fn.scalar(op.operands[1])
@@ -69,7 +69,6 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
     threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {trip})", "threads")
     code.branch(code.op(f"icmp sgt i64 {threads}, 1", "c"), several, alone)
     code.start(several)
-    _hire(fn, alone)
 
     def leave(results: list[Lowered]) -> None:
         for out, result in zip(outs, results):
@@ -81,18 +80,6 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
     leave(fn.flow.plain_call(callee, args))
     code.start(after)
     return [types.assemble(t, list(out)) for t, out in zip(callee.result_types, outs)]
-
-
-def _hire(fn: FunctionLowering, alone: str) -> None:
-    """The other threads' contexts are made when they are first needed."""
-    code = fn.code
-    hired, need, go = fn.field("workers"), code.label("hire"), code.label("go")
-    there = code.op(f"icmp ne ptr {code.op(f'load ptr, ptr {hired}, align 8')}, null", "c")
-    code.branch(there, go, need)
-    code.start(need)
-    made = code.op(f"call i32 inttoptr (i64 {team.hiring()} to ptr)(ptr %ctx)")
-    code.branch(code.op(f"icmp ne i32 {made}, 0", "c"), go, alone)
-    code.start(go)
 
 
 class _Several:
@@ -225,7 +212,7 @@ class _ShareWriter:
         self.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         first = code.op("icmp eq i64 %share, 0", "first")
-        given = [f"i64 {self._bound('%share')}", f"i64 {self._bound(code.op('add nuw nsw i64 %share, 1'))}"]
+        given = [f"i64 {bound}" for bound in team.bounds(code)]
         buffers: dict[int, Buffer] = {}
         at = 8 * len(team.HEAD)
         for k, t in enumerate(callee.param_types[2:]):
@@ -245,11 +232,6 @@ class _ShareWriter:
         code.end(f"ret i32 {status}")
         head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) nounwind"
         return self.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
-
-    def _bound(self, s: str) -> str:
-        """The first iteration of share ``s``."""
-        trip, shares = (self._word("%job", team.at(name), "i64") for name in ("trip", "shares"))
-        return self.code.op(f"udiv i64 {self.code.op(f'mul nuw nsw i64 {trip}, {s}')}, {shares}")
 
     def _word(self, base: str, offset: int, t: str) -> str:
         where = self.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")

@@ -54,9 +54,12 @@ def _nest(fn: FunctionLowering, extent: list[str], stored: list[Value], reductio
         for v, mark in zip(stored, marks):
             buffer = fn.array(v)
             fn.store(buffer.dtype, computed[v], buffer.ptr, index, mark)
-        return [reduce.combine(fn, op.name, t, p, x) for op, t, p, x in zip(reductions, dtypes, partial, summands)]
+        return join(partial, summands)
+
+    def join(xs: list[str], ys: list[str]) -> list[str]:
+        return [reduce.combine(fn, op.name, t, x, y) for op, t, x, y in zip(reductions, dtypes, xs, ys)]
 
     carried = [(types.register(t), reduce.identity(op.name, t)) for op, t in zip(reductions, dtypes)]
     hint = masked_tail(fn, *everything) or (reduce.interleaved(fn) if reductions else "")
     return nest(fn, extent, body, carried, flat=all(can_be_flat(fn, v, like) for v in everything), note=hint,
-                unbounded=not any(is_bounded(fn, v) for v in everything))
+                unbounded=not any(is_bounded(fn, v) for v in everything), cut=True, join=join)

@@ -77,7 +77,7 @@ def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Va
         _write(fn, op, part, index, Elements(fn).get(v, place), add)
         return []
 
-    nest(fn, extent, body, flat=can_be_flat(fn, v, v.type))
+    nest(fn, extent, body, flat=can_be_flat(fn, v, v.type), cut=True)
 
 
 def _at_index(fn: FunctionLowering, op: Op, add: bool) -> None:
@@ -103,7 +103,7 @@ def _in_slice(fn: FunctionLowering, op: Op, add: bool) -> None:
         _write(fn, op, buffer, position(fn, buffer.sizes, at), Elements(fn).get(v, place), add)
         return []
 
-    nest(fn, extent, body)
+    nest(fn, extent, body, cut=True)
 
 
 def _is_one_piece(fn: FunctionLowering, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
