@@ -1,9 +1,10 @@
 """Large results are made where they stay: in a *block* that the new ndarray owns, not in the arena.
 
 A copy out of the arena would take as long as many a program, and fresh pages for it longer still.  A block is memory
-of the system's, in huge pages, that begins with a head (``HEAD`` bytes: the next block of a list, its own size).  When
-the array that owns it dies, the block goes to the free list, ``FREE`` bytes at most; the system may take what lies
-there when it is short of memory (but for the first page, which holds the head).
+of the system's, in huge pages unless it is smaller than one, that begins with a head (``HEAD`` bytes: the next block of
+a list, its own size).  When the array that owns it dies, the block goes to the free list, ``FREE`` bytes at most, where
+each counts as a huge page at least, so that the list is short.  The system may take what lies there when it is short of
+memory (but for the first huge page, which holds the head).
 
 The free list belongs to who holds the GIL.  A call takes it all into its context (``blocks_free``), since it runs
 without the GIL, moves those it uses to ``blocks_used``, and gives back what no result has become the owner of.
@@ -20,7 +21,8 @@ from .capi import function, pointer
 from .context import HUGE_PAGE
 from .emit import Writer
 
-LARGE = 1 << 20            # bytes of a result from which on it has a block
+LARGE = 1 << 18            # bytes of a result from which on it has a block
+GRAIN = 1 << 16            # what the sizes of blocks are multiples of that are smaller than a huge page
 FREE = 256 << 20
 HEAD = 64
 
@@ -46,8 +48,11 @@ entry:
   br i1 %many, label %none, label %begin
 begin:
   %need = add i64 %size, {head}
-  %huge = add i64 %need, {huge_less}
-  %whole = and i64 %huge, {minus_huge}
+  %huge = icmp uge i64 %need, {huge}
+  %less = select i1 %huge, i64 {huge_less}, i64 {grain_less}
+  %upper = add i64 %need, %less
+  %rest = xor i64 %less, -1
+  %whole = and i64 %upper, %rest
   %twice = shl i64 %whole, 1
   br label %look
 look:
@@ -97,7 +102,8 @@ entry:
   %bytes = load i64, ptr %size.at, align 8
   %total.at = getelementptr inbounds i64, ptr {list}, i64 1
   %total = load i64, ptr %total.at, align 8
-  %sum = add i64 %total, %bytes
+  %counted = call i64 @llvm.umax.i64(i64 %bytes, i64 {huge})
+  %sum = add i64 %total, %counted
   %many = icmp ugt i64 %sum, {most_free}
   br i1 %many, label %unmap, label %keep
 unmap:
@@ -108,7 +114,9 @@ keep:
   %first = load ptr, ptr {list}, align 8
   store ptr %first, ptr %block, align 8
   store ptr %block, ptr {list}, align 8
-  br i1 %touched, label %lend, label %done
+  %more = icmp ugt i64 %bytes, {huge}
+  %lent = and i1 %touched, %more
+  br i1 %lent, label %lend, label %done
 lend:
   %rest = getelementptr inbounds i8, ptr %block, i64 {huge}
   %length = sub i64 %bytes, {huge}
@@ -224,7 +232,7 @@ def define(writer: Writer) -> None:
              "PyArray_SetBaseObject", "PyErr_Clear", "Py_DecRef")
     here = {name: function(name) for name in names} | {
         "free": context.offset("blocks_free"), "used": context.offset("blocks_used"), "head": HEAD, "huge": HUGE_PAGE,
-        "huge_less": HUGE_PAGE - 1, "minus_huge": -HUGE_PAGE, "most": 1 << 47, "most_free": FREE, "list": LIST,
+        "huge_less": HUGE_PAGE - 1, "grain_less": GRAIN - 1, "most": 1 << 47, "most_free": FREE, "list": LIST,
         "no_pages": -1, "huge_pages": mmap.MADV_HUGEPAGE, "lazily": mmap.MADV_FREE,
         "name": f"inttoptr (i64 {ctypes.addressof(_name)} to ptr)", "ndarray": pointer(capi.NDARRAY),
         "pages": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, "flags": capi.ARRAY_NEEDED_FLAGS | capi.ARRAY_WRITEABLE}

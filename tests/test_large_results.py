@@ -138,3 +138,15 @@ def test_threads_do_not_share_blocks() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_blocks_below_a_huge_page_fit_their_results() -> None:
+    """Half a page's worth of numbers takes little more than that, and the list of free blocks stays short."""
+    y = squares(X)
+    assert owns_block(y)
+    gc.collect()
+    del y
+    many = [squares(X) for _ in range(blocks.FREE // blocks.HUGE_PAGE + 20)]
+    del many
+    assert 0 < free_bytes() <= blocks.FREE
+    np.testing.assert_array_equal(squares(X), X * X)
