@@ -24,7 +24,7 @@ from .ir.graph import Block, Function, Module
 from .passes.cfg import incoming, merge_chains, remove_unreachable, split_critical_edges
 from .passes.loop_shape import LoopShaper
 from .passes.loop_tables import Surroundings
-from .passes.loops import Loop, LoopForest, raising_blocks
+from .passes.loops import Loop, loop_forest, raising_blocks
 
 LARGEST_RAISE = 20
 """A block that raises is copied for each edge to it up to this many ops."""
@@ -43,7 +43,7 @@ def normalise(func: Function) -> None:
     split_critical_edges(func, calls_only=True)
     done: set[Block] = set()
     while True:
-        forest = LoopForest(func)
+        forest = loop_forest(func)
         if forest.irreducible:
             raise CompileError(f"@{func.name}: a loop with two entries at {forest.irreducible[0]}")
         ready = [loop for loop in forest.loops if loop.head not in done and all(c.head in done for c in loop.children)]
@@ -80,7 +80,7 @@ def check_cps(func: Function) -> None:
 
 
 def _problems(func: Function) -> Iterator[str]:
-    forest = LoopForest(func)
+    forest = loop_forest(func)
     for b in func.blocks:
         if b not in forest.dom.reachable:
             yield f"{b} is unreachable"

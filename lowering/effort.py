@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..ir.graph import Function, Module
 from ..ir.types import Array
-from ..passes.loops import LoopForest, counted
+from ..passes.loops import counted, loop_forest
 
 LARGE = 1000                 # iterations or elements
 
@@ -56,7 +56,7 @@ def effort(module: Module, root: str) -> str:
 
 def _of_function(func: Function) -> str:
     found = "short"
-    for loop in LoopForest(func).loops:
+    for loop in loop_forest(func).loops:
         known = counted(loop)
         if known is None or (known.trip.const or 0) >= LARGE:
             return "long"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
-from ..passes.loops import LoopForest
+from ..passes.loops import loop_forest
 from . import arrays, context, control, memory, ops, places, polling, stack, types
 from .alias import is_array
 from .emit import Code, global_name, symbol
@@ -40,7 +40,7 @@ class FunctionLowering:
         self.code = Code()
         self.values: dict[Value, Lowered] = {}
         self.plan = arrays.plan(func, module.sharing)    # which arrays are stored at all
-        self.forest = LoopForest(func)
+        self.forest = loop_forest(func)
         self.sums = carried_sums(self.forest)
         self.flow = control.Flow(self)
         self.polling = polling.Polling(self)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Function, Op
 from ..ir.types import Array, Scalar, Type
-from ..passes.loops import LoopForest
+from ..passes.loops import loop_forest
 from . import arrays, memory, ops, places, team, types
 from .emit import Code, global_name, symbol
 from .types import Buffer, Lowered
@@ -48,7 +48,7 @@ def possible(module: ModuleLowering, callee: Function, roles: Sequence[str]) -> 
     if module.target.is_gpu:
         return False
     plan = arrays.plan(callee, module.sharing)
-    where = places.Places(callee, plan, LoopForest(callee)).sources()
+    where = places.Places(callee, plan, loop_forest(callee)).sources()
     returns = [op for op in callee.all_ops() if op.name == "return"]
     shared = [i for i, role in enumerate(roles) if role == "each"]
     return all(where.get(op.operands[i]) is callee.params[2 + i] for op in returns for i in shared)

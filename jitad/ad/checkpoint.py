@@ -26,7 +26,7 @@ from ..ir.clone import clone_blocks, clone_op
 from ..ir.graph import Block, Function, Module, Value
 from ..ir.types import BOOL, F64, I64, Stack, is_float
 from ..passes.cfg import merge_chains, remove_unreachable
-from ..passes.loops import Counted, Loop, LoopForest, counted, raising_blocks
+from ..passes.loops import Counted, Loop, counted, loop_forest, raising_blocks
 from .binomial import Binomial, ruled
 from .frames import Frames
 from .reverse import ThereAndBack
@@ -76,7 +76,7 @@ def _callees(module: Module, name: str) -> Iterable[str]:
 
 def _chosen(module: Module, func: Function, ways: Iterable[tuple[tuple[int, ...], bool]]) -> list[Loop]:
     """The outermost loops of which the way back would keep something."""
-    forest = LoopForest(func)
+    forest = loop_forest(func)
     marked = {i: loop for i, loop in enumerate(forest.loops) if loop.latch is not None and loop.exit is not None}
     if not marked:
         return []
@@ -134,7 +134,7 @@ class Cut:
         assert loop.latch is not None and loop.exit is not None and loop.preheader is not None
         self.module, self.func, self.loop = module, func, loop
         self.known: Counted | None = counted(loop)
-        region = loop.region(raising_blocks(LoopForest(func).dom))
+        region = loop.region(raising_blocks(loop_forest(func).dom))
         self.region = [b for b in func.blocks if b in region]
         self.state = [p for p in loop.head.params if self.known is None or p is not self.known.iv]
         used = dict.fromkeys(v for b in self.region for op in b.all_ops() for v in op.used() if v.block not in region)

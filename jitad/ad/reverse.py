@@ -27,7 +27,7 @@ from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.signature import signature
 from ..ir.types import BOOL, I64, Array, Stack, carries_adjoint
 from ..passes.liveness import Liveness
-from ..passes.loops import LoopForest
+from ..passes.loops import loop_forest
 from .activity import active, call_results
 from .adjoints import Adjoints, Env
 from .expand import expand
@@ -51,7 +51,7 @@ class ThereAndBack(Adjoints):
         expand(self.func)
         self.pivot = _single_return(self.func)
         self.results = list(self.pivot.term.operands) if self.pivot and self.pivot.term else []
-        self.forest = LoopForest(self.func)
+        self.forest = loop_forest(self.func)
         self.forward = list(self.forest.dom.order)
         self.settled = settled(self.func, self.forest)
         self.live_in = Liveness(self.func).live_in

@@ -162,6 +162,7 @@ class Function:
 
     ``own``: indices of array (and stack) parameters that the function may consume.
     ``attrs``: free-form facts (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.
+    ``control``: a place for an analysis of the control flow, with what it was made for (``passes/dominance.py``).
     """
 
     def __init__(self, name: str, param_types: Iterable[Type] = (), result_types: Iterable[Type] = (),
@@ -172,6 +173,7 @@ class Function:
         self.own: set[int] = set()
         self.attrs: dict[str, Any] = {}
         self.loc: Loc = NOWHERE
+        self.control: tuple[list[Any], Any] | None = None
         entry = self.new_block("entry")
         names = list(param_names)
         for i, t in enumerate(param_types):

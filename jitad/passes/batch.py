@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64, Array, dims_of
 from .batched import NoRows, Rows
-from .loops import Counted, Loop, LoopForest, counted
+from .loops import Counted, Loop, counted, loop_forest
 
 STRIP = 256
 """Iterations taken at a time."""
@@ -23,7 +23,7 @@ def batch(module: Module) -> None:
     """Expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
         if any(op.name == "matmul" for op in func.all_ops()):
-            for loop in LoopForest(func).loops:
+            for loop in loop_forest(func).loops:
                 known = counted(loop)
                 if known is not None and known.iv.index == 0 and loop.blocks == {loop.head} and _pays(loop.head):
                     _in_strips(func, loop, known)

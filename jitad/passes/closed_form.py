@@ -9,13 +9,13 @@ from __future__ import annotations
 from ..ir.builder import Builder
 from ..ir.graph import Module, Op, Value
 from ..ir.types import I64
-from .loops import Counted, Loop, LoopForest, counted
+from .loops import Counted, Loop, counted, loop_forest
 
 
 def closed_form(module: Module) -> None:
     """Replace every such integer; expects normal form.  What is then left over is unused."""
     for func in module.functions.values():
-        for loop in LoopForest(func).loops:
+        for loop in loop_forest(func).loops:
             known = counted(loop)
             if known is not None:
                 for p in loop.head.params:

@@ -13,7 +13,7 @@ from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
 from .cfg import resolve, substitute
 from .dominance import Dominators
-from .loops import LoopForest
+from .loops import LoopForest, loop_forest
 from .sharing import consumed_values
 
 COMMUTATIVE = frozenset("add mul maximum minimum eq ne and or xor hypot".split())
@@ -27,8 +27,8 @@ def cse(module: Module) -> None:
 
 
 def number_values(func: Function) -> None:
-    dom = Dominators(func)
-    forest = LoopForest(func, dom)
+    forest = loop_forest(func)
+    dom = forest.dom
     consumed = consumed_values(func, lambda call: range(len(call.operands)))
     mapping: dict[Value, Value] = {}
     known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating those behind it

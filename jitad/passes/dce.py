@@ -13,7 +13,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import EFFECTS
 from .cfg import merge_chains, passed, remove_unreachable
-from .loops import Loop, LoopForest, counted
+from .loops import Loop, counted, loop_forest
 
 
 def dce(module: Module, roots: Iterable[str] | None = None) -> None:
@@ -112,7 +112,7 @@ def _call_results(func: Function) -> dict[Block, int]:
 
 def _drop_idle_loops(func: Function) -> bool:
     """Go past counted loops that have no effect and give nothing on; whether there were any."""
-    forest = LoopForest(func)
+    forest = loop_forest(func)
     if not forest.loops:
         return False
     ends = {loop for loop in forest.loops if counted(loop)}

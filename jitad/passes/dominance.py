@@ -6,6 +6,7 @@ Unreachable blocks are in no map: they dominate nothing and nothing dominates th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir.graph import Block, Function, Op, Value
 
@@ -30,13 +31,35 @@ def reverse_postorder(func: Function) -> list[Block]:
     return order
 
 
+def shape_of_control(func: Function) -> list[Any]:
+    """The blocks, what each ends in, and where that leads: all that an analysis of control flow depends on."""
+    shape: list[Any] = []
+    for b in func.blocks:
+        shape.append(b)
+        if b.term is not None:
+            shape.append(b.term.name)
+            shape += [e.block for e in b.term.edges]
+    return shape
+
+
+def dominators(func: Function) -> Dominators:
+    """The dominator tree: the one of last time as long as control flow is what it was then."""
+    shape = shape_of_control(func)
+    if func.control is None or func.control[0] != shape:
+        func.control = shape, Dominators(func)
+    found: Dominators = func.control[1]
+    return found
+
+
 class Dominators:
     """The dominator tree of a function as it stands; any change of control flow makes it stale.
 
     ``order``: reachable blocks in reverse postorder.  ``idom``: the immediate dominator (``None`` at the
     entry).  ``preds``: the predecessors of each reachable block, each once per edge.  ``back``: the edges that do not
-    go on in that order (source, target); there is one in each loop.
+    go on in that order (source, target); there is one in each loop.  ``forest``: a place for the loops (``loops.py``).
     """
+
+    forest: Any = None
 
     def __init__(self, func: Function) -> None:
         self.order = reverse_postorder(func)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.types import BOOL, I64
-from .dominance import Dominators
+from .dominance import dominators
 from .induction import Incoming, learn_head
-from .loops import LoopForest
+from .loops import loop_forest
 from .ranges import Form, Prover, Ranges
 
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
@@ -27,8 +27,8 @@ class Walk:
     """Down the dominator tree; ``op`` sees each op where ``prover`` and ``known`` say what holds there."""
 
     def __init__(self, func: Function) -> None:
-        self.func, self.dom = func, Dominators(func)
-        self.loops = {loop.head: loop for loop in LoopForest(func, self.dom).loops}
+        self.func, self.dom = func, dominators(func)
+        self.loops = {loop.head: loop for loop in loop_forest(func).loops}
         self.incoming: Incoming = {b: [] for b in func.blocks}
         for b in func.blocks:
             for e in b.term.edges if b.term else ():

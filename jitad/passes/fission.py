@@ -21,7 +21,7 @@ from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import BOOL, I64, Array, Scalar
 from .cfg import own_exit
-from .loops import Counted, Loop, LoopForest, counted
+from .loops import Counted, Loop, counted, loop_forest
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
                  "erf erfc pow atan2 hypot cbrt".split())
@@ -38,7 +38,7 @@ def fission(module: Module) -> None:
     """Expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
         if any(op.name in DEAR for op in func.all_ops()):
-            for loop in LoopForest(func).loops:
+            for loop in loop_forest(func).loops:
                 known = counted(loop)
                 if known is not None and loop.blocks == {loop.head} and loop.exit is not None:
                     _split(func, loop, known)

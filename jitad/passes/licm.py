@@ -18,7 +18,7 @@ from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Scalar
 from .dominance import Dominators
-from .loops import Loop, LoopForest, raising_blocks
+from .loops import Loop, loop_forest, raising_blocks
 from .sharing import consumed_values
 
 COSTLY = frozenset("div floordiv mod pow sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh "
@@ -47,8 +47,8 @@ def hoist(func: Function, index_errors: set[int]) -> None:
     """Move invariant ops out of every loop of a function, from the inside out.
 
     ``index_errors``: numbers of the exceptions whose checks need not be waited for."""
-    dom = Dominators(func)
-    forest = LoopForest(func, dom)
+    forest = loop_forest(func)
+    dom = forest.dom
     if not forest.loops:
         return
     consumed = consumed_values(func, lambda call: range(len(call.operands)))

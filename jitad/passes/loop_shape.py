@@ -54,7 +54,7 @@ class LoopShaper:
 
     def __init__(self, around: Surroundings, loop: Loop) -> None:
         self.around, self.loop, self.head = around, loop, loop.head
-        self.blocks = loop.blocks
+        self.blocks = set(loop.blocks)
         self.region = loop.region(around.raising)
         self.targets = self._targets()
         self.columns = self._columns()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..ir.graph import Block, Edge, Function, Value
-from .dominance import Dominators
+from .dominance import Dominators, dominators
 
 
 @dataclass(eq=False)
@@ -70,6 +70,15 @@ class Counted:
     iv: Value
     next: Value
     trip: Value
+
+
+def loop_forest(func: Function) -> LoopForest:
+    """The loops of a function: those of last time as long as control flow is what it was then."""
+    dom = dominators(func)
+    if dom.forest is None:
+        dom.forest = LoopForest(func, dom)
+    found: LoopForest = dom.forest
+    return found
 
 
 class LoopForest:

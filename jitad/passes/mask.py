@@ -22,7 +22,7 @@ from ..ir.types import BOOL, I64, Array, Scalar
 from .batch import store, stores_of
 from .batched import NoRows, Rows
 from .fission import DEAR
-from .loops import Counted, Loop, LoopForest, counted
+from .loops import Counted, Loop, LoopForest, counted, loop_forest
 from .stragglers import finish
 
 STRIP = 32
@@ -37,7 +37,7 @@ def mask(module: Module) -> None:
     """Expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
         if any(op.name in DEAR for op in func.all_ops()):
-            forest = LoopForest(func)
+            forest = loop_forest(func)
             for loop in forest.loops:
                 known = counted(loop)
                 if known is not None and known.iv.index == 0 and _pays(loop):

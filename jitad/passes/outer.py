@@ -19,7 +19,7 @@ from ..ir.types import Type, dims_of
 from . import deferred
 from .callgraph import CallGraph
 from .deferred import Deferred, factors
-from .loops import Loop, LoopForest, counted
+from .loops import Loop, counted, loop_forest
 from .webs import Region, Web
 
 SHORT = 4
@@ -85,7 +85,7 @@ def _in_loops(module: Module, func: Function) -> None:
     found = True
     while found:
         found = False
-        for loop in reversed(LoopForest(func).loops):
+        for loop in reversed(loop_forest(func).loops):
             if _is_long(loop) and (match := _first(Region.of_loop(module, loop))) is not None:
                 Deferred(*match).run()
                 found = True

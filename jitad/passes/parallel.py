@@ -18,7 +18,7 @@ from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.types import I64, Array, Type
 from .independence import Dependent, Independence
-from .loops import Counted, Loop, LoopForest, counted, raising_blocks
+from .loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from .work import estimate
 
 ENOUGH = 40_000
@@ -31,7 +31,7 @@ ADDS_FOR_ELEMENT = 16
 def parallel(module: Module) -> None:
     """Expects normal form: loops are rotated and closed and have a preheader."""
     for func in list(module.functions.values()):
-        forest = LoopForest(func)
+        forest = loop_forest(func)
         todo, open_loops = list(forest.roots), forest.open_loops()
         while todo:
             loop = todo.pop()

@@ -23,7 +23,7 @@ from .cfg import (
     substitute,
 )
 from .identities import RULES, rewrite
-from .loops import LoopForest
+from .loops import LoopForest, loop_forest
 from .params import drop_redundant_params
 
 FOLDABLE = frozenset(FOLDED) | RULES.keys()
@@ -45,7 +45,7 @@ def simplify_function(func: Function) -> None:
             remove_unreachable(func)
         if turn and not changed:
             return
-        forest = LoopForest(func)
+        forest = loop_forest(func)
         changed |= drop_redundant_params(func, forest)
         changed |= _thread_empty_blocks(func, forest)
         changed |= merge_chains(func)

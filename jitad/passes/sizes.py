@@ -11,7 +11,7 @@ from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.origin import Axis, size_origin
 from ..ir.types import I64, Array
 from .cfg import substitute
-from .loops import LoopForest
+from .loops import loop_forest
 
 Size = Axis | Value | int                 # an axis of an array that nothing more is known of, an i64 value, a number
 
@@ -26,7 +26,7 @@ def name_sizes(func: Function) -> None:
     if not dims:
         return
     solver = Solver(func)
-    forest = LoopForest(func)
+    forest = loop_forest(func)
     mapping: dict[Value, Value] = {}
     made: dict[Axis, Value] = {}
     for op in dims:

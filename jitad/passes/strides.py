@@ -16,7 +16,7 @@ from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import Array, Scalar
 from .cfg import own_exit, set_term
-from .loops import Loop, LoopForest, counted
+from .loops import Loop, counted, loop_forest
 from .sizes import Size, Solver
 
 ACCESSES = {"get": 1, "set": 2, "add_at": 2}
@@ -32,7 +32,7 @@ def strides(module: Module) -> None:
         if not any(_columns(op) for op in func.all_ops()):
             continue
         solver = Solver(func)
-        for loop in LoopForest(func).loops:
+        for loop in loop_forest(func).loops:
             if _worth_it(loop):
                 _Strides(func, loop, solver).run()
 

@@ -11,7 +11,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.types import dims_of
 from .dominance import Dominators
-from .loops import Loop, LoopForest, counted
+from .loops import Loop, LoopForest, counted, loop_forest
 
 
 def turn(module: Module) -> None:
@@ -26,8 +26,8 @@ def _is_turned(op: Op) -> bool:
 
 
 def _in_function(func: Function) -> None:
-    dom = Dominators(func)
-    forest = LoopForest(func, dom)
+    forest = loop_forest(func)
+    dom = forest.dom
     stored: dict[tuple[Value, Block], Value] = {}
     for block in func.blocks:
         for op in block.ops:

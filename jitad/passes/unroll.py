@@ -9,8 +9,8 @@ from __future__ import annotations
 from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Value
 from .cfg import merge_chains, remove_unreachable, set_term
-from .dominance import Dominators
-from .loops import Loop, LoopForest, counted, raising_blocks
+from .dominance import dominators
+from .loops import Loop, counted, loop_forest, raising_blocks
 
 MOST_ITERATIONS = 8
 MOST_OPS = 100
@@ -25,10 +25,10 @@ def unroll(module: Module) -> None:
 
 def _unroll_innermost(func: Function) -> bool:
     """Write out the small loops that hold no other; whether there were any."""
-    dom = Dominators(func)
+    dom = dominators(func)
     raising = raising_blocks(dom)
     done = False
-    for loop in LoopForest(func, dom).loops:
+    for loop in loop_forest(func).loops:
         trip = _trip(loop)
         if trip is not None and not loop.children:
             region = loop.region(raising)

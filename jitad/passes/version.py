@@ -18,7 +18,7 @@ from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64
 from .cfg import own_exit, set_term
-from .loops import Counted, Loop, LoopForest, counted
+from .loops import Counted, Loop, counted, loop_forest
 from .ranges import Ranges
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
@@ -30,7 +30,7 @@ LARGEST = 120                                               # ops of a loop that
 def version(module: Module) -> None:
     """Give every innermost counted loop with steady checks a version without them; expects normal form."""
     for func in module.functions.values():
-        forest = LoopForest(func)
+        forest = loop_forest(func)
         if not forest.loops:
             continue
         unclosed = forest.open_loops()
