@@ -22,7 +22,7 @@ from .errors import CompileError
 from .ir.clone import clone_blocks
 from .ir.graph import Block, Function, Module
 from .passes.cfg import incoming, merge_chains, remove_unreachable, split_critical_edges
-from .passes.loop_shape import LoopShaper
+from .passes.loop_shape import LoopShaper, has_shape
 from .passes.loop_tables import Surroundings
 from .passes.loops import Loop, loop_forest, raising_blocks
 
@@ -46,7 +46,14 @@ def normalise(func: Function) -> None:
         forest = loop_forest(func)
         if forest.irreducible:
             raise CompileError(f"@{func.name}: a loop with two entries at {forest.irreducible[0]}")
-        ready = [loop for loop in forest.loops if loop.head not in done and all(c.head in done for c in loop.children)]
+        unclosed = forest.open_loops() if forest.loops else set()
+        ready: list[Loop] = []
+        for loop in forest.loops:                            # inner ones first
+            if loop.head not in done and all(c.head in done for c in loop.children):
+                if loop not in unclosed and has_shape(loop, forest.dom):
+                    done.add(loop.head)
+                else:
+                    ready.append(loop)
         if not ready:
             break
         around = Surroundings(func, forest.dom)

@@ -56,10 +56,12 @@ class Dominators:
 
     ``order``: reachable blocks in reverse postorder.  ``idom``: the immediate dominator (``None`` at the
     entry).  ``preds``: the predecessors of each reachable block, each once per edge.  ``back``: the edges that do not
-    go on in that order (source, target); there is one in each loop.  ``forest``: a place for the loops (``loops.py``).
+    go on in that order (source, target); there is one in each loop.  ``forest`` and ``raising``: places for
+    the loops and the blocks that only raise (``loops.py``).
     """
 
     forest: Any = None
+    raising: set[Block] | None = None
 
     def __init__(self, func: Function) -> None:
         self.order = reverse_postorder(func)

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Value
 from ..ir.types import BOOL, I64, Type
+from .dominance import Dominators
 from .loop_tables import Key, Row, Surroundings, merge_columns
 from .loops import Loop
 
@@ -29,6 +30,13 @@ LARGEST_TEST = 40
 
 AGAIN = -1
 """The number that asks for another iteration."""
+
+
+def has_shape(loop: Loop, dom: Dominators) -> bool:
+    """Whether a loop, if it is closed, needs nothing done; some that do not may be missed."""
+    latch, exit = loop.latch, loop.exit
+    return (latch is not None and exit is not None and loop.preheader is not None and latch.term is not None
+            and latch.term.name == "branch" and len(dom.preds[exit]) == 1)
 
 
 @dataclass(eq=False)
@@ -93,7 +101,7 @@ class LoopShaper:
             for i, p in enumerate(t.block.params):
                 if self._fixed(t, i) is None:
                     columns["arg", t.block, i] = p.type
-            for v in self.around.live_in[t.block]:
+            for v in self.around.live_in(t.block):
                 if v.block in self.blocks:
                     columns["live", v, 0] = v.type
         return columns
@@ -107,7 +115,7 @@ class LoopShaper:
     def _row(self, target: Target, edge: Edge) -> Row:
         """What leaving by ``edge`` gives to ``X``."""
         row: Row = {key: a for i, a in enumerate(edge.args) if (key := ("arg", target.block, i)) in self.columns}
-        row |= {("live", v, 0): v for v in self.around.live_in[target.block] if v.block in self.blocks}
+        row |= {("live", v, 0): v for v in self.around.live_in(target.block) if v.block in self.blocks}
         return row
 
     def _args(self, row: Row, undefs_in: Block) -> list[Value]:
@@ -212,7 +220,7 @@ class LoopShaper:
         guard = clone_blocks([old], around.func, values)[old]
         guard.name, guard.term = "guard", None
         around.entering[guard] = {}
-        around.live_in[guard] = around.live_in[old]
+        around.lives_as[guard] = old
         for e in self._edges_to_head(inside=False):
             around.redirect(e, guard, e.args)
         for op in guard.ops:
@@ -240,7 +248,7 @@ class LoopShaper:
         if len(edges) == 1 and source.term.name == "jump":
             return source
         block = around.new_block("preheader")
-        around.live_in[block] = around.live_in[self.head]
+        around.lives_as[block] = self.head
         params = [block.add_param(p.type, p.hint) for p in self.head.params]
         for e in edges:
             around.redirect(e, block, e.args)

@@ -8,7 +8,7 @@ from ..ir.graph import Block, Edge, Function, Op, Value
 from ..ir.types import Type
 from .cfg import set_term
 from .dominance import Dominators
-from .liveness import Liveness
+from .liveness import Liveness, ValueSet
 from .loops import raising_blocks
 
 Key = tuple[str, Any, int]
@@ -21,7 +21,8 @@ class Surroundings:
 
     def __init__(self, func: Function, dom: Dominators) -> None:
         self.func, self.number = func, dom.number
-        self.live_in = Liveness(func).live_in
+        self._liveness = Liveness(func)
+        self.lives_as: dict[Block, Block] = {}               # new blocks, each with one before which the same is live
         self.raising = raising_blocks(dom)
         self.users: dict[Value, list[Op]] = {}
         self.entering: dict[Block, dict[Edge, Block]] = {b: {} for b in func.blocks}
@@ -29,6 +30,12 @@ class Surroundings:
             for op in b.all_ops():
                 self.note_uses(op)
             self._note_edges(b)
+
+    def live_in(self, block: Block) -> ValueSet:
+        """What is live before a block."""
+        while block in self.lives_as:
+            block = self.lives_as[block]
+        return self._liveness.before(block)
 
     def new_block(self, name: str) -> Block:
         block = self.func.new_block(name)

@@ -164,7 +164,9 @@ def raising_blocks(dom: Dominators) -> set[Block]:
     """Blocks with one predecessor from which every path raises, through blocks that are so too.
 
     Each hangs off the block before it; leaving a loop for one is no exit of the loop."""
-    found: set[Block] = set()
+    if dom.raising is not None:
+        return dom.raising
+    found = dom.raising = set()
     for b in reversed(dom.order):
         assert b.term is not None
         ends = b.term.name == "raise" or (b.term.edges and all(s in found for s in b.successors()))
