@@ -195,6 +195,44 @@ class Net:
     name: str = "net"
 
 
+def test_linearize_is_of_what_the_function_captured_then() -> None:
+    """Not of what its variables and objects are when the linear function is called."""
+    def number(x: float) -> float:
+        s = x * 2.0
+        linear = linearize(lambda z: z * z * s, x)[1]
+        s = 7.0
+        return linear(1.0) + 0.0 * s
+
+    def array(x: float) -> float:
+        a = np.array([0.5, 1.0]) * x
+        linear = linearize(lambda z: np.dot(a, a * z), x)[1]
+        a += 1.0
+        return linear(1.0)
+
+    def recursive(x: float) -> float:
+        held = [x]
+
+        def power(z: float, k: int = 2) -> float:
+            return z * held[0] if k <= 0 else power(z, k - 1) * z
+        linear = linearize(power, x)[1]
+        held[0] = 100.0
+        return linear(1.0)
+
+    def chosen(x: float) -> float:
+        a = np.array([0.5, 1.0])
+        linear = linearize(lambda z: z * a, x)[1]
+        for _ in range(3):
+            a = a * 2.0
+            if x > 0:
+                linear = linearize(lambda z, a=a: z * a, x)[1]
+        a[0] = 100.0
+        return linear(1.0).sum()
+
+    for fun, want in ((number, 1.96), (array, 1.25 * 0.49), (recursive, 3 * 0.7 ** 3), (chosen, 12.0)):
+        assert jit(fun)(0.7) == pytest.approx(want), fun.__name__
+    assert jit(grad(array))(0.7) == pytest.approx(2 * 1.25 * 0.7)
+
+
 def test_structures() -> None:
     def loss(p: Any) -> Any:
         return (p["w"] * p["b"][0]).sum() + p["b"][1] ** 2 * p["n"]

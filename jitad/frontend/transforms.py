@@ -18,6 +18,7 @@ import numpy as np
 from . import jacobians, pytree
 from .applied import Applied, map_floats, snapshot
 from .axes import parse
+from .keeping import as_now
 from .mapped import Mapped
 from .packed import returned
 from .pullbacks import pull_back_later
@@ -248,7 +249,7 @@ def linearize(fun: Any, *primals: Any) -> Any:
 @linearize.traced
 def _linearize(t: Any, fun: Any, *primals: Any) -> Any:
     kept = tuple(snapshot(t, p) for p in primals)
-    return t.call(fun, *primals), Linear(Push(fun), kept)
+    return t.call(fun, *primals), Linear(Push(as_now(t, fun)), kept)
 
 
 @Immediate
