@@ -122,12 +122,13 @@ def curves(results: Results) -> Figure | None:
 
 def compile_panel(results: Results) -> Iterator[dict[str, Any]]:
     cases = [c for c in every(results) if c["benchmark"] == "compiling" and c["group"].endswith("statements")]
-    if len(cases) > 1:
-        labels = [label for label in (OURS, "JAX") if all(label in c["seconds"] for c in cases)]
-        sizes = [int(c["group"].split()[0]) for c in cases]
-        yield {"title": "first call, seconds", "x": "statements of the program", "curves": [
-            {"label": label, "sizes": sizes, "costs": [median(c["seconds"][label]) for c in cases]}
-            for label in labels]}
+    found = []
+    for label in (OURS, "JAX"):
+        costs = {int(c["group"].split()[0]): median(c["seconds"][label]) for c in cases if label in c["seconds"]}
+        if costs:
+            found.append({"label": label, "sizes": list(costs), "costs": list(costs.values())})
+    if found:
+        yield {"title": "first call, seconds", "x": "statements of the program", "curves": found}
 
 
 def panels(found: list[dict[str, Any]]) -> Figure:
