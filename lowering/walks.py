@@ -54,6 +54,8 @@ def possible(fn: FunctionLowering, walk: Walk) -> bool:
 def run(fn: FunctionLowering, walk: Walk) -> list[str]:
     """Emit it; yields the final carried values."""
     code = fn.code
+    if fn.polling.active and fn.forest.loop_of(fn.flow.block) is not None:
+        fn.polling.count(fn.mul(walk.n, walk.each))          # towards the poll of the loop around it
     share, captured, weight = _share(fn, walk)
     width = 8 * (len(team.ROW) + len(walk.carried))
     job, top = code.alloca("i64", len(team.HEAD) + len(captured), 8), fn.field("arena_top")

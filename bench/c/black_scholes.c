@@ -11,6 +11,7 @@ double black_scholes(long n, const double *restrict S, const double *restrict K,
                      const double *restrict r, const double *restrict v)
 {
     double total = 0;
+#pragma omp parallel for reduction(+ : total)
     for (long i = 0; i < n; i++) {
         double w = v[i] * sqrt(T[i]), d1 = (log(S[i] / K[i]) + (r[i] + 0.5 * v[i] * v[i]) * T[i]) / w;
         total += S[i] * normal(d1) - K[i] * exp(-r[i] * T[i]) * normal(d1 - w);
@@ -23,6 +24,7 @@ double black_scholes_gradient(long n, const double *restrict S, const double *re
                               double *restrict T_bar, double *restrict r_bar, double *restrict v_bar)
 {
     double total = 0;
+#pragma omp parallel for reduction(+ : total)
     for (long i = 0; i < n; i++) {
         double root = sqrt(T[i]), w = v[i] * root, d1 = (log(S[i] / K[i]) + (r[i] + 0.5 * v[i] * v[i]) * T[i]) / w;
         double N1 = normal(d1), discounted = K[i] * exp(-r[i] * T[i]) * normal(d1 - w);

@@ -19,6 +19,7 @@ static inline double solve(double e, double M)
 double kepler(long n, const double *e, const double *M)
 {
     double total = 0;
+#pragma omp parallel for reduction(+ : total)
     for (long i = 0; i < n; i++)
         total += cos(solve(e[i], M[i]));
     return total;

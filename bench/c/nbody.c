@@ -6,6 +6,7 @@ static const double SOFT = 1e-3;
 double nbody(long n, const double *x, const double *v, const double *m)
 {
     double energy = 0;
+#pragma omp parallel for reduction(+ : energy) schedule(dynamic, 16)
     for (long i = 0; i < n; i++) {
         energy += 0.5 * m[i] * (v[3 * i] * v[3 * i] + v[3 * i + 1] * v[3 * i + 1] + v[3 * i + 2] * v[3 * i + 2]);
         double pull = 0;

@@ -24,6 +24,7 @@ import numpy as np
 
 from jitad import interpret, jit, pipeline
 from jitad.frontend.values import tracing
+from jitad.lowering import walks
 from jitad.passes import parallel
 
 from . import plain
@@ -228,7 +229,8 @@ class Several:
         self.fun = fun
 
     def __call__(self, *args: Any) -> Any:
-        with mock.patch.object(parallel, "ENOUGH", 0), mock.patch.object(parallel, "ADDS_FOR_ELEMENT", 0):
+        with (mock.patch.object(parallel, "ENOUGH", 0), mock.patch.object(parallel, "ADDS_FOR_ELEMENT", 0),
+              mock.patch.object(walks, "ENOUGH", 0)):
             return self.fun(*args)
 
 
