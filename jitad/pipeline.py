@@ -21,6 +21,7 @@ from .passes.closed_form import closed_form
 from .passes.cse import cse
 from .passes.dce import dce
 from .passes.facts import facts
+from .passes.first_write import first_write
 from .passes.fission import fission
 from .passes.inline import inline
 from .passes.lanes import lanes
@@ -78,6 +79,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "licm", _LICM),
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "first_write", _plain(first_write)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "mask", _plain(mask)),
     ("optimized", "parallel", lambda module, roots: parallel(module) if module.parallel else None),
@@ -100,8 +102,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
-    "uniqueness": uniqueness, "unroll": unroll, "batch": batch, "lanes": lanes, "mask": mask,
-    "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer, "turn": turn,
+    "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
+    "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer, "turn": turn,
 }
 
 

@@ -8,7 +8,7 @@ strip, so that the array is small however long the loop.
 A loop with checks of floats (``math.log`` raises where its argument is not positive) would not vectorise either, for
 any iteration may end it.  The loop before computes what they look at as well, and whether all hold in the strip; if
 one does not, the *checked* loop, which is the loop as it was, goes on from the strip's first iteration and raises
-what is to be raised when it is.
+what is to be raised when it is.  Where nothing but the checks is in the way no arrays are needed: see ``tentative``.
 
 Notation: *free* ops of a loop depend on its counter, on values from outside and on free ops only, and have no effect.
 """
@@ -22,6 +22,7 @@ from ..ir.ops import OPS
 from ..ir.types import BOOL, I64, Array, Scalar
 from .cfg import own_exit
 from .loops import Counted, Loop, counted, loop_forest
+from .tentative import STRIP, can_run_tentatively, carries_sums_and_rows_only, run_tentatively
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
                  "erf erfc pow atan2 hypot cbrt".split())
@@ -30,8 +31,6 @@ GUARDED = DEAR | {"sqrt", "div"}
 """What is worth computing ahead in a loop that would not vectorise at all."""
 SHORT = 16
 """Loops known to run no longer stay whole."""
-STRIP = 512
-"""Iterations computed ahead at a time: few enough that what is kept of them stays in the first cache."""
 
 
 def fission(module: Module) -> None:
@@ -46,13 +45,16 @@ def fission(module: Module) -> None:
 
 def _split(func: Function, loop: Loop, known: Counted) -> None:
     checks = [op for op in loop.head.ops if op.name == "check"]
-    if not (checks or _is_serial(loop.head)) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
+    serial = _is_serial(loop.head) and not carries_sums_and_rows_only(loop, known)
+    if not (checks or serial) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
         return
     free = _free_ops(loop.head, known)
     if not all(_is_of_floats(op.operands[0], free, loop.head) for op in checks):
         return                                       # what a check of an index guards must not run before it
     kept = _kept(loop.head, free, GUARDED if checks else DEAR)
-    if kept:
+    if kept and checks and can_run_tentatively(loop, known, free):
+        run_tentatively(func, loop, known, checks)
+    elif kept:
         _Strips(func, loop, known, free, kept, checks).run()
 
 
