@@ -103,7 +103,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
-    "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission, "outer": outer, "turn": turn,
+    "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
+    "outer": outer, "turn": turn,
 }
 
 
