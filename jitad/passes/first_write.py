@@ -18,14 +18,14 @@ import math
 from ..ir.builder import Builder
 from ..ir.graph import Function, Module, Op, Value
 from ..ir.types import Array, Scalar
-from .loops import Counted, Loop, LoopForest, counted
+from .loops import Counted, Loop, LoopForest, counted, loop_forest
 
 
 def first_write(module: Module) -> None:
     """Rewrite every such loop; expects normal form."""
     for func in module.functions.values():
         if any(op.name == "add_at" for op in func.all_ops()):
-            forest, users = LoopForest(func), _users(func)
+            forest, users = loop_forest(func), _users(func)
             for loop in forest.loops:
                 known = counted(loop)
                 if known is not None and loop.exit is not None:
