@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from jitad import check_grads, grad, jacrev, jit
+from jitad import check_grads, grad, hvp, jacrev, jit
 
 X = np.array([0.3, -0.4, 1.2, 0.6, -2.0])
 
@@ -82,3 +82,22 @@ def test_several_ways_back_share_one_frame() -> None:
     differences = np.stack([(rows(x + step * e) - rows(x - step * e)) / (2 * step) for e in np.eye(3)], axis=1)
     np.testing.assert_allclose(jacobian(x), differences, rtol=1e-8)
     assert jacobian.inspect("optimized", x).count(" = sin ") == 1
+
+
+def halved(x: np.ndarray) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        v = abs(x[i])
+        while v > 0.1:
+            if v > 0.2:
+                v = v * 0.5 + 0.01 * math.sin(v * x[0])
+            else:
+                v = v * 0.5 + 0.01 * math.exp(-v * v)
+            total += v * x[i]
+    return total
+
+
+def test_a_while_computes_on_the_way_there_what_its_tangents_share() -> None:
+    check_grads(halved, (X,), order=2)
+    text = jit(lambda x, v: hvp(halved, (x,), (v,))).inspect("optimized", X, X)
+    assert [text.count(f" = {name} ") for name in ("sin", "cos", "exp")] == [1, 1, 1]

@@ -8,10 +8,11 @@ memory in each iteration, and the loop that goes back computes it for many itera
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ..ir.graph import Block, Op, Value
 from ..ir.types import Scalar
+from ..passes.cfg import append
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
                  "erf erfc pow atan2 hypot cbrt lgamma digamma polygamma".split())
@@ -44,6 +45,21 @@ def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callabl
     for bar in bars if read else ():
         for op in bar.all_ops():
             op.replace_uses(read)
+
+
+def compute_there(forward: Collection[Block], bars: Iterable[Block], place: Callable[[Block], Block | None]) -> None:
+    """Move transcendental functions of forward values from a block of ``bars`` to the forward block ``place(bar)``.
+
+    It is the same work there, in company: with the tangents of a forward sweep come the same functions of the same
+    values, and those of ``sin x`` and ``cos x`` are one call.
+    """
+    for bar in bars:
+        there = place(bar) if any(map(_dear, bar.ops)) else None
+        moved = [op for op in bar.ops if _dear(op) and all(v.block in forward for v in op.operands)] if there else []
+        for op in moved:
+            assert there is not None
+            bar.ops.remove(op)
+            append(there, op)
 
 
 def _dear(op: Op) -> bool:

@@ -25,7 +25,7 @@ from ..ir.ops import OPS
 from ..ir.types import I64, STACK, Array, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
-from .again import read_again
+from .again import compute_there, read_again
 from .rerun import Plan, Rerun, candidates, order_free, remove_forward
 from .reverse import ThereAndBack
 from .settled import Finished
@@ -67,6 +67,7 @@ class Frames:
         self.left: dict[Loop, dict[Value, Value]] = {}        # of merged loops: what they leave behind
         for plan in [] if split else candidates(sweep, results):
             self._run_again(Rerun(sweep, plan), plan)
+        self.copies = {old: new for new, old in self.original.items()}
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
         self.stable = Stability(sweep.func, sweep.module, self.live_in)
@@ -104,6 +105,7 @@ class Frames:
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
         read_again(self.forward, self.bars, self._at_hand)
+        compute_there(self.forward, self.bars, self._uncounted)
         for v in sorted(self._read_across(), key=self._position):
             self._decide(v)
         for back in self.loops:
@@ -147,6 +149,13 @@ class Frames:
             return False
         loop = self.sweep.forest.loop_of(self.original.get(block, block))
         return self._dominates(block, home) and (loop is None or home in loop.blocks)
+
+    def _uncounted(self, bar: Block) -> Block | None:
+        """The forward block that ``bar`` goes back through, where frames of a loop that is not counted hold its values."""
+        home = self.sweep.home.get(bar)
+        block = self.copies.get(home, home) if home is not None else None
+        level = self.levels.get(block) if block is not None and block in self.forward else None
+        return block if level is not None and level not in self.reruns and counted(level) is None else None
 
     def _dominates(self, a: Block, b: Block) -> bool:
         """As among the blocks copied, where both are copies."""
