@@ -151,7 +151,7 @@ class Frames:
         return self._dominates(block, home) and (loop is None or home in loop.blocks)
 
     def _uncounted(self, bar: Block) -> Block | None:
-        """The forward block that ``bar`` goes back through, where frames of a loop that is not counted hold its values."""
+        """The forward block that ``bar`` goes back through, if frames of a loop that is not counted hold its values."""
         home = self.sweep.home.get(bar)
         block = self.copies.get(home, home) if home is not None else None
         level = self.levels.get(block) if block is not None and block in self.forward else None
