@@ -13,7 +13,7 @@ from ..ir.ops import OPS
 from ..ir.types import I64, Array
 from . import elementwise
 from .alias import is_array
-from .elements import Elements, Place, nest, note, position, sizes
+from .elements import Elements, Place, masked_tail, nest, note, position, sizes
 from .fusion import is_size
 from .types import Buffer
 
@@ -187,7 +187,7 @@ def _copy_part(fn: FunctionLowering, op: Op, v: Value, buffer: Buffer, offset: s
         fn.store(buffer.dtype, Elements(fn).get(v, place), buffer.ptr, position(fn, buffer.sizes, at), mark)
         return []
 
-    nest(fn, sizes(fn, v), body)
+    nest(fn, sizes(fn, v), body, note=masked_tail(fn, v))
 
 
 def nonzero(fn: FunctionLowering, op: Op) -> None:

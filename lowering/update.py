@@ -13,7 +13,7 @@ from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar
 from . import ops
 from .alias import is_array
-from .elements import Elements, Place, can_be_flat, nest, note, position, sizes
+from .elements import Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .types import Buffer
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Va
         _write(fn, op, part, index, Elements(fn).get(v, place), add)
         return []
 
-    nest(fn, extent, body, flat=can_be_flat(fn, v, v.type), cut=True)
+    nest(fn, extent, body, flat=can_be_flat(fn, v, v.type), note=masked_tail(fn, v), cut=True)
 
 
 def _at_index(fn: FunctionLowering, op: Op, add: bool) -> None:
@@ -103,7 +103,7 @@ def _in_slice(fn: FunctionLowering, op: Op, add: bool) -> None:
         _write(fn, op, buffer, position(fn, buffer.sizes, at), Elements(fn).get(v, place), add)
         return []
 
-    nest(fn, extent, body, cut=True)
+    nest(fn, extent, body, note=masked_tail(fn, v), cut=True)
 
 
 def _is_one_piece(fn: FunctionLowering, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
@@ -131,5 +131,5 @@ def _at_indices(fn: FunctionLowering, op: Op, add: bool) -> None:
         _write(fn, op, buffer, at, elements.get(v, place), add)
         return []
 
-    nest(fn, sizes(fn, v), body)
+    nest(fn, sizes(fn, v), body, note=masked_tail(fn, v))
 

@@ -7,8 +7,8 @@ What is taken must be the function's own, and nothing that may share its memory 
 Phases:
  1. parameters of inner functions that are consumed become ``own``: their callers give them up, or copy;
  2. a copy where the value taken is itself needed later, is borrowed, or is a part of another array;
- 3. by what may share memory (``sharing``): a copy where something else would be hurt, on edges too; and ``copy`` ops go
-    whose operand nothing needs any more.
+ 3. by what may share memory (``sharing``): a copy where something else would be hurt, on edges too (if that is a row or
+    two, copies of these); and ``copy`` ops go whose operand nothing needs any more.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from ..ir.signature import signature
 from .cfg import landing, merge_chains, passed, substitute
 from .liveness import Liveness
 from .sharing import WHOLE_VIEWS, Sharing, Summaries, consumed_values, in_memory
+
+MOST_ROWS = 2
+"""More of them are not copied instead of their array."""
 
 
 def uniqueness(module: Module, roots: Iterable[str] | None = None) -> None:
@@ -70,6 +73,11 @@ def _is_part(v: Value) -> bool:
     return v.op is not None and OPS[v.op.name].view and v.op.name not in WHOLE_VIEWS
 
 
+def _is_row(v: Value) -> bool:
+    """Whether ``v`` is an element of an array of arrays."""
+    return v.op is not None and v.op.name == "get"
+
+
 def _copy_before(block: Block, position: int, v: Value) -> Value:
     op = Op("copy", [v], [v.type])
     op.block = block
@@ -110,6 +118,8 @@ class _Placer:
         self.elided: dict[Value, Value] = {}
         self.copies: list[tuple[Block, int, Op, int]] = []
         self.edge_copies: list[tuple[Block, Edge, int]] = []
+        self.rows: list[Value] = []                           # copied where they are read, and
+        self.detached = 0                                     # …their bits
 
     def run(self) -> None:
         for block in list(self.func.blocks):
@@ -118,6 +128,7 @@ class _Placer:
         for block, position, op, i in reversed(self.copies):
             op.operands[i] = _copy_before(block, position, op.operands[i])
         self._copy_on_edges()
+        self._copy_rows()
         gone = {v.op for v in self.elided}
         for block in self.func.blocks if gone else ():
             block.ops = [op for op in block.ops if op not in gone]
@@ -157,8 +168,21 @@ class _Placer:
 
     def _can_give(self, state: State, v: Value, needed: int) -> bool:
         """Whether the memory of ``v`` is the function's own and free to be worked on."""
-        gone = self.sharing.with_self(state, v)
+        gone = self.sharing.with_self(state, v) & ~self.detached
         return not gone & (needed | self.borrowed) and not _is_part(v)
+
+    def _detach(self, state: State, block: Block, v: Value, needed: int) -> bool:
+        """Let rows of ``v`` that are needed have memory of their own: copying them is less than copying all of it."""
+        shared = self.sharing.with_self(state, v) & needed & ~self.detached
+        rows = [w for w, n in self.sharing.number.items() if shared >> n & 1 and w is not v]
+        if len(rows) > MOST_ROWS or not all(_is_row(w) and w.block is block for w in rows):
+            return False
+        bits = self.sharing.bits(rows)
+        if not self._can_give(state, v, needed & ~bits):
+            return False
+        self.detached |= bits
+        self.rows += rows
+        return True
 
     def _goes(self, state: State, op: Op, needed: int) -> bool:
         """Whether an op is a copy of what nothing needs any more."""
@@ -166,7 +190,8 @@ class _Placer:
 
     def _take(self, state: State, block: Block, position: int, op: Op, i: int, needed: int) -> None:
         others = self.sharing.bits(w for j, w in enumerate(op.operands) if j != i)
-        if not self._can_give(state, op.operands[i], needed | others):
+        v = op.operands[i]
+        if not self._can_give(state, v, needed | others) and not self._detach(state, block, v, needed | others):
             self.copies.append((block, position, op, i))
 
     def _rename(self, state: State, copy: Op) -> None:
@@ -182,10 +207,20 @@ class _Placer:
         kept = [a for p, a in passed(edge) if p not in self.consumed]
         for i, a in enumerate(edge.args):
             if edge.block.params[missing + i] in self.consumed:
-                if not self._can_give(state, a, live | self.sharing.bits(kept)):
-                    self.edge_copies.append((block, edge, i))
-                else:
+                needed = live | self.sharing.bits(kept)
+                if self._can_give(state, a, needed) or self._detach(state, block, a, needed):
                     kept.append(a)
+                else:
+                    self.edge_copies.append((block, edge, i))
+
+    def _copy_rows(self) -> None:
+        """Right behind the op that reads a row, for all that uses it."""
+        for v in self.rows:
+            assert v.op is not None
+            own = _copy_before(v.block, v.block.ops.index(v.op) + 1, v)
+            copy = own.op
+            for op in (op for op in self.func.all_ops() if op is not copy):
+                op.replace_uses({v: own})
 
     def _copy_on_edges(self) -> None:
         """In the block before where that only jumps or the edge goes back, else in a block on the edge."""
