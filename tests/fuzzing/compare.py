@@ -76,6 +76,11 @@ def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
     return unflatten(structure, [x * (1 + by) if is_float(x) else x for x in leaves])
 
 
+def steady(f: Function, at: tuple[Any, ...], value: Any) -> bool:
+    """Whether the last bits of the arguments do not matter for ``value``, which is that of ``f``."""
+    return all(agree(outcome(f, *shaken(at, by)), value, 1e-6) for by in (1e-13, -1e-13))
+
+
 def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> tuple[float, bool]:
     """The central difference in a direction, and whether the neighbourhood is smooth."""
     leaves, structure = flatten(at)

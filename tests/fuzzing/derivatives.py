@@ -39,6 +39,8 @@ CONSTRUCTS: list[Construct] = [
     E("B", "pullback variable", "{var B}", 2, needs="pullbacks"),
     E("f", "call of a pullback", "{B}({f})[0]", needs="pullbacks"),
     S("pullback kept", "{new f}, {new B} = vjp(lambda {.z}: {f .z:f}, {f})", needs="pullbacks"),
+    S("linear function kept", "{new f}, {new F} = linearize(lambda {.z}: {f .z:f}, {f} + 0.0137)", 0.5,
+      needs="pullbacks"),
     S("pullback chosen at run time", "{.w=new B} = {B}\nif {c}:\n    {.w} = {B}", 0.5, needs="pullbacks"),
     S("pullback through a loop", "{.w=new B} = {B}\nfor {new i} in range({i}):\n    {old f} = {.w}({f})[0]\n"
                                  "    if {c}:\n        {.w} = {B}", 0.5, needs="pullbacks"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitad import checkpoint, grad, interpret, jit, jvp, vjp, vmap
 
-from .compare import Function, agree, difference, finite, outcome, shaken
+from .compare import Function, difference, finite, outcome, steady
 from .comparing import Comparing
 from .values import flatten, flatten_like, is_float, unflatten
 
@@ -32,13 +32,11 @@ class Derivatives(Comparing):
             self._second(at, direction)
 
     def certain(self, fun: Function, at: tuple[Any, ...], gradient: Any) -> bool:
-        """Whether a gradient can be relied on: 0 * inf on the way is NaN one way and not another, and where it is steep
-        (a chaotic loop) the last bit of the arguments may decide, and the order of additions with it."""
-        slope = self.dot(gradient, self.direction(at), at)
-        if not np.isfinite(slope):
+        """Whether a gradient can be relied on: 0 * inf on the way is NaN one way and not another, and where the last
+        bit of the arguments decides (a chaotic loop) the order of additions does too."""
+        if not np.isfinite(self.dot(gradient, self.direction(at), at)):
             return False
-        near = [outcome(fun, *shaken(at, by)) for by in (1e-13, -1e-13)] if abs(slope) >= STEEP else []
-        return all(not isinstance(other, Exception) and agree(other[1], gradient, 1e-6) for other in near)
+        return steady(lambda *a: fun(*a)[1], at, gradient)
 
     def _differences(self, check: str, fun: Function, at: tuple[Any, ...], direction: tuple[Any, ...], slope: float,
                      rtol: float) -> None:
@@ -89,9 +87,13 @@ class Derivatives(Comparing):
             return sum(float(np.sum(x * w)) for x, w in zip(parts, weights) if w is not None)
         self.doing = "pullback"
         pull = self.once("pullback", lambda: jit(lambda args, ct: vjp(self.main, *args)[1](ct)))
-        gradient = tuple(pull(at, cotangent)[i] for i in self.floats)
+
+        def pulled(*args: Any) -> Any:
+            cotangents = pull(args, cotangent)
+            return tuple(cotangents[i] for i in self.floats)
+        gradient = pulled(*at)
         slope = self.dot(gradient, direction, at)
-        if not finite(gradient):
+        if not finite(gradient) or not steady(pulled, at, gradient):
             return
         if "forward" in self.checks:
             self.doing = "forward mode of several results"
@@ -114,7 +116,8 @@ class Derivatives(Comparing):
         along_jit = self.once("along", lambda: jit(along))
         forward = along_jit(*at, direction)[1]
         reverse = self.once("slope", lambda: jit(grad(slope, self.floats)))(*at, direction)
-        if not finite(forward) or not finite(reverse):
+        if not finite(forward) or not finite(reverse) or not steady(
+                lambda *a: along_jit(*a, direction)[1], at, forward):
             return
         self.same("second derivative, forward over reverse against reverse over forward", at, forward, reverse, 1e-6)
         self._differences("second derivative against differences",
@@ -128,7 +131,7 @@ class Derivatives(Comparing):
         self.doing = "vmap"
         values = np.array([at[0], at[0] * 0.5 + 0.1, -at[0]])
         each = [outcome(fun, float(x), *at[1:]) for x in values]
-        if any(isinstance(w, Exception) for w in each):
+        if any(isinstance(w, Exception) or not steady(fun, (float(x), *at[1:]), w) for x, w in zip(values, each)):
             return
         axes = (0, *[None] * (len(at) - 1))
         mapped = self.once("vmap", lambda: jit(vmap(self.main, in_axes=axes)))
