@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,11 +11,10 @@ import numpy as np
 from bench.case import Bench, Case, Program
 from bench.drjit_peer import add_drjit, numbers
 from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers import add_c, add_ours, c_call, compiled
 
 TITLE = "An elementwise chain over 10 million f32 numbers"
-
-
+MATH = "C, the vector mathematics' limit"        # the same functions of libmvec in the first cache
 COPY = "NumPy copy, the memory's limit"       # reads four bytes a number and writes four
 
 
@@ -57,6 +57,21 @@ def copied(x: Any) -> Program:
     return lambda: np.copyto(to, x)
 
 
+def add_limits(case: Case, x: Any, function: str, outputs: int) -> None:
+    """Beside a case, what no program can beat: its functions on numbers that stay in the first cache, and a copy."""
+    given = np.zeros((1 + outputs, 2048), np.float32)
+    aligned = np.zeros(given.size + 16, np.float32)                  # vectors are read whole
+    start = -aligned.ctypes.data % 64 // 4
+    rows = aligned[start:start + given.size].reshape(given.shape)
+    rows[0] = x[:2048]
+    try:
+        case.programs[MATH] = c_call(getattr(compiled("vector_math"), function), len(x), *rows)
+    except (OSError, subprocess.CalledProcessError) as e:            # no libmvec
+        case.cannot[MATH] = str(e)
+    case.programs[COPY] = copied(x)
+    case.apart |= {MATH, COPY}
+
+
 def cases(bench: Bench) -> Iterator[Case]:
     n = 10 ** 6 if bench.quick else 10 ** 7
     x = np.random.default_rng(0).normal(size=n).astype(np.float32)
@@ -68,6 +83,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     add_drjit(value, in_drjit, [x], results=lambda v: v[0])
     value.add("JAX", lambda: in_jax(x, False))
     value.add("PyTorch", lambda: in_torch(x, False, False))
+    add_limits(value, x, "value", 0)
     yield value
     gradient = bench.case("chain", "gradient", per=n, unit="a number", rtol=1e-3)
     add_ours(gradient, chain, lambda f: lambda: f.value_and_grad(x), grad=True)
@@ -78,6 +94,5 @@ def cases(bench: Bench) -> Iterator[Case]:
     gradient.add("PyTorch", lambda: in_torch(x, True, False))
     if not bench.quick:
         gradient.add("PyTorch compiled", lambda: in_torch(x, True, True))
-    gradient.programs[COPY] = copied(x)
-    gradient.apart.add(COPY)
+    add_limits(gradient, x, "gradient", 1)
     yield gradient
