@@ -182,6 +182,10 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
     passes = llvm.create_pass_builder(_machine(_codegen(options)), tuning)
     with _switched_on(ORDERED_SUMS), _set(VECTORS_FOR_THE_REST, 8, 16) if options.fastmath else nullcontext():
         passes.getModulePassManager().run(unit, passes)
+        if vecmath.OWN in source:                        # the vectoriser has put calls where there were none
+            inlining = llvm.create_new_module_pass_manager()
+            inlining.add_always_inliner_pass()
+            inlining.run(unit, passes)
     return unit
 
 

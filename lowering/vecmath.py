@@ -3,7 +3,7 @@
 glibc's libmvec has them for x86-64 under the names of the vector function ABI (``_ZGVeN8v_exp``: AVX-512, eight
 lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call when the scalar function
 carries a ``vector-function-abi-variant`` attribute and is declared free of memory effects (errno is not part of our
-meaning).  ``tanh`` of doubles is our own (``tanh.py``).
+meaning).  A few are our own (``vecown.py``).
 
 Accuracy: libmvec promises at most 4 ulp where scalar libm keeps below 1, so an element computed in a vector may
 differ in its last bits from the same element computed alone (a loop's remainder, a scalar call).
@@ -15,11 +15,12 @@ import ctypes
 from dataclasses import dataclass, replace
 from functools import cache
 
-from . import tanh
+from . import vecown
 from .emit import Writer
 
 LIBRARY = "libmvec.so.1"
 SYMBOLS = "_ZGV"       # how the names of its functions begin
+OWN = "jitad.vector."  # and those of our own
 
 # What libmvec may have, by the number of arguments.  Which are there is looked up: most came with glibc 2.35.
 _UNARY = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
@@ -78,13 +79,13 @@ def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str
 
     The vector versions are declared and kept, since nothing but this attribute mentions them until the vectoriser runs.
     """
-    found = [_ours(v, features) if scalar == "tanh" else v for v in variants(scalar, features)]
+    found = [_ours(scalar, v, features) for v in variants(scalar, features)]
     if any(v.lanes * (64 if v.element == "double" else 32) == 512 for v in found):
         writer.vector_stack = " alignstack(64)"      # or what is kept across a call lies in two lines of the cache
     for v in found:
         vector = f"<{v.lanes} x {v.element}>"
-        if v.symbol == tanh.name(v.lanes):
-            tanh.define(writer, v.lanes)
+        if v.symbol.startswith(OWN):
+            vecown.define(writer, scalar, v.lanes)
         else:
             writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
         writer.keep(v.symbol)
@@ -92,10 +93,10 @@ def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str
     return f'"vector-function-abi-variant"="{names}"' if names else ""
 
 
-def _ours(v: Variant, features: str) -> Variant:
-    """``tanh.py`` has a faster version of a variant for this target, or not."""
-    fits = any(lanes == v.lanes and f"+{f}" in features.split(",") for f, lanes in tanh.LANES.items())
-    return replace(v, symbol=tanh.name(v.lanes)) if fits else v
+def _ours(scalar: str, v: Variant, features: str) -> Variant:
+    """Our own version in the place of libmvec's, where there is one for this target."""
+    fits = vecown.suits(scalar, v.lanes, features.split(","))
+    return replace(v, symbol=vecown.name(scalar, v.lanes)) if fits else v
 
 
 def masks_tails(features: str) -> bool:
