@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import blocks, runtime, vecmath
+from . import blocks, runtime, team, vecmath
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -106,7 +106,8 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
-        for routines, home in ((runtime.ROUTINES, _runtime), (blocks.ROUTINES, _blocks)):
+        for routines, home in ((runtime.ROUTINES, _runtime), (blocks.ROUTINES, _blocks),
+                               (team.ROUTINES, _team)):
             for name in routines:
                 if name in self.source and name not in self.names:
                     builder.import_symbol(name, home().address(name))
@@ -157,6 +158,14 @@ def _blocks() -> Native:
     writer = Writer(target().triple, target().layout)
     blocks.define(writer)
     return Native(writer.text(), Options(level=0), list(blocks.ROUTINES), {})
+
+
+@cache
+def _team() -> Native:
+    """The routines that run jobs on several threads."""
+    writer = Writer(target().triple, target().layout)
+    team.define(writer)
+    return Native(writer.text(), Options(level=0), list(team.ROUTINES), {})
 
 
 def _libmvec() -> str | None:

@@ -26,7 +26,9 @@ class ModuleLowering:
         self.callees: dict[str, set[str]] = {}
         self._reach()
         self.sharing = alias.summaries(self.functions)
-        self.shared = self._shared()                        # functions that threads may be running
+        self.cut = {op.attrs["callee"] for func in self.functions.values() for op in func.all_ops()
+                    if op.name == "call" and "threads" in op.attrs}
+        self.shared = self.cut.union(*map(self._below, self.cut))       # what several threads may be running
         self.recursive = {name for name in self.functions if name in self._below(name)}
 
     def _reach(self) -> None:
@@ -49,18 +51,13 @@ class ModuleLowering:
                 todo += self.callees[callee]
         return seen
 
-    def _shared(self) -> set[str]:
-        """What is called on several threads, and what that calls."""
-        calls = [op.attrs["callee"] for func in self.functions.values() for op in func.all_ops()
-                 if op.name == "call" and "threads" in op.attrs]
-        return set(calls).union(*map(self._below, calls))
-
     def is_called(self, func: Function) -> bool:
         """Whether a function of the module calls ``func``, not only entries."""
         return any(func.name in callees for callees in self.callees.values())
 
     def function_attributes(self, func: Function) -> str:
-        return "nounwind" + self.writer.vector_stack + _INLINE.get(func.attrs.get("inline", ""), "")
+        wish = "never" if func.name in self.cut else func.attrs.get("inline", "")      # it has two calls
+        return "nounwind" + self.writer.vector_stack + _INLINE.get(wish, "")
 
     def lower(self) -> None:
         """Write every function.  On a GPU nothing can be shared between modules."""

@@ -37,28 +37,30 @@ def at(field: str) -> int:
 
 def run(writer: Writer) -> str:
     """``@name`` of ``i32 (ctx, job)``: have all shares done; the status of the first that failed, or 0."""
-    if not writer.defines("jitad.team"):
-        known = {name: f"inttoptr (i64 {address} to ptr)" for name, address in openmp.functions().items()}
-        fields = {f"ctx_{name}": context.offset(name) for name in context.FIELDS}
-        words = {f"job_{name}": at(name) for name in HEAD}
-        other = {name: function(name) for name in ("usleep", "pthread_self")}
-        text = {**known, **fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP,
-                "spins": SPINS, "pause": PAUSE, "patience": PATIENCE}
-        writer.declare("llvm.umax.i64", "i64", "i64, i64")
-        writer.function("jitad.bind", _bind_text())
-        writer.function("jitad.trim", _trim_text())
-        for name, body in _ROUTINES.items():
-            writer.function(f"jitad.{name}", body.format(**text))
-    return "@jitad.team"
+    return writer.declare("jitad.team", "i32", "ptr, ptr", "nounwind")
 
 
 def crew(writer: Writer) -> str:
     """``@name`` of ``i64 (ctx)``: how many threads there are, whose contexts then are there too."""
-    if not writer.defines("jitad.crew"):
-        hire = ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0
-        text = _CREW.format(threads=context.offset("threads"), workers=context.offset("workers"), hire=hire)
-        writer.function("jitad.crew", text)
-    return "@jitad.crew"
+    return writer.declare("jitad.crew", "i64", "ptr", "nounwind")
+
+
+def define(writer: Writer) -> None:
+    """Write the routines, which all modules share; ``DeviceError`` where there is no OpenMP runtime."""
+    known = {name: f"inttoptr (i64 {address} to ptr)" for name, address in openmp.functions().items()}
+    fields = {f"ctx_{name}": context.offset(name) for name in context.FIELDS}
+    words = {f"job_{name}": at(name) for name in HEAD}
+    other = {name: function(name) for name in ("usleep", "pthread_self")}
+    hire = ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0
+    text = {**known, **fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP, "spins": SPINS,
+            "pause": PAUSE, "patience": PATIENCE, "hire": f"inttoptr (i64 {hire} to ptr)"}
+    for name in ("umax", "usub.sat"):
+        writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
+    writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    writer.function("jitad.bind", _bind_text())
+    writer.function("jitad.trim", _trim_text())
+    for name, body in _TEXTS.items():
+        writer.function(f"jitad.{name}", body.format(**text))
 
 
 def bounds(code: Code) -> tuple[str, str]:
@@ -73,19 +75,19 @@ def bounds(code: Code) -> tuple[str, str]:
     return begin("%share"), begin(code.op("add nuw nsw i64 %share, 1"))
 
 
-_CREW = """define internal i64 @jitad.crew(ptr %ctx) noinline {{
+_CREW = """define i64 @jitad.crew(ptr %ctx) nounwind {{
 entry:
-  %threads.at = getelementptr inbounds i8, ptr %ctx, i64 {threads}
+  %threads.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_threads}
   %threads = load i64, ptr %threads.at, align 8
   %some = icmp sgt i64 %threads, 1
   br i1 %some, label %look, label %one
 look:
-  %workers.at = getelementptr inbounds i8, ptr %ctx, i64 {workers}
+  %workers.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_workers}
   %workers = load ptr, ptr %workers.at, align 8
   %there = icmp ne ptr %workers, null
   br i1 %there, label %several, label %hire
 hire:
-  %made = call i32 inttoptr (i64 {hire} to ptr)(ptr %ctx)
+  %made = call i32 {hire}(ptr %ctx)
   %good = icmp ne i32 %made, 0
   br i1 %good, label %several, label %one
 several:
@@ -272,7 +274,7 @@ done:
 """
 
 # The caller's own polls ask for signals: an interrupt of its share stops the others.
-_TEAM = """define internal i32 @jitad.team(ptr %ctx, ptr %job) noinline {{
+_TEAM = """define i32 @jitad.team(ptr %ctx, ptr %job) nounwind {{
 entry:
   %shares.at = getelementptr inbounds i8, ptr %job, i64 {job_shares}
   %shares = load i64, ptr %shares.at, align 8
@@ -312,4 +314,5 @@ bad:
 }}
 """
 
-_ROUTINES = {"stopped": _STOPPED, "work": _WORK, "member": _MEMBER, "wait": _WAIT, "team": _TEAM}
+_TEXTS = {"crew": _CREW, "stopped": _STOPPED, "work": _WORK, "member": _MEMBER, "wait": _WAIT, "team": _TEAM}
+ROUTINES = ("jitad.team", "jitad.crew")

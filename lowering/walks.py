@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ENOUGH = 400_000
 """Instructions or so, from which on several threads are faster."""
+LEAST = 64                    # iterations, if they are known in number
 CALL = 16                     # what a call counts
 
 Carried = Sequence[tuple[str, str]]
@@ -46,7 +47,9 @@ class Walk:
 
 def possible(fn: FunctionLowering, walk: Walk) -> bool:
     """Whether a walk may be cut: not where threads are at work already, nor in a routine of its own."""
-    if fn.target.is_gpu or fn.code is not fn.polling.code or walk.n[0] != "%" or fn.func.name in fn.module.shared:
+    if fn.target.is_gpu or fn.code is not fn.polling.code or fn.func.name in fn.module.shared:
+        return False
+    if walk.n[0] != "%" and int(walk.n) < LEAST:
         return False
     return fn.module.module.parallel and (not walk.carried or walk.join is not None)
 
@@ -112,7 +115,8 @@ def _share(fn: FunctionLowering, walk: Walk) -> tuple[str, dict[str, str], int]:
     captured = _captured(fn, code)
     for i, (value, t) in enumerate(captured.items()):
         arguments += _load(code, value, _argument(i), t)
-    head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) nounwind"
+    attributes = f"nounwind{fn.writer.vector_stack}"
+    head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) {attributes}"
     fn.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
     return global_name(name), captured, text.count("\n") + CALL * text.count(" call ")
 
