@@ -41,8 +41,8 @@ lint: $(VENV)/.test ## ruff, and mypy (strict for ir, ad and lowering)
 docs: $(VENV)/.docs ## the site, in out/site
 	@$(PY) -m sphinx -q -W --keep-going -b html docs out/site && echo "out/site/index.html"
 
-bench: $(VENV)/.bench ## every benchmark against its peers, one thread (tables, and out/bench/*.json)
-	@$(PY) -m bench $(if $(DATA),--data $(DATA))
+bench: $(VENV)/.bench ## every benchmark against its peers, one core, 20 minutes (out/bench/index.html); ARGS="--quick"
+	@$(PY) -m bench $(if $(DATA),--data $(DATA)) $(ARGS)
 
 clean: ## remove what was made here, .venv included
 	rm -rf $(VENV) out build *.egg-info
