@@ -55,6 +55,13 @@ def residual(camera: Any, point: Any, weight: float, feature: Any) -> Any:
     return np.array([weight * (scale * x + camera[7] - feature[0]), weight * (scale * y + camera[8] - feature[1])])
 
 
+def rows_known(cameras: Any, points: Any, features: Any, seen: Any) -> Any:
+    """The same arrays, with the lengths of their rows, which the program knows, in their types: a camera's and a
+    point's derivatives are then small arrays of fixed size, which need no memory of their own.
+    """
+    return cameras.reshape(-1, 11), points.reshape(-1, 3), features.reshape(-1, 2), seen.reshape(-1, 2)
+
+
 def residuals(cameras: Any, points: Any, weights: Any, features: Any, seen: Any) -> Any:
     """The errors of all observations, (p, 2), and of all weights, (p,)."""
     errors = np.empty((len(weights), 2))
@@ -65,6 +72,7 @@ def residuals(cameras: Any, points: Any, weights: Any, features: Any, seen: Any)
 
 def jacobian(cameras: Any, points: Any, weights: Any, features: Any, seen: Any) -> Any:
     """The blocks of all observations, (p, 2, 15): by camera, point and weight; and the derivatives of 1 − w², (p,)."""
+    cameras, points, features, seen = rows_known(cameras, points, features, seen)
     blocks = np.empty((len(weights), 2, 15))
     for i in range(len(weights)):
         by_camera, by_point, by_weight = jacrev(residual, (0, 1, 2))(
@@ -77,6 +85,7 @@ def jacobian(cameras: Any, points: Any, weights: Any, features: Any, seen: Any) 
 
 def jacobian_mapped(cameras: Any, points: Any, weights: Any, features: Any, seen: Any) -> Any:
     """The same by ``vmap``, as one writes it for JAX."""
+    cameras, points, features, seen = rows_known(cameras, points, features, seen)
     by_camera, by_point, by_weight = vmap(jacrev(residual, (0, 1, 2)))(
         cameras[seen[:, 0]], points[seen[:, 1]], weights, features)
     return np.concatenate((by_camera, by_point, by_weight[:, :, None]), axis=2), -2 * weights
