@@ -34,7 +34,7 @@ def is_scalar(v: Any) -> bool:
 
 def is_structure(v: Any) -> bool:
     """A value whose parts merge one by one: a tuple or a ``Composite``."""
-    return isinstance(v, tuple) or hasattr(type(v), "with_parts")
+    return isinstance(v, tuple) or (type(v) is not Sym and hasattr(type(v), "with_parts"))
 
 
 def parts(v: Any) -> tuple[Any, ...]:

@@ -62,13 +62,18 @@ class Merger:
         if roots is None:
             roots = dict.fromkeys(k for e in self.edges for k in e.state)
         self.state[FACTS] = either([e.state for e in self.edges])
+        first, *rest = states = [e.state for e in self.edges]
+        known = set().union(*states)
         for root in roots:
-            if root is not FACTS and any(root in e.state for e in self.edges):
+            if root is not FACTS and root in known:
                 self._obj((root,) * n, getattr(root, "name", ""))
-        first, rest = self.edges[0].state, [e.state for e in self.edges[1:]]
         for key, content in first.items():
-            if key not in self.state and all(same(s.get(key, UNBOUND), content) for s in rest):
-                self.state[key] = content
+            if key not in self.state:
+                for s in rest:
+                    if (other := s.get(key, UNBOUND)) is not content and not same(other, content):
+                        break
+                else:
+                    self.state[key] = content
         self._mark_ambiguous()
         return {k: v for k, v in self.state.items() if v is not UNBOUND}
 
@@ -201,16 +206,19 @@ class Merger:
 
     def _obj(self, objs: tuple[Any, ...], hint: str) -> Any:
         """The object that stands for ``objs[e]`` on edge ``e``."""
-        some = [o for o in objs if o is not UNBOUND]
-        first = some[0]
-        if all(o is first for o in some):
+        some = objs if _one(objs) else [o for o in objs if o is not UNBOUND]
+        first, alike = some[0], some is objs or _one(some)
+        if alike:
             objs = (first,) * len(objs)
         if objs in self._merged:
             return self._merged[objs]
-        out = first if all(o is first for o in some) else self._stand_in(some)
+        out = first if alike else self._stand_in(some)
         self._merged[objs] = out
         self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
+        if type(contents[0]) is Sym and _one(contents):              # most often no path has changed it
+            self.state[out] = contents[0]
+            return out
         if isinstance(out, (ListObj, DictObj)) and len({_shape(c) for c in contents if c is not UNBOUND}) > 1:
             contents = self._where_reached(out, objs, contents)
         self.state[out] = UNBOUND
@@ -244,9 +252,11 @@ class Merger:
     def _represent(self, out: Obj, objs: Sequence[Any]) -> None:
         """Note that ``out`` stands for ``objs[e]`` on edge ``e``."""
         sources = [(e, o) for e, o in enumerate(objs) if o is not UNBOUND]
+        other = False
         for e, o in sources:
             self._stands_for[e].setdefault(o, []).append(out)
-        if any(o is not out for _, o in sources):
+            other = other or o is not out
+        if other:
             self.new[out] = sources
 
     def _content(self, cls: type, contents: Sequence[Any], hint: str) -> Any:
@@ -294,6 +304,15 @@ class Merger:
             if others or stale:
                 out.readonly = out.readonly or (AMBIGUOUS if isinstance(out, ArrayObj) else SEVERAL)
                 out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
+
+
+def _one(values: Sequence[Any]) -> bool:
+    """Whether all are the same object."""
+    first = values[0]
+    for v in values:
+        if v is not first:
+            return False
+    return True
 
 
 def _shape(content: Any) -> Any:
