@@ -48,6 +48,15 @@ def overwritten(x: Any) -> float:
     return y.sum()
 
 
+def least(x: Any) -> float:
+    """Only what was assigned last has a derivative: the adjoint is cleared where the variable was assigned."""
+    best = 100.0
+    for i in range(len(x)):
+        if 3.0 - x[i] < best:
+            best = 3.0 - x[i]
+    return best * best
+
+
 def last_alone(x: Any) -> float:
     """An array that only the last iteration hands out."""
     y = x
@@ -69,13 +78,14 @@ def indices(f: Callable[..., float]) -> list[bool]:
     return found
 
 
-@pytest.mark.parametrize("f, down", [(pairs, False), (smoothed, False), (recurrence, True), (overwritten, True)])
+@pytest.mark.parametrize("f, down", [(pairs, False), (smoothed, False), (recurrence, True), (overwritten, True),
+                                     (least, True)])
 def test_which_way(f: Callable[..., float], down: bool) -> None:
     assert any(indices(f)) is down
 
 
-@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, last_alone], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [pairs, smoothed, recurrence, overwritten, least, last_alone], ids=lambda f: f.__name__)
 def test_gradients(f: Callable[..., float]) -> None:
     x = np.linspace(0.5, 1.5, 6)
     np.testing.assert_allclose(jit(grad(f))(x), interpret(grad(f), x), rtol=1e-12, atol=1e-13)
-    check_grads(f, (x,), order=2 if f is pairs else 1)
+    check_grads(f, (x,), order=2 if f in (pairs, least) else 1)

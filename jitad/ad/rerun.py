@@ -24,6 +24,7 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Edge, Op, Value
 from ..ir.ops import OPS
+from ..passes.cfg import passed
 from ..passes.loops import Loop, counted
 from . import tail
 from .reverse import ThereAndBack
@@ -267,10 +268,11 @@ def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
     """Whether the backward iterations may run in any order: what they carry is passed on unchanged or only added to."""
     assert back.top is not None and back.back is not None
     following = back.back[1].args
-    uses = _uses([b for b, home in sweep.home.items() if home in back.loop.blocks])
-    params = back.top.params
-    return not back.outside and all(following[p.index] is p or _only_added_to(p, p.index, back.top, uses)
-               for p in params if p is not back.count)
+    blocks = [b for b, home in sweep.home.items() if home in back.loop.blocks]
+    uses, given = _uses(blocks), _passed(blocks)
+    return not back.outside and all(
+        following[p.index] is p or _only_added_to(p, following[p.index], back.top, uses, given)
+        for p in back.top.params if p is not back.count)
 
 
 def _uses(blocks: list[Block]) -> dict[Value, list[tuple[Op, int]]]:
@@ -284,7 +286,20 @@ def _uses(blocks: list[Block]) -> dict[Value, list[tuple[Op, int]]]:
     return uses
 
 
-def _only_added_to(p: Value, index: int, top: Block, uses: dict[Value, list[tuple[Op, int]]]) -> bool:
+def _passed(blocks: list[Block]) -> dict[Value, set[Value]]:
+    """What the edges from ``blocks`` pass for each parameter."""
+    found: dict[Value, set[Value]] = {}
+    for edge in (e for b in blocks for e in (b.term.edges if b.term else ())):
+        for param, arg in passed(edge):
+            found.setdefault(param, set()).add(arg)
+    return found
+
+
+def _only_added_to(p: Value, last: Value, top: Block, uses: dict[Value, list[tuple[Op, int]]],
+                   given: dict[Value, set[Value]]) -> bool:
+    """Whether ``last``, which the next iteration gets for ``p``, is a sum of ``p`` and something on every path: where
+    one clears it, as that of a variable that was assigned, the order counts.
+    """
     todo, seen = [p], {p}
     while todo:
         v = todo.pop()
@@ -298,7 +313,7 @@ def _only_added_to(p: Value, index: int, top: Block, uses: dict[Value, list[tupl
             for edge in op.edges:
                 skip = len(edge.block.params) - len(edge.args)
                 for a, q in zip(edge.args, edge.block.params[skip:]):
-                    if a is v and edge.block is top and q.index != index:
+                    if a is v and edge.block is top and q is not p:
                         return False
                     if a is v:
                         following.append(q)
@@ -306,7 +321,8 @@ def _only_added_to(p: Value, index: int, top: Block, uses: dict[Value, list[tupl
                 if w not in seen:
                     seen.add(w)
                     todo.append(w)
-    return True
+    once = all(sum(u in seen for u in w.op.operands) == 1 for w in seen if w.op is not None)
+    return once and last in seen and all(w is p or given.get(w, seen) <= seen for w in seen)
 
 
 def _read_by(sweep: ThereAndBack, loop: Loop) -> list[Value]:
