@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, interpret, jit
+from jitad import check_grads, hvp, interpret, jit
 from jitad.lowering import vecmath
 
 N = 1300                                             # two strips and a part of a third
@@ -116,3 +116,14 @@ def test_gradients_of_longer_arrays_than_the_loop_reaches_are_zero_there() -> No
     assert x_bar.shape == (0,) and y_bar.tolist() == [0.0, 0.0]
     with pytest.raises(IndexError):
         jit(part, grad=(0, 1)).grad(X[:9], X[:5])
+
+
+def test_iterations_that_are_run_again_go_upwards() -> None:
+    def product(x, w):
+        return hvp(lambda v: entropy(v * w[0]), (x,), (np.ones_like(x),))
+    text = jit(product).inspect("optimized", X, X)
+    loops = [b for b in text.split("\n^") if b.startswith("loop")]
+    assert loops and not any(" = sub " in b for b in loops)
+    np.testing.assert_allclose(jit(product)(X, X), X[0] / X, rtol=1e-12)
+    with pytest.raises(ValueError):
+        jit(product)(-X, X)

@@ -71,7 +71,7 @@ class Rerun:
         back = plan.back
         self.sweep, self.back, self.loop = sweep, back, back.loop
         assert back.top is not None and back.index is not None and back.count is not None
-        self.values: dict[Value, Value] = {back.iv: back.count if plan.merged else back.index}
+        self.values: dict[Value, Value] = {back.iv: back.count if plan.merged or plan.upwards else back.index}
         taint = set() if plan.merged else plan.taint
         if plan.merged:
             self._carry_on()
@@ -214,12 +214,14 @@ def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
 @dataclass(frozen=True)
 class Plan:
     """A loop to run again, the values that are then not to be had, and whether the forward loop is merged into it, or
-    kept beside it."""
+    kept beside it.  Where the order does not matter the iterations are run ``upwards``, as memory is best read, and as
+    the first to fail is the first."""
 
     back: LoopBack
     taint: set[Value]
     merged: bool = False
     kept: bool = False
+    upwards: bool = False
 
 
 def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
@@ -250,7 +252,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                 else:
                     del found[loop]
     kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
-    return [*found.values(), *(kept if sweep.module.parallel else [])]
+    chosen = [*found.values(), *(kept if sweep.module.parallel else [])]
+    return [replace(plan, upwards=order_free(sweep, plan.back)) for plan in chosen]
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:

@@ -1,13 +1,12 @@
-"""``a[i] += v`` on zeros, once for each ``i``, as ``a[i] = v`` on memory that nobody has cleared.
+"""``a[i] += v`` on zeros, once for each ``i``, as ``a[i] = v``, on memory that nobody has cleared if all is stored.
 
 That is what the gradient of a loop over arrays looks like: the adjoint of an array begins as zeros, to which each
-iteration adds at its own place.  To clear and to read again is two more passes over memory; only what the loop does
-not reach is cleared.
+iteration adds at its own place.  To clear and to read again is two more passes over memory.
 
-For a loop in which ``i`` runs from 0 to ``n`` or back and nothing else touches the array, whose size is ``m``::
+For a loop in which ``i`` runs from 0 to ``n`` or back and nothing else touches the array::
 
-    a0 = fill(0, m)                             e = empty(m)
-                                     becomes    a0 = set_slice(e, fill(0, m - n), n)
+    a0 = fill(0, n)                             a0 = empty(n)
+                                     becomes
     ^loop(i, a): … add_at(a, v, i)              ^loop(i, a): … set(a, v, i)
 """
 
@@ -85,13 +84,7 @@ def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:
     entry = loop.entry_edge()
     fill = entry.args[p.index].op
     assert fill is not None and loop.preheader is not None and isinstance(p.type, Array)
-    term, loop.preheader.term = loop.preheader.term, None
-    zero, size = fill.operands
-    b = Builder(loop.preheader, fill.loc)
-    array = b.emit_op("empty", [size], dtype=p.type.dtype).result
-    if size is not known.trip:
-        rest = b.emit_op("fill", [zero, b.maximum(b.sub(size, known.trip), 0)]).result
-        array = b.emit_op("set_slice", [array, rest, b.minimum(known.trip, size), b.const(1)]).result
-    loop.preheader.term = term
-    entry.args[p.index] = array
+    if fill.operands[1] is known.trip:
+        b = Builder(loop.preheader, fill.loc)
+        entry.args[p.index] = b.emit_op("empty", [known.trip], dtype=p.type.dtype).result
     op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
