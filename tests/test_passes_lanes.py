@@ -221,3 +221,26 @@ def test_the_first_error_is_raised() -> None:
         fast(x, q, 7)
     with pytest.raises(ValueError):
         fast(x, q, 1)
+
+
+def test_loops_over_rows_have_one_version() -> None:
+    """A second one without checks is for loops whose iterations are cheap."""
+    def rows(x: Any, k: int) -> Any:
+        h = np.zeros(x.shape[1])
+        for i in range(len(x) - 2):
+            h = h * 0.5 + x[i + k]
+        return h
+
+    def numbers(x: Any, k: int) -> float:
+        h = 0.0
+        for i in range(len(x) - 2):
+            h = h * 0.5 + x[i + k, 0]
+        return h
+    x = data(20)[0]
+    for f, versions in ((rows, False), (numbers, True)):
+        fast = jit(f)
+        same(fast(x, 1), f(x, 1))
+        same(fast(x, -3), f(x, -3))
+        assert ("^checked" in fast.inspect("optimized")) == versions
+        with pytest.raises(IndexError):
+            fast(x, 3)

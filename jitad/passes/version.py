@@ -16,7 +16,8 @@ import math
 from ..ir.builder import Builder
 from ..ir.clone import clone_blocks
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.types import I64
+from ..ir.ops import OPS
+from ..ir.types import I64, Array
 from .cfg import own_exit, set_term
 from .loops import Counted, Loop, counted, loop_forest
 from .ranges import Ranges
@@ -52,8 +53,12 @@ class _Version:
             for op in block.ops:
                 self._look_at(op)
         self.wanted = {c: t for c, t in self.wanted.items() if c.op is not None and self._stays_small(c.op)}
-        if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST:
+        if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST and not self._is_of_arrays():
             self._split()
+
+    def _is_of_arrays(self) -> bool:
+        """Whether each iteration computes arrays: beside that a check costs little."""
+        return any(OPS[op.name].elementwise and isinstance(op.result.type, Array) for b in self.order for op in b.ops)
 
     # --- what would have to hold ----------------------------------------------------------------------
 
