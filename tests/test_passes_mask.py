@@ -154,3 +154,50 @@ def test_what_stays() -> None:
         every, one = vmap(f), jit(f)
         assert not masked(every, X)
         np.testing.assert_allclose(every(X), np.array([one(x) for x in X]), rtol=1e-12)
+
+
+def summed(e: Any, m: Any) -> Any:
+    """The loop adds up what it finds for each element, and keeps it, too."""
+    total, rest, found = 0.5, 100.0, np.zeros(len(e))
+    for i in range(len(e)):
+        x = newton(m[i]) * e[i]
+        total += x
+        rest -= math.sin(x)
+        found[i] = x
+    return total, rest, found
+
+
+def sums_some(e: Any, m: Any) -> Any:
+    """A sum that not every element adds to is no sum of all."""
+    total = 0.0
+    for i in range(len(e)):
+        x = newton(m[i])
+        if x > 1:
+            total += e[i]
+    return total
+
+
+def feeds_back(e: Any, m: Any) -> Any:
+    """What is added depends on the sum so far."""
+    total = 0.0
+    for i in range(len(e)):
+        total += newton(m[i] + 0.01 * total)
+    return total
+
+
+@pytest.mark.parametrize("f, side_by_side", [(summed, True), (sums_some, False), (feeds_back, False)])
+def test_loops_that_add_up(f: Callable[..., Any], side_by_side: bool) -> None:
+    compiled = jit(f)
+    for n in (0, 1, 31, 32, 33, 100):
+        e, m = np.linspace(0.5, 1.5, n), X[:n]
+        got, expected = compiled(e, m), f(e, m)
+        for a, b in zip(got, expected) if f is summed else [(got, expected)]:
+            np.testing.assert_allclose(a, b, rtol=1e-10)
+    assert masked(compiled, X, X) is side_by_side
+
+
+def test_an_array_that_is_too_short_is_told_with_its_index() -> None:
+    compiled = jit(summed)
+    for short in (3, 32, 40):
+        with pytest.raises(IndexError, match=f"index {short} is out of bounds for axis 0 with size {short}"):
+            compiled(np.ones(100), X[:short])

@@ -9,6 +9,8 @@ rule of each op.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64, Array, dims_of
@@ -77,8 +79,8 @@ def _in_strips(func: Function, loop: Loop, known: Counted) -> None:
     func.blocks[func.blocks.index(head)] = strips
 
 
-def stores_of(loop: Loop) -> set[Op] | None:
-    """The ops that store element ``it`` of an array that the loop carries, if it carries nothing else."""
+def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
+    """The ops that store element ``it`` of an array that the loop carries, if it carries no more than ``others``."""
     head, found = loop.head, set()
     used: dict[Value, list[Op]] = {}
     for block in loop.blocks:
@@ -87,6 +89,8 @@ def stores_of(loop: Loop) -> set[Op] | None:
                 used.setdefault(v, []).append(op)
     for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
         only = used.get(p, [])
+        if p in others:
+            continue
         if len(only) != 1 or only[0].name != "set" or only[0].operands[0] is not p or back is not only[0].result or \
                 only[0].operands[2:] != [head.params[0]] or any(op.name != "branch" for op in used[back]):
             return None

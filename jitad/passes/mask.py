@@ -4,6 +4,8 @@
 argument.  Here ``STRIP`` elements go together.  Every scalar becomes an array of those of the strip, a condition
 becomes a *mask*: which elements are there.  A branch runs both of its sides, and where they meet each element takes
 what its own side has; a loop goes on while any element does, and the elements that have left it keep their values.
+What the loop adds up is added up behind each strip, in order; a check that the index is below a size is one of the
+strip.
 
 Elements that have left still cost their part of a step; the last few of a strip therefore go on one by one
 (``stragglers``).  All this pays where a step is dear: it is done to loops with functions that have vector versions.
@@ -52,12 +54,13 @@ def _pays(loop: Loop) -> bool:
 
 def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
     """Put a loop over strips in the place of the loop, if all that it does can be done side by side."""
-    stores = stores_of(loop)
+    sums = _sums(loop)
+    stores = stores_of(loop, sums)
     if stores is None or loop.exit is None or loop.preheader is None or loop.preheader.term is None:
         return
     count = len(func.blocks)
     try:
-        strips = _Strips(func, forest, loop, known, stores)
+        strips = _Strips(func, forest, loop, known, stores, sums)
         strips.run()
     except NoRows:
         del func.blocks[count:]
@@ -66,11 +69,31 @@ def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -
     func.blocks = [b for b in func.blocks if b not in loop.blocks]
 
 
+def _sums(loop: Loop) -> dict[Value, Op]:
+    """The floats that the loop carries and does nothing with but add to them (or take off), each with that op."""
+    users: dict[Value, list[Op]] = {}
+    for op in (op for block in loop.blocks for op in block.all_ops()):
+        for v in op.used():
+            users.setdefault(v, []).append(op)
+    found: dict[Value, Op] = {}
+    for p, a in zip(loop.head.params, loop.back_edge().args):
+        op = a.op
+        if op is None or op.name not in ("add", "sub") or users.get(p) != [op] or not isinstance(p.type, Scalar):
+            continue
+        first = op.operands[0] is p
+        if p.type.is_float and (first or op.name == "add") and set(users[a]) == {loop.latch and loop.latch.term}:
+            found[p] = op
+    return found
+
+
 class _Strips:
     """One loop's body for a strip: blocks in order, each with the elements that are there."""
 
-    def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op]) -> None:
+    def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op],
+                 sums: dict[Value, Op]) -> None:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
+        self.sums = {op: p for p, op in sums.items()}
+        self.terms: dict[Op, Value] = {}               # rows of what is added
         self.order = [b for b in forest.dom.order if b in loop.blocks]
         self.mass: dict[Block, Fraction] = {}          # of the elements that enter, half for each side of a branch
         self.masks: dict[Block, Mask] = {}
@@ -82,7 +105,7 @@ class _Strips:
         b = self.b = Builder(self.head, loop.latch.term.loc)
         start, test = b.mul(self.it, STRIP), loop.latch.term.operands[0]
         length = b.minimum(b.sub(known.trip, start), STRIP)
-        bound = {*loop.head.params, known.next, test, *(op.result for op in stores)}
+        bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.sums))}
         self.rows = Rows(b, known.iv, start, length, bound)
         self.skipped = {known.next.op, test.op}
         self.new: dict[Value, Value] = {known.next: known.trip}
@@ -93,11 +116,28 @@ class _Strips:
         assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
         self.mass[loop.head], self.masks[loop.head] = Fraction(1), None
         self._blocks(loop)
+        if self.sums:
+            self._add_up()
         leaving = [self._outside(v) for v in loop.exit_edge().args]
         again = [b.add(self.it, 1), *(self.new[v] for v in loop.back_edge().args[1:])]
         before = Builder(loop.preheader, loop.preheader.term.loc)
         count = before.floordiv(before.add(self.known.trip, STRIP - 1), STRIP)
         b.branch(b.lt(again[0], count), self.head, again, loop.exit, leaving)
+
+    def _add_up(self) -> None:
+        """The sums, over the elements of the strip in their order."""
+        b, sums = self.b, list(self.sums)
+        body, done = self.func.new_block("sum"), self.func.new_block("summed")
+        j = body.add_param(I64, "j")
+        totals = [body.add_param(op.result.type) for op in sums]
+        b.jump(body, [b.const(0), *(self.params[self.sums[op]] for op in sums)])
+        b.at(body)
+        following = [b.emit_op(op.name, [total, b.get(self.terms[op], j)], **op.attrs).result
+                     for op, total in zip(sums, totals)]
+        again = b.add(j, 1)
+        b.branch(b.lt(again, self.rows.length), body, [again, *following], done, following)
+        b.at(done)
+        self.new |= {op.result: done.add_param(op.result.type) for op in sums}
 
     def _outside(self, v: Value) -> Value:
         if v in self.new:
@@ -130,10 +170,35 @@ class _Strips:
                 if not everyone:
                     raise NoRows
                 self.new[op.result] = store(self.rows, op, self.params[op.operands[0]])
+            elif op in self.sums and everyone:
+                self.terms[op] = self.rows.all_of(op.operands[op.operands[0] is self.sums[op]])
+            elif everyone and self._is_in_reach(op):
+                self._check(op)
             elif everyone or OPS[op.name].elementwise or op.name in ("const", "undef"):
                 self.rows.add(op)
             else:
                 raise NoRows
+
+    def _is_in_reach(self, op: Op) -> bool:
+        """Whether ``op`` is part of the check that ``it`` is below a size."""
+        if op.name == "check":
+            found = op.operands[0].op
+            return found is not None and self._compares(found)
+        return self._compares(op) and all(u.name == "check" for b in self.order for u in b.all_ops()
+                                          if op.result in u.used())
+
+    def _compares(self, op: Op) -> bool:
+        return op.name == "lt" and op.operands[0] is self.known.iv and op.operands[1].block not in self.loop.blocks
+
+    def _check(self, op: Op) -> None:
+        """The strip has to end below the size; if it does not, the first element out of reach is that of its number."""
+        if op.name == "check":
+            b, lt = self.b, op.operands[0].op
+            assert lt is not None
+            size = lt.operands[1]
+            told = [size if v is self.known.iv else self.rows.flat(v) for v in op.operands[1:]]
+            with b.located(op.loc):
+                b.emit_op("check", [b.le(b.add(self.rows.start, self.rows.length), size), *told], **op.attrs)
 
     def _arrive(self, block: Block) -> None:
         """Where ways meet: who is there, and what each brings."""
