@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import blocks, runtime, team, vecmath
+from . import blocks, runtime, team, vecmath, vecown
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -191,11 +191,18 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
     passes = llvm.create_pass_builder(_machine(_codegen(options)), tuning)
     with _switched_on(ORDERED_SUMS), _set(VECTORS_FOR_THE_REST, 8, 16) if options.fastmath else nullcontext():
         passes.getModulePassManager().run(unit, passes)
-        if vecmath.OWN in source:                        # the vectoriser has put calls where there were none
-            inlining = llvm.create_new_module_pass_manager()
-            inlining.add_always_inliner_pass()
-            inlining.run(unit, passes)
+    if definitions := vecown.definitions(source):
+        _inline(unit, definitions, passes)
     return unit
+
+
+def _inline(unit: llvm.ModuleRef, definitions: str, passes: llvm.PassBuilder) -> None:
+    """Put functions in the place of their calls, of which the vectoriser has made some."""
+    machine = f'target triple = "{target().triple}"\ntarget datalayout = "{target().layout}"\n'
+    unit.link_in(llvm.parse_assembly(machine + definitions))
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.run(unit, passes)
 
 
 def compile_module(module: Module, roots: Sequence[str], options: Options | None = None,

@@ -20,7 +20,6 @@ from .emit import Writer
 
 LIBRARY = "libmvec.so.1"
 SYMBOLS = "_ZGV"       # how the names of its functions begin
-OWN = "jitad.vector."  # and those of our own
 
 # What libmvec may have, by the number of arguments.  Which are there is looked up: most came with glibc 2.35.
 _UNARY = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
@@ -84,10 +83,7 @@ def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str
         writer.vector_stack = " alignstack(64)"      # or what is kept across a call lies in two lines of the cache
     for v in found:
         vector = f"<{v.lanes} x {v.element}>"
-        if v.symbol.startswith(OWN):
-            vecown.define(writer, scalar, v.lanes)
-        else:
-            writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
+        writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
         writer.keep(v.symbol)
     names = ",".join(f"_ZGV_LLVM_N{v.lanes}{'v' * v.arity}_{name or scalar}({v.symbol})" for v in found)
     return f'"vector-function-abi-variant"="{names}"' if names else ""

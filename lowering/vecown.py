@@ -16,12 +16,11 @@ whose last bits it then is.  The error stays below 3 ulp, where libmvec promises
 from __future__ import annotations
 
 import math
+import re
 import struct
 from dataclasses import dataclass
 
 import numpy as np
-
-from .emit import Writer
 
 
 @dataclass(frozen=True)
@@ -48,25 +47,27 @@ class Precision:
 
 DOUBLE = Precision("double", 64, 52, (6.93147180369123816e-01, 1.90821492927058770e-10), 13, 20.0, (-746.0, 710.0))
 FLOAT = Precision("float", 32, 23, (0.693359375, -2.12194440e-4), 7, 10.0, (-104.0, 89.0))
+PREFIX = "jitad.vector."
 FUNCTIONS = {"tanh": DOUBLE, "tanhf": FLOAT, "expf": FLOAT}
 FEATURES = {"avx512f": 512, "fma": 256}              # bits of the vectors that each has
 
 
 def name(function: str, lanes: int) -> str:
-    return f"jitad.vector.{function}.{lanes}"
+    return f"{PREFIX}{function}.{lanes}"
 
 
 def suits(function: str, lanes: int, features: list[str]) -> bool:
-    """Whether a target with these features has use for ``define(…, function, lanes)``."""
+    """Whether a target with these features has use for that version."""
     known = FUNCTIONS.get(function)
     return known is not None and any(f"+{f}" in features and lanes * known.bits == n for f, n in FEATURES.items())
 
 
-def define(writer: Writer, function: str, lanes: int) -> None:
-    """Write the function for vectors of so many lanes into the module."""
-    called = name(function, lanes)
-    if not writer.defines(called):
-        writer.function(called, _Text(FUNCTIONS[function], lanes).text(called, tanh=function.startswith("tanh")))
+def definitions(source: str) -> str:
+    """LLVM IR of the functions that a module declares, or ``""``; they are for inlining, no code is made of them."""
+    wanted = sorted(set(re.findall(rf"@{re.escape(PREFIX)}(\w+)\.(\d+)", source)))
+    texts = [_Text(FUNCTIONS[function], int(lanes)).text(name(function, int(lanes)), function.startswith("tanh"))
+             for function, lanes in wanted]
+    return "\n".join(texts)
 
 
 class _Text:
@@ -78,8 +79,9 @@ class _Text:
 
     def text(self, called: str, tanh: bool) -> str:
         out = self._tanh() if tanh else self._exp()
-        head = f"define internal {self.t} @{called}({self.t} %x) alwaysinline memory(none) nounwind willreturn"
-        return "\n".join([f"{head} {{", *self.lines, f"  ret {self.t} {out}", "}", ""])
+        head = f"define available_externally {self.t} @{called}({self.t} %x)"
+        facts = "alwaysinline memory(none) nounwind willreturn"
+        return "\n".join([f"{head} {facts} {{", *self.lines, f"  ret {self.t} {out}", "}", ""])
 
     # --- the functions ------------------------------------------------------------------------------
 

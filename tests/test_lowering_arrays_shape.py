@@ -32,7 +32,7 @@ def stored(build: Build, *args) -> list[str]:
 
 def vector_calls(c: Compiled) -> set[str]:
     """What loops call, and functions of our own, which are inlined."""
-    own = re.findall(r"jitad\.vector\.(\w+)\.\d", c.native.asm)
+    own = re.findall(r"@jitad\.vector\.(\w+)\.\d", c.native.llvm)
     return set(re.findall(r"_ZGV[bde]N\d+v+_\w+", c.native.asm)) | {f"_{name}" for name in own}
 
 
@@ -68,7 +68,7 @@ def test_a_fused_reduction_vectorises():
 @pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
 def test_the_rest_of_a_transcendental_loop_runs_under_a_mask():
     c = compiled(lambda b, x: [b.tanh(x)], X)
-    assert vector_calls(c) and not re.search(r"(?<!jitad\.vector\.)\btanh\b", c.native.asm)
+    assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
     for n in range(20):
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
@@ -88,7 +88,7 @@ def test_so_does_the_rest_of_a_program_s_own_loop():
         b.at(done)
         return [result]
     c = compiled(build, X)
-    assert vector_calls(c) and not re.search(r"(?<!jitad\.vector\.)\btanh\b", c.native.asm)
+    assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
     for n in range(1, 20):
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
