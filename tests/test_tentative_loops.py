@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, hvp, interpret, jit
+from jitad import check_grads, grad, hvp, interpret, jit
 from jitad.lowering import vecmath
 
 N = 1300                                             # two strips and a part of a third
@@ -127,3 +127,13 @@ def test_iterations_that_are_run_again_go_upwards() -> None:
     np.testing.assert_allclose(jit(product)(X, X), X[0] / X, rtol=1e-12)
     with pytest.raises(ValueError):
         jit(product)(-X, X)
+
+
+def test_loops_that_carry_frames_are_no_matter_of_sums() -> None:
+    def halved(x):
+        while x > 0.01:
+            x = np.sin(x) * 0.5
+        return x
+    second = grad(grad(halved))
+    check_grads(halved, (0.7,), order=2)
+    assert jit(second)(0.7) == pytest.approx((grad(halved)(0.7 + 1e-5) - grad(halved)(0.7 - 1e-5)) / 2e-5, rel=1e-6)

@@ -38,7 +38,7 @@ def carries_sums_and_rows_only(loop: Loop, known: Counted) -> bool:
         if len(users.get(p, ())) != 1:
             return False
         op = users[p][0]
-        last = op is not head.term and op.results and back[p.index] is op.result
+        last = len(op.results) == 1 and back[p.index] is op.result
         if not last or any(user is not head.term for user in users[op.result]) or back.count(op.result) != 1:
             return False
         if isinstance(p.type, Scalar):
