@@ -66,13 +66,18 @@ def tried(program: Program, least: float) -> Trial:
 
 
 def turns(programs: dict[str, Program], trials: dict[str, Trial], rounds: int) -> dict[str, list[float]]:
-    """Seconds of one call, ``rounds`` times for each program; in a round they take turns (A B C A B C …)."""
+    """Seconds of one call, ``rounds`` times for each program; in a round they take turns, each time in another order.
+
+    So no program always comes after the one that has filled the caches.
+    """
+    order = np.random.default_rng(0)
     times: dict[str, list[float]] = {name: [] for name in programs}
     gc.collect()
     gc.disable()
     try:
         for turn in range(rounds):
-            for name, program in programs.items():
+            for name in map(str, order.permutation(list(programs))):
+                program = programs[name]
                 if turn < trials[name].rounds(rounds):
                     if trials[name].wall < SHORT:
                         program()           # who is next after whom does not matter: it finds its own data in the cache
