@@ -143,6 +143,25 @@ def reductions(x: Any, k: Any) -> Any:
     return s, least, most, count, every
 
 
+def with_nan(x: Any, k: Any) -> Any:
+    """What compares with no number is not the best, unless it comes first."""
+    least, most = 100.0, -100.0
+    for i in range(len(x)):
+        v = x[i] if k[i] != 2 else math.nan
+        least = min(least, v)
+        most = max(most, v)
+    return least, most
+
+
+def last_if_none(x: Any, k: Any) -> Any:
+    """Where what comes is no number, it replaces the best."""
+    least = 100.0
+    for i in range(len(x)):
+        v = x[i] if k[i] != 2 else math.nan
+        least = least if least < v else v
+    return least
+
+
 def product(x: Any, k: Any) -> Any:
     p = 1.0
     for i in range(len(x)):
@@ -224,6 +243,13 @@ def test_the_same_as_one_thread(f: Callable[..., Any]) -> None:
             assert same(e, g), (n, e, g)
 
 
+def test_the_best_where_some_are_no_number() -> None:
+    for n in (50, 7, 3):
+        assert same(jit(with_nan, parallel=True)(X[:n], K[:n]), with_nan(X[:n], K[:n]))
+        assert same(jit(last_if_none, parallel=True)(X[:n], K[:n]), last_if_none(X[:n], K[:n]))
+    assert report(with_nan, X, K) == ["several threads: least: lt, most: gt"]
+
+
 # --- loops that stay as they are ------------------------------------------------------------------
 
 def prefix(x: Any, k: Any) -> Any:
@@ -275,6 +301,23 @@ def restarting(x: Any, k: Any) -> Any:
     return s
 
 
+def one_before(x: Any, k: Any) -> Any:
+    s, before = 0.0, 0.0
+    for i in range(len(x)):
+        before = s
+        s += x[i]
+    return before, s
+
+
+def improving(x: Any, k: Any) -> Any:
+    """Whether the last one was the best."""
+    best, better = 100.0, False
+    for i in range(len(x)):
+        better = x[i] < best
+        best = x[i] if better else best
+    return best, better
+
+
 def first_large(x: Any, k: Any) -> Any:
     for i in range(len(x)):
         if x[i] > 6:
@@ -312,7 +355,8 @@ def through_other_rows(x: Any, k: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize("f", [prefix, scattered, overlapping, crossing, running, restarting, first_large, doubling,
+@pytest.mark.parametrize("f", [prefix, scattered, overlapping, crossing, running, restarting, one_before,
+                               improving, first_large, doubling,
                                swapping, looked_at, through_other_rows], ids=lambda f: f.__name__)
 def test_dependent_iterations_stay_in_order(f: Callable[..., Any]) -> None:
     said = report(f, X, K)
@@ -529,6 +573,38 @@ def checked(x: Any, k: Any) -> Any:
             raise ValueError(f"{i} is too large")
         s += x[k[i]]
     return s
+
+
+def told(x: Any, k: Any) -> Any:
+    """The message has what the iteration computes."""
+    s = 0.0
+    for i in range(len(x)):
+        v = x[i] * 2
+        if v > 30:
+            raise ValueError(f"{v} is too much")
+        s += math.sqrt(v + 20)
+    return s
+
+
+def watched(x: Any, k: Any) -> Any:
+    """Looks at what it has come to."""
+    fine = True
+    for i in range(len(x)):
+        fine = fine & (x[i] < 9)
+        assert fine
+    return fine
+
+
+def test_exceptions_and_what_is_carried() -> None:
+    assert report(told, X, K) == ["several threads: s: add"] and report(checked, X, K) == ["several threads: s: add"]
+    several = jit(told, parallel=True)
+    assert math.isclose(several(X, K), jit(told)(X, K))
+    x = X.copy()
+    x[[20, 40]] = 16.0, 17.0
+    with pytest.raises(ValueError, match="^32.0 is too much"):
+        several(x, K)
+    assert jit(watched, parallel=True)(X, K) is True
+    assert report(watched, X, K)[0].startswith("one thread")
 
 
 def test_the_first_failing_iteration_is_told() -> None:

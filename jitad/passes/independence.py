@@ -109,6 +109,8 @@ class Independence:
                     raise Dependent(f"{_name(p)} goes on as {_name(q)} in the next iteration", op.loc)
                 if edge.block in self.region:
                     _enter(members, todo, q)
+                elif v is not self.loop.back_edge().args[p.index]:
+                    raise Dependent(f"what {_name(p)} was in between is used after it", op.loc)
         for v in members:
             if v.owner is not self.loop.head and isinstance(v.owner, Block):
                 if not all(a in members for a in self._arguments(v)):
@@ -146,11 +148,14 @@ class Independence:
         if op.name == "dim":
             return ""
         if op.name == "select":
-            return "" if i > 0 and count == 2 else _best(op)
+            return "" if i > 0 and count == 2 else _best(op, members)
         if op.name in _MIRRORED:
             readers = [user for user, _ in self.uses.ops.get(op.result, ())]
-            return "" if all(_best(user) and user.operands[0] is op.result for user in readers) else None
-        if op.name not in OPS or count != 1 or not _works_on(op, i) or op.result.type != op.operands[i].type:
+            chosen = all(_best(user, members) and user.operands[0] is op.result for user in readers)
+            return "" if chosen and not self.uses.edges.get(op.result) else None
+        if op.name not in OPS or OPS[op.name].effect or count != 1 or not _works_on(op, i):
+            return None
+        if op.result.type != op.operands[i].type:
             return None
         if op.name in ("sub", "add_at", "add_slice", "add_put"):
             return "add"
@@ -311,12 +316,14 @@ def _works_on(op: Op, i: int) -> bool:
     return i > 0 if op.name == "select" else True
 
 
-def _best(op: Op) -> str | None:
-    """``select(v < m, v, m)``: how ``v`` compares with the ``m`` that it replaces."""
+def _best(op: Op, members: Members) -> str | None:
+    """``select(v < m, v, m)``: how ``v`` compares with the member ``m`` that it replaces."""
     test = op.operands[0].op
     if op.name != "select" or test is None or test.name not in _MIRRORED:
         return None
     new, old = op.operands[1:]
+    if old not in members or new in members:
+        return None
     if test.operands == [new, old]:
         return test.name
     return _MIRRORED[test.name] if test.operands == [old, new] else None

@@ -32,12 +32,10 @@ def parallel(module: Module) -> None:
     """Expects normal form: loops are rotated and closed and have a preheader."""
     for func in list(module.functions.values()):
         forest = loop_forest(func)
-        todo, open_loops = list(forest.roots), forest.open_loops()
+        todo = list(forest.roots)
         while todo:
             loop = todo.pop()
             try:
-                if loop in open_loops:
-                    raise Dependent("other code reads what it computes", func.loc)
                 _Outliner(module, func, forest, loop).run()
             except Dependent as reason:
                 at = f", line {reason.loc.line}" if reason.loc.line else ""
@@ -61,6 +59,9 @@ class _Outliner:
             raise Dependent("it may end early, or nobody knows before it how long it is", _place(loop, func))
         self.known: Counted = known
         self.region = loop.region(raising_blocks(forest.dom))
+        outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
+        if any(v.block in self.region for op in outside for v in op.used()):
+            raise Dependent("other code reads what it computes", _place(loop, func))
         self.roles = Independence(loop, known, self.region).roles()
         self.carried = list(self.roles)
         self.left = self._left()
