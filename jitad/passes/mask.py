@@ -72,9 +72,9 @@ def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -
 def _sums(loop: Loop) -> dict[Value, Op]:
     """The floats that the loop carries and does nothing with but add to them (or take off), each with that op."""
     users: dict[Value, list[Op]] = {}
-    for op in (op for block in loop.blocks for op in block.all_ops()):
-        for v in op.used():
-            users.setdefault(v, []).append(op)
+    for user in (op for block in loop.blocks for op in block.all_ops()):
+        for v in user.used():
+            users.setdefault(v, []).append(user)
     found: dict[Value, Op] = {}
     for p, a in zip(loop.head.params, loop.back_edge().args):
         op = a.op
