@@ -30,7 +30,7 @@ _FIXED = {"getelementptr": "ptr", "alloca": "ptr", "inttoptr": "ptr", "icmp": "i
 
 def result_type(text: str) -> str:
     """The type of what an instruction yields, which begins with its opcode."""
-    opcode, _, rest = text.partition(" ")
+    opcode, _, rest = " ".join(text.split()).partition(" ")
     if opcode in _FIXED:
         return _FIXED[opcode]
     if cast := re.search(r" to ([\w ]+)$", text):
