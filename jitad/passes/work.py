@@ -18,16 +18,19 @@ MOST, LARGEST = 1 << 20, 1 << 40
 """Factors and sums stay below these, so that nothing wraps."""
 
 
-def estimate(b: Builder, loop: Loop) -> Value:
-    """The cost of an iteration, computed at ``b``, before the loop: of loops in it as far as their length is known."""
+def estimate(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
+    """The cost of an iteration, computed at ``b``, before the loop (or before ``outer``, around it): of loops in it as
+    far as their length is known there.
+    """
+    outer = outer or loop
     inner = {x for child in loop.children for x in child.blocks}
     total = b.const(sum(_cost(op) for x in loop.blocks - inner for op in x.all_ops()))
     for child in loop.children:
         known = counted(child)
         trip = b.const(SOME)
-        if known is not None and (known.trip.const is not None or known.trip.block not in loop.blocks):
+        if known is not None and (known.trip.const is not None or known.trip.block not in outer.blocks):
             trip = b.const(known.trip.const) if known.trip.const is not None else known.trip
-        total = b.add(total, b.minimum(b.mul(b.minimum(trip, MOST), estimate(b, child)), LARGEST))
+        total = b.add(total, b.minimum(b.mul(b.minimum(trip, MOST), estimate(b, child, outer)), LARGEST))
     return total
 
 
