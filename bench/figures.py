@@ -103,7 +103,9 @@ def readme(results: Results) -> str | None:
                 f"{times(gmm, 'PyTorch')}; its LSTM in C {times(lstm, 'C')}, Enzyme {times(lstm, 'Enzyme')}, JAX "
                 f"{times(lstm, 'JAX')}; a tree of a million nodes by recursion in C {times('tree, gradient', 'C')}; "
                 f"a TreeLSTM in PyTorch {times('TreeLSTM, step', 'PyTorch')}; a char-RNN in PyTorch {layer} (its fused "
-                f"layer) to {cells}. A call costs {readable(median(cases['sin of a float, call']['seconds'][OURS]))}.")
+                f"layer) to {cells}. A call from a loop in Python takes "
+                f"{readable(median(cases['sin of a float, call']['seconds'][OURS]))}, one of `math.sin` "
+                f"{readable(median(cases['sin of a float, call']['seconds']['Python math.sin']))}.")
     except (KeyError, AssertionError):
         return None
     return wrapped(text)

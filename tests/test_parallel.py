@@ -679,7 +679,7 @@ def test_an_interrupt_ends_all_threads(where: str) -> None:
         busy[0 if where == "first" else -1] = True
     several = jit(spins, parallel=True)
     several(10, busy)
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)      # SIGINT itself is ignored in background jobs
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)  # SIGINT may be ignored
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.15)
         with pytest.raises(KeyboardInterrupt):
