@@ -4,7 +4,7 @@ The backward sweep of ``reverse.py`` reads across.  Here each value read is one 
 
 * *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level
   that is still in a register when the backward sweep is in the same function (case 1);
-* in the copy of an iteration, where the backward loop runs it again (case 2, ``rerun.py``);
+* in the copy of an iteration, where the backward loop runs it again (case 2, ``rerunnable.py``);
 * *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, reciprocals, and loads from
   arrays that nothing overwrites;
 * *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a
@@ -26,7 +26,8 @@ from ..ir.types import I64, STACK, Array, Scalar, Stack, Type
 from ..passes.loops import Loop, counted
 from ..passes.ssa import Reaching
 from .again import compute_there, read_again
-from .rerun import Plan, Rerun, candidates, order_free, remove_forward
+from .rerun import Rerun, remove_forward
+from .rerunnable import Plan, candidates, order_free
 from .reverse import ThereAndBack
 from .settled import Finished
 from .sizes import Sizes
