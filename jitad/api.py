@@ -7,6 +7,7 @@ at rarely, is Python and stands here.
 from __future__ import annotations
 
 import functools
+import os
 import threading
 import types
 from collections.abc import Callable
@@ -133,6 +134,11 @@ class Handle:
             if self.dispatcher is None:
                 self.dispatcher = make(self.target, self.fun, self.options, self.static, self.derive)
         return self.dispatcher
+
+
+# As for ``compiler.lock``, which is taken before this one, when a process forks too: that module is imported later.
+os.register_at_fork(before=Handle._lock.acquire, after_in_parent=Handle._lock.release,
+                    after_in_child=Handle._lock.release)
 
 
 # --- what the object has besides being called -----------------------------------------------------

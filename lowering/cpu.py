@@ -7,6 +7,7 @@ motion and the like are done in our own IR, so this is as fast as ``-O3`` for a 
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +42,11 @@ STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 Extend = Callable[[ModuleLowering], list[str]]
 
 _lock = threading.RLock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _numbers = itertools.count()
+# Machine code that nobody uses any more.  It is given up when more is made and not when an object is collected, in
+# whatever thread that may be: a process that forked just then would find LLVM locked for ever in the child.
+_unused: list[llvm.orcjit.ResourceTracker] = []
 
 
 @cache
@@ -91,7 +96,12 @@ class Native:
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float]) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
         with _lock:
+            _unused.clear()
             self._code = self._link()
+
+    def __del__(self, unused: list[llvm.orcjit.ResourceTracker] = _unused) -> None:      # globals may be gone
+        if hasattr(self, "_code"):                       # linking may have failed
+            unused.append(self._code)
 
     def _link(self) -> llvm.orcjit.ResourceTracker:
         start = time.perf_counter()
