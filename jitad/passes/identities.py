@@ -56,6 +56,8 @@ def _not(op: Op) -> Found:
 def _select(op: Op) -> Found:
     c, x, y = op.operands
     if c.type == BOOL and x.type == BOOL and x.const is not None and y.const is not None:
+        if x.const == y.const:
+            return x
         return c if x.const else ("not", [c], {})
     if c.op is not None and c.op.name == "not" and isinstance(c.type, Scalar):
         return "select", [c.op.operands[0], y, x], {}
