@@ -91,9 +91,21 @@ def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
     following = back.back[1].args
     blocks = [b for b, home in sweep.home.items() if home in back.loop.blocks]
     uses, given = _uses(blocks), _passed(blocks)
-    return not back.outside and all(
+    return not back.outside and not _last_one_counts(sweep, back, blocks) and all(
         following[p.index] is p or _only_added_to(p, following[p.index], back.top, uses, given)
         for p in back.top.params if p is not back.count)
+
+
+def _last_one_counts(sweep: ThereAndBack, back: LoopBack, blocks: list[Block]) -> bool:
+    """Whether something of the last backward iteration is used after it that is not carried: what the first iteration
+    alone reads of a variable that each assigns.
+    """
+    assert back.back is not None
+    latch, edge = back.back
+    inside, carried = set(blocks), {*edge.args}
+    after = [v for e in (latch.term.edges if latch.term else ()) if e is not edge for v in e.args]
+    after += [v for b in sweep.home if b not in inside for op in b.all_ops() for v in op.used()]
+    return any(v.block in inside and v not in carried for v in after)
 
 
 def _uses(blocks: list[Block]) -> dict[Value, list[tuple[Op, int]]]:
