@@ -136,7 +136,7 @@ class _Outliner:
             for op in block.all_ops():
                 for v in op.used():
                     if v.block not in self.region and v not in values and _is_literal(v):
-                        values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore
+                        values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore[arg-type]
 
     def _count(self, head: Block, latch: Block, first: Value, count: Value, values: dict[Value, Value]) -> None:
         """The copy counts from 0; what it did with its counter sees ``first`` and how far it is from there."""
