@@ -1,4 +1,5 @@
-"""Vector functions of our own, written in LLVM, for loops over ``tanh`` and over ``exp`` of single precision.
+"""Vector functions of our own, written in LLVM, for loops over ``tanh``, and ``exp``, ``sin`` and ``cos`` of single
+precision.
 
 libmvec's ``tanh`` of doubles takes twice as long, and all of libmvec's are calls, across which a loop keeps what it
 computes in memory.  These are inlined once loops have been vectorised, so that several of them overlap.
@@ -8,6 +9,14 @@ With x = k·ln 2 + r and |r| ≤ ln 2 / 2::
     exp(x)     = 2^k·(1 + p)              p = exp(r) − 1, its Taylor polynomial in the order of Estrin (1960)
     exp(x) − 1 = 2^k·p + (2^k − 1)
     tanh(x)    = sign(x)·e / (e + 2)      e = exp(2a) − 1, a = min(|x|, ``beyond``)
+
+With x = k·π + r, |r| ≤ π / 2, and k a whole number for the sine, half of an odd one for the cosine::
+
+    sin(x)     = ±sin(r)                  sin(r) = r + r³·p(r²), p the polynomial of the least relative error
+    cos(x)     = ∓sin(r)                  the signs: whether k, or k − 1/2, is even
+
+``k·π`` is taken off in three parts (Cody and Waite 1980), which serves up to ``NEAR``; vectors that hold a number
+beyond it go to libmvec.
 
 ``tanh`` loses nothing near 0, so there is one path for all x.  ``k`` is rounded by adding and taking off ``shift``, in
 whose last bits it then is.  The error stays below 3 ulp, where libmvec promises 4.
@@ -48,8 +57,15 @@ class Precision:
 DOUBLE = Precision("double", 64, 52, (6.93147180369123816e-01, 1.90821492927058770e-10), 13, 20.0, (-746.0, 710.0))
 FLOAT = Precision("float", 32, 23, (0.693359375, -2.12194440e-4), 7, 10.0, (-104.0, 89.0))
 PREFIX = "jitad.vector."
-FUNCTIONS = {"tanh": DOUBLE, "tanhf": FLOAT, "expf": FLOAT}
+FUNCTIONS = {"tanh": DOUBLE, "tanhf": FLOAT, "expf": FLOAT, "sinf": FLOAT, "cosf": FLOAT}
 FEATURES = {"avx512f": 512, "fma": 256}              # bits of the vectors that each has
+LETTERS = {512: "e", 256: "d"}                       # how libmvec's names tell them
+
+# Of sin and cos.  The parts of π are cut off, not rounded: all are positive, so that -0.0 stays.
+NEAR = 65536.0
+PI = (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14)
+SINE = (-0.16666659712791443, 0.008333069272339344, -0.00019809776858892292, 2.606095677037956e-06)
+SELDOM = '!0 = !{!"branch_weights", i32 1, i32 2000}'
 
 
 def name(function: str, lanes: int) -> str:
@@ -65,23 +81,25 @@ def suits(function: str, lanes: int, features: list[str]) -> bool:
 def definitions(source: str) -> str:
     """LLVM IR of the functions that a module declares, or ``""``; they are for inlining, no code is made of them."""
     wanted = sorted(set(re.findall(rf"@{re.escape(PREFIX)}(\w+)\.(\d+)", source)))
-    texts = [_Text(FUNCTIONS[function], int(lanes)).text(name(function, int(lanes)), function.startswith("tanh"))
-             for function, lanes in wanted]
-    return "\n".join(texts)
+    texts = [_Text(function, int(lanes)).text() for function, lanes in wanted]
+    return "\n".join([*texts, SELDOM]) if texts else ""
 
 
 class _Text:
-    def __init__(self, precision: Precision, lanes: int) -> None:
-        self.p, self.lanes = precision, lanes
+    def __init__(self, function: str, lanes: int) -> None:
+        self.function, self.lanes = function, lanes
+        self.p = precision = FUNCTIONS[function]
         self.t, self.n = f"<{lanes} x {precision.name}>", f"<{lanes} x i{precision.bits}>"
         self.suffix = f"v{lanes}f{precision.bits}"
         self.lines: list[str] = []
+        self.outside = ""                            # what is declared
 
-    def text(self, called: str, tanh: bool) -> str:
-        out = self._tanh() if tanh else self._exp()
-        head = f"define available_externally {self.t} @{called}({self.t} %x)"
+    def text(self) -> str:
+        body = {"tanh": self._tanh, "exp": self._exp, "sin": self._sin, "cos": self._cos}[self.function.rstrip("f")]
+        out = body()
+        head = f"define available_externally {self.t} @{name(self.function, self.lanes)}({self.t} %x)"
         facts = "alwaysinline memory(none) nounwind willreturn"
-        return "\n".join([f"{head} {facts} {{", *self.lines, f"  ret {self.t} {out}", "}", ""])
+        return "\n".join([self.outside, f"{head} {facts} {{", *self.lines, f"  ret {self.t} {out}", "}", ""])
 
     # --- the functions ------------------------------------------------------------------------------
 
@@ -106,6 +124,18 @@ class _Text:
         y = self.op(f"fmul {self.t} {self.op(f'fadd {self.t} {p}, {self.all(1.0)}')}, {self._power(half)}")
         return self.op(f"fmul {self.t} {y}, {self._power(rest)}")
 
+    def _sin(self) -> str:
+        x = self._near()
+        shifted = self.fma(x, self.all(1 / math.pi), self.all(self.p.shift))
+        return self._sine(x, shifted, self.op(f"fsub {self.t} {shifted}, {self.all(self.p.shift)}"), even=0)
+
+    def _cos(self) -> str:
+        x = self._near()
+        below = self.fma(x, self.all(1 / math.pi), self.all(-0.5))
+        shifted = self.op(f"fadd {self.t} {below}, {self.all(self.p.shift)}")
+        whole = self.op(f"fsub {self.t} {shifted}, {self.all(self.p.shift)}")
+        return self._sine(x, shifted, self.op(f"fadd {self.t} {whole}, {self.all(0.5)}"), even=1)
+
     # --- steps --------------------------------------------------------------------------------------
 
     def _limited(self, x: str, beyond: str, limit: float) -> str:
@@ -122,6 +152,38 @@ class _Text:
             r = self.fma(k, self.all(-part), r)
         terms = [self.all(1 / math.factorial(i)) for i in range(2, self.p.degree + 1)]
         return shifted, self.fma(self.op(f"fmul {self.t} {r}, {r}"), self._polynomial(terms, r), r)
+
+    def _near(self) -> str:
+        """``x``, and the way out for vectors with a number that is beyond ``NEAR``, infinite or no number.
+
+        Lanes that a mask leaves out may hold anything, on which no branch may depend: they are frozen."""
+        x = self.op(f"freeze {self.t} %x")
+        size = self.op(f"call {self.t} @llvm.fabs.{self.suffix}({self.t} {x})")
+        far = self.op(f"fcmp ugt {self.t} {size}, {self.all(NEAR)}")
+        mask = self.op(f"bitcast <{self.lanes} x i1> {far} to i{self.lanes}")
+        some = self.op(f"icmp ne i{self.lanes} {mask}, 0")
+        library = f"{self.t} @_ZGV{LETTERS[self.lanes * self.p.bits]}N{self.lanes}v_{self.function}({self.t}"
+        self.outside = f"declare {library}) memory(none) nounwind willreturn"
+        self.lines += [f"  br i1 {some}, label %far, label %near, !prof !0", "far:",
+                       f"  %library = call {library} {x})", f"  ret {self.t} %library", "near:"]
+        return x
+
+    def _sine(self, x: str, shifted: str, k: str, even: int) -> str:
+        """sin(``x`` − ``k``·π), negated where the last bit of ``shifted`` is set (``even``: where it is not)."""
+        r = x
+        for part in PI:
+            r = self.fma(k, self.all(-part), r)
+        square = self.op(f"fmul {self.t} {r}, {r}")
+        cube = self.op(f"fmul {self.t} {square}, {r}")
+        y = self.fma(cube, self._polynomial([self.all(c) for c in SINE], square), r)
+        size = self.op(f"call {self.t} @llvm.fabs.{self.suffix}({self.t} {y})")
+        y = self._limited(size, "ogt", 1.0)                                # or sqrt(1 - sin(x) * sin(x)) may be NaN
+        y = self.op(f"call {self.t} @llvm.copysign.{self.suffix}({self.t} {y}, {self.t} {r})")       # of -0.0 too
+        sign = self.op(f"shl {self.n} {self.op(f'bitcast {self.t} {shifted} to {self.n}')}, splat (i32 31)")
+        if even:
+            sign = self.op(f"xor {self.n} {sign}, splat (i32 -2147483648)")
+        turned = self.op(f"xor {self.n} {self.op(f'bitcast {self.t} {y} to {self.n}')}, {sign}")
+        return self.op(f"bitcast {self.n} {turned} to {self.t}")
 
     def _power(self, k: str) -> str:
         """2^k for integers whose last bits are ``k``."""

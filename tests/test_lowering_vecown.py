@@ -25,9 +25,20 @@ def exp(x):
     return np.exp(x)
 
 
+@jit
+def sin(x):
+    return np.sin(x)
+
+
+@jit
+def cos(x):
+    return np.cos(x)
+
+
 @needs_them
 @pytest.mark.parametrize("f, exact, dtype", [
-    (tanh, np.tanh, np.float64), (tanh, np.tanh, np.float32), (exp, np.exp, np.float32)])
+    (tanh, np.tanh, np.float64), (tanh, np.tanh, np.float32), (exp, np.exp, np.float32),
+    (sin, np.sin, np.float32), (cos, np.cos, np.float32)])
 def test_error_below_3_ulp(f, exact, dtype):
     rng = np.random.default_rng(0)
     small, large = (-320, 3) if dtype == np.float64 else (-45, 2.0)
@@ -59,12 +70,51 @@ def test_special_values_of_exp():
 
 
 @needs_them
+@pytest.mark.parametrize("f, exact", [(sin, np.sin), (cos, np.cos)])
+def test_sine_and_cosine_where_their_argument_matters(f, exact):
+    """Beside multiples of π/2, where almost nothing is left of the argument, and at all exponents; never above 1."""
+    multiples = (np.arange(1, 41722) * (np.pi / 2)).astype(np.float32)
+    beside = (multiples.view(np.int32)[:, None] + np.arange(-3, 4, dtype=np.int32)).ravel().view(np.float32)
+    everywhere = np.arange(0, 0x7F800000, 32749, dtype=np.uint32).view(np.float32)
+    for x in (beside, everywhere, np.concatenate([-beside[::5], -everywhere])):
+        got, want = f(x), exact(x.astype(np.longdouble))
+        assert np.max(np.abs(got - want) / np.spacing(np.abs(want).astype(np.float32))) < 2.5
+        assert np.max(np.abs(got)) <= 1
+
+
+@needs_them
+def test_special_values_of_sine_and_cosine():
+    """Each alone in its vector and all in one: numbers beside one that is too large take the other way too."""
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 65536, -65540, 3e38, -1e-30, 1.0], np.float32)
+    with np.errstate(invalid="ignore"):
+        for f, exact in ((sin, np.sin(x)), (cos, np.cos(x))):
+            alone = np.concatenate([f(np.array([v] + 15 * [0.5], np.float32))[:1] for v in x])
+            for y in (f(np.resize(x, 16))[:len(x)], alone):
+                np.testing.assert_allclose(y, exact, rtol=3e-7)
+                np.testing.assert_array_equal(np.signbit(y)[~np.isnan(x)], np.signbit(exact)[~np.isnan(x)])
+                np.testing.assert_array_equal(y[:2], exact[:2])
+
+
+@needs_them
 def test_they_are_inlined():
     """Nothing calls them, and no code is made of the functions themselves."""
     exp(np.ones(40, np.float32))
     assert "jitad.vector.expf.16" in exp.inspect("llvm") and "jitad.vector" not in exp.inspect("asm")
     calls = re.findall(r"call\w*\s+(\S+)", exp.inspect("asm"))
     assert not any("exp" in c for c in calls)
+
+
+@needs_them
+def test_gradient_of_a_chain_of_them():
+    """Value and gradient share one loop; numbers far from zero among others."""
+    x = np.random.default_rng(1).normal(size=1003).astype(np.float32) * np.where(np.arange(1003) % 97, 1, 70000)
+    x = x.astype(np.float32)
+
+    def chain(x):
+        return np.sum(np.exp(np.sin(x)) + np.tanh(np.cos(x)))
+
+    s, c = np.sin(x.astype(float)), np.cos(x.astype(float))
+    np.testing.assert_allclose(jit(chain, grad=True).grad(x), np.exp(s) * c - s / np.cosh(c) ** 2, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("function", vecown.FUNCTIONS)
