@@ -25,6 +25,7 @@ def symbol(name: str) -> str:
 
 _FLAGS = frozenset("fast contract reassoc nsz nnan ninf arcp afn nuw nsw exact disjoint nneg samesign tail volatile "
                    "atomic preserve_mostcc".split())
+_TARGET = re.compile(r"label %([\w.]+)")
 _FIXED = {"getelementptr": "ptr", "alloca": "ptr", "inttoptr": "ptr", "icmp": "i1", "fcmp": "i1"}
 
 
@@ -255,6 +256,32 @@ class Code:
                     yield line
                 else:
                     yield from line
+
+    # --- blocks that are complete -------------------------------------------------------------------
+
+    def labels(self) -> list[str]:
+        """The blocks that have been started."""
+        return list(self._blocks)
+
+    def lines_of(self, label: str) -> list[str]:
+        """The instructions of a block, without its phis."""
+        return [x for line in self._blocks[label] for x in ([line] if isinstance(line, str) else line)]
+
+    def successors(self, label: str) -> list[str]:
+        """Where a block leads to."""
+        return _TARGET.findall(self.lines_of(label)[-1])
+
+    def replace(self, label: str, lines: list[str]) -> None:
+        """Give a block other instructions."""
+        self._blocks[label] = [*lines]
+
+    def text_without(self, label: str) -> str:
+        """All blocks but one, of which there are only the phis."""
+        lines, self._blocks[label] = self._blocks[label], []
+        try:
+            return self.text()
+        finally:
+            self._blocks[label] = lines
 
     def text(self) -> str:
         """All blocks."""

@@ -20,6 +20,7 @@ from ..passes.loops import loop_forest
 from . import arrays, context, control, memory, ops, places, polling, stack, types
 from .alias import is_array
 from .emit import Code, global_name, symbol
+from .parts import cut_long_blocks
 from .sums import carried_sums
 from .types import Buffer, Lowered
 
@@ -194,6 +195,7 @@ class FunctionLowering:
                 self.lower_op(op)
             self.flow.terminate(block)
         self.flow.finish()
+        cut_long_blocks(self)
         result = types.result_struct(self.func.result_types)
         name = symbol(self.func.name)
         head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"

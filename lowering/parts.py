@@ -1,0 +1,132 @@
+"""Cuts long straight-line code into functions, so that LLVM's time grows with its length and no faster.
+
+For a value that is used far from where it is made, its register allocator looks at all that is between; and the way
+back through a long block is far from the way there.  So a block of more than ``LEAST`` instructions becomes calls of
+functions with about ``SIZE`` instructions each, its *parts*::
+
+    call void @f.part.1(ptr %frame, double %arg0, …)
+    call void @f.part.2(ptr %frame, double %arg0, …)
+    %slot = getelementptr …
+    %v9 = load double, ptr %slot            what is used behind, in the block or after it
+
+What one part makes and another reads has a slot in the frame, where the register allocator would have put it as well.
+What comes from before the block are arguments.  Blocks in loops stay, since LLVM may vectorise these.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from .emit import Code, global_name, result_type
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+SIZE = 1000
+LEAST = 4 * SIZE
+_IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i8", "i1", "ptr"))
+_NAME = re.compile(r"%[\w.]+")
+
+
+def cut_long_blocks(fn: FunctionLowering) -> None:
+    """Cut the long blocks of a function that has been written."""
+    code = fn.code
+    for label in [] if fn.target.is_gpu else code.labels():
+        if len(code.lines_of(label)) > LEAST and not _repeats(code, label):
+            _Cut(fn, label).run()
+
+
+def _repeats(code: Code, label: str) -> bool:
+    """Whether a block is in a loop."""
+    seen: set[str] = set()
+    todo = code.successors(label)
+    while todo:
+        if (following := todo.pop()) not in seen:
+            seen.add(following)
+            todo += code.successors(following)
+    return label in seen
+
+
+class _Cut:
+    """One block: ``made`` and ``last`` are the line that makes a value and the last one that reads it."""
+
+    def __init__(self, fn: FunctionLowering, label: str) -> None:
+        self.fn, self.code, self.label = fn, fn.code, label
+        self.lines = fn.code.lines_of(label)
+        self.made: dict[str, int] = {}
+        self.reads = [_NAME.findall(line) for line in self.lines]
+        self.last: dict[str, int] = {}
+        for k, (line, names) in enumerate(zip(self.lines, self.reads)):
+            if line[0] == "%":
+                self.made[names.pop(0)] = k
+            for name in names:
+                self.last[name] = k
+        self.last |= dict.fromkeys(_NAME.findall(fn.code.text_without(label)), len(self.lines))
+        self.types: dict[str, str] = {}          # of what a part takes or leaves
+        self.slots: dict[str, int] = {}          # where in the frame is what crosses from one part to another
+
+    def run(self) -> None:
+        """Replace the block by calls of its parts, loads of what they leave, and the rest."""
+        bounds = self._bounds()
+        if not bounds:
+            return
+        before = {name for names in self.reads[:bounds[-1]] for name in names if name not in self.made}
+        self.types = self.code.types_of(before) | self.fn.flow.parameters | {"%ctx": "ptr"}
+        if any(self.types[name] not in _IN_A_SLOT for name in before):
+            return
+        for name, k in self.made.items():
+            part = bisect_right(bounds, k)
+            if part < len(bounds) and self.last.get(name, 0) >= bounds[part]:
+                self.slots[name] = len(self.slots)
+                self.types[name] = result_type(self.lines[k].partition(" = ")[2])
+        self.frame = self.code.alloca("i64", len(self.slots))
+        lines = [self._part(start, end) for start, end in zip([0, *bounds], bounds)]
+        for name in self.slots:
+            lines += self._load(name) if self.last[name] >= bounds[-1] else []
+        self.code.replace(self.label, [*lines, *self.lines[bounds[-1]:]])
+
+    def _bounds(self) -> list[int]:
+        """Where parts end; the terminator is in none.  Structs and vectors cross no bound."""
+        bounds: list[int] = []
+        start = free = 0
+        for k, line in enumerate(self.lines):
+            if k >= max(start + SIZE, free):
+                bounds.append(k)
+                start = k
+            name, is_value, text = line.partition(" = ")
+            if is_value and ("<" in text or "{" in text and result_type(text) not in _IN_A_SLOT):
+                free = max(free, self.last.get(name, k) + 1)
+        return bounds
+
+    def _part(self, start: int, end: int) -> str:
+        """Write some lines as a function; yields its call."""
+        body: list[str] = []
+        given = {self.frame: "ptr"}
+        loaded: set[str] = set()
+        for line, names in zip(self.lines[start:end], self.reads[start:end]):
+            for name in names:
+                if name not in self.made:
+                    given[name] = self.types[name]
+                elif self.made[name] < start and name not in loaded:
+                    loaded.add(name)
+                    body += self._load(name)
+            body.append(line)
+            if line[0] == "%" and (name := line.partition(" = ")[0]) in self.slots:
+                body += self._store(name)
+        writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
+        symbol = writer.fresh(f"{self.fn.func.name}.part")
+        head = f"define internal void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
+        text = "\n".join(["entry:", *body, "ret void"])
+        writer.function(symbol, f"{head} {{\n{text}\n}}\n")
+        return f"call void {global_name(symbol)}({params})"
+
+    def _load(self, name: str) -> list[str]:
+        return [*self._slot(name), f"{name} = load {self.types[name]}, ptr {name}.at, align 8"]
+
+    def _store(self, name: str) -> list[str]:
+        return [*self._slot(name), f"store {self.types[name]} {name}, ptr {name}.at, align 8"]
+
+    def _slot(self, name: str) -> list[str]:
+        return [f"{name}.at = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}"]
