@@ -16,6 +16,7 @@ from .cps import to_cps
 from .ir.graph import Module
 from .ir.verify import verify
 from .passes.accumulate import accumulate
+from .passes.ahead import ahead
 from .passes.batch import batch
 from .passes.closed_form import closed_form
 from .passes.cse import cse
@@ -55,6 +56,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "peel", _plain(peel)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
+    ("cps", "ahead", _plain(ahead)),
     ("cps", "sizes", _plain(sizes)),
     ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
@@ -104,7 +106,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
     "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
-    "outer": outer, "turn": turn,
+    "outer": outer, "turn": turn, "ahead": ahead,
 }
 
 

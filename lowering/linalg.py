@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar, dtype_of
 from ..kernels import blas
-from . import elementwise, ops, tiles, types
+from . import dots, elementwise, ops, tiles, types
 from .emit import Code, global_name
 from .fusion import exchanges
 from .reduce import combine, interleaved
@@ -159,11 +159,15 @@ def _by_size(fn: FunctionLowering, p: Product) -> None:
         return
     work = fn.mul(fn.mul(p.m, p.n), p.k)
     large = fn.code.op(f"icmp sge i64 {work}, {BLAS_FROM}", "c")
-    then, other, done = (fn.code.label(hint) for hint in ("blas", "loops", "done"))
-    fn.code.branch(large, then, other)
-    for label, emit in ((then, _blas), (other, _loops)):
+    _either(fn, large, lambda: _blas(fn, p), lambda: _loops(fn, p))
+
+
+def _either(fn: FunctionLowering, condition: str, then: Callable[[], None], other: Callable[[], None]) -> None:
+    labels, done = [fn.code.label(hint) for hint in ("then", "else")], fn.code.label("done")
+    fn.code.branch(condition, *labels)
+    for label, emit in zip(labels, (then, other)):
         fn.code.start(label)
-        emit(fn, p)
+        emit()
         fn.code.jump(done)
     fn.code.start(done)
 
@@ -261,7 +265,16 @@ def _blas(fn: FunctionLowering, p: Product) -> None:
     elif p.n == "1":
         _gemv(fn, p, p.a, *((p.k, p.m) if p.ta else (p.m, p.k)), p.b, TRANSPOSED if p.ta else PLAIN)
     else:
+        _few_rows(fn, p)
+
+
+def _few_rows(fn: FunctionLowering, p: Product) -> None:
+    """The product of matrices with our own loops where it pays, and that can be told."""
+    if not dots.fit(fn, p):
         _gemm(fn, p)
+        return
+    few = fn.code.op(f"icmp sle i64 {fn.mul(p.m, p.k)}, {dots.LARGEST}", "c")
+    _either(fn, few, lambda: dots.product(fn, p), lambda: _gemm(fn, p))
 
 
 def _gemm(fn: FunctionLowering, p: Product) -> None:

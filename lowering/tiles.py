@@ -70,7 +70,7 @@ class Vector:
     """Elements of a row from ``first`` on, those before ``end`` alone."""
 
     def __init__(self, fn: FunctionLowering, t: Scalar, first: str, end: str) -> None:
-        self.fn, self.lanes, self.element = fn, BITS // t.bits, types.register(t)
+        self.fn, self.first, self.lanes, self.element = fn, first, BITS // t.bits, types.register(t)
         self.type, self.bytes = f"<{self.lanes} x {self.element}>", types.width(t)
         self.suffix = f"v{self.lanes}{t.name}"
         mask = fn.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", f"<{self.lanes} x i1>", "i64, i64")

@@ -10,7 +10,7 @@ from jitad.ir.types import I64, Array
 
 from .lowering_arrays import check, module_of, sample
 
-SIZES = [(1, 1, 1), (2, 3, 4), (5, 1, 7), (0, 3, 2), (3, 0, 2), (6, 19, 3), (40, 30, 50)]
+SIZES = [(1, 1, 1), (2, 3, 4), (5, 1, 7), (0, 3, 2), (3, 0, 2), (6, 19, 3), (40, 30, 50), (5, 61, 33), (2, 90, 64)]
 
 
 def swap(a: np.ndarray, flag: bool) -> np.ndarray:
