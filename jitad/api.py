@@ -31,7 +31,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
 
     Usable bare, with options, or as a call.  ``grad`` names what to differentiate with respect to (``True``: the
     first argument; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.  ``static`` names
-    arguments that are compile-time constants.  ``fastmath`` lets floating-point arithmetic be reordered,
+    arguments that are compile-time constants.  ``fastmath`` lets floating-point arithmetic be reordered, and terms
+    cancel as on paper (no NaN or infinity is counted on);
     ``boundscheck=False`` leaves out tests of indices, ``static_shapes`` compiles the sizes of arrays in.
     ``parallel`` runs loops whose iterations are independent on several threads.
     ``checkpoint``: ``True`` or ``"sqrt"`` lets gradients of a loop of n iterations keep about √n of its states; a

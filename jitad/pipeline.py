@@ -17,6 +17,7 @@ from .ir.graph import Module
 from .ir.verify import verify
 from .passes.accumulate import accumulate
 from .passes.ahead import ahead
+from .passes.algebra import algebra
 from .passes.batch import batch
 from .passes.closed_form import closed_form
 from .passes.cse import cse
@@ -47,7 +48,12 @@ def _plain(run_pass: Callable[[Module], None]) -> Pass:
     return lambda module, roots: run_pass(module)
 
 
+def _under_fastmath(run_pass: Callable[[Module], None]) -> Pass:
+    return lambda module, roots: run_pass(module) if module.fastmath else None
+
+
 _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
+_ALGEBRA = _under_fastmath(algebra)
 
 # (stage, name, pass): a stage is finished by the last pass of its name.
 PIPELINE: list[tuple[str, str, Pass]] = [
@@ -79,6 +85,9 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
     ("optimized", "licm", _LICM),
+    ("optimized", "algebra", _ALGEBRA),
+    ("optimized", "dce", _DCE),
+    ("optimized", "algebra", _ALGEBRA),                   # what cancelled needs nothing any more
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "first_write", _plain(first_write)),
@@ -106,7 +115,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
     "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
-    "outer": outer, "turn": turn, "ahead": ahead,
+    "outer": outer, "turn": turn, "ahead": ahead, "algebra": algebra,
 }
 
 

@@ -77,6 +77,7 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
            heaps: dict[Family, Layout]) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     module.parallel = options.parallel
+    module.fastmath = options.fastmath
     func = module.add(Function(name))
     t = Trace(Session(module, options, heaps=dict(heaps)), func)
     in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))

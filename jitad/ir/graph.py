@@ -293,6 +293,7 @@ class Module:
         self.derived: dict[str, Derived] = {}
         self.rules: dict[str, Rule] = {}
         self.parallel = False                        # whether loops may run on several threads
+        self.fastmath = False                        # whether formulas may be transformed as if numbers were exact
         self.notes: list[tuple[Loc, str]] = []       # which of them do, and why others do not
 
     def add(self, func: Function) -> Function:
