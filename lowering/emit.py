@@ -124,6 +124,10 @@ class Writer:
         """A name that no function has yet, without ``@``."""
         return f"{stem}.{len(self._functions)}"
 
+    def size(self) -> int:
+        """How many characters the functions have so far."""
+        return sum(map(len, self._functions.values()))
+
     def defines(self, name: str) -> bool:
         return name in self._functions
 

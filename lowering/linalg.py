@@ -149,7 +149,7 @@ def _outline(fn: FunctionLowering, p: Product) -> None:
         fn.code = before
     # The operands may be one array; only the result is written.
     params = "ptr readonly %a, ptr readonly %b, ptr noalias %c, i64 %m, i64 %n, i64 %k"
-    attributes = fn.writer.attributes("nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite)")
+    attributes = fn.writer.attributes(f"noinline {_MEMORY}")
     fn.writer.function(p.kind, f"define internal void {global_name(p.kind)}({params}) {attributes} {{\n{text}\n}}\n")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .function import FunctionLowering
 
 ALIGN = 64
-INLINE = 8
+INLINE = 2
 """Arrays that a function makes in code of its own; it calls a routine for more, since code takes time to compile."""
 
 

@@ -35,17 +35,32 @@ def divide(fn: FunctionLowering, x: str, by: int) -> tuple[str, str]:
 
 
 def product(fn: FunctionLowering, p: Product) -> None:
-    whole, rest = divide(fn, p.m, ROWS)
-    fn.loop(whole, lambda g, _: _strip(fn, p, fn.mul(g, str(ROWS)), ROWS))
-    done = fn.mul(whole, str(ROWS))
-    fn.loop(rest, lambda r, _: _strip(fn, p, fn.add(done, r), 1))
+    if p.m[0] == "%":
+        return _any_rows(fn, p)
+    whole, rest = divmod(int(p.m), ROWS)
+    fn.loop(str(whole), lambda g, _: _strip(fn, p, [fn.add(fn.mul(g, str(ROWS)), str(r)) for r in range(ROWS)]))
+    if rest:
+        _strip(fn, p, [str(whole * ROWS + r) for r in range(rest)])
 
 
-def _strip(fn: FunctionLowering, p: Product, row: str, rows: int) -> list[str]:
-    """``rows`` rows of the result, from ``row`` on."""
+def _any_rows(fn: FunctionLowering, p: Product) -> None:
+    """The last strip has the last row several times: that takes no longer than fewer rows, each of whose sums waits
+    for itself, and half the code."""
+    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    strips, _ = divide(fn, fn.add(p.m, str(ROWS - 1)), ROWS)
+    last = fn.sub(p.m, "1")
+
+    def strip(g: str, _: list[str]) -> list[str]:
+        first = fn.mul(g, str(ROWS))
+        others = [fn.code.op(f"call i64 {smin}(i64 {fn.add(first, str(r))}, i64 {last})") for r in range(1, ROWS)]
+        return _strip(fn, p, [first, *others])
+    fn.loop(strips, strip)
+
+
+def _strip(fn: FunctionLowering, p: Product, rows: list[str]) -> list[str]:
     lanes = BITS // p.t.bits
     blocks, _ = divide(fn, fn.add(p.n, str(lanes - 1)), lanes)
-    fn.loop(blocks, lambda b, _: _tile(fn, p, [fn.add(row, str(r)) for r in range(rows)], fn.mul(b, str(lanes))))
+    fn.loop(blocks, lambda b, _: _tile(fn, p, rows, fn.mul(b, str(lanes))))
     return []
 
 
