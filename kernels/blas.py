@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 
 PREFIX, SUFFIX = "scipy_cblas_", "64_"
+THREADS = "scipy_openblas_get_num_threads64_"
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112            # CBLAS's names for how a matrix lies
 
 
 def symbol(name: str) -> str:

@@ -10,16 +10,17 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
+from typing import Any
 
 import llvmlite.binding as llvm
 
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import blocks, runtime, team, vecmath, vecown
+from . import blocks, products, runtime, team, vecmath, vecown
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -116,11 +117,10 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
-        for routines, home in ((runtime.ROUTINES, _runtime), (blocks.ROUTINES, _blocks),
-                               (team.ROUTINES, _team)):
+        for routines, home in _SHARED:
             for name in routines:
                 if name in self.source and name not in self.names:
-                    builder.import_symbol(name, home().address(name))
+                    builder.import_symbol(name, home(name).address(name))
         try:
             tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
@@ -154,28 +154,26 @@ class Native:
                 yield
 
 
-@cache
-def _runtime() -> Native:
-    """The routines that all modules share."""
-    writer = Writer(target().triple, target().layout)
-    runtime.define(writer)
-    return Native(writer.text(), Options(level=0), list(runtime.ROUTINES), {})     # short: nothing to gain from more
+def _routines(module: Any) -> Callable[[str], Native]:
+    """The routines of ``module.ROUTINES``, which all modules share, compiled when one is first needed."""
+    @cache
+    def home() -> Native:
+        writer = Writer(target().triple, target().layout)
+        module.define(writer)
+        return Native(writer.text(), Options(level=0), list(module.ROUTINES), {})     # short: nothing to gain from more
+    return lambda name: home()
 
 
 @cache
-def _blocks() -> Native:
-    """The routines for large results."""
+def _product(name: str) -> Native:
+    """The routine for products of matrices of one type."""
     writer = Writer(target().triple, target().layout)
-    blocks.define(writer)
-    return Native(writer.text(), Options(level=0), list(blocks.ROUTINES), {})
+    products.define(writer, target(), name)
+    return Native(writer.text(), Options(written_out=True), [name], {})
 
 
-@cache
-def _team() -> Native:
-    """The routines that run jobs on several threads."""
-    writer = Writer(target().triple, target().layout)
-    team.define(writer)
-    return Native(writer.text(), Options(level=0), list(team.ROUTINES), {})
+_SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
+    *((module.ROUTINES, _routines(module)) for module in (runtime, blocks, team)), (products.ROUTINES, _product)]
 
 
 def _libmvec() -> str | None:
@@ -193,6 +191,8 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
         unit.verify()
     except RuntimeError as e:
         raise CompileError(f"LLVM refuses the generated code: {e}") from None
+    if options.written_out:
+        return unit
     tuning = llvm.create_pipeline_tuning_options(speed_level=options.level)
     tuning.loop_vectorization = options.level > 0
     tuning.slp_vectorization = options.level == 3

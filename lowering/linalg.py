@@ -1,4 +1,7 @@
-"""Matrix products: loops where they are small (``tiles.py`` where the machine has masks), BLAS where they are large.
+"""Matrix products: those of float matrices by a routine that all modules share (``products.py``), others here.
+
+Matrices of known sizes that are small have loops of their own (``tiles.py`` where the machine has masks).  Products
+with a vector are loops, or BLAS where they are large; so are those of integers, and all on a GPU, without BLAS.
 
 All ranks come down to ``C[m, n] (+)= op(A)[m, k] · op(B)[k, n]`` (``Product``), vectors being matrices with one row or
 column, chosen so that the innermost loop runs along rows.  Transposes of operands are flags, never copies.
@@ -9,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar, dtype_of
 from ..kernels import blas
-from . import dots, elementwise, ops, tiles, types
+from . import dots, elementwise, ops, products, tiles, types
 from .emit import Code, global_name
 from .fusion import exchanges
 from .reduce import combine, interleaved
@@ -24,9 +28,8 @@ from .types import Buffer, literal
 if TYPE_CHECKING:
     from .function import FunctionLowering
 
-BLAS_FROM = 8_192           # multiplications from which a call of BLAS pays
+LARGE = 8_192               # multiplications from which a call of BLAS pays, or one of a routine if sizes are known
 UNROLL = 4                  # rows of b that are added to a row of c in one pass over it
-ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112
 
 
 @dataclass(frozen=True)
@@ -115,16 +118,30 @@ def _batched(fn: FunctionLowering, p: Product, batch: str) -> None:
     fn.loop(batch, body)
 
 
-# --- loops or BLAS ----------------------------------------------------------------------------------------
+# --- a routine, loops or BLAS ----------------------------------------------------------------------------------------
 
 def _product(fn: FunctionLowering, p: Product) -> None:
-    known = [int(s) for s in (p.m, p.n, p.k) if s[0] != "%"]
-    if len(known) < 3:
+    sizes = (p.m, p.n, p.k)
+    known = not any(s[0] == "%" for s in sizes)
+    if known and prod(map(int, sizes)) < LARGE:
+        _loops(fn, p)
+    elif _has_routine(fn, p) and not dots.fit(fn, p):
+        _call_routine(fn, p)
+    elif not known or dots.fit(fn, p):
         _call_outlined(fn, p)
-    elif known[0] * known[1] * known[2] >= BLAS_FROM and _has_blas(fn, p.t):
+    elif _has_blas(fn, p.t):
         _blas(fn, p)
     else:
         _loops(fn, p)
+
+
+def _has_routine(fn: FunctionLowering, p: Product) -> bool:
+    return p.t.is_float and not fn.target.is_gpu and "1" not in (p.m, p.n)
+
+
+def _call_routine(fn: FunctionLowering, p: Product) -> None:
+    operands = f"ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k}"
+    products.call(fn.code, fn.writer, p.t, operands, (p.ta, p.tb), p.add)
 
 
 def _has_blas(fn: FunctionLowering, t: Scalar) -> bool:
@@ -154,12 +171,14 @@ def _outline(fn: FunctionLowering, p: Product) -> None:
 
 
 def _by_size(fn: FunctionLowering, p: Product) -> None:
-    if not _has_blas(fn, p.t):
+    if dots.fit(fn, p):
+        _either(fn, dots.pays(fn, p), lambda: dots.product(fn, p), lambda: _call_routine(fn, p))
+    elif _has_blas(fn, p.t):
+        work = fn.mul(fn.mul(p.m, p.n), p.k)
+        large = fn.code.op(f"icmp sge i64 {work}, {LARGE}", "c")
+        _either(fn, large, lambda: _blas(fn, p), lambda: _loops(fn, p))
+    else:
         _loops(fn, p)
-        return
-    work = fn.mul(fn.mul(p.m, p.n), p.k)
-    large = fn.code.op(f"icmp sge i64 {work}, {BLAS_FROM}", "c")
-    _either(fn, large, lambda: _blas(fn, p), lambda: _loops(fn, p))
 
 
 def _either(fn: FunctionLowering, condition: str, then: Callable[[], None], other: Callable[[], None]) -> None:
@@ -260,44 +279,17 @@ _IN, _OUT = "ptr readonly captures(none)", "ptr captures(none)"
 
 
 def _blas(fn: FunctionLowering, p: Product) -> None:
+    """A product with a vector."""
     if p.m == "1":
-        _gemv(fn, p, p.b, *((p.n, p.k) if p.tb else (p.k, p.n)), p.a, PLAIN if p.tb else TRANSPOSED)
-    elif p.n == "1":
-        _gemv(fn, p, p.a, *((p.k, p.m) if p.ta else (p.m, p.k)), p.b, TRANSPOSED if p.ta else PLAIN)
+        _gemv(fn, p, p.b, *((p.n, p.k) if p.tb else (p.k, p.n)), p.a, blas.PLAIN if p.tb else blas.TRANSPOSED)
     else:
-        _few_rows(fn, p)
-
-
-def _few_rows(fn: FunctionLowering, p: Product) -> None:
-    """The product of matrices with our own loops where it pays, and that can be told."""
-    if not dots.fit(fn, p):
-        _gemm(fn, p)
-        return
-    few = fn.code.op(f"icmp sle i64 {fn.mul(p.m, p.k)}, {dots.LARGEST}", "c")
-    _either(fn, few, lambda: dots.product(fn, p), lambda: _gemm(fn, p))
-
-
-def _gemm(fn: FunctionLowering, p: Product) -> None:
-    of, (one, beta) = types.register(p.t), _scales(p)
-    name = blas.symbol(("d" if p.t.bits == 64 else "s") + "gemm")
-    callee = fn.writer.declare(
-        name, "void", f"i32, i32, i32, i64, i64, i64, {of}, {_IN}, i64, {_IN}, i64, {of}, {_OUT}, i64", _MEMORY)
-    a = f"ptr {p.a}, i64 {p.m if p.ta else p.k}"
-    b = f"ptr {p.b}, i64 {p.k if p.tb else p.n}"
-    flags = ", ".join(f"i32 {TRANSPOSED if flag else PLAIN}" for flag in (p.ta, p.tb))
-    fn.code.do(f"call void {callee}(i32 {ROW_MAJOR}, {flags}, i64 {p.m}, i64 {p.n}, i64 {p.k}, {of} {one}, {a}, {b}, "
-               f"{of} {beta}, ptr {p.c}, i64 {p.n})")
+        _gemv(fn, p, p.a, *((p.k, p.m) if p.ta else (p.m, p.k)), p.b, blas.TRANSPOSED if p.ta else blas.PLAIN)
 
 
 def _gemv(fn: FunctionLowering, p: Product, matrix: str, rows: str, columns: str, x: str, flag: int) -> None:
-    of, (one, beta) = types.register(p.t), _scales(p)
+    of, one, beta = types.register(p.t), literal(1.0, p.t), literal(1.0 if p.add else 0.0, p.t)
     name = blas.symbol(("d" if p.t.bits == 64 else "s") + "gemv")
     callee = fn.writer.declare(
         name, "void", f"i32, i32, i64, i64, {of}, {_IN}, i64, {_IN}, i64, {of}, {_OUT}, i64", _MEMORY)
-    fn.code.do(f"call void {callee}(i32 {ROW_MAJOR}, i32 {flag}, i64 {rows}, i64 {columns}, {of} {one}, ptr {matrix}, "
-               f"i64 {columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")
-
-
-def _scales(p: Product) -> tuple[str, str]:
-    """alpha and beta."""
-    return literal(1.0, p.t), literal(1.0 if p.add else 0.0, p.t)
+    fn.code.do(f"call void {callee}(i32 {blas.ROW_MAJOR}, i32 {flag}, i64 {rows}, i64 {columns}, {of} {one}, "
+               f"ptr {matrix}, i64 {columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")

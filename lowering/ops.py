@@ -21,12 +21,16 @@ from .target import Target
 
 @dataclass(frozen=True)
 class Options:
-    """``level``: 0 to debug, 1 by default, 3 for all that LLVM has.  ``fastmath``: LLVM's ``fast``."""
+    """``level``: 0 to debug, 1 by default, 3 for all that LLVM has.  ``fastmath``: LLVM's ``fast``.
+
+    ``written_out``: LLVM's passes would change nothing, and are left out.
+    """
 
     fastmath: bool = False
     level: int = 1
     poll: bool = True
     blas: bool = True                     # call the BLAS of NumPy's wheel for large matrix products
+    written_out: bool = False
 
 
 class Emitter(Protocol):

@@ -1,0 +1,78 @@
+"""Transposes a panel of a matrix: columns that are stored as rows become rows of some width, side by side.
+
+::
+
+    void @jitad.turn.f32(ptr to, i64 width, ptr from, i64 k, i64 count, i64 depth)
+
+``to[d * width + j] = from[j * k + d]`` for ``j < count`` and ``d < depth``, square by square: as many vectors of
+columns as a vector has elements are interleaved until they are rows.  The last squares overlap those before; the last
+column stands in for those that are missing.  Each row is stored before the one below it, so what a square writes beyond
+a narrow row is overwritten; behind the last row ``to`` has room for a vector.
+"""
+
+from __future__ import annotations
+
+from ..ir.types import Scalar
+from . import types
+from .emit import Writer
+from .routine import Routine
+from .target import Target
+
+BITS = 256                  # of a vector; wider ones need more steps for no more elements a cycle
+PARAMS = "ptr %to, i64 %width, ptr %from, i64 %k, i64 %count, i64 %depth"
+
+
+def define(writer: Writer, target: Target, t: Scalar) -> str:
+    """``@name`` of the routine, which is part of the module."""
+    return _Turn(writer, target, t).define(f"jitad.turn.{t}")
+
+
+class _Turn(Routine):
+    def __init__(self, writer: Writer, target: Target, t: Scalar) -> None:
+        super().__init__(writer, t)
+        self.side = max(1, min(BITS, target.vector_bits) // t.bits)
+        self.type = f"<{self.side} x {self.of}>"
+
+    def define(self, name: str) -> str:
+        side, last = str(self.side), self.sub("%count", "1")
+        self.loop("0", self.below("%count"), side, lambda j, _: self._strip(j, last))
+        self.code.end("ret void")
+        return self.writer.function(
+            name, f"define internal void @{name}({PARAMS}) noinline nounwind {{\n{self.code.text()}\n}}\n")
+
+    def _strip(self, j: str, last: str) -> list[str]:
+        """Columns ``j`` to ``j + side``."""
+        columns = [self.at("%from", self.mul(self.smaller(self.add(j, str(c)), last), "%k")) for c in range(self.side)]
+        to, side = self.at("%to", j), str(self.side)
+        fits = self.code.op(f"icmp sge i64 %depth, {side}")
+        stop = self.code.op(f"select i1 {fits}, i64 %depth, i64 0")
+        overlap = self.sub("%depth", side)
+        self.loop("0", self.below(stop), side, lambda d, _: self._square(columns, to, self.smaller(d, overlap)))
+        self.loop(stop, self.below("%depth"), "1", lambda d, _: self._row(columns, to, d))
+        return []
+
+    def _square(self, columns: list[str], to: str, d: str) -> list[str]:
+        code, align = self.code, types.width(self.t)
+        rows = [code.op(f"load {self.type}, ptr {self.at(column, d)}, align {align}") for column in columns]
+        step = 1
+        while step < self.side:
+            half = self.side // 2
+            rows = [self._interleave(rows[r], rows[r + half], part) for r in range(half) for part in (0, half)]
+            step *= 2
+        for r, row in enumerate(rows):
+            place = self.at(to, self.mul(self.add(d, str(r)), "%width"))
+            code.do(f"store {self.type} {row}, ptr {place}, align {align}")
+        return []
+
+    def _interleave(self, x: str, y: str, first: int) -> str:
+        """Half of the elements of each, from ``first`` on, in turns."""
+        picks = ", ".join(f"i32 {first + i // 2 + (i % 2) * self.side}" for i in range(self.side))
+        return self.code.op(f"shufflevector {self.type} {x}, {self.type} {y}, <{self.side} x i32> <{picks}>")
+
+    def _row(self, columns: list[str], to: str, d: str) -> list[str]:
+        """One row: of panels that are not as deep as a square."""
+        row = self.at(to, self.mul(d, "%width"))
+        for c, column in enumerate(columns):
+            x = self.code.op(f"load {self.of}, ptr {self.at(column, d)}")
+            self.code.do(f"store {self.of} {x}, ptr {self.at(row, str(c))}")
+        return []
