@@ -229,7 +229,7 @@ class _Product(Routine):
                     *(v.multiply_add(x, y, s) for (v, x, y), s in zip(pairs, sums))]
 
         carried = [("ptr", self.a), ("ptr", b), *((v.type, s) for (v, _), s in zip(places, sums))]
-        _, _, _, *sums = self.loop("0", self.below(self.depth), "1", step, carried)
+        sums = self.loop("0", self.below(self.depth), "1", step, carried)[3:]
         for (v, at), total in zip(places, sums):
             v.store(total, at)
         return []
