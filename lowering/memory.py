@@ -40,6 +40,16 @@ def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value 
     return Buffer(_result(fn, size) if result else _reserve_array(fn, size), sizes, type)
 
 
+def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:
+    """A new array of zeros in the arena, of these sizes where the type has none; its pointer."""
+    rest = iter(unknown)
+    size = _bytes(fn, type, [next(rest) if d is None else str(d) for d in type.dims])
+    ptr = _reserve_array(fn, size)
+    fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+    fn.code.do(f"call void @llvm.memset.p0.i64(ptr {ptr}, i8 0, i64 {size}, i1 false)")
+    return ptr
+
+
 def _may_be_result(fn: FunctionLowering, v: Value) -> bool:
     """Whether what only entries call may return ``v``, of which there is one in a run."""
     if fn.target.is_gpu or fn.module.is_called(fn.func) or fn.forest.loop_of(fn.flow.block) is not None:
@@ -169,8 +179,11 @@ def recycles(fn: FunctionLowering, loop: Loop) -> bool:
 
 
 def _made(block: Block) -> list[Value]:
-    """The results of the ops of a block, and of the call that ends it; what ``pop`` yields was made elsewhere."""
-    made = [v for op in block.ops if op.name != "pop" for v in op.results]
+    """The results of the ops of a block, and of the call that ends it; what ``pop`` yields was made elsewhere, unless
+    it is an array of zeros.
+    """
+    made = [v for op in block.ops for v in op.results
+            if op.name != "pop" or op.attrs.get("zeros") and isinstance(v.type, Array)]
     if block.term is not None and block.term.name == "call":
         edge = block.term.edges[0]
         made += edge.block.params[:len(edge.block.params) - len(edge.args)]

@@ -58,17 +58,47 @@ def _push(fn: FunctionLowering, op: Op) -> None:
 
 
 def _pop(fn: FunctionLowering, op: Op) -> None:
-    code, frame = fn.code, fn.scalar(op.operands[0])
-    fn.values[op.results[0]] = code.op(f"load ptr, ptr {frame}, align 8", "below")
-    offset = 8
-    for v in op.results[1:]:
-        parts: list[str] = []
-        for t in _fields([v.type]):
-            at = code.op(f"getelementptr inbounds i8, ptr {frame}, i64 {offset}", "at")
-            offset += 8
-            x = code.op(f"load {'i8' if t == 'i1' else t}, ptr {at}, align 8")
-            parts.append(code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x)
-        fn.values[v] = _value(v.type, parts)
+    frame, kept = fn.scalar(op.operands[0]), [v.type for v in op.results]
+    parts = iter(_or_zeros(fn, op, frame, kept) if op.attrs.get("zeros") else _load(fn, frame, kept))
+    for v in op.results:
+        fn.values[v] = _value(v.type, [next(parts) for _ in _fields([v.type])])
+
+
+def _load(fn: FunctionLowering, frame: str, kept: list[Type]) -> list[str]:
+    """The parts of a frame, the pointer to the frame below first."""
+    code, parts = fn.code, []
+    for i, t in enumerate(_fields(kept)):
+        at = code.op(f"getelementptr inbounds i8, ptr {frame}, i64 {8 * i}", "at") if i else frame
+        x = code.op(f"load {'i8' if t == 'i1' else t}, ptr {at}, align 8", "v" if i else "below")
+        parts.append(code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x)
+    return parts
+
+
+def _or_zeros(fn: FunctionLowering, op: Op, frame: str, kept: list[Type]) -> list[str]:
+    """The parts of a frame, or of a frame of zeros where there is none: arrays are made there."""
+    code = fn.code
+    some, none, done = code.label("some"), code.label("none"), code.label("popped")
+    out = [code.phi(t, done, "popped") for t in _fields(kept)]
+    code.branch(code.op(f"icmp eq ptr {frame}, null", "empty"), none, some)
+    code.start(none)
+    sizes = iter([fn.scalar(v) for v in op.operands[1:]])
+    zeros: list[str] = []
+    for t in kept:
+        dims = [next(sizes) for d in t.dims if d is None] if isinstance(t, Array) else []
+        zeros += [memory.cleared(fn, t, dims), *dims] if isinstance(t, Array) else map(_zero, _fields([t]))
+    for phi, x in zip(out, zeros, strict=True):
+        code.add_incoming(phi, x)
+    code.jump(done)
+    code.start(some)
+    for phi, x in zip(out, _load(fn, frame, kept), strict=True):
+        code.add_incoming(phi, x)
+    code.jump(done)
+    code.start(done)
+    return out
+
+
+def _zero(t: str) -> str:
+    return "null" if t == "ptr" else "0.0" if t in ("float", "double") else "0"
 
 
 def _value(t: Type, parts: list[str]) -> types.Lowered:

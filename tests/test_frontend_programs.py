@@ -520,6 +520,15 @@ def a_new_array_each_iteration(x, n):
     return h
 
 
+@case((np.arange(6.0).reshape(2, 3),))
+def writes_reshaped_results_in_order(a):
+    b = a.T.copy() * 0.5
+    b.reshape(6)[0] = 3
+    c = a.T @ a
+    c.reshape(-1)[2] = 5
+    return b, c
+
+
 @pytest.mark.parametrize("fun, args", CASES, ids=[f"{f.__name__}{i}" for i, (f, _) in enumerate(CASES)])
 def test_program(fun: Callable[..., Any], args: tuple[Any, ...]) -> None:
     tracing.check(fun, *args)
@@ -553,6 +562,32 @@ def reads_one_of_two_after_a_write(a):
     c = b if a[0] > 0 else d
     b[0] = 7
     return c.sum()
+
+
+@refused("may make it a view or a copy", 2 * np.ones((2, 3)))
+def writes_a_reshaped_array_in_another_order(a):
+    b = a.T * 0.5                                  # in NumPy in the order of `a`, so that reshape copies
+    b.reshape(6)[0] = 3
+    return b
+
+
+def changes_the_first(a, k):
+    if k == 0:
+        a.reshape(-1)[0] = 3
+        return a.sum()
+    return changes_the_first(a, k - 1)
+
+
+@refused("may make it a view or a copy", 2 * np.ones((2, 3)), 2)
+def passes_on_what_is_in_another_order(a, k):
+    return changes_the_first(np.zeros_like(a.T), k)
+
+
+@refused("may make it a view or a copy", 2 * np.ones((2, 3)))
+def writes_what_may_be_contiguous(a):
+    b = np.ascontiguousarray(a.T)
+    b[0, 0] = 3
+    return b
 
 
 @refused("`try` is not supported", 1.0)

@@ -88,13 +88,16 @@ class Adjoints:
                 self.add(x, b.mul(slope, ct))
 
     def _push(self, op: Op) -> None:
-        """The adjoint of ``push`` is ``pop``; every float of a frame has its place in the adjoint's frame."""
+        """The adjoint of ``push`` is ``pop``; every float of a frame has its place in the adjoint's frame.
+
+        A stack that nothing was popped from on the way that was taken has the adjoint ``stack_empty``: zeros.
+        """
         below, *kept = op.operands
         ct = self.env.pop(op.result, None)
         if ct is None:
             return
         floats = [v for v in kept if carries_adjoint(v.type)]
-        stack_bar, bars = self.b.pop(ct, [v.type for v in floats])
+        stack_bar, bars = self.b.pop_like(ct, floats)
         self.env[below] = stack_bar
         for v, v_bar in zip(floats, bars):
             self.add(v, v_bar)

@@ -13,7 +13,7 @@ from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.types import Array, Stack, Type, is_float
+from ..ir.types import Array, Stack, Type, dims_of, is_float
 from ..passes.dominance import reverse_postorder
 from .activity import active, call_results, varied
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO
@@ -134,6 +134,10 @@ class _Forward:
             return
         values = op.results[1:]
         floats = [v for v in values if is_float(v.type)]
+        if op.attrs.get("zeros"):
+            sizes = iter(op.operands[1:])
+            unknown = [(v, [next(sizes) for d in dims_of(v.type) if d is None]) for v in values]
+            op.operands += [n for v, dims in unknown if v in floats for n in dims]
         op.attrs["types"] = (*op.attrs["types"], *(v.type for v in floats))
         for v in floats:
             self.dot[v] = Value(v.type, op, len(op.results))

@@ -120,7 +120,7 @@ class Matcher:
             return self._there[h] is b
         if type(h) is not type(b) or b in self._back or (h not in self.header.new and h is not b):
             return False
-        if isinstance(h, Instance) and h.cls is not b.cls:
+        if isinstance(h, Instance) and h.cls is not b.cls or isinstance(h, ArrayObj) and b.scattered > h.scattered:
             return False
         if h is not b and (h.readonly or b.readonly or b.maybe):
             if not h.readonly:

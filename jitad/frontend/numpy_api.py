@@ -239,7 +239,8 @@ METHODS: dict[str, Rule] = {
     **{name: TABLE[getattr(np, name)] for name in (
         "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean", "var", "std", "cumsum", "cumprod",
         "ravel", "reshape", "transpose", "swapaxes", "squeeze", "repeat", "take", "nonzero", "trace", "diagonal",
-        "dot", "clip", "round", "copy")},
+        "dot", "clip", "round")},
+    "copy": creation.copy_in_order,
     "flatten": shape.flatten, "astype": creation.astype, "item": gathering.item, "compress": gathering.compress_method,
     "conj": operators.positive, "conjugate": operators.positive, "__len__": shape.length, "is_integer": sc.is_integer,
 }
@@ -255,6 +256,11 @@ ATTRIBUTES: dict[str, Rule] = {
     "itemsize": lambda t, x: _dtype(t, x).itemsize, "nbytes": lambda t, x: binary(t, "mul", shape.size_of(t, x),
                                                                                  _dtype(t, x).itemsize),
 }
+
+# Results that NumPy has in C order, however the operands lie in memory; those of other rules are laid out like them.
+IN_ORDER: frozenset[Rule] = frozenset((creation.copy_in_order, *(TABLE[f] for f in (
+    np.matmul, np.dot, np.tensordot, np.outer, np.kron, np.cross, np.take, np.tile, np.repeat, np.pad, np.tril,
+    np.triu))))
 
 VIEWS: frozenset[Any] = frozenset((
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes, np.moveaxis, np.squeeze,

@@ -86,7 +86,7 @@ class Operations(Comparisons, Elements):
             raise _no_operands(op, x, y)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             self._check_operands(op, x, y)
-            return self._emit(numpy_api.binary, op, x, y)
+            return self._emit(numpy_api.OPERATORS[op], x, y)
         if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
             return self.new_list(self.contents(x) + self.contents(y))
         if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
@@ -157,7 +157,7 @@ class Operations(Comparisons, Elements):
             return self.over(c, lambda v: self._emit(rule, *args, **kwargs))
         plain = [data.plain(self, a) for a in args]
         named = {k: data.plain(self, v) for k, v in kwargs.items()}
-        return self.wrap(self.native(rule, self, *plain, **named))
+        return views.made_from(self.wrap(self.native(rule, self, *plain, **named)), rule, (*args, *kwargs.values()))
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
         """``x op= y``: arrays and lists change, everything else is rebound."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.graph import Value
-from . import lattice
+from . import lattice, views
 from .lattice import UNBOUND, is_structure
 from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 
@@ -59,7 +59,7 @@ class Packer:
         self.refs.append(ref)
         sym = self.t.read(ref)
         self.leaves.append(sym)
-        return ("array", sym.type, ref.obj.readonly)
+        return ("array", sym.type, ref.obj.readonly, views.is_scattered(ref))
 
     def _no_overlap(self, obj: ArrayObj) -> None:
         """The callee takes its arrays for different ones: refuse those that overlap, unless nobody can write them."""
@@ -148,7 +148,7 @@ class Transfer:
         elif isinstance(obj, Slot):
             new = Slot(obj.name, bound=obj in self.source and not isinstance(self.source[obj], Maybe))
         else:
-            new = type(obj)(obj.readonly)
+            new = _like(obj)
         self.known[obj] = new
         self.made.append(obj)
         content = self.content(obj)
@@ -168,6 +168,11 @@ class Transfer:
 
 
 
+def _like(obj: Obj) -> Obj:
+    """A new array, list or dict object of this kind."""
+    return ArrayObj(obj.readonly, obj.scattered) if isinstance(obj, ArrayObj) else type(obj)(obj.readonly)
+
+
 class Inwards(Transfer):
     """The way in: every leaf becomes a parameter, objects are numbered as ``Packer`` numbers them."""
 
@@ -182,7 +187,7 @@ class Inwards(Transfer):
     def _array(self, ref: ArrayRef) -> ArrayRef:
         name: Any = ref.obj if not ref.steps else (ref.obj, *ref.steps)
         if name not in self.known:
-            new = ArrayObj(ref.obj.readonly)
+            new = ArrayObj(ref.obj.readonly, views.is_scattered(ref))
             self.known[name] = new
             self.order.append(new)
             self.t.state[new] = self._parameter(self.outer.read(ref))
@@ -192,7 +197,7 @@ class Inwards(Transfer):
         if obj in self.known:
             return self.known[obj]
         new: Obj = type(obj)(obj.cls, obj.readonly) if isinstance(obj, Instance) else \
-            Slot(obj.name) if isinstance(obj, Slot) else type(obj)(obj.readonly)
+            Slot(obj.name) if isinstance(obj, Slot) else _like(obj)
         self.known[obj] = new
         self.order.append(new)
         content = self.content(obj)

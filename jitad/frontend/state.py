@@ -297,6 +297,8 @@ class Merger:
             for e, o in sources:
                 others.update(dict.fromkeys(self._stands_for[e][o]))
                 out.readonly = out.readonly or o.readonly
+                if isinstance(out, ArrayObj):
+                    out.scattered = out.scattered or o.scattered
                 for other, then in o.maybe:
                     stale = stale or not same(self.edges[e].state.get(other, UNBOUND), then)
                     others.update(dict.fromkeys(self._stands_for[e].get(other, ())))

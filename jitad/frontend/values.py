@@ -232,9 +232,17 @@ class Slot(Obj):
 
 
 class ArrayObj(Obj):
-    """Where an array lives: contents are a ``Sym``."""
+    """Where an array lives: contents are a ``Sym``.
 
-    __slots__ = ()
+    ``scattered``: NumPy may have its elements in another order than C, or not side by side, so that ``reshape`` of it
+    may be a copy; here each array is contiguous.
+    """
+
+    __slots__ = ("scattered",)
+
+    def __init__(self, readonly: str = "", scattered: bool = False) -> None:
+        super().__init__(readonly)
+        self.scattered = scattered
 
 
 class ListObj(Obj):

@@ -8,7 +8,7 @@ written, nor read once its base has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,21 +169,42 @@ def _as_view(t: Any, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
         return t.new_list(items) if isinstance(result, list) else tuple(items)
     if not isinstance(result, Sym) or not result.is_array:
         return result
-    if result.value is a.value:
+    if result.value is a.value and not (fun is np.ascontiguousarray and is_scattered(ref)):
         return t.new_array(result) if fun in COPIES else ref
     op = result.value.op
     direct = op if op is not None and op.operands and op.operands[0] is a.value else None
     if direct is not None and direct.name == "transpose":
         step: Any = TransposeStep(tuple(direct.attrs["perm"]))
-    elif direct is not None and direct.name == "reshape" and all(s.is_element for s in ref.steps):
+    elif direct is not None and direct.name == "reshape" and not is_scattered(ref):
         step = ReshapeStep(tuple(direct.operands[1:]))
     elif direct is not None and direct.name in ("cast", "copy"):
         return t.new_array(result)
     else:
         frozen = t.new_array(result, MAYBE_VIEW)
+        frozen.obj.scattered = is_scattered(ref)
         frozen.obj.maybe = ((ref.obj, t.contents(ref.obj)),)
         return frozen
     return ArrayRef(ref.obj, (*ref.steps, step), (t.contents(ref.obj), result))
+
+
+# --- order in memory ------------------------------------------------------------------------------------
+
+def is_scattered(ref: ArrayRef) -> bool:
+    """Whether ``reshape`` of it may be a copy in NumPy."""
+    return ref.obj.scattered or not all(s.is_element for s in ref.steps)
+
+
+def made_from(result: Any, rule: Any, args: Iterable[Any]) -> Any:
+    """``result``, which a rule made from ``args``: NumPy lays most results out in memory as their operands are."""
+    if isinstance(result, ArrayRef) and rule not in numpy_api.IN_ORDER and any(map(_is_permuted, args)):
+        result.obj.scattered = True
+    return result
+
+
+def _is_permuted(v: Any) -> bool:
+    if isinstance(v, (tuple, list)):
+        return any(map(_is_permuted, v))
+    return isinstance(v, ArrayRef) and (v.obj.scattered or any(type(s) is TransposeStep for s in v.steps))
 
 
 # --- writing ----------------------------------------------------------------------------------------

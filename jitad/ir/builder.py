@@ -111,6 +111,12 @@ class Builder:
         op = self.emit_op("pop", (stack,), types=tuple(types))
         return op.results[0], op.results[1:]
 
+    def pop_like(self, stack: Value, values: Sequence[Value]) -> tuple[Value, list[Value]]:
+        """Take a frame of values like these off, zeros where the stack is empty: (the stack below, the frame)."""
+        sizes = [n for v in values if isinstance(v.type, Array) for n, d in zip(self.dims(v), v.type.dims) if d is None]
+        op = self.emit_op("pop", (stack, *sizes), types=tuple(v.type for v in values), zeros=True)
+        return op.results[0], op.results[1:]
+
     def check(self, condition: Value, exc: int, *values: Value) -> None:
         """Raise exception number ``exc`` of the module unless ``condition``."""
         if condition.const is not True:

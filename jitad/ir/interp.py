@@ -23,7 +23,7 @@ from .graph import Block, Edge, ExcInfo, Filled, Function, Module, Op, Operand, 
 from .meaning import MEANING, conforms, work
 from .ops import OPS
 from .printer import FunctionPrinter
-from .types import STACK, Array, Stack, Type, dtype_of
+from .types import STACK, Array, Stack, Type, dims_of, dtype_of
 
 
 class BudgetExceeded(JitadError):
@@ -233,10 +233,13 @@ class Interpreter:
         self.kept, self.kept_frames = max(self.kept, stack.elements), max(self.kept_frames, stack.depth)
 
     def _pop(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
-        (stack,) = operands
+        stack, *sizes = operands
+        types = [r.type for r in op.results[1:]]
+        if stack.below is None and op.attrs.get("zeros"):
+            values.update(zip(op.results, (EMPTY, *_zeros(types, sizes))))
+            return
         if stack.below is None:
             raise CompileError(f"nothing on the stack\n  in {_line(op)}")
-        types = [r.type for r in op.results[1:]]
         if len(stack.values) != len(types) or not all(map(_fits, map(self._number, stack.values), types)):
             raise CompileError(f"{_line(op)}\n  finds {', '.join(map(_describe, stack.values))}")
         self.elements["pop"] += _elements(stack.values)
@@ -291,6 +294,13 @@ def argument(x: Any, t: Type) -> Any:
 
 def _fits(x: Any, t: Type) -> bool:
     return x is UNDEFINED or (isinstance(x, Frames) if t == STACK else conforms(x, t))
+
+
+def _zeros(types: Sequence[Type], sizes: Iterable[int]) -> list[Any]:
+    """Zeros of these types; ``sizes``: those of arrays that the types do not have."""
+    rest = iter(sizes)
+    return [EMPTY if isinstance(t, Stack) else
+            np.zeros([next(rest) if d is None else d for d in dims_of(t)], dtype_of(t).np)[()] for t in types]
 
 
 def _describe(x: Any) -> str:

@@ -301,6 +301,9 @@ def _push(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 def _pop(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
     _need(vs[0].type == STACK, "needs a stack")
+    unknown = sum(t.dims.count(None) for t in attrs["types"] if isinstance(t, Array))
+    _need(len(vs) == 1 + (unknown if attrs.get("zeros") else 0), "takes the sizes of arrays where there may be zeros")
+    _need(all(v.type == I64 for v in vs[1:]), "takes sizes as i64")
     return [STACK, *attrs["types"]]
 
 
@@ -381,7 +384,7 @@ _op("matmul", _matmul, "a @ b, with ta/tb the last two axes exchanged first", ar
 
 _op("stack_empty", lambda vs, attrs: [STACK], "a stack with nothing on it", arity=0)
 _op("push", _push, "(stack, v, …) → stack: a new frame on top; the old stack stays valid")
-_op("pop", _pop, "stack → (stack below, v, …), in the order pushed together; the stack stays valid", arity=1)
+_op("pop", _pop, "stack → (stack below, v, …), as pushed; with `zeros` of an empty stack zeros: (stack, sizes…)")
 _op("check", _check, "raise exception `exc` unless c: operands (c, up to 4 scalars for the message)", effect=True)
 
 

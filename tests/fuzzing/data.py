@@ -133,7 +133,7 @@ class {name}:
         return {name}(math.cos(z), math.sin(z))
 """),
     E("f", "operators of a class",
-      "({?{@Vec}({f}, {f})|-{@Vec}({f}, {f})|{@Vec}.unit({f})} + {@Vec}({f}, {f}) * {f}).{?x|y}"),
+      "({?{@Vec}({f}, {f})|-{@Vec}({f}, {f})|{@Vec}.unit({f})} + {@Vec}({f}, {f}) * ({f})).{?x|y}"),
     # --- optional values
     E("O", "optional", "({f} if {c} else None)", needs="unions"),
     E("O", "None", "None", 0.3, needs="unions"),

@@ -141,6 +141,10 @@ def copy(t: Context, a: Any, order: str = "K") -> Sym:
     return array(t, a)
 
 
+def copy_in_order(t: Context, a: Any, order: str = "C") -> Sym:
+    return copy(t, a, order)
+
+
 def astype(t: Context, a: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
            copy: bool = True) -> Sym:
     v = lift(t, a).value
