@@ -8,6 +8,9 @@ For a loop in which ``i`` runs from 0 to ``n`` or back and nothing else touches 
     a0 = fill(0, n)                             a0 = empty(n)
                                      becomes
     ^loop(i, a): … add_at(a, v, i)              ^loop(i, a): … set(a, v, i)
+
+Of an array that may be longer than the loop, what the loop does not reach is cleared: mostly nothing.  (Where the trip
+count is a constant, it is mostly all: such an array is cleared as before.)
 """
 
 from __future__ import annotations
@@ -84,7 +87,12 @@ def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:
     entry = loop.entry_edge()
     fill = entry.args[p.index].op
     assert fill is not None and loop.preheader is not None and isinstance(p.type, Array)
-    if fill.operands[1] is known.trip:
-        b = Builder(loop.preheader, fill.loc)
-        entry.args[p.index] = b.emit_op("empty", [known.trip], dtype=p.type.dtype).result
+    b, n = Builder(loop.preheader, fill.loc), fill.operands[1]
+    if n is known.trip or known.trip.const is None:
+        zeros = b.emit_op("empty", [n], dtype=p.type.dtype).result
+        if n is not known.trip:
+            reached = b.minimum(known.trip, n)
+            rest = b.fill(fill.operands[0], b.sub(n, reached))
+            zeros = b.set_slice(zeros, rest, reached, b.const(1))
+        entry.args[p.index] = zeros
     op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
