@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .lattice import is_structure, parts, rebuild
-from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Sym
+from .values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Store, Sym
 
 KEPT = "linearize keeps it"
 
@@ -23,6 +23,8 @@ def _copy(t: Any, v: Any, made: dict[Obj, Any]) -> Any:
     """``made``: the copies so far; what refers to itself is copied once."""
     if isinstance(v, ArrayRef):
         return t.new_array(Sym(t.builder.copy(t.read(v).value)), KEPT)
+    if isinstance(v, Store) and v.readonly:
+        return v
     if isinstance(v, (Slot, ListObj, DictObj, Instance)):
         if v not in made:
             made[v] = _empty(t, v)
@@ -36,7 +38,7 @@ def _empty(t: Any, v: Obj) -> Any:
     if isinstance(v, Slot):
         return Slot(v.name, bound=v in t.state)
     if isinstance(v, Instance):
-        return Instance(v.cls)
+        return type(v)(v.cls)
     return t.new_list([]) if isinstance(v, ListObj) else t.new_dict({})
 
 
