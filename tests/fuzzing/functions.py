@@ -21,7 +21,7 @@ CONSTRUCTS: list[Construct] = [
     D("storer", "u:a* z:f", "def {name}(u, z):\n    u[{?0|1|-1}] {?=|+=} {f}\n    {block}\n    return {f}"),
     S("call that stores", "{set f} = {@storer}({mut a}, {f})", 2),
     S("call for its stores", "{@storer}({mut a}, {f})"),
-    D("giver", "u:a z:f", "def {name}(u, z):\n    {block}\n    return {a} * {num}, {f}"),
+    D("giver", "u:a z:f", "def {name}(u, z):\n    {block}\n    return {result}"),
     S("call that returns a tuple", "{new a}, {new f} = {@giver}({a}, {f})"),
     D("passer", "u:a* z:f", "def {name}(u, z):\n    u[{i}] *= {f}\n    return u"),
     S("call that returns its argument", "{new a} = {@passer}({mut a}, {f})", 0.5, where="top"),

@@ -54,7 +54,10 @@ class Var:
 
 @dataclass
 class Scope:
-    """The function that is written.  Variables before ``fixed`` are not assigned, before ``frozen`` not stored to."""
+    """The function that is written.  Variables before ``fixed`` are not assigned, before ``frozen`` not stored to.
+
+    ``result``: a kind of value, "pair", "parts" or "main".
+    """
 
     result: str
     vars: list[Var]
@@ -153,7 +156,7 @@ class Generator:
         if known and (unique or self.budget <= 0 or self.r.random() < 0.5):
             return self.r.choice(known)
         own = name if unique else self.name(f"{name}_")
-        outer, self.scope = self.scope, Scope("f", _scope(c.scope))
+        outer, self.scope = self.scope, Scope("pair" if "{result}" in c.text else "f", _scope(c.scope))
         with self.picked(c):
             text = "\n".join(self.lines(c.text, Frame(own)))
         self.scope = outer
@@ -355,6 +358,8 @@ class Generator:
         s = self.scope
         if s.result == "parts":
             return "(0.5,)" if s.nest else self.parts()
+        if s.result == "pair":
+            return self.fill("{a} * {num}, {f}", Frame())
         if s.result != "main":
             return self.expression(s.result, 1)
         known = [v for v in s.vars if v.kind != "X"]
