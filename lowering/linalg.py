@@ -140,8 +140,7 @@ def _has_routine(fn: FunctionLowering, p: Product) -> bool:
 
 
 def _call_routine(fn: FunctionLowering, p: Product) -> None:
-    operands = f"ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k}"
-    products.call(fn.code, fn.writer, p.t, operands, (p.ta, p.tb), p.add)
+    products.call(fn.code, fn.writer, p.t, (p.a, p.b, p.c), (p.m, p.n, p.k), (p.ta, p.tb), p.add)
 
 
 def _has_blas(fn: FunctionLowering, t: Scalar) -> bool:

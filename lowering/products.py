@@ -5,7 +5,7 @@ of ``b`` and, for each row, one element of ``a`` that is multiplied with all of 
 innermost kernel alone).  Nothing is packed, which pays as long as the operands are in a cache, so
 
 * ``a`` may as well be stored transposed: its elements are read one by one;
-* of ``bᵀ`` a panel is transposed into the stack before it is multiplied (``turned.py``);
+* of ``bᵀ`` a panel is transposed into the stack before it is multiplied, by a routine of its own (``turned.py``);
 * the last columns are part of a vector whose other elements are masked, where the machine masks, and else are
   computed by narrower vectors;
 * the last rows are computed several times over, to the same result, instead of by code of their own.
@@ -24,11 +24,14 @@ f32 a second, the routine and OpenBLAS, with the call::
 
 ::
 
-    void @jitad.product.f32(ptr a, ptr b, ptr c, i64 m, i64 n, i64 k, i1 ta, i1 tb, i1 add)
+    void @jitad.product.f32(ptr a, ptr b, ptr c, i64 m, i64 n, i64 k, i64 a.row, i64 b.row, i64 c.row, i1 ta, i1 add)
+
+``a.row`` and so on are the distances of rows in memory; ``@jitad.product.f32.turned`` reads ``bᵀ``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,8 +43,9 @@ from .routine import Routine
 from .target import Target
 from .vecmath import masks_tails
 
-ROUTINES = {f"jitad.product.{t}": t for t in (F32, F64)}
-PARAMS = "ptr, ptr, ptr, i64, i64, i64, i1, i1, i1"
+ROUTINES = {f"jitad.product.{t}{form}": (t, form) for t in (F32, F64) for form in ("", ".turned")}
+PARAMS = [("ptr", name) for name in "abc"] + [("i64", name) for name in ("m", "n", "k", "a.row", "b.row", "c.row")] + [
+    ("i1", name) for name in ("ta", "add")]
 DEPTH = 128                 # rows of the panel of ``bᵀ`` that is transposed at once
 LARGE = 1 << 26             # multiplications times bytes of an element, from which BLAS, which packs, is faster
 SHARED = 1 << 20            # multiplications from which BLAS is faster if it has several threads
@@ -50,69 +54,71 @@ FEW_ROWS, SOME = 3, 1 << 13     # with fewer rows tiles are not full, and BLAS i
 
 @dataclass(frozen=True)
 class Width:
-    """The columns of a tile: ``vectors`` of ``lanes``, used while ``least`` or more columns are left."""
+    """The columns of a tile, ``vectors`` of ``lanes``, used while ``least`` or more are left, and its row counts."""
 
     lanes: int
     vectors: int
     masked: bool
     least: int
+    rows: tuple[int, ...]
 
     @property
     def columns(self) -> int:
         return self.lanes * self.vectors
 
 
-@dataclass(frozen=True)
-class Shapes:
-    """The tiles that suit a machine: row counts, and widths, the largest first.
+def widths(target: Target, t: Scalar) -> tuple[Width, ...]:
+    """The tiles that suit a machine, the widest first.
 
     Two vectors of eight rows are sixteen sums, which hide the latency of four to five additions on two ports, and ten
-    loads for sixteen multiplications; half of AVX-512's registers.  With sixteen registers six rows fill them.
+    loads for sixteen multiplications; half of AVX-512's registers.  With sixteen registers six rows fill them.  Half a
+    vector of four rows would wait for its additions as long as one of eight.
     """
-
-    rows: tuple[int, ...]
-    widths: tuple[Width, ...]
-
-
-def shapes(target: Target, t: Scalar) -> Shapes:
     lanes = max(1, target.vector_bits // t.bits)
     half = max(1, lanes // 2)
     if masks_tails(target.features):
-        return Shapes((8, 4), (Width(lanes, 2, True, lanes + half + 1), Width(lanes, 1, True, half + 1),
-                               Width(half, 1, True, 1)))
+        return (Width(lanes, 2, True, lanes + half + 1, (8, 4)), Width(lanes, 1, True, half + 1, (8, 4)),
+                Width(half, 1, True, 1, (8,)))
     narrow = sorted({lanes, half, 1}, reverse=True)
-    return Shapes((6, 3), (Width(lanes, 2, False, 2 * lanes), *(Width(n, 1, False, n) for n in narrow)))
+    return Width(lanes, 2, False, 2 * lanes, (6, 3)), *(Width(n, 1, False, n, (6,)) for n in narrow)
 
 
-def call(code: Code, writer: Writer, t: Scalar, operands: str, transposed: tuple[bool, bool], add: bool) -> None:
-    """Call the routine; ``operands``: the pointers and sizes with their types."""
+def call(code: Code, writer: Writer, t: Scalar, pointers: Sequence[str], sizes: tuple[str, str, str],
+         transposed: tuple[bool, bool], add: bool) -> None:
+    """Call a routine; ``sizes``: ``m``, ``n`` and ``k``."""
     attributes = writer.attributes("nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwrite)")
-    params = PARAMS.replace("ptr", "ptr readonly captures(none)", 2).replace("ptr,", "ptr noalias captures(none),")
-    callee = writer.declare(f"jitad.product.{t}", "void", params, attributes)
-    flags = ", ".join(f"i1 {str(flag).lower()}" for flag in (*transposed, add))
-    code.do(f"call void {callee}({operands}, {flags})")
+    kinds = ["ptr readonly captures(none)"] * 2 + ["ptr noalias captures(none)"] + ["i64"] * 6 + ["i1"] * 2
+    (ta, tb), (m, n, k) = transposed, sizes
+    callee = writer.declare(f"jitad.product.{t}{'.turned' if tb else ''}", "void", ", ".join(kinds), attributes)
+    values = [*pointers, *sizes, m if ta else k, k if tb else n, n, str(ta).lower(), str(add).lower()]
+    code.do(f"call void {callee}({', '.join(f'{kind} {x}' for (kind, _), x in zip(PARAMS, values))})")
 
 
 def define(writer: Writer, target: Target, name: str) -> None:
     """Add one of ``ROUTINES`` to a module."""
-    _Product(writer, target, ROUTINES[name]).define(name)
+    t, form = ROUTINES[name]
+    (_Turned if form else _Product)(writer, target, t).define(name)
 
 
-class _Product(Routine):
-    """One routine as it is written."""
+class _Multiplying(Routine):
+    """What the routines have in common: large products are handed to BLAS."""
+
+    flag = blas.PLAIN               # of ``b``
 
     def __init__(self, writer: Writer, target: Target, t: Scalar) -> None:
         super().__init__(writer, t)
-        self.shapes = shapes(target, t)
-        self.turn = turned.define(writer, target, t)
+        self.target, self.widths = target, widths(target, t)
 
     def define(self, name: str) -> None:
         if blas.library() is not None:
             self._blas_if_large()
         self._product()
         self.code.end("ret void")
-        params = ", ".join(map(" %".join, zip(PARAMS.split(", "), ("a", "b", "c", "m", "n", "k", "ta", "tb", "add"))))
+        params = ", ".join(f"{kind} %{x}" for kind, x in PARAMS)
         self.writer.function(name, f"define void {global_name(name)}({params}) nounwind {{\n{self.code.text()}\n}}\n")
+
+    def _product(self) -> None:
+        raise NotImplementedError
 
     def _blas_if_large(self) -> None:
         code = self.code
@@ -120,9 +126,9 @@ class _Product(Routine):
         threads = self.writer.declare(blas.THREADS, "i32", "")
         limits = LARGE // types.width(self.t), SHARED, SOME
         large, shared, some = (code.op(f"icmp sge i64 {work}, {n}") for n in limits)
-        few = code.op(f"and i1 {some}, {code.op(f'icmp slt i64 %m, {FEW_ROWS}')}")
-        few = code.op(f"select i1 %tb, i1 false, i1 {few}")              # BLAS would pack then
-        large = code.op(f"or i1 {large}, {few}")
+        if self.flag == blas.PLAIN:                     # of few rows with a transposed matrix BLAS packs the matrix
+            few = code.op(f"and i1 {some}, {code.op(f'icmp slt i64 %m, {FEW_ROWS}')}")
+            large = code.op(f"or i1 {large}, {few}")
         ask, decide, yes, no = (code.label(hint) for hint in ("ask", "decide", "blas", "tiles"))
         before = code.here
         code.branch(shared, ask, decide)
@@ -144,79 +150,38 @@ class _Product(Routine):
         name = blas.symbol(("d" if self.t.bits == 64 else "s") + "gemm")
         callee = self.writer.declare(name, "void",
                                      f"i32, i32, i32, i64, i64, i64, {of}, ptr, i64, ptr, i64, {of}, ptr, i64")
-        flags = ", ".join("i32 " + code.op(f"select i1 %{x}, i32 {blas.TRANSPOSED}, i32 {blas.PLAIN}")
-                          for x in ("ta", "tb"))
-        a_row, b_row = code.op("select i1 %ta, i64 %m, i64 %k"), code.op("select i1 %tb, i64 %k, i64 %n")
+        flags = f"i32 {code.op(f'select i1 %ta, i32 {blas.TRANSPOSED}, i32 {blas.PLAIN}')}, i32 {self.flag}"
         beta = code.op(f"uitofp i1 %add to {of}")
         code.do(f"call void {callee}(i32 {blas.ROW_MAJOR}, {flags}, i64 %m, i64 %n, i64 %k, {of} 1.0, "
-                f"ptr %a, i64 {a_row}, ptr %b, i64 {b_row}, {of} {beta}, ptr %c, i64 %n)")
+                f"ptr %a, i64 %a.row, ptr %b, i64 %b.row, {of} {beta}, ptr %c, i64 %c.row)")
 
-    # --- the product, panel by panel, tile by tile ----------------------------------------------------
+
+class _Product(_Multiplying):
+    """``a · b``, panel by panel of ``b``, tile by tile of ``c``."""
 
     def _product(self) -> None:
-        """Of ``bᵀ``, ``DEPTH`` rows of a panel at a time; otherwise all of ``k`` at once."""
-        code = self.code
-        self.row_step = code.op("select i1 %ta, i64 1, i64 %k")
-        self.depth_step = code.op("select i1 %ta, i64 %m, i64 1")
+        self.row_step = self.code.op("select i1 %ta, i64 1, i64 %a.row")
+        self.depth_step = self.code.op("select i1 %ta, i64 %a.row, i64 1")
         self.last = self.sub("%m", "1")
-        widest = self.shapes.widths[0].columns
-        self.space = code.alloca(self.of, widest * (DEPTH + 1), align=64)
-        once = self.larger("%k", "1")                     # sums of nothing are to be stored, too
-        block = code.op(f"select i1 %tb, i64 {DEPTH}, i64 {once}")
-        self.loop("0", self.below(once), block, lambda start, _: self._block(start, block))
-
-    def _block(self, start: str, block: str) -> list[str]:
-        """Columns of ``a`` and rows of ``b`` from ``start`` on."""
-        code = self.code
-        self.start, self.depth = start, self.smaller(block, self.sub("%k", start))
-        self.adds = code.op(f"or i1 %add, {code.op(f'icmp ne i64 {start}, 0')}")
-        self.a = self.at("%a", self.mul(start, self.depth_step))
         j = "0"
-        for width in self.shapes.widths:
+        for width in self.widths:
             j = self.loop(j, self.below("%n", width.least), str(width.columns), partial(self._panel, width))[0]
-        return []
 
     def _panel(self, width: Width, j: str, _: list[str]) -> list[str]:
         """Columns of ``b`` from ``j`` on."""
-        code = self.code
-        turn, straight, ready = (code.label(hint) for hint in ("turn", "straight", "ready"))
-        code.branch("%tb", turn, straight)
-        code.start(turn)
-        self._turned(width, j)
-        code.jump(ready)
-        code.start(straight)
-        there = self.at("%b", self.add(self.mul(self.start, "%n"), j))
-        code.jump(ready)
-        b, step = code.phi("ptr", ready), code.phi("i64", ready)
-        for block, pair in ((code.here, (there, "%n")), (self.turned, (self.space, str(width.columns)))):
-            code.add_incoming(b, pair[0], block)
-            code.add_incoming(step, pair[1], block)
-        code.start(ready)
         vectors = [_Vector(self, width, self.add(j, str(v * width.lanes))) for v in range(width.vectors)]
-        i, rows = "0", self.shapes.rows
-        for count, smaller in zip(rows, (*rows[1:], 0)):
-            tile = partial(self._tile, vectors, count, (b, step, j))
+        i = "0"
+        for count, smaller in zip(width.rows, (*width.rows[1:], 0)):
+            tile = partial(self._tile, vectors, count, j)
             i = self.loop(i, self.below("%m", smaller + 1), str(count), tile)[0]
         return []
 
-    def _turned(self, width: Width, j: str) -> None:
-        """Columns of the panel, which are rows as they are stored, into rows of ``space``."""
+    def _tile(self, vectors: list[_Vector], count: int, j: str, i: str, _: list[str]) -> list[str]:
+        """``count`` rows from ``i`` on, beyond the last this one again."""
         code = self.code
-        count = self.smaller(str(width.columns), self.sub("%n", j))
-        first = self.at("%b", self.add(self.mul(j, "%k"), self.start))
-        args = f"ptr {self.space}, i64 {width.columns}, ptr {first}, i64 %k, i64 {count}, i64 {self.depth}"
-        code.do(f"call void {self.turn}({args})")
-        self.turned = code.here
-
-    def _tile(self, vectors: list[_Vector], count: int, panel: tuple[str, str, str], i: str, _: list[str]) -> list[str]:
-        """``count`` rows from ``i`` on, beyond the last this one again.
-
-        ``panel``: where that of ``b`` begins, from one row to the next, and the first column.
-        """
-        code, (b, b_step, j) = self.code, panel
         rows = [self.smaller(self.add(i, str(r)), self.last) for r in range(count)]
         starts = [self.mul(r, self.row_step) for r in rows]
-        corners = [self.at("%c", self.add(self.mul(r, "%n"), j)) for r in rows]
+        corners = [self.at("%c", self.add(self.mul(r, "%c.row"), j)) for r in rows]
         places = [(v, self.at(corner, str(n * v.lanes))) for corner in corners for n, v in enumerate(vectors)]
         sums = [v.start(at) for v, at in places]
 
@@ -225,13 +190,47 @@ class _Product(Routine):
             pieces = [v.load(self.at(b, str(n * v.lanes))) for n, v in enumerate(vectors)]
             factors = [code.op(f"load {self.of}, ptr {self.at(a, s)}") for s in starts]
             pairs = [(v, x, y) for x in factors for v, y in zip(vectors, pieces)]
-            return [self.at(a, self.depth_step), self.at(b, b_step),
+            return [self.at(a, self.depth_step), self.at(b, "%b.row"),
                     *(v.multiply_add(x, y, s) for (v, x, y), s in zip(pairs, sums))]
 
-        carried = [("ptr", self.a), ("ptr", b), *((v.type, s) for (v, _), s in zip(places, sums))]
-        sums = self.loop("0", self.below(self.depth), "1", step, carried)[3:]
+        carried = [("ptr", "%a"), ("ptr", self.at("%b", j)), *((v.type, s) for (v, _), s in zip(places, sums))]
+        sums = self.loop("0", self.below("%k"), "1", step, carried)[3:]
         for (v, at), total in zip(places, sums):
             v.store(total, at)
+        return []
+
+
+class _Turned(_Multiplying):
+    """``a · bᵀ``: a panel of ``b`` at a time is transposed and multiplied by the other routine."""
+
+    flag = blas.TRANSPOSED
+
+    def _product(self) -> None:
+        self.turn = turned.define(self.writer, self.target, self.t)
+        self.width = self.widths[0].columns
+        self.space = self.code.alloca(self.of, self.width * (DEPTH + 1), align=64)
+        depth_step = self.code.op("select i1 %ta, i64 %a.row, i64 1")
+        end = self.larger("%k", "1")                        # sums of nothing are to be stored, too
+
+        def block(start: str, _: list[str]) -> list[str]:
+            depth = self.smaller(str(DEPTH), self.sub("%k", start))
+            a = self.at("%a", self.mul(start, depth_step))
+            adds = self.code.op(f"or i1 %add, {self.code.op(f'icmp ne i64 {start}, 0')}")
+            self.loop("0", self.below("%n"), str(self.width), lambda j, _: self._panel(a, start, depth, adds, j))
+            return []
+
+        self.loop("0", self.below(end), str(DEPTH), block)
+
+    def _panel(self, a: str, start: str, depth: str, adds: str, j: str) -> list[str]:
+        """Rows of ``b`` from ``j`` on, of which ``depth`` columns from ``start`` on."""
+        columns = self.smaller(str(self.width), self.sub("%n", j))
+        first = self.at("%b", self.add(self.mul(j, "%b.row"), start))
+        self.code.do(f"call void {self.turn}(ptr {self.space}, i64 {self.width}, ptr {first}, i64 %b.row, "
+                     f"i64 {columns}, i64 {depth})")
+        callee = self.writer.declare(f"jitad.product.{self.t}", "void", ", ".join(kind for kind, _ in PARAMS))
+        values = [a, self.space, self.at("%c", j), "%m", columns, depth]
+        values += ["%a.row", str(self.width), "%c.row", "%ta", adds]
+        self.code.do(f"call void {callee}({', '.join(f'{kind} {x}' for (kind, _), x in zip(PARAMS, values))})")
         return []
 
 
@@ -240,20 +239,20 @@ class _Vector:
 
     def __init__(self, routine: _Product, width: Width, first: str) -> None:
         self.code, self.writer, self.t, self.lanes = routine.code, routine.writer, routine.t, width.lanes
-        self.of, self.adds = routine.of, routine.adds
+        self.of = routine.of
         self.type, self.bits = f"<{self.lanes} x {self.of}>", f"<{self.lanes} x i1>"
         self.suffix = f"v{self.lanes}{self.t}"
         self.mask = self.some = ""
         if width.masked:
             callee = self.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", self.bits, "i64, i64")
             self.mask = self.code.op(f"call {self.bits} {callee}(i64 {first}, i64 %n)")
-            self.some = self.code.op(f"select i1 {routine.adds}, {self.bits} {self.mask}, {self.bits} zeroinitializer")
+            self.some = self.code.op(f"select i1 %add, {self.bits} {self.mask}, {self.bits} zeroinitializer")
 
     def start(self, at: str) -> str:
         """What the products are added to: what is there already, or zeros."""
         if self.mask:
             return self._masked_load(at, self.some)
-        return self.code.op(f"select i1 {self.adds}, {self.type} {self.load(at)}, {self.type} zeroinitializer")
+        return self.code.op(f"select i1 %add, {self.type} {self.load(at)}, {self.type} zeroinitializer")
 
     def load(self, at: str) -> str:
         if self.mask:

@@ -18,7 +18,7 @@ from .emit import Writer
 from .routine import Routine
 from .target import Target
 
-BITS = 256                  # of a vector; wider ones need more steps for no more elements a cycle
+BITS = 128                  # of a vector: LLVM takes three times as long to find instructions for wider squares
 PARAMS = "ptr %to, i64 %width, ptr %from, i64 %k, i64 %count, i64 %depth"
 
 

@@ -14,6 +14,7 @@ from jitad.lowering.target import Target
 
 import jitad
 from jitad import jit
+from jitad.ir.types import F32
 from jitad.kernels import blas
 
 FEATURES = ["host", "+avx2,+sse2", "+sse2", ""]
@@ -21,31 +22,35 @@ GUARD = 40                  # elements around the result that are to stay
 
 
 @cache
-def routine(t: str, features: str):
-    name, host = f"jitad.product.{t}", cpu.target()
+def routine(t: str, tb: bool, features: str):
+    name, host = f"jitad.product.{t}{'.turned' if tb else ''}", cpu.target()
     if features == "host":
         native = cpu._product(name)
     else:
         if not all(f[1:] in host.triple or f in host.features.split(",") for f in features.split(",") if f):
             pytest.skip(f"this machine has no {features}")
         writer = Writer(host.triple, host.layout)
-        products.define(writer, Target(host.triple, host.layout, host.cpu, features), name)
-        native = cpu.Native(writer.text(), Options(written_out=True), [name], {})
-    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, *[ctypes.c_bool] * 3)
+        for each in {f"jitad.product.{t}", name}:
+            products.define(writer, Target(host.triple, host.layout, host.cpu, features), each)
+        native = cpu.Native(writer.text(), Options(written_out=True), [f"jitad.product.{t}", name], {})
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 6, *[ctypes.c_bool] * 2)
     return kind(native.address(name)), native
 
 
 def run(t: str, features: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, ta: bool, tb: bool, add: bool):
     """``c (+)= a @ b``; operands are handed over as they are to lie in memory, and nothing else is written."""
-    call, _ = routine(t, features)
+    call, _ = routine(t, bool(tb), features)
     (m, k), n = a.shape, b.shape[1]
     a, b = (np.ascontiguousarray(x.T if flag else x) for x, flag in ((a, ta), (b, tb)))
-    around = np.full(m * n + 2 * GUARD, 7, c.dtype)
-    inside = around[GUARD:GUARD + m * n].reshape(m, n)
+    around = np.full((m + 2) * (n + GUARD), 7, c.dtype)
+    inside = around[GUARD:GUARD + m * (n + GUARD)].reshape(m, n + GUARD)[:, :n]
     inside[:] = c
-    call(a.ctypes.data, b.ctypes.data, inside.ctypes.data, m, n, k, ta, tb, add)
-    assert (around[:GUARD] == 7).all() and (around[GUARD + m * n:] == 7).all()
-    return inside
+    rows = m if ta else k, k if tb else n, n + GUARD
+    call(a.ctypes.data, b.ctypes.data, inside.ctypes.data, m, n, k, *rows, ta, add)
+    got = inside.copy()
+    inside[:] = 7
+    assert (around == 7).all()
+    return got
 
 
 def close(got: np.ndarray, want: np.ndarray, k: int) -> None:
@@ -88,8 +93,8 @@ def test_what_goes_to_blas(size, flags):
 
 
 def test_machines_without_masks_do_without_them():
-    assert "masked" not in routine("f32", "+sse2")[1].source
-    widths = products.shapes(Target("", "", features="+avx2,+sse2"), products.ROUTINES["jitad.product.f32"]).widths
+    assert "masked" not in routine("f32", False, "+sse2")[1].source
+    widths = products.widths(Target("", "", features="+avx2,+sse2"), F32)
     assert [w.columns for w in widths] == [16, 8, 4, 1]
 
 
