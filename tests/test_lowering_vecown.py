@@ -95,6 +95,30 @@ def test_special_values_of_sine_and_cosine():
                 np.testing.assert_array_equal(y[:2], exact[:2])
 
 
+@pytest.fixture
+def narrow(monkeypatch):
+    """As on a processor whose vectors have 256 bits at most."""
+    monkeypatch.setattr(vecmath, "_LEVELS", [level for level in vecmath._LEVELS if level[2] <= 256])
+    vecmath.variants.cache_clear()
+    yield
+    vecmath.variants.cache_clear()
+
+
+@needs_them
+@pytest.mark.parametrize("name, dtype", [(name, np.float32) for name in ("tanh", "exp", "sin", "cos")]
+                         + [("tanh", np.float64)])
+def test_narrow_vectors(narrow, name, dtype):
+    exact = getattr(np, name)
+    f = jit(lambda x: exact(x))
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e9, 2, 1], dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for x in (np.linspace(-30, 30, 3001, dtype=dtype), special):
+            want = exact(x.astype(np.longdouble)).astype(np.float64)
+            np.testing.assert_allclose(f(x), want.astype(dtype), rtol=3 * np.finfo(dtype).eps)
+    lanes = 32 // np.dtype(dtype).itemsize
+    assert f"jitad.vector.{name}{'f' if dtype == np.float32 else ''}.{lanes}" in f.inspect("llvm")
+
+
 @needs_them
 def test_they_are_inlined():
     """Nothing calls them, and no code is made of the functions themselves."""
