@@ -53,7 +53,8 @@ class Product:
     @property
     def kind(self) -> str:
         flags = ("t" if self.ta else "n") + ("t" if self.tb else "n") + (".add" if self.add else "")
-        return f"jitad.matmul.{self.t}.{flags}" + (".row" if self.m == "1" else ".column" if self.n == "1" else "")
+        sizes = (".row" if self.m == "1" else "") + (".column" if self.n == "1" else "")
+        return f"jitad.matmul.{self.t}.{flags}{sizes}"
 
 
 def matmul(fn: FunctionLowering, op: Op) -> None:

@@ -43,6 +43,14 @@ def test_vectors(n, k, t):
     check(lambda b, a, x: [b.matmul(a, x, ta=t), b.matmul(x, a, tb=not t), b.matmul(x, x)], a, x, rtol=1e-11)
 
 
+@pytest.mark.parametrize("width", [1, 4])
+def test_products_of_which_two_sizes_are_one(width):
+    """A row times a column, and a row times a matrix, in one module, either first."""
+    x, a, b = sample((6,)), sample((6, width), seed=1), sample((6, 5 - width), seed=2)
+    check(lambda g, x, a, b: [g.matmul(a, x, ta=True), g.matmul(x, b), g.matmul(b, x, ta=True), g.matmul(x, a)],
+          x, a, b, rtol=1e-12)
+
+
 @pytest.mark.parametrize("size", [(2, 3, 4), (30, 20, 40)], ids=str)
 def test_batches(size):
     m, n, k = size
