@@ -124,6 +124,16 @@ class Writer:
         """A name that no function has yet, without ``@``."""
         return f"{stem}.{len(self._functions)}"
 
+    def node_text(self, number: int) -> str:
+        """The metadata node of this number."""
+        return self._metadata[number]
+
+    def header(self, name: str) -> str:
+        """What the module says of a function before its body, with its attributes."""
+        text = self._functions.get(name, self._declared.get(name, "")).partition("{\n")[0]
+        groups = {f"#{i}": attributes for attributes, i in self._attributes.items()}
+        return " ".join([text, *(groups.get(word, "") for word in text.split())])
+
     def size(self) -> int:
         """How many characters the functions have so far."""
         return sum(map(len, self._functions.values()))
@@ -274,6 +284,16 @@ class Code:
     def successors(self, label: str) -> list[str]:
         """Where a block leads to."""
         return _TARGET.findall(self.lines_of(label)[-1])
+
+    def is_plain(self, label: str) -> bool:
+        """Whether nothing will be put into the block later."""
+        return all(isinstance(line, str) for line in self._blocks[label])
+
+    def drop_phis(self, label: str) -> None:
+        """Take the phis of a block away, which nothing reads any more."""
+        for name in self._phis[label]:
+            del self._incoming[name]
+        self._phis[label] = []
 
     def replace(self, label: str, lines: list[str]) -> None:
         """Give a block other instructions."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import loop_forest
-from . import arrays, context, control, memory, ops, places, polling, stack, types
+from . import arrays, context, control, memory, ops, places, polling, stack, types, whole
 from .alias import is_array
 from .emit import Code, global_name, symbol
 from .parts import cut_long_blocks
@@ -158,6 +158,10 @@ class FunctionLowering:
             code.add_incoming(phi, init, before)
         code.start(head)
         nexts = list(body(i, phis))
+        if self._whole(n, start, head, i, list(zip([t for t, _ in carried], inits, phis, nexts)), outs):
+            code.jump(done)
+            code.start(done)
+            return outs
         step = code.op(f"add nuw nsw i64 {i}, 1", "i")
         for phi, value in zip([i, *phis], [step, *nexts]):
             code.add_incoming(phi, value)
@@ -167,6 +171,23 @@ class FunctionLowering:
                     self._whole_vectors(n) or note or self.writer.loop_note())
         code.start(done)
         return outs
+
+    def _whole(self, n: str, start: str, head: str, i: str, carried: list[tuple[str, str, str, str]],
+               outs: list[str]) -> bool:
+        """Rewrite the body of a loop that is just begun for vectors of all elements, if that can be."""
+        code = self.code
+        if n != str(whole.LANES) or start or not self.target.vector_bits:
+            return False
+        if code.here != head or not code.is_plain(head):
+            return False
+        found = whole.vectors(self, code.lines_of(head), i, carried)
+        if found is None:
+            return False
+        code.drop_phis(head)
+        code.replace(head, found[0])
+        for out, final in zip(outs, found[1]):
+            code.add_incoming(out, final)
+        return True
 
     def _whole_vectors(self, n: str) -> str:
         """Metadata for a loop over as many elements as a few vectors hold: these, and no loop."""
