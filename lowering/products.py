@@ -15,12 +15,12 @@ is one, which packs; measured on one core of a Zen 4 (58.6 G multiplications wit
 f32 a second, the routine and OpenBLAS, with the call::
 
                       a · b       aᵀ · b      a · bᵀ
-    20 x 50 x 200     44  44      41  44      38  42
-    50 x 200 x 20     49  44      50  42      44  32
-    20 x 26 x 50      46  23      45  19      35  18
-    64 x 64 x 64      53  50      53  50      50  33
-    256 x 256 x 256   55  52      54  52      53  49
-    1024 x 1024 x 64  40  46      41  46
+    20 x 50 x 200     45  46      44  46      35  44
+    50 x 200 x 20     47  46      47  43      42  32
+    20 x 26 x 50      40  26      39  20      31  19
+    64 x 64 x 64      54  53      53  52      48  34
+    256 x 256 x 256   55  53      55  53      53  49
+    1024 x 1024 x 64  42  41      36  41      41  40
 
 ::
 
@@ -54,33 +54,32 @@ FEW_ROWS, SOME = 3, 1 << 13     # with fewer rows tiles are not full, and BLAS i
 
 @dataclass(frozen=True)
 class Width:
-    """The columns of a tile, ``vectors`` of ``lanes``, used while ``least`` or more are left, and its row counts."""
+    """The columns of a tile: the lanes of its vectors; used while ``least`` or more are left; how many rows it has."""
 
-    lanes: int
-    vectors: int
+    lanes: tuple[int, ...]
     masked: bool
     least: int
     rows: tuple[int, ...]
 
     @property
     def columns(self) -> int:
-        return self.lanes * self.vectors
+        return sum(self.lanes)
 
 
 def widths(target: Target, t: Scalar) -> tuple[Width, ...]:
     """The tiles that suit a machine, the widest first.
 
     Two vectors of eight rows are sixteen sums, which hide the latency of four to five additions on two ports, and ten
-    loads for sixteen multiplications; half of AVX-512's registers.  With sixteen registers six rows fill them.  Half a
-    vector of four rows would wait for its additions as long as one of eight.
+    loads for sixteen multiplications; half of AVX-512's registers.  With sixteen registers six rows fill them.  One
+    vector of four rows would wait for its additions about as long as one of eight.
     """
     lanes = max(1, target.vector_bits // t.bits)
     half = max(1, lanes // 2)
     if masks_tails(target.features):
-        return (Width(lanes, 2, True, lanes + half + 1, (8, 4)), Width(lanes, 1, True, half + 1, (8, 4)),
-                Width(half, 1, True, 1, (8,)))
+        return (Width((lanes, lanes), True, lanes + half + 1, (8, 4)), Width((lanes, half), True, lanes + 1, (8, 4)),
+                Width((lanes,), True, half + 1, (8,)), Width((half,), True, 1, (8,)))
     narrow = sorted({lanes, half, 1}, reverse=True)
-    return Width(lanes, 2, False, 2 * lanes, (6, 3)), *(Width(n, 1, False, n, (6,)) for n in narrow)
+    return Width((lanes, lanes), False, 2 * lanes, (6, 3)), *(Width((n,), False, n, (6,)) for n in narrow)
 
 
 def call(code: Code, writer: Writer, t: Scalar, pointers: Sequence[str], sizes: tuple[str, str, str],
@@ -169,7 +168,7 @@ class _Product(_Multiplying):
 
     def _panel(self, width: Width, j: str, _: list[str]) -> list[str]:
         """Columns of ``b`` from ``j`` on."""
-        vectors = [_Vector(self, width, self.add(j, str(v * width.lanes))) for v in range(width.vectors)]
+        vectors = [_Vector(self, lanes, sum(width.lanes[:v]), j, width.masked) for v, lanes in enumerate(width.lanes)]
         i = "0"
         for count, smaller in zip(width.rows, (*width.rows[1:], 0)):
             tile = partial(self._tile, vectors, count, j)
@@ -182,12 +181,12 @@ class _Product(_Multiplying):
         rows = [self.smaller(self.add(i, str(r)), self.last) for r in range(count)]
         starts = [self.mul(r, self.row_step) for r in rows]
         corners = [self.at("%c", self.add(self.mul(r, "%c.row"), j)) for r in rows]
-        places = [(v, self.at(corner, str(n * v.lanes))) for corner in corners for n, v in enumerate(vectors)]
+        places = [(v, self.at(corner, str(v.offset))) for corner in corners for v in vectors]
         sums = [v.start(at) for v, at in places]
 
         def step(_: str, carried: list[str]) -> list[str]:
             a, b, *sums = carried
-            pieces = [v.load(self.at(b, str(n * v.lanes))) for n, v in enumerate(vectors)]
+            pieces = [v.load(self.at(b, str(v.offset))) for v in vectors]
             factors = [code.op(f"load {self.of}, ptr {self.at(a, s)}") for s in starts]
             pairs = [(v, x, y) for x in factors for v, y in zip(vectors, pieces)]
             return [self.at(a, self.depth_step), self.at(b, "%b.row"),
@@ -235,17 +234,18 @@ class _Turned(_Multiplying):
 
 
 class _Vector:
-    """A vector of columns from ``first`` on; those before ``%n`` alone where it is masked."""
+    """Columns of a tile that begins with column ``j``, from ``offset`` on; if ``masked``, those before ``%n`` alone."""
 
-    def __init__(self, routine: _Product, width: Width, first: str) -> None:
-        self.code, self.writer, self.t, self.lanes = routine.code, routine.writer, routine.t, width.lanes
+    def __init__(self, routine: _Product, lanes: int, offset: int, j: str, masked: bool) -> None:
+        self.code, self.writer, self.t, self.lanes = routine.code, routine.writer, routine.t, lanes
+        self.offset = offset
         self.of = routine.of
         self.type, self.bits = f"<{self.lanes} x {self.of}>", f"<{self.lanes} x i1>"
         self.suffix = f"v{self.lanes}{self.t}"
         self.mask = self.some = ""
-        if width.masked:
+        if masked:
             callee = self.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", self.bits, "i64, i64")
-            self.mask = self.code.op(f"call {self.bits} {callee}(i64 {first}, i64 %n)")
+            self.mask = self.code.op(f"call {self.bits} {callee}(i64 {routine.add(j, str(offset))}, i64 %n)")
             self.some = self.code.op(f"select i1 %add, {self.bits} {self.mask}, {self.bits} zeroinitializer")
 
     def start(self, at: str) -> str:
