@@ -69,7 +69,8 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
         fn.store(buffer.dtype, value, buffer.ptr, index, mark)
         return []
 
-    nest(fn, extent, body, flat=flat, note=masked_tail(fn, source), cut=True)
+    hint = fn.writer.loop_note(cold=True) if _is_turned_copy(fn, source) else masked_tail(fn, source)
+    nest(fn, extent, body, flat=flat, note=hint, cut=True)
 
 
 def _few(fn: FunctionLowering, extent: tuple[str, ...]) -> bool:
@@ -99,6 +100,18 @@ def _copied(fn: FunctionLowering, source: Value) -> Value | None:
             return None
         source = source.op.operands[0]
     return source
+
+
+def _is_turned_copy(fn: FunctionLowering, source: Value) -> bool:
+    """Whether this is a stored array with its last axis elsewhere: one element at a time, as a vector of elements that
+    are no neighbours is read anyway, and LLVM need not find out."""
+    while source.op is not None and source.op.name in ("copy", "stop") and source in fn.plan.lazy:
+        source = source.op.operands[0]
+    op = source.op
+    if op is None or op.name != "transpose" or source not in fn.plan.lazy or op.operands[0] in fn.plan.lazy:
+        return False
+    perm = op.attrs["perm"]
+    return bool(perm[-1] != len(perm) - 1)
 
 
 def _is_zero(source: Value) -> bool:
