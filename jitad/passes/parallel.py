@@ -113,6 +113,7 @@ class _Outliner:
         hints = ["first", "end", *(p.hint for p in self.carried), *(v.hint for v in captured)]
         body = self.module.add(Function(self.module.unique_name(f"{self.func.name}.loop"), kinds, results, hints))
         body.loc = _place(loop, self.func)
+        body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # the threads' results
         first, end, *rest = body.params
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
         b = Builder(body.entry, body.loc)

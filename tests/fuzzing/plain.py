@@ -9,6 +9,7 @@ and the even part of the function whether there is one right here, which both se
 from __future__ import annotations
 
 import math
+import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ Function = Callable[..., Any]
 
 MOST = 300                          # derivatives that one run may take: differences of differences get expensive
 _left = MOST
-_noise = 0.0                        # relative error that slopes are given on purpose
+_noise = 0.0                        # relative error that slopes are given on purpose, each another one of this size:
+_errors = random.Random(0)          # equal ones may cancel
 LONGEST = 0.5                       # seconds
 
 
@@ -61,7 +63,7 @@ def _slope(at: dict[int, Any]) -> Any:
     for error in (sixth - fourth, kink):
         if not np.all(np.abs(error) <= 1e-4 * (1 + np.abs(sixth))):
             raise Unsure
-    return sixth + _noise * (1 + np.abs(sixth)) if _noise else sixth
+    return sixth + _noise * _errors.uniform(0.5, 1.5) * (1 + np.abs(sixth)) if _noise else sixth
 
 
 def moved(leaves: Sequence[Any], directions: Sequence[Any], by: float) -> list[Any]:
@@ -233,6 +235,7 @@ def noise(relative: float) -> Iterator[None]:
     """Slopes are off by this: what is then another program's value depends on their last digits."""
     global _noise
     _noise = relative
+    _errors.seed(0)
     try:
         yield
     finally:
