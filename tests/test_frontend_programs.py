@@ -526,7 +526,11 @@ def writes_reshaped_results_in_order(a):
     b.reshape(6)[0] = 3
     c = a.T @ a
     c.reshape(-1)[2] = 5
-    return b, c
+    d = a.T.sum(axis=0)
+    d.reshape(2, 1)[0, 0] = 7
+    e = np.zeros_like(a.T, order="C")
+    e.reshape(-1)[1] = 2
+    return b, c, d, e
 
 
 @pytest.mark.parametrize("fun, args", CASES, ids=[f"{f.__name__}{i}" for i, (f, _) in enumerate(CASES)])
@@ -569,6 +573,42 @@ def writes_a_reshaped_array_in_another_order(a):
     b = a.T * 0.5                                  # in NumPy in the order of `a`, so that reshape copies
     b.reshape(6)[0] = 3
     return b
+
+
+@refused("may make it a view or a copy", np.ones((2, 3)), np.array([0, 1]))
+def writes_reshaped_columns(a, at):
+    b = a[:, at]
+    b.reshape(-1)[0] = 3
+    return b
+
+
+@refused("may make it a view or a copy", np.ones((2, 3)))
+def writes_reshaped_rows_of_columns(a):
+    b = np.concatenate([a.T, a.T])
+    b.reshape(-1)[0] = 3
+    return b
+
+
+@refused("may make it a view or a copy", np.ones((2, 3)))
+def writes_reshaped_tiles(a):
+    b = np.tile(a.T, (1, 1))
+    b.reshape(-1)[0] = 3
+    return b
+
+
+@refused("may make it a view or a copy", 3)
+def writes_reshaped_columns_of_zeros(n):
+    b = np.zeros((2, n), order="F")
+    b.reshape(-1)[0] = 3
+    return b
+
+
+@refused("may make it a view or a copy", np.ones((3, 3)), 1)
+def writes_what_comes_of_one_of_two(a, k):
+    b = a.T if k > 0 else (a * 2).T
+    c = b * 2.0
+    c.reshape(-1)[0] = 3
+    return c
 
 
 def changes_the_first(a, k):

@@ -202,3 +202,50 @@ def test_exceptions_come_as_they_did(bounds: bool) -> None:
     tree[3, 0] = 0
     with pytest.raises(RecursionError):
         f(u, words, tree, 2.0)
+
+
+# --- what two walks must decide alike -----------------------------------------------------------------
+
+def rounded(u: Any, words: Any, xs: Any, bs: Any, i: int) -> Any:
+    """The last bit decides: machine code may contract ``p + b`` in one function and not in the other."""
+    if i < 0:
+        return np.zeros(len(u))
+    p, h = xs[i] * xs[i], np.zeros(len(u))
+    if p + bs[i] > 0.0:
+        h = u @ words[i]
+    return h * p + rounded(u, words, xs, bs, i - 1)
+
+
+def test_decisions_by_rounded_numbers_are_made_once() -> None:
+    xs = RNG.uniform(1, 2, 40)
+    bs = -xs * xs
+    bs[::5] += 0.1
+    args = RNG.normal(size=(10, 10)), RNG.normal(size=(40, 10)), xs, bs, 39
+    assert np.allclose(jit(rounded)(*args), rounded(*args), rtol=1e-12)
+
+
+def too_deep(u: Any, words: Any, tree: Any, i: int, depth: int, most: int) -> Any:
+    if i < 0:
+        return np.zeros(len(u))
+    if depth > most:
+        raise ValueError("too deep")
+    h = np.tanh(u @ words[i])
+    return h + too_deep(u, words, tree, tree[i, 0], depth + 1, most) + too_deep(u, words, tree, tree[i, 1],
+                                                                               depth + 1, most)
+
+
+def test_the_walk_ends_where_the_program_raises() -> None:
+    with pytest.raises(ValueError, match="too deep"):        # 2⁶⁰ visits, were it to go on
+        jit(too_deep)(np.ones((10, 10)), np.ones((2, 10)), np.array([[1, 1], [0, 0]]), 0, 0, 60)
+
+
+def in_a_row(w: Any, x: Any, i: int) -> Any:
+    return np.zeros(len(w)) if i <= 0 else w @ x[0] + in_a_row(w, x, i - 1)
+
+
+@pytest.mark.parametrize("shape", [(1, 9000), (9000, 1)])
+def test_long_vectors_are_not_kept(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ahead, "MOST", 7)
+    w, x = RNG.normal(size=shape), RNG.normal(size=(1, shape[1]))
+    assert np.allclose(jit(in_a_row)(w, x, 12), in_a_row(w, x, 12))
+    assert np.allclose(jit(in_a_row)(w[:40, :40].copy(), x[:, :40].copy(), 12), 12 * (w[:40, :40] @ x[0, :40]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,29 @@ def test_long_chains(statement: str, tmp_path: Any) -> None:
     exec(compile(file.read_text(), str(file), "exec"), scope)
     got, want = (jit(scope["f"], fastmath=fast)(0.9, 1.1) for fast in (True, False))
     assert got == pytest.approx(want, rel=1e-10) or not math.isfinite(want)
+
+
+# --- what nothing is divided by -----------------------------------------------------------------------
+
+def nothing_times_an_exponential(a: Any, x: Any, y: Any) -> Any:
+    return a * math.exp(x) * math.exp(y) + math.exp(x + y)
+
+
+def tiny_times_an_exponential(a: Any, x: Any, y: Any) -> Any:
+    p = (1e-200 * math.exp(x)) * math.exp(y)
+    return p + 1e200 * math.exp(x + y) + a
+
+
+def bells(a: Any, x: Any, y: Any) -> Any:
+    return a * math.exp(-x * x / 2) * math.exp(-y * y / 2) + math.exp(-(x * x + y * y) / 2)
+
+
+def to_no_power(a: Any, x: Any, y: Any) -> Any:
+    return x ** math.inf * 2.0 + math.atan2(y * 2.0, sys.float_info.max) + a
+
+
+@pytest.mark.parametrize("fun", [nothing_times_an_exponential, tiny_times_an_exponential, bells, to_no_power])
+def test_factors_that_are_nothing(fun: Any) -> None:
+    want = fun(0.0, 0.3, 0.2)
+    assert jit(fun, fastmath=True)(0.0, 0.3, 0.2) == pytest.approx(want, rel=1e-12)
+

@@ -259,8 +259,7 @@ ATTRIBUTES: dict[str, Rule] = {
 
 # Results that NumPy has in C order, however the operands lie in memory; those of other rules are laid out like them.
 IN_ORDER: frozenset[Rule] = frozenset((creation.copy_in_order, *(TABLE[f] for f in (
-    np.matmul, np.dot, np.tensordot, np.outer, np.kron, np.cross, np.take, np.tile, np.repeat, np.pad, np.tril,
-    np.triu))))
+    np.matmul, np.dot, np.tensordot, np.outer, np.cross, np.take, np.repeat, np.tril, np.triu))))
 
 VIEWS: frozenset[Any] = frozenset((
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes, np.moveaxis, np.squeeze,

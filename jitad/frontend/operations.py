@@ -157,7 +157,8 @@ class Operations(Comparisons, Elements):
             return self.over(c, lambda v: self._emit(rule, *args, **kwargs))
         plain = [data.plain(self, a) for a in args]
         named = {k: data.plain(self, v) for k, v in kwargs.items()}
-        return views.made_from(self.wrap(self.native(rule, self, *plain, **named)), rule, (*args, *kwargs.values()))
+        result = self.wrap(self.native(rule, self, *plain, **named))
+        return views.made_from(self, result, rule, (*args, *kwargs.values()))
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
         """``x op= y``: arrays and lists change, everything else is rebound."""

@@ -192,7 +192,8 @@ class Merger:
             if isinstance(obj, Conflict):
                 return obj
             return first if obj is first.obj else ArrayRef(obj, first.steps)
-        out = ArrayObj(AMBIGUOUS)                       # views of different places
+        scattered = any(not all(s.is_element for s in v.steps) for v in some)
+        out = ArrayObj(AMBIGUOUS, scattered)            # views of different places
         self._represent(out, [v if v is UNBOUND else v.obj for v in vals])
         contents = []
         for edge, v in zip(self.edges, vals):

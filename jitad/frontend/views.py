@@ -8,7 +8,7 @@ written, nor read once its base has changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from . import data, numpy_api
 from .rules import windows
 from .rules.indexing import index_items
 from .rules.windows import Window
-from .values import ArrayObj, ArrayRef, Sym
+from .values import ArrayObj, ArrayRef, ListObj, Sym
 
 MAYBE_VIEW = "NumPy may make it a view or a copy"
 COPIES = frozenset((np.positive,))             # listed as views, but they copy what they do not change
@@ -150,7 +150,10 @@ def getitem(t: Any, ref: ArrayRef, index: Any) -> Any:
     assert isinstance(a.type, Array)
     items = index_items(t, data.plain(t, index))
     if not all(map(windows.is_basic, items)):
-        return t.wrap(numpy_api.getitem(t, a, data.plain(t, index)))
+        found = t.wrap(numpy_api.getitem(t, a, data.plain(t, index)))
+        first = next(k for k, i in enumerate(items) if not windows.is_basic(i))
+        leads = not any(i is None or i is Ellipsis or isinstance(i, slice) for i in items[:first])
+        return made_from(t, found, numpy_api.getitem, (ref, index) if leads else (ref, index, "F"))
     step = _index_step(t, a, items)
     windows.refuse_zero_d(t, tuple(items), step.window)
     return _through(t, ref, step)
@@ -181,7 +184,7 @@ def _as_view(t: Any, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
         return t.new_array(result)
     else:
         frozen = t.new_array(result, MAYBE_VIEW)
-        frozen.obj.scattered = is_scattered(ref)
+        frozen.obj.scattered = is_scattered(ref) or fun in (np.broadcast_to, np.broadcast_arrays)
         frozen.obj.maybe = ((ref.obj, t.contents(ref.obj)),)
         return frozen
     return ArrayRef(ref.obj, (*ref.steps, step), (t.contents(ref.obj), result))
@@ -194,16 +197,26 @@ def is_scattered(ref: ArrayRef) -> bool:
     return ref.obj.scattered or not all(s.is_element for s in ref.steps)
 
 
-def made_from(result: Any, rule: Any, args: Iterable[Any]) -> Any:
-    """``result``, which a rule made from ``args``: NumPy lays most results out in memory as their operands are."""
-    if isinstance(result, ArrayRef) and rule not in numpy_api.IN_ORDER and any(map(_is_permuted, args)):
-        result.obj.scattered = True
+def made_from(t: Any, result: Any, rule: Any, args: Sequence[Any]) -> Any:
+    """``result``, which a rule made from ``args``: NumPy lays most results out in memory as their operands are.
+
+    An argument that is a letter is taken for ``order=``: nothing else has these letters.
+    """
+    if isinstance(result, ArrayRef) and (rank := t.contents(result.obj).type.rank) > 1:
+        order = next((v for v in args if isinstance(v, str) and v in ("C", "F", "A", "K")), "")
+        of_many = rule is numpy_api.OPERATORS["matmul"] and rank > 3          # keeps the order of the axes before
+        if not order and rule in numpy_api.IN_ORDER and not of_many:
+            order = "C"
+        if order == "F" or order != "C" and any(_is_permuted(t, v) for v in args):
+            result.obj.scattered = True
     return result
 
 
-def _is_permuted(v: Any) -> bool:
+def _is_permuted(t: Any, v: Any) -> bool:
+    if isinstance(v, ListObj):
+        v = t.contents(v)
     if isinstance(v, (tuple, list)):
-        return any(map(_is_permuted, v))
+        return any(_is_permuted(t, x) for x in v)
     return isinstance(v, ArrayRef) and (v.obj.scattered or any(type(s) is TransposeStep for s in v.steps))
 
 

@@ -23,12 +23,16 @@ from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.types import I64, Array, dims_of, dtype_of
 from .callgraph import CallGraph
 from .cfg import append, landing, substitute
-from .downward import Downward, Size, Unknown, collector
+from .downward import FAILED, Downward, Size, Unknown, collector
 
 SMALL = 8192
 """Elements of ``W`` below which it stays in the nearest cache, and its products stay where they are."""
 MOST = 4096
 """Rows."""
+LONG = 8192
+"""Elements of a vector or a product: with ``MOST``, what bounds the memory."""
+FEW = 4
+"""Vectors of one function: each is a walk of its own, over a function that is longer than the one before."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,18 @@ def ahead(module: Module) -> None:
 def _take_all(module: Module, func: Function) -> None:
     """One vector after the other; what is left of ``func`` after each is looked through for the next."""
     done: set[Op] = set()
-    found = True
-    while found:
+    made, found = 0, True
+    while found and made < FEW:
         found = False
         down = Downward(func)
         for group in _groups(down, done):
             done.update(t.op for t in group)
             try:
-                collected = collector(module, down, group[0].op, group[0].vector, _rows_of(group[0]))
+                collected = collector(module, down, group[0].op, group[0].vector, _rows_of(group[0]), MOST)
             except Unknown:
                 continue
             func, found = _Ahead(module, func, group).made(*collected), True
+            made += 1
             break
 
 
@@ -194,6 +199,8 @@ class _Ahead:
         size, *_ = sizes = [b.dim(m, axis=1 if t.tb else 0) for m, t in zip(matrices, self.terms)]
         widths = [b.dim(m, axis=0 if t.tb else 1) for m, t in zip(matrices, self.terms)]
         worth = b.le(SMALL, b.mul(size, widths[0]))
+        for n in (size, *widths):
+            worth = b.and_(worth, b.le(n, LONG))
         for other in sizes[1:]:                          # otherwise the first of them raises
             worth = b.and_(worth, b.eq(size, other))
         none = [b.emit("as_type", b.fill(zero, 0, n), type=t) for n, t in zip(widths, self.products)]
@@ -205,7 +212,7 @@ class _Ahead:
         for _ in range(2):                               # count, then write down
             xs = b.emit("as_type", b.fill(zero, rows, size), type=kind)
             xs, count = b.call_then(collect.name, [*args, xs, b.const(0)], [kind, I64])
-            rows = b.minimum(count, MOST)
+            rows = b.select(b.lt(count, FAILED), count, b.sub(count, FAILED))
         made = [b.emit("matmul", xs, m, **({"tb": True} if t.tb else {})) for m, t in zip(matrices, self.terms)]
         b.jump(go, [b.emit("as_type", y, type=t) for y, t in zip(made, self.products)])
 

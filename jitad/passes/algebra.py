@@ -37,6 +37,9 @@ QUICK = "add sub mul abs maximum minimum select cast floor ceil trunc round eq n
 COST = {**dict.fromkeys(QUICK, 1), "div": DIVISION, "sqrt": DIVISION, "neg": 0}
 """Of an op, in additions; other functions have one of their own."""
 
+PLAIN = 2.0 ** 12
+"""Coefficients from its inverse to it hardly change what overflows."""
+
 STEADY = 3
 """So many additions more may a term cost than the difference of large numbers that it is."""
 
@@ -98,21 +101,30 @@ class _Formulas:
             return None if self.atoms[a] is v else self.atoms[a]
         if (equal := self.there.get(self.math.key(x))) is not None:
             return equal
-        if not exponential or exponential in self.carriers:
+        if not exponential or self._carries(exponential, powers):
             factors, c = self._factors(powers, exponential, c)
             spared = self._spared(op, factors)
             if _price(factors, c) < spared + (STEADY if op.name in ("add", "sub") else 0):
                 v = self._product(op, factors, c)
         if v is not op.result or op.name not in ("add", "sub"):
             self.there[self.math.key(x)] = v
-            if exponential:
-                self.carriers.setdefault(exponential, v)
+            if exponential and (exponential not in self.carriers or not powers):
+                self.carriers[exponential] = v
         return None if v is op.result else v
 
     def _other(self, op: Op) -> Value | None:
         """Of a sum with 0: what it is added to."""
         x, y = op.operands if op.name in ("add", "sub") else (op.result, op.result)
         return x if not self._of(y) else y if not self._of(x) and op.name == "add" else None
+
+    def _carries(self, exponential: int, powers: Powers) -> bool:
+        """Whether there is a value with this exponential that is 0, or infinite, only where this term is."""
+        if exponential not in self.carriers:
+            return False
+        ((has, _), d), = self.sums[self.carriers[exponential]].items()
+        given = dict(powers)
+        kept = all(0 < n <= given.get(a, 0) or given.get(a, 0) <= n < 0 for a, n in has)
+        return kept and 1 / PLAIN <= abs(d) <= PLAIN
 
     def _factors(self, powers: Powers, exponential: int, c: float) -> tuple[dict[Value, int], float]:
         """Values and their powers, whose product with a constant is this term."""
@@ -228,7 +240,7 @@ class _Formulas:
 
     def _pow(self, op: Op, xs: list[Sum]) -> Sum | None:
         n = op.operands[1].const
-        whole = n is not None and n == round(n) and abs(n) <= 4 and xs[0]
+        whole = n is not None and abs(n) <= 4 and n == round(n) and xs[0]
         return self.math.power(self._base(op.operands[0]), int(n)) if whole else self._function(op, xs)
 
     def _sqrt(self, op: Op, xs: list[Sum]) -> Sum | None:

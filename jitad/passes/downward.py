@@ -16,14 +16,20 @@ from typing import NamedTuple
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
-from ..ir.types import I64, Array, Type
+from ..ir.types import I64, Array, Type, is_float
 from .cfg import append, argument, passed, set_term
 from .dominance import dominators, reverse_postorder
 from .loops import loop_forest, raising_blocks
 
 SCALAR = frozenset("const add sub mul floordiv mod neg abs sign maximum minimum eq ne lt le gt ge and or xor not "
                    "select".split())
+ROUNDED = frozenset(("add", "sub", "mul", "floordiv", "mod"))
+"""Of floats: machine code may contract or reorder them in one function otherwise than in the other, which would then
+not visit the same nodes."""
 VIEW = frozenset(("dim", "get", "as_type", "transpose"))        # of arrays
+
+FAILED = 1 << 62
+"""Added to the count where the function would raise: the walk ends there, in all calls."""
 
 
 class Unknown(Exception):
@@ -122,6 +128,8 @@ def _follows(op: Op) -> bool:
     if len(op.results) != 1:
         return False
     arrays = [v for v in (*op.operands, op.result) if isinstance(v.type, Array)]
+    if is_float(op.result.type) and op.name in ROUNDED:
+        return False
     return op.name in (VIEW if arrays else SCALAR)
 
 
@@ -147,24 +155,26 @@ def _leading(goals: set[Block], preds: dict[Block, list[tuple[Block, Edge]]]) ->
     return found
 
 
-def collector(module: Module, down: Downward, place: Op, vector: Value,
-              rows: Array) -> tuple[Function, list[int], list[Size]]:
+def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Array,
+              most: int) -> tuple[Function, list[int], list[Size]]:
     """The function (arguments…, sizes…, xs: ``rows``, count) → (xs, count) that visits what ``down.func`` visits.
 
-    At each visit of the op ``place`` it sets row ``count`` of ``xs`` to ``vector``, while there is one, and counts on.
+    At each visit of the op ``place`` it sets row ``count`` of ``xs`` to ``vector``, while there is one, and counts on
+    up to ``most``.  Where ``down.func`` would raise, the count is ``FAILED`` more.
     Yields also which arguments it has, and which sizes of others: given sizes alone, it does not depend on what is in
     these, and so has no derivative by them.  Raises ``Unknown``.
     """
     assert place.block is not None
     values, blocks = down.needed(place.block, vector)
-    return _Collector(module, down, place, vector, values, blocks, rows).made()
+    return _Collector(module, down, place, vector, values, blocks, rows, most).made()
 
 
 class _Collector:
     """Copies of ``blocks`` with what is among ``values``; each has ``xs`` and ``count`` as its last parameters."""
 
     def __init__(self, module: Module, down: Downward, place: Op, vector: Value, values: dict[Value, None],
-                 blocks: set[Block], rows: Array) -> None:
+                 blocks: set[Block], rows: Array, most: int) -> None:
+        self.most = most
         self.down, self.place, self.vector, self.needed = down, place, vector, values
         self.params = [p.index for p in down.func.params if p in values]
         self.types: list[Type] = [rows, I64]
@@ -184,8 +194,11 @@ class _Collector:
                 for t in (*(p.type for p in kept), *self.types):
                     block.add_param(t)
             self.new.update(zip(kept, block.params))
-        self.stop = self.func.new_block("stop")
+        self.stop, self.failed = self.func.new_block("stop"), self.func.new_block("failed")
         Builder(self.stop, self.func.loc).ret([self.stop.add_param(t) for t in self.types])
+        xs, count = (self.failed.add_param(t) for t in self.types)
+        b = Builder(self.failed, self.func.loc)
+        b.ret([xs, b.add(count, FAILED)])
 
     def made(self) -> tuple[Function, list[int], list[Size]]:
         for old, block in self.blocks.items():
@@ -210,11 +223,11 @@ class _Collector:
                     self._only_if(self.b.and_(self.b.ge(i, 0), self.b.lt(i, self.b.dim(array, axis=axis))))
             append(self.b.block, clone_op(op, self.new))
 
-    def _only_if(self, condition: Value) -> None:
-        """Go on where the condition holds, and back otherwise."""
+    def _only_if(self, condition: Value, otherwise: Block | None = None) -> None:
+        """Go on where the condition holds; otherwise the walk is over."""
         if condition.const is not True:
             onward = self.func.new_block()
-            self.b.branch(condition, onward, [], self.stop, self.log)
+            self.b.branch(condition, onward, [], otherwise or self.failed, self.log)
             self.b.at(onward)
 
     def _write_down(self, x: Value) -> None:
@@ -227,16 +240,20 @@ class _Collector:
         b.jump(onward, [b.set(xs, x, count)])
         self.log = [onward.add_param(xs.type), following]
         b.at(onward)
+        self._only_if(b.lt(following, self.most), self.stop)
 
     def _end(self, term: Op) -> None:
         ways = self.down.ways(term)
         known = self.down.unknown.isdisjoint(term.operands)
-        if not ways or len(ways) > 1 and not known:
+        if not ways and term.name != "return":
+            self.b.jump(self.failed, self.log)
+        elif not ways or len(ways) > 1 and not known:
             self.b.ret(self.log)
         elif term.name == "call" or not known:
             if term.name == "call" and term.attrs["callee"] == self.down.func.name:
                 args = [self.new[term.operands[i]] for i in self.params]
                 self.log = self.b.call_then(self.func.name, [*args, *self.given, *self.log], self.types)
+                self._only_if(self.b.lt(self.log[1], self.most), self.stop)
             edge = self._edge(ways[0])
             self.b.jump(edge.block, edge.args)
         else:
@@ -245,6 +262,6 @@ class _Collector:
 
     def _edge(self, edge: Edge) -> Edge:
         if edge.block not in self.blocks:
-            return Edge(self.stop, list(self.log))
+            return Edge(self.failed if edge.block in self.down.raising else self.stop, list(self.log))
         kept = [self.new[v] for p, v in passed(edge) if p in self.needed]
         return Edge(self.blocks[edge.block], [*kept, *self.log])

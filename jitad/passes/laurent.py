@@ -20,8 +20,9 @@ Sum = dict[Term, float]
 Key = frozenset[tuple[Term, float]]
 
 ONE: Term = ((), 0)
-TERMS, PRODUCTS, POWER = 12, 36, 12
-"""Sums of more terms, products of more, and powers beyond, are not followed: most are not going to cancel."""
+TERMS, PRODUCTS, POWER, FACTORS = 12, 36, 12, 12
+"""Sums of more terms, products of more, powers beyond, and terms of more atoms, are not followed: most are not going
+to cancel."""
 
 
 LARGE = 50.0
@@ -118,6 +119,8 @@ class Arithmetic:
 
     def _reduced(self, powers: Powers, e: int, c: float) -> Sum | None:
         """A term in which roots have the power 0 or 1."""
+        if len(powers) > FACTORS:
+            return None
         for a, n in powers:
             if a in self.squares and n not in (0, 1):
                 rest = tuple((b, m) for b, m in powers if b != a)
@@ -135,6 +138,8 @@ class Arithmetic:
         return 1 / self.largest < abs(c) < self.largest
 
     def _rounded(self, c: float) -> float:
+        if not self._fits(c):
+            return c
         mantissa, exponent = math.frexp(c)
         return math.ldexp(round(math.ldexp(mantissa, self.bits)), exponent - self.bits)
 
