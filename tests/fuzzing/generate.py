@@ -304,7 +304,7 @@ class Generator:
         if head in ("set", "old", "new", "let"):
             return self.target(head, rest[0], frame)
         if head == "num" and "arguments" in frame.own:
-            return f"{self.r.uniform(-1.5, 1.8):.3f}"
+            return f"{self.r.uniform(-1.5, 1.8):.3f}7"              # not 0, and no constant of the program
         if head == "num":
             return f"{self.r.choice((0.25, -0.5, 0.75, 1.25, -1.1, 0.4, 1.6, -0.3, 0.05))}"
         if head == "int":

@@ -37,7 +37,7 @@ CONSTRUCTS: list[Construct] = [
     E("f", "maximum", "np.{?maximum|minimum}({f}, {f})"),
     E("f", "clip", "np.clip({f}, -0.9, 1.1)", 0.5),
     E("f", "conditional expression", "({f} if {c} else {f})", 2),
-    E("f", "and or", "({f} {?and|or} {f})", 0.3),
+    E("f", "and or", "({f} + 0.0137 {?and|or} {f})", 0.3),
     E("f", "float of an integer", "float({i})"),
     E("f", "integer times float", "{i} * {f}"),
     E("f", "floor and remainder of floats", "({f} {?//|%} 1.75)", 0.3),

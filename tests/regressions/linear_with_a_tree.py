@@ -20,10 +20,7 @@ def total(chain):
 
 
 def main(x, n, q):
-    made = Chain(x, None)
-    for i in range(n):
-        made = Chain(x * i, made)
-    value, linear = linearize(lambda z: x + z * total(q) * total(made), 0.5)
+    value, linear = linearize(lambda z: x + z * total(q), 0.5)
     chosen = linear if value > 0 else linear
     return chosen(1.0) + value
 
