@@ -329,7 +329,7 @@ class Flow:
 
 
 def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "._" else "_" for c in name) or "b"
+    return "".join(c if c.isascii() and c.isalnum() or c in "._" else "_" for c in name) or "b"
 
 
 def _bits(fn: FunctionLowering, t: Scalar, x: str) -> str:

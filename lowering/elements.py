@@ -126,13 +126,19 @@ def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carrie
 
 def is_bounded(fn: FunctionLowering, v: Value) -> bool:
     """Whether some array in memory has as many elements as ``v``."""
-    if v not in fn.plan.lazy:
-        return True
-    op = v.op
-    assert op is not None
-    if not (OPS[op.name].elementwise or op.name in ("transpose", "reshape", "copy", "as_type")):
-        return False
-    return any(isinstance(o.type, Array) and _as_many(o.type, v.type) and is_bounded(fn, o) for o in op.operands)
+    seen: set[Value] = set()
+    todo = [v]
+    while todo:
+        v = todo.pop()
+        if v not in fn.plan.lazy:
+            return True
+        op = v.op
+        assert op is not None
+        if v in seen or not (OPS[op.name].elementwise or op.name in ("transpose", "reshape", "copy", "as_type")):
+            continue
+        seen.add(v)
+        todo += [o for o in op.operands if isinstance(o.type, Array) and _as_many(o.type, v.type)]
+    return False
 
 
 def _as_many(t: Array, whole: Type) -> bool:
@@ -143,31 +149,43 @@ def _as_many(t: Array, whole: Type) -> bool:
 
 def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:
     """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
-    if not isinstance(v.type, Array):
-        return True
-    if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
-        return False
-    if v not in fn.plan.lazy:
-        return True
-    op = v.op
-    assert op is not None
-    if op.name == "fill" or (op.name == "iota"):
-        return True
-    if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
-        return all(can_be_flat(fn, o, like) for o in op.operands)
-    return op.name == "broadcast_to" and not is_array(op.operands[0])
+    seen: set[Value] = set()
+    todo = [v]
+    while todo:
+        v = todo.pop()
+        if v in seen or not isinstance(v.type, Array):
+            continue
+        seen.add(v)
+        if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
+            return False
+        op = v.op
+        if v not in fn.plan.lazy or op is None or op.name in ("fill", "iota"):
+            continue
+        if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
+            todo += op.operands
+        elif op.name != "broadcast_to" or is_array(op.operands[0]):
+            return False
+    return True
 
 
 def masked_tail(fn: FunctionLowering, *values: Value) -> str:
     """Metadata for the innermost loop that computes ``values``, if a mask is to end it; ``""`` otherwise."""
-    masks = vecmath.masks_tails(fn.target.features) and any(_calls_libm(fn, v) for v in values)
+    masks = vecmath.masks_tails(fn.target.features) and _calls_libm(fn, values)
     return vecmath.masked(fn.writer) if masks else ""
 
 
-def _calls_libm(fn: FunctionLowering, v: Value) -> bool:
-    if v not in fn.plan.lazy or v.op is None:
-        return False
-    return v.op.name in vecmath.OPS or any(_calls_libm(fn, o) for o in v.op.operands)
+def _calls_libm(fn: FunctionLowering, values: Sequence[Value]) -> bool:
+    seen: set[Value] = set()
+    todo = [*values]
+    while todo:
+        v = todo.pop()
+        if v in seen or v not in fn.plan.lazy or v.op is None:
+            continue
+        if v.op.name in vecmath.OPS:
+            return True
+        seen.add(v)
+        todo += v.op.operands
+    return False
 
 
 # --- elements -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-_PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*")
+_PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
 
 def global_name(name: str) -> str:
@@ -97,13 +97,13 @@ class Writer:
             nodes.append(self.node('!"llvm.loop.vectorize.width", i32 1'))
         return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *nodes]))
 
-    def vector_note(self, lanes: int, vectors: int) -> str:
-        """Metadata for a loop that ``vectors`` vectors of ``lanes`` elements do at once.
+    def vector_note(self, vectors: int) -> str:
+        """Metadata for a loop that so many vectors do at once.
 
         It is not unrolled before, as other loops with so few iterations are: then there would be no loop to vectorise.
+        LLVM is not told to vectorise it: where it cannot, it would say so on the user's terminal.
         """
-        facts = ('!"llvm.loop.vectorize.enable", i1 true', f'!"llvm.loop.vectorize.width", i32 {lanes}',
-                 f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
+        facts = (f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
         return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *map(self.node, facts)]))
 
     def _add_node(self, text: str) -> str:
@@ -299,13 +299,9 @@ class Code:
         """Give a block other instructions."""
         self._blocks[label] = [*lines]
 
-    def text_without(self, label: str) -> str:
-        """All blocks but one, of which there are only the phis."""
-        lines, self._blocks[label] = self._blocks[label], []
-        try:
-            return self.text()
-        finally:
-            self._blocks[label] = lines
+    def phis_text(self) -> str:
+        """What phis receive."""
+        return " ".join(v for _, incoming in self._incoming.values() for v, _ in incoming)
 
     def text(self) -> str:
         """All blocks."""

@@ -194,7 +194,7 @@ class FunctionLowering:
         bits = self.target.vector_bits
         if n not in WHOLE or not bits or int(n) * 64 < bits:
             return ""
-        return self.writer.vector_note(bits // 64, int(n) * 64 // bits)
+        return self.writer.vector_note(int(n) * 64 // bits)
 
     def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:
         """Emit ``then`` under a condition; ``rare`` marks it as unlikely."""

@@ -47,14 +47,18 @@ class Plan:
     notes: dict[Value, str] = field(default_factory=dict)         # a root → its alias metadata
 
     def leaves(self, v: Value) -> Iterator[Value]:
-        """The stored arrays that an element of ``v`` is computed from."""
-        if not is_array(v):
-            return
-        if v not in self.lazy:
-            yield v
-        elif v.op is not None:
-            for operand in v.op.operands:
-                yield from self.leaves(operand)
+        """The stored arrays that an element of ``v`` is computed from, each once."""
+        seen: set[Value] = set()
+        todo = [v]
+        while todo:
+            v = todo.pop()
+            if v in seen or not is_array(v):
+                continue
+            seen.add(v)
+            if v not in self.lazy:
+                yield v
+            elif v.op is not None:
+                todo += reversed(v.op.operands)
 
     def reads(self, op: Op) -> Iterator[Value]:
         """The stored arrays that ``op`` reads when it runs."""
@@ -103,6 +107,10 @@ def exchanges(op: Op | None) -> bool:
     return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
 
 
+DEEPEST = 32
+"""Lazy values one inside another: Python's stack is not endless.  A group keeps those between in registers as well."""
+
+
 class _Planner:
     """``users``: readers of each array with the operand's position (−1: an edge).  ``at``: where an op is in its block.
 
@@ -115,6 +123,7 @@ class _Planner:
         self.sites: dict[Value, set[Op]] = {}
         self.cost: dict[Value, int] = {}
         self.many: dict[Value, bool] = {}
+        self.depth: dict[Value, int] = {}
         self.users: dict[Value, list[tuple[Op, int]]] = {}
         self.at: dict[Op, int] = {}
         self.consumed: dict[Block, list[tuple[int, Value]]] = {}
@@ -170,7 +179,9 @@ class _Planner:
         if any(s.name == "matmul" for s in self.sites[v]) and not exchanges(op):
             return
         self.many[v] = any(self._repeats(v, u, i) for u, i in users)
-        if self._is_view(op) or self._fits(op, v):
+        self.depth[v] = 1 + max((self.depth[u.result] for u, _ in users
+                                 if len(u.results) == 1 and u.result in self.plan.lazy), default=0)
+        if self.depth[v] <= DEEPEST and (self._is_view(op) or self._fits(op, v)):
             self.plan.lazy.add(v)
 
     def _is_view(self, op: Op) -> bool:
@@ -285,8 +296,12 @@ class _Planner:
         assert isinstance(a, Array) and isinstance(b, Array)
         return a.dtype == b.dtype and a.rank == b.rank and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
 
-    def _pointwise(self, op: Op, target: Value) -> bool:
-        """Whether every element of ``op`` reads the root of ``target`` at its own place only."""
+    def _pointwise(self, op: Op, target: Value, seen: set[Op] | None = None) -> bool:
+        """Whether every element of ``op`` reads the root of ``target`` at its own place only; ``seen``: what does."""
+        seen = set() if seen is None else seen
+        if op in seen:
+            return True
+        seen.add(op)
         for v in op.operands:
             if not is_array(v):
                 continue
@@ -296,7 +311,7 @@ class _Planner:
             elif any(self.roots.same(leaf, target) for leaf in self.plan.leaves(v)):
                 inner = v.op
                 if inner is None or not (OPS[inner.name].elementwise or inner.name == "copy") \
-                        or not self._same_dims(v, op.result) or not self._pointwise(inner, target):
+                        or not self._same_dims(v, op.result) or not self._pointwise(inner, target, seen):
                     return False
         return True
 

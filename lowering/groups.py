@@ -182,13 +182,17 @@ def _must_close(plan: Plan, g: _Group, op: Op) -> bool:
     return any(find(v) in g.written for v in plan.reads(op)) or bool(gone & (g.read | g.written))
 
 
-def _far_reads(plan: Plan, op: Op) -> set[Value]:
-    """The stored arrays that ``op`` reads elsewhere than at its own place."""
+def _far_reads(plan: Plan, op: Op, seen: set[Op] | None = None) -> set[Value]:
+    """The stored arrays that ``op`` reads elsewhere than at its own place; ``seen``: the ops looked at."""
     out: set[Value] = set()
+    seen = set() if seen is None else seen
+    if op in seen:
+        return out
+    seen.add(op)
     for v in filter(is_array, op.operands):
         here, inner = same_axes(v, shape_of(op)), v.op if v in plan.lazy else None
         if here and inner is not None and (OPS[inner.name].elementwise or inner.name == "copy"):
-            out |= _far_reads(plan, inner)
+            out |= _far_reads(plan, inner, seen)
         elif not here or inner is not None:
             out |= set(plan.leaves(v))
     return out

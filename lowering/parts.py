@@ -33,26 +33,46 @@ _NAME = re.compile(r"%[\w.]+")
 def cut_long_blocks(fn: FunctionLowering) -> None:
     """Cut the long blocks of a function that has been written."""
     code = fn.code
-    for label in [] if fn.target.is_gpu else code.labels():
-        if len(code.lines_of(label)) > LEAST and not _repeats(code, label):
-            _Cut(fn, label).run()
+    long = [] if fn.target.is_gpu else [label for label in code.labels() if len(code.lines_of(label)) > LEAST]
+    if not long:
+        return
+    around = _Around(code)
+    for label in long:
+        if not around.repeats(label):
+            _Cut(fn, label, around).run()
 
 
-def _repeats(code: Code, label: str) -> bool:
-    """Whether a block is in a loop."""
-    seen: set[str] = set()
-    todo = code.successors(label)
-    while todo:
-        if (following := todo.pop()) not in seen:
-            seen.add(following)
-            todo += code.successors(following)
-    return label in seen
+class _Around:
+    """What cutting a block asks of all others, found once: where names are read, and where blocks lead to."""
+
+    def __init__(self, code: Code) -> None:
+        self.following = {label: code.successors(label) for label in code.labels()}
+        self.readers: dict[str, set[str]] = {}
+        for label in code.labels():
+            for name in _NAME.findall(" ".join(code.lines_of(label))):
+                self.readers.setdefault(name, set()).add(label)
+        for name in _NAME.findall(code.phis_text()):
+            self.readers.setdefault(name, set()).add("")
+
+    def repeats(self, label: str) -> bool:
+        """Whether a block is in a loop."""
+        seen: set[str] = set()
+        todo = [*self.following[label]]
+        while todo:
+            if (following := todo.pop()) not in seen:
+                seen.add(following)
+                todo += self.following[following]
+        return label in seen
+
+    def reads(self, name: str, label: str) -> bool:
+        """Whether a value of this block is read in another one, or in a phi."""
+        return not self.readers.get(name, set()) <= {label}
 
 
 class _Cut:
     """One block: ``made`` and ``last`` are the line that makes a value and the last one that reads it."""
 
-    def __init__(self, fn: FunctionLowering, label: str) -> None:
+    def __init__(self, fn: FunctionLowering, label: str, around: _Around) -> None:
         self.fn, self.code, self.label = fn, fn.code, label
         self.lines = fn.code.lines_of(label)
         self.made: dict[str, int] = {}
@@ -63,7 +83,7 @@ class _Cut:
                 self.made[names.pop(0)] = k
             for name in names:
                 self.last[name] = k
-        self.last |= dict.fromkeys(_NAME.findall(fn.code.text_without(label)), len(self.lines))
+        self.last |= {name: len(self.lines) for name in self.made if around.reads(name, label)}
         self.types: dict[str, str] = {}          # of what a part takes or leaves
         self.slots: dict[str, int] = {}          # where in the frame is what crosses from one part to another
 

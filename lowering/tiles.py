@@ -90,6 +90,10 @@ class Vector:
         self.suffix = f"v{self.lanes}{t.name}"
         mask = fn.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", f"<{self.lanes} x i1>", "i64, i64")
         self.mask = f"<{self.lanes} x i1> " + fn.code.op(f"call <{self.lanes} x i1> {mask}(i64 {first}, i64 {end})")
+        if fn.options.level == 0:                    # LLVM fails on masks that are used in the block that makes them
+            behind = fn.code.label()
+            fn.code.jump(behind)
+            fn.code.start(behind)
 
     def load(self, at: str) -> str:
         callee = self.fn.writer.declare(f"llvm.masked.load.{self.suffix}.p0", self.type,

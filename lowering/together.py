@@ -23,7 +23,7 @@ def emit(fn: FunctionLowering, members: list[Op]) -> None:
     for v in stored:
         fn.values[v] = destination(fn, v)
     with taking_over(fn, stored, [v for v in computed if v in fn.plan.passing]):
-        results = _nest(fn, _extent(fn, members), stored, reductions, members)
+        results = _nest(fn, _extent(fn, members), computed, stored, reductions, members)
     fn.values.update(zip((op.result for op in reductions), results))
 
 
@@ -33,7 +33,7 @@ def _extent(fn: FunctionLowering, members: list[Op]) -> list[str]:
     return [next((s for s in axis if s[0] != "%"), axis[0]) for axis in known]
 
 
-def _nest(fn: FunctionLowering, extent: list[str], stored: list[Value], reductions: list[Op],
+def _nest(fn: FunctionLowering, extent: list[str], every: list[Value], stored: list[Value], reductions: list[Op],
           members: list[Op]) -> list[str]:
     """The loops; yields what the reductions come to.
 
@@ -49,6 +49,8 @@ def _nest(fn: FunctionLowering, extent: list[str], stored: list[Value], reductio
     def body(place: Place, partial: list[str]) -> list[str]:
         elements = Elements(fn)
         index = place.flat if place.flat is not None else position(fn, extent, place.at)
+        for v in every:                              # in their order, so that none waits for many others
+            elements.get(v, place)
         computed = {v: elements.get(v, place) for v in everything}
         summands = [computed[v] for v in sources]
         for v, mark in zip(stored, marks):

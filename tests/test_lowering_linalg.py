@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jitad.lowering.arrays import plan
 
+from jitad import jit
 from jitad.ir.types import I64, Array
 
 from .lowering_arrays import check, module_of, sample
@@ -100,3 +101,10 @@ def test_accumulation_in_a_loop():
         return [c]
     check(build, x, y, 5, rtol=1e-12)
     assert isinstance(module_of(build, [x, y, 5]).functions["f"].result_types[0], Array)
+
+
+def test_outer_product_without_optimisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITAD_OPT", "0")
+    x, y = np.arange(5.0), np.arange(4.0)
+    outer = jit(lambda x, y: x[:, None] @ y[None, :], static_shapes=True)
+    assert np.array_equal(outer(x, y), np.outer(x, y))
