@@ -7,8 +7,8 @@ What is taken must be the function's own, and nothing that may share its memory 
 Phases:
  1. parameters of inner functions that are consumed become ``own``: their callers give them up, or copy;
  2. a copy where the value taken is itself needed later, is borrowed, or is a part of another array;
- 3. by what may share memory (``sharing``): a copy where something else would be hurt, on edges too (if that is a row or
-    two, copies of these); and ``copy`` ops go whose operand nothing needs any more.
+ 3. by what may share memory (``sharing``): a copy where something else would be hurt, on edges too (where that is one
+    part or two of the array, rows or slices, of these); and ``copy`` ops go whose operand nothing needs any more.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _is_part(v: Value) -> bool:
 
 
 def _is_row(v: Value) -> bool:
-    """Whether ``v`` is an element of an array of arrays."""
-    return v.op is not None and v.op.name == "get"
+    """Whether ``v`` is a part of an array that is read: an element of an array of arrays, or a slice."""
+    return v.op is not None and v.op.name in ("get", "slice")
 
 
 def _copy_before(block: Block, position: int, v: Value) -> Value:
