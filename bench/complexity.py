@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import functools
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,9 @@ def kept(fun: Callable[..., Any], argnums: Any, options: Options, calls: Sequenc
     return peaks
 
 
+STACK = 1 << 28
+"""Bytes, for recursion 10⁵ deep: the eight megabytes that are usual end at 42,000."""
+
 STEPS: list[tuple[str, Callable[..., Any], str | None, int, float]] = [
     # label, program, jit(checkpoint=…), most steps as a power of ten, slope of the memory
     ("a loop over a range", counted, None, 7, 1.0),
@@ -197,6 +202,15 @@ def panel(title: str, x: str, curves: Sequence[Curve], **more: Any) -> dict[str,
 
 def panels(most: int, rounds: int) -> list[dict[str, Any]]:
     """All that is measured here; steps go up to ten to the ``most``, inputs to one power less."""
+    before = threading.stack_size(STACK)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(_panels, most, rounds).result()
+    finally:
+        threading.stack_size(before)
+
+
+def _panels(most: int, rounds: int) -> list[dict[str, Any]]:
     times, memory = against_steps(most, rounds)
     return [panel("value and gradient, seconds", "steps", times), panel("kept, bytes", "steps", memory),
             panel("gradient with value over value, time", "inputs", against_inputs(most, rounds), range=(0.5, 20))]
