@@ -151,3 +151,9 @@ def test_factors_that_are_nothing(fun: Any) -> None:
     want = fun(0.0, 0.3, 0.2)
     assert jit(fun, fastmath=True)(0.0, 0.3, 0.2) == pytest.approx(want, rel=1e-12)
 
+
+@pytest.mark.parametrize("x", [np.float32(-45.0), -355.0])
+def test_the_slope_of_a_saturated_logistic(x: Any) -> None:
+    """The square below the line overflows before the slope is 0."""
+    slope = jit(grad(lambda x: 1 / (1 + np.exp(-x))), fastmath=True)
+    assert slope(x) == pytest.approx(math.exp(x), rel=1e-5)

@@ -163,8 +163,13 @@ class _Formulas:
         return total
 
     def _product(self, op: Op, factors: dict[Value, int], c: float) -> Value:
+        """Higher powers below the line are those of a reciprocal: ``exp(x) / (1 + exp(x))²`` is not to overflow."""
         above = [v for v, n in factors.items() for _ in range(n)]
-        below = [v for v, n in factors.items() for _ in range(-n)]
+        below = [v for v, n in factors.items() if n == -1]
+        for v, n in factors.items():
+            if n < -1:
+                one = self._emit(op, "const", value=1.0, type=self.type)
+                above += [self._emit(op, "div", one, v)] * -n
         if abs(c) != 1.0 or not above:
             above.insert(0, self._emit(op, "const", value=c, type=self.type))
             c = 1.0
@@ -267,7 +272,8 @@ _RULES: dict[str, Callable[[_Formulas, Op, list[Sum]], Sum | None]] = {
 
 
 def _price(factors: dict[Value, int], c: float) -> int:
-    """The cost of this product: a quotient of two products."""
-    above, below = sum(max(n, 0) for n in factors.values()), sum(-min(n, 0) for n in factors.values())
+    """The cost of this product: a quotient of two products, with powers of reciprocals."""
+    powers, below = [-n for n in factors.values() if n < -1], sum(n == -1 for n in factors.values())
+    above = sum(max(n, 0) for n in factors.values()) + sum(powers)
     above += abs(c) != 1.0 or not above
-    return above - 1 + (below - 1 + DIVISION if below else 0)
+    return above - 1 + len(powers) * DIVISION + (below - 1 + DIVISION if below else 0)
