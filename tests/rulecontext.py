@@ -35,6 +35,7 @@ class Rules:
         self.module = Module()
         self.function = self.module.add(Function("f", types))
         self.builder = Builder(self.function.entry, LOC)
+        self.size_roots: Any = (None, {})
         self.options = Options(boundscheck=boundscheck)
 
     def check(self, cond: Any, kind: str, message: str, *values: Any) -> None:

@@ -24,25 +24,31 @@ def loops(count: int, seed: int) -> str:
     return "\n".join(["def program(x, y):", *lines, "    return x + y", ""])
 
 
-def work(source: str) -> int:
+def arrays(count: int, seed: int) -> str:
+    lines = [f"    x = x * 0.5 * x + {i} * y" for i in range(count)]
+    return "\n".join(["def program(x, y):", *lines, "    return x.sum()", ""])
+
+
+def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     """How many Python functions run when the gradient is compiled."""
-    count = 0
+    source, x = make(count, seed), np.ones(5) if make is arrays else 0.5
+    called = 0
 
     def seen(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
+        nonlocal called
+        called += event == "call"
     f = jit(loaded(source, np), grad=(0, 1))
     sys.setprofile(seen)
     try:
-        f.value_and_grad(0.5, 0.25)
+        f.value_and_grad(x, 0.25)
     finally:
         sys.setprofile(None)
-    return count
+    return called
 
 
-@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4)])
+@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
-        work(make(size, 0))
-        once, twice, again = (work(make(n * size, 1)) for n in (1, 2, 4))
+        work(make, size, 0)
+        once, twice, again = (work(make, n * size, 1) for n in (1, 2, 4))
     assert again - twice < 2.4 * (twice - once)

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
-from ..ir.graph import ExcInfo, Function, Module, Value
+from ..ir.graph import Block, ExcInfo, Function, Module, Value
+from ..ir.origin import Axis
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
 from . import boxes, calls, choice, data, nodes, objects, operations, views
 from .families import Family
@@ -52,6 +53,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         self.session, self.func = session, func
         self.module, self.options = session.module, session.options
         self.builder = Builder(func.entry, func.loc)
+        self.size_roots: tuple[Block | None, dict[Axis, Value | Axis]] = (None, {})
         self.state: State = {}
         self.returns: list[Edge] = []
         self.result = Slot("result")

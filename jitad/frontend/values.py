@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ..errors import JitadError, Loc, UnsupportedError
 from ..ir.builder import Builder
-from ..ir.graph import Module, Value
+from ..ir.graph import Block, Module, Value
+from ..ir.origin import Axis
 from ..ir.types import Array, Scalar, Type, dtype_of
 
 
@@ -44,6 +45,7 @@ class Context(Protocol):
     builder: Builder
     module: Module
     options: Options
+    size_roots: tuple[Block | None, dict[Axis, Value | Axis]]       # in this block: see ``rules.core``
 
     @property
     def loc(self) -> Loc:

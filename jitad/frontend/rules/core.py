@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import ShapeError, TypeInferenceError, UnsupportedError
 from ...ir.fold import same
 from ...ir.graph import Op, Value
-from ...ir.origin import size_origin
+from ...ir.origin import Axis, size_origin
 from ...ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
 from ..values import Context, Sym
 
@@ -152,17 +152,32 @@ def size(t: Context, v: Value, axis: int) -> Value:
     The size is traced back to the array it stems from and read where that array is born: there it
     dominates every use, and it is read before the array can be consumed.
     """
-    b = t.builder
+    root = _size_root(t, v, axis)
+    if isinstance(root, Value):
+        return root
+    v, axis = root
+    dim = dims_of(v.type)[axis]
+    return t.builder.const(dim) if dim is not None else _read_at_birth(v, axis)
+
+
+def _size_root(t: Context, v: Value, axis: int) -> Value | Axis:
+    """Where a size stems from.  In one block this is remembered, since nothing that is there already changes meanwhile:
+    each statement of a long chain would go all the way back.
+    """
+    block = t.builder.block
+    if t.size_roots[0] is not block:
+        t.size_roots = (block, {})
+    known, way, at = t.size_roots[1], [], (v, axis)
+    root: Value | Axis
     while True:
-        dim = dims_of(v.type)[axis]
-        if dim is not None:
-            return b.const(dim)
-        origin = size_origin(v, axis)
-        if isinstance(origin, Value):
-            return origin
-        if origin is None:
-            return _read_at_birth(v, axis)
-        v, axis = origin
+        origin = size_origin(*at) if at not in known and dims_of(at[0].type)[at[1]] is None else None
+        if origin is None or isinstance(origin, Value):
+            root = known.get(at, at) if origin is None else origin
+            break
+        way.append(at)
+        at = origin
+    known.update(dict.fromkeys([*way, at], root))
+    return root
 
 
 def _read_at_birth(v: Value, axis: int) -> Value:
