@@ -4,7 +4,8 @@ The adjoint of a stack is a stack (``adjoints.py``): that holds for one that is 
 of the sweeps are.  A pullback that a program holds (the arguments of a function and the stack that its forward sweep
 left) can be called twice, chosen by a branch, carried through a loop: what came back would have to be added up, or be
 zeros of unknown types.  So, where such a program is differentiated in reverse, its pullbacks are the arguments alone,
-and a call runs both sweeps:
+and a call runs both sweeps; and where forward mode is taken of a function that captures a pullback, in the frames of
+which there is no place for tangents:
 
 * ``f.fwd(x) → y, tape`` becomes ``f(x) → y``, and the number 0 stands for the tape wherever it goes;
 * ``f.bwd(x, y_bar, x_acc, tape) → x_bar`` becomes ``f.vjp(x, y_bar) → y, x_bar``, and ``x_bar + x_acc``.
@@ -24,11 +25,17 @@ from ..ir.types import I64, Array, Stack
 
 def arguments_alone(module: Module) -> None:
     """Rewrite the module where it has to be; before any derivative is made."""
-    reverse = [d.base for d in module.derived.values() if d.kind != "jvp"]
-    if any(_held(module, module.functions[name]) for name in _reached(module, reverse)):
+    needing = [d.base for d in module.derived.values() if d.kind != "jvp" or _captures_a_tape(module, d)]
+    if any(_held(module, module.functions[name]) for name in _reached(module, needing)):
         stacks = {f.name: [isinstance(t, Stack) for t in f.param_types] for f in module.functions.values()}
         for func, held in [(f, _held(module, f)) for f in module.functions.values()]:
             _rewrite(module, func, held, stacks)
+
+
+def _captures_a_tape(module: Module, what: Derived) -> bool:
+    """Whether forward mode meets a stack that was made outside, whose frames have no tangents."""
+    base = module.functions.get(what.base)
+    return base is not None and any(isinstance(t, Stack) and i not in what.wrt for i, t in enumerate(base.param_types))
 
 
 def _reached(module: Module, names: list[str]) -> set[str]:
