@@ -1,11 +1,12 @@
 """What a recursive function knows on its way down, and a function that walks that way alone.
 
 A value is *known on the way down* if it depends on arguments only, and on nothing that a call gives back: over a tree,
-which node this is, its children, and the words at its leaves.  ``collector`` makes a function that visits the same
-nodes in the same order and writes down a vector that is known at each visit of one place, row after row.
+which node this is, its children, and the words at its leaves; numbers that are rounded are not.  ``collector`` makes a
+function that visits the same nodes in the same order and writes down a vector that is known at each visit of one place,
+row after row.
 
-It stops where the function itself would raise, so it raises nothing, and it tests every index that it reads at: what
-comes behind an exception that it does not foresee is read in vain, but never outside an array.
+It ends, in all calls, where the function itself would raise, so it raises nothing, and it tests every index that it
+reads at: what comes behind an exception that it does not foresee is read in vain, but never outside an array.
 """
 
 from __future__ import annotations
