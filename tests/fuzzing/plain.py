@@ -213,11 +213,19 @@ NAMES: dict[str, Any] = {f.__name__: f for f in (
     "jacrev": jacrev, "math": MATH}
 
 
+def _integer(x: Any) -> int:
+    """``int``, where the result has 64 bits as in compiled code."""
+    if not -2 ** 63 <= (i := int(x)) < 2 ** 63:
+        raise OverflowError(f"{x} does not fit in 64 bits")
+    return i
+
+
 @contextmanager
 def instead(space: dict[str, Any]) -> Iterator[None]:
     """A program's globals with these in place of jitad's functions; functions with rules of the user's lose them."""
     global _left
     _left, kept = MOST, dict(space)
+    space["int"] = _integer
     for name, value in kept.items():
         if name in NAMES:
             space[name] = NAMES[name]
@@ -227,6 +235,7 @@ def instead(space: dict[str, Any]) -> Iterator[None]:
         with limited(LONGEST):
             yield
     finally:
+        space.clear()
         space.update(kept)
 
 
