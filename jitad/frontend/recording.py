@@ -19,10 +19,10 @@ from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from .layouts import Layout
 from .state import Edge, Merger, State
-from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym
+from .values import (
+    CONSTANT, ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym)
 
 ARGUMENT = "it belongs to the caller"
-CONSTANT = "it is a constant, captured from outside the function"
 GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
            "assign `out[i] = x`")
 

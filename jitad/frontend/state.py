@@ -22,7 +22,7 @@ from ..ir.graph import Block, Value
 from ..ir.types import Type, join
 from . import lattice, records
 from .lattice import UNBOUND, describe, is_scalar, is_structure, same
-from .values import ArrayObj, ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .values import CONSTANT, ArrayObj, ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 from .variants import FACTS, LENGTHS, MOST, Alternatives, either, kind, merges_by_parts, narrowed, reaches, renumbered
 
 State = dict[Obj, Any]
@@ -217,6 +217,8 @@ class Merger:
         self._merged[objs] = out
         self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
+        if alike and first.readonly is CONSTANT:                     # it is there on a path that has yet to meet it
+            contents = [next((c for c in contents if c is not UNBOUND), UNBOUND)] * len(contents)
         if type(contents[0]) is Sym and _one(contents):              # most often no path has changed it
             self.state[out] = contents[0]
             return out

@@ -233,6 +233,9 @@ class Slot(Obj):
         return f"Slot({self.name})"
 
 
+CONSTANT = "it is a constant, captured from outside the function"
+
+
 class ArrayObj(Obj):
     """Where an array lives: contents are a ``Sym``.
 
