@@ -90,6 +90,39 @@ def test_later_writes_do_not_reach_it() -> None:
     close(linear(np.ones(3)), 2 * X)
 
 
+def test_of_functions_that_change_what_they_capture() -> None:
+    """What else comes out of them has no cotangent."""
+    def array(x: float) -> float:
+        log = np.zeros(3)
+
+        def product(z: float) -> float:
+            log[0] = z * z
+            return log[0] * z
+        _, pull = vjp(product, x)
+        return pull(1.0)[0] + 10.0 * log[0]
+
+    def others(x: float) -> Any:
+        total, held = x, [1.0, np.ones(2)]
+
+        def scaled(z: float, a: Any) -> Any:
+            nonlocal total
+            total = total * z + a.sum()
+            held[0] += z
+            held[1] = held[1] * held[0]
+            return total * held[0], a * held[1]
+        (_, v), pull = vjp(scaled, x, np.array([x, 1.0]))
+        by_z, by_a = pull((1.0, np.array([1.0, 2.0])))
+        return by_z, by_a, v, total, held
+    assert jit(array)(0.7) == pytest.approx(3 * 0.49 + 4.9)
+    z, s = 0.7, 1.7
+    total = z * z + s
+    by_z, by_a, v, now, held = jit(others)(z)
+    close(by_z, z * s + total + z + 2.0)
+    close(by_a, [2 * s, 3 * s])
+    close([*v, now, held[0], *held[1]], [z * s, s, total, s, s, s])
+    assert jitad.interpret(array, 0.7) == pytest.approx(jit(array)(0.7))
+
+
 def test_chosen_and_carried() -> None:
     def f(x: Any) -> Any:
         return power(x, 3) + math.sin(x)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from ..ir.graph import Value
@@ -98,9 +99,10 @@ class Pullback:
         return tuple(self._cotangent(t, s, leaves, cotangents, shape) for s, leaves in how.arguments)
 
     def _seeds(self, t: Any, given: Sequence[Any]) -> list[Value]:
-        """The cotangents of the floats of the result, of their types and sizes."""
+        """The cotangents of the floats of the result, of their types and sizes; of what else the function has changed,
+        which comes behind the result, they are zero."""
         sizes, references, seeds = iter(self.sizes), iter(self.references), []
-        for x, kind, fixed in zip(given, self.static.result_types, self.static.result.tags()):
+        for x, kind, fixed in zip_longest(given, self.static.result_types, self.static.result.tags()):
             mine = next(references) if fixed else None
             if fixed and x is not None:
                 same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, x, "vjp")
