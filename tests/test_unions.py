@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -535,6 +535,32 @@ def test_what_a_branch_tells_is_used():
 def a_loss_with_a_gap(x, n):
     if n > 0:
         return x * x * n
+
+
+@dataclass
+class Beside:
+    x: Any
+    k: int
+
+
+def test_what_a_dataclass_holds_besides_constants() -> None:
+    """A union, a list, a dict: known at run time only, however far in."""
+    def union(x: float, n: int) -> float:
+        held = Beside(np.array([x, 1.0]), 2)
+        if n == 0:
+            held.x = x
+        g = grad(lambda h: np.sum(h.x * x) * h.k)(held)
+        same, pull = vjp(lambda h: h, held)
+        return np.sum(g.x) + np.sum(same.x) + np.sum(pull(same)[0].x)
+
+    def containers(x: float) -> float:
+        held = Beside([x, {"a": (x * x, 1)}], 2)
+        g = grad(lambda h: h.x[0] * h.x[1]["a"][0] * h.k)(held)
+        mapped = vmap(lambda z: Beside([z], 3))(np.array([x, 1.0]))
+        return g.x[0] + g.x[1]["a"][0] + mapped.x[0].sum()
+    for n, expected in ((0, 2.8), (1, 2.8 + 3.4)):
+        assert jit(union)(0.7, n) == pytest.approx(expected)
+    assert jit(containers)(0.7) == pytest.approx(2 * 0.49 + 1.4 + 1.7)
 
 
 def test_a_loss_that_is_none_on_some_path():

@@ -93,7 +93,16 @@ def import_(t: Any, v: Any) -> Any:
 
 
 def _holds_stand_ins(v: Any) -> bool:
-    return any(not is_static(getattr(v, f.name)) for f in dataclasses.fields(v))
+    """Whether anything in a pytree, however far in, is known at run time only."""
+    if isinstance(v, (OneOf, Packed)):
+        return True
+    if isinstance(v, (list, tuple)):
+        return any(map(_holds_stand_ins, v))
+    if isinstance(v, dict):
+        return any(map(_holds_stand_ins, v.values()))
+    if dataclasses.is_dataclass(v) and not isinstance(v, (type, ArrayRef)):
+        return any(_holds_stand_ins(getattr(v, f.name)) for f in dataclasses.fields(v))
+    return not is_static(v)
 
 
 def type_of(v: Any) -> type:
