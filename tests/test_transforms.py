@@ -195,6 +195,41 @@ class Net:
     name: str = "net"
 
 
+def test_what_a_function_changes_it_changes_once() -> None:
+    """Whichever derivative is taken of it, and however often it runs for that."""
+    def derivatives(x: Any) -> Any:
+        calls, log, m = [0], np.zeros(8), 1.0
+
+        def product(z: Any) -> Any:
+            nonlocal m
+            m = m * 2.0
+            log[calls[0]] = m
+            calls[0] += 1
+            return (z * z).sum() * m
+        found = [d(product)(x).sum() for d in (grad, jacrev, jacfwd, hessian)]
+        found.append(jvp(product, (x,), (x,))[1])
+        found.append(hvp(product, (x,), (x,)).sum())
+        linear = linearize(lambda z: (z * z).sum() * calls[0], x)[1]
+        return found, log, calls, m, linear(x)
+    x = np.array([0.5, 1.5])
+    found, log, calls, m, last = jit(derivatives)(x)
+    assert found == pytest.approx([2 * 4, 4 * 4, 8 * 4, 16 * 4, 32 * 5.0, 64 * 4])
+    assert (log.tolist(), calls, m, last) == ([2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 0.0, 0.0], [6], 64.0, 30.0)
+
+
+def test_linearize_is_of_what_the_function_was_before_it_ran() -> None:
+    """And the linear function changes nothing, so that it gives the same each time."""
+    def counted(x: float) -> Any:
+        held = [1.0]
+
+        def product(z: float) -> float:
+            held[0] += z
+            return held[0] * z
+        y, linear = linearize(product, x)
+        return y, linear(1.0), linear(1.0), held[0]
+    assert jit(counted)(0.5) == (0.75, 2.0, 2.0, 1.5)
+
+
 def test_linearize_is_of_what_the_function_captured_then() -> None:
     """Not of what its variables and objects are when the linear function is called."""
     def number(x: float) -> float:

@@ -40,6 +40,8 @@ def forward(f: Applied) -> Any:
         columns = _over_units(t, x, column, [sizes[i] for i in f.float_results])
         for i, c in zip(f.float_results, columns):
             blocks[i, x] = _columns_last(t, c, sizes[i], x)
+    if ref.mutates:
+        f.finish(b.call_then(ref.name, ref.params, ref.result_types))    # what it changes, it changes once
     return _tree(f, blocks)
 
 
@@ -57,6 +59,8 @@ def reverse(f: Applied) -> Any:
         for x, r in zip(f.inputs, rows):
             shape = [*_sizes_of(t, results[i]), *_sizes_of(t, x)]
             blocks[i, x] = core.reshape(t, r, shape) if shape else r
+    if f.ref.mutates:
+        f.finish(results)
     return _tree(f, blocks)
 
 

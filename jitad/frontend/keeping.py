@@ -22,6 +22,8 @@ def as_now(t: Any, v: Any) -> Any:
 def _copy(t: Any, v: Any, made: dict[Obj, Any]) -> Any:
     """``made``: the copies so far; what refers to itself is copied once."""
     if isinstance(v, ArrayRef):
+        if v.obj.readonly == KEPT and not v.steps:           # kept already
+            return v
         return t.new_array(Sym(t.builder.copy(t.read(v).value)), KEPT)
     if isinstance(v, Store) and v.readonly:
         return v

@@ -127,7 +127,7 @@ class Linear(Traceable):
         return Linear(*parts)
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return t.call(self.push, self.primals, tuple(args))[1]
+        return t.call(as_now(t, self.push), self.primals, tuple(args))[1]     # what that changes stays a copy
 
 
 # --- the functions ----------------------------------------------------------------------------------
@@ -248,8 +248,8 @@ def linearize(fun: Any, *primals: Any) -> Any:
 
 @linearize.traced
 def _linearize(t: Any, fun: Any, *primals: Any) -> Any:
-    kept = tuple(snapshot(t, p) for p in primals)
-    return t.call(fun, *primals), Linear(Push(as_now(t, fun)), kept)
+    linear = Linear(Push(as_now(t, fun)), tuple(snapshot(t, p) for p in primals))
+    return t.call(fun, *primals), linear
 
 
 @Immediate
