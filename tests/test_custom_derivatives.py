@@ -329,6 +329,55 @@ def test_it_may_not_change_what_it_captures() -> None:
         grad(outer)(1.0)
 
 
+def test_rules_may_not_change_what_they_capture() -> None:
+    """Nobody would see it: a rule runs where, and as often as, its derivative is taken.  What it is given is its."""
+    def forward(x: float) -> Any:
+        seen = [0.0, np.zeros(2)]
+
+        def fwd(y: float) -> Any:
+            seen[0] = y
+            return y * y, y
+        h = custom_vjp(lambda y: y * y)
+        h.defvjp(fwd, lambda y, ct: (2 * y * ct,))
+        return h(x) + seen[0]
+
+    def backward(x: float) -> Any:
+        seen = [0.0, np.zeros(2)]
+
+        def bwd(y: float, ct: float) -> Any:
+            seen[1][0] = ct
+            return (2 * y * ct,)
+        h = custom_vjp(lambda y: y * y)
+        h.defvjp(lambda y: (y * y, y), bwd)
+        return grad(h)(x) + seen[1].sum()
+
+    def tangent(x: float) -> Any:
+        count = 0
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            nonlocal count
+            count += 1
+            return primals[0] ** 2, 2 * primals[0] * tangents[0]
+        h = custom_jvp(lambda y: y * y)
+        h.defjvp(rule)
+        return jvp(h, (x,), (1.0,))[1] + count
+    for fun, rule in ((forward, "fwd"), (backward, "bwd"), (tangent, "rule")):
+        with pytest.raises(UnsupportedError, match="changes what it captures") as found:
+            jit(fun)(1.0)
+        assert found.value.loc.file == __file__ and f"def {rule}" in str(found.value)
+
+    def given(x: float) -> Any:
+        def bwd(kept: Any, ct: float) -> Any:
+            kept[0] *= 2
+            kept[1][:] = kept[0]
+            kept.append(ct)
+            return (kept[1].sum() * kept[2],)
+        h = custom_vjp(lambda y: y * y)
+        h.defvjp(lambda y: (y * y, [y, np.zeros(1)]), bwd)
+        return grad(h)(x)
+    assert jit(given)(0.7) == pytest.approx(1.4)
+
+
 def test_recursive_functions_with_a_rule() -> None:
     @custom_vjp
     def power(x: float, n: int) -> float:

@@ -90,6 +90,12 @@ class Packer:
         return (*head, tuple(content), *map(self.pack, content.values()))
 
 
+def object_of(ref: Any) -> Obj:
+    """The object that the caller names by one of ``Packer.refs``."""
+    found: Obj = ref.obj if isinstance(ref, ArrayRef) else ref
+    return found
+
+
 def static_key(t: Any, v: Any) -> Any:
     """A static value in a key: by meaning where it is plain data, otherwise by identity."""
     if isinstance(v, float):

@@ -19,12 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DifferentiationError, Loc
+from ..errors import DifferentiationError, Loc, UnsupportedError
 from ..ir.graph import Function, Value
 from ..ir.types import is_float
 from . import builtin, data, programs, pytree
 from .applied import FLATTEN, Wrt, named, user_value
 from .over import Over
+from .packing import Packer, object_of
 from .pytree import Structure
 from .specialise import FunctionRef
 from .values import ArrayRef, Sym
@@ -98,8 +99,8 @@ class Call:
         self.primals = tuple(w.argument for w in self.wrt)
         self.base = self.trace(Primal, self.primals)
         if self.base.mutates:
-            t.unsupported(f"`{custom.__name__}` has a derivative of its own and changes what it is given or captures",
-                          "return the new value")
+            raise UnsupportedError(f"`{custom.__name__}` has a derivative of its own and changes what it is given or "
+                                   "captures", builtin.location(custom.fun), "return the new value")
         index = {v: i for i, v in enumerate(self.base.params)}
         self.places = {x.value: index[x.value] for w in self.wrt for x in w.floats}
 
@@ -110,8 +111,15 @@ class Call:
                                    f"with {count}", self.loc)
 
     def trace(self, step: type[Step], args: tuple[Any, ...]) -> FunctionRef:
-        run = named(programs.run, self.custom.__name__)
+        function = {Primal: self.custom.fun, Forward: self.custom.rules[0]}.get(step, self.custom.rules[-1])
+        loc = builtin.location(function)
+        run = named(programs.run, self.custom.__name__, loc)
+        given = Packer(self.t)
+        given.pack(args)
         ref: FunctionRef = self.t.call_traced(run, (step(self.where), self.custom, self.fixed, args), {})
+        if step is not Primal and not set(ref.changed) <= set(map(object_of, given.refs)):
+            raise UnsupportedError(f"a rule of `{self.custom.__name__}` changes what it captures", loc,
+                                   "return the new value, or let the forward rule give it to the other one")
         return ref
 
     @property

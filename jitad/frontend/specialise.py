@@ -21,7 +21,7 @@ from ..ir.types import Type
 from . import lattice, nesting
 from .closures import Fn
 from .lattice import UNBOUND, is_number, same
-from .packing import Inwards, Packer, Transfer, static_key
+from .packing import Inwards, Packer, Transfer, object_of, static_key
 from .values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
 
 ROUNDS = 12
@@ -68,17 +68,21 @@ class FunctionRef:
 
     ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
     ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
-    ``mutates``: it changes objects of its caller.  ``consts``: the arrays from outside that it takes as its last
-    parameters.
+    ``changed``: the objects of its caller that it changes.  ``consts``: the arrays from outside that it takes as its
+    last parameters.
     """
 
     name: str
     params: list[Value]
     result_types: list[Type]
     finish: Callable[[Any, list[Value]], Any]
-    mutates: bool
+    changed: list[Obj]
     value: Any
     consts: list[np.ndarray]
+
+    @property
+    def mutates(self) -> bool:
+        return bool(self.changed)
 
 
 def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
@@ -99,9 +103,10 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
         if not spec.done or any(not d.done for d in spec.depends):      # its result is not known yet
             return t.die()
         return _call_for_good(t, spec, packer)
+    names = dict(zip(outcome.objs, packer.refs))
     return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
                        lambda t, results: _finish(t, spec, outcome, packer, results),
-                       bool(outcome.changed), outcome.value, spec.consts)
+                       [object_of(names[o]) for o in outcome.changed], outcome.value, spec.consts)
 
 
 def _call_for_good(t: Any, spec: Specialisation, packer: Packer) -> Any:
