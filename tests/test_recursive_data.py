@@ -270,6 +270,29 @@ def test_structures_of_trees() -> None:
         gradient["all"][0]
 
 
+@dataclass(frozen=True)
+class Model:
+    tree: Tree
+    scale: float
+    more: Any = None
+
+
+def test_trees_in_fields_of_other_classes() -> None:
+    """They come back as objects, as other trees do, in results and gradients."""
+    def f(m: Any) -> Any:
+        return total(m.tree) * m.scale
+    m = Model(tree(2), 2.0, (Model(tree(1), 3.0), "name"))
+    gradient = grad(f)(m)
+    expected = grad(lambda t: total(t) * 2.0)(tree(2))
+    assert isinstance(gradient.tree, Tree) and gradient.tree == expected and gradient.scale == total(tree(2))
+    assert jit(lambda m: {"m": m})(m) == {"m": m} == interpret(lambda m: {"m": m}, m)
+    assert jitad.vjp(f, m)[1](1.0)[0].tree == expected
+    packed = pack(m)
+    assert isinstance(packed.tree, Packed) and isinstance(packed.more[0].tree, Packed) and packed.more[1] == "name"
+    gradient = grad(f)(packed)
+    assert isinstance(gradient, Model) and gradient.tree.unpack() == expected
+
+
 def test_two_arguments_are_two_trees() -> None:
     def f(a: Any, b: Any, first: Any) -> Any:
         t = a if first else b

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -112,7 +113,7 @@ def pack(value: Any) -> Any:
         return type(value)._make(items) if hasattr(value, "_make") else type(value)(items)
     if isinstance(value, dict):
         return type(value)((k, pack(v)) for k, v in value.items())
-    return value
+    return _rebuilt(value, {name: pack(getattr(value, name)) for name in _fields(value)})
 
 
 def pack_node(node: Any) -> Packed:
@@ -138,7 +139,16 @@ def returned(result: Any, given: Any) -> Any:
 def _has_packed(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(_has_packed, x))
-    return any(map(_has_packed, x.values())) if isinstance(x, dict) else isinstance(x, Packed)
+    if isinstance(x, dict):
+        return any(map(_has_packed, x.values()))
+    return isinstance(x, Packed) or any(_has_packed(getattr(x, name)) for name in _fields(x))
+
+
+def _fields(x: Any) -> tuple[str, ...]:
+    """Those of a dataclass that is no node of a tree."""
+    if not dataclasses.is_dataclass(x) or isinstance(x, type) or family_of(type(x)) is not None:
+        return ()
+    return tuple(f.name for f in dataclasses.fields(x))
 
 
 def unpacked(x: Any) -> Any:
@@ -150,7 +160,17 @@ def unpacked(x: Any) -> Any:
         return type(x)._make(items) if hasattr(x, "_make") else type(x)(items)
     if isinstance(x, dict):
         return type(x)((k, unpacked(v)) for k, v in x.items())
-    return x
+    return _rebuilt(x, {name: unpacked(getattr(x, name)) for name in _fields(x)})
+
+
+def _rebuilt(x: Any, parts: dict[str, Any]) -> Any:
+    """An object with these fields: another one where they are others."""
+    if all(v is getattr(x, name) for name, v in parts.items()):
+        return x
+    new = object.__new__(type(x))
+    for name, v in parts.items():
+        object.__setattr__(new, name, v)
+    return new
 
 
 def _split(layout: Layout, reference: int) -> tuple[int, int]:
