@@ -6,11 +6,14 @@ import functools
 import itertools
 import math
 import operator
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+
+from jitad import jit
 
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
@@ -462,3 +465,20 @@ def test_errors_are_pythons() -> None:
             f(0.7)
         with pytest.raises(type(expected.value)):
             tracing.run(tracing.trace(f, 0.7), 0.7)
+
+
+@pytest.mark.parametrize("fun", [
+    lambda x, n: x == (x, 2.0), lambda x, n: [x] != x, lambda x, n: (x > 0) == (True,), lambda x, n: n in [(1, 2), n],
+    lambda x, n: (x, (x, 2.0)) == (x, x), lambda x, n: n == [],
+    lambda x, n: x < (x,), lambda x, n: max([x, [x]]), lambda x, n: sorted([(x,), n]),
+])
+def test_numbers_are_no_sequences(fun):
+    """Python compares its own numbers with lists and tuples as wholes; those of NumPy go element by element."""
+    try:
+        expected = fun(0.5, 1)
+    except TypeError as e:
+        with pytest.raises(TypeError, match=re.escape(str(e))):
+            jit(fun)(0.5, 1)
+    else:
+        assert jit(fun)(0.5, 1) is expected or jit(fun)(0.5, 1) == expected
+    np.testing.assert_array_equal(jit(lambda a: a[0] == (1.0, 2.0))(np.ones(2)), [True, False])

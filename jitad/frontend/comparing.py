@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import Loc
 from ..ir.types import BOOL
-from . import data, iteration, numpy_api, objects
+from . import builtin, data, iteration, numpy_api, objects
 from .closures import Range, View
-from .lattice import is_number, is_scalar, same
+from .lattice import is_number, is_scalar, same, scalar_type
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Sym, TracePart
 
 
@@ -41,6 +41,11 @@ class Comparisons(TracePart):
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             if op in ("eq", "ne") and not (_is_numeric(x) and _is_numeric(y)):
                 return op == "ne"                    # a number and None or a string
+            if _number_and_sequence(x, y) or _number_and_sequence(y, x):
+                if op in ("eq", "ne"):
+                    return op == "ne"
+                names = (f"'{builtin.type_name(self, v)}'" for v in (x, y))
+                raise TypeError(f"'{objects.SIGNS[op]}' not supported between instances of {' and '.join(names)}")
             known = self.from_tag(x, lambda n: getattr(operator, op)(n, y)) if is_number(y) else None
             if known is not None:
                 return known
@@ -133,6 +138,11 @@ class Comparisons(TracePart):
     def not_(self, v: Any, loc: Loc | None = None) -> Any:
         c = self.truth(v, loc)
         return not c if isinstance(c, bool) else Sym(self.builder.not_(c.value), True)
+
+
+def _number_and_sequence(x: Any, y: Any) -> bool:
+    """Whether a number of Python's own, and no array, nor a number of NumPy's, meets a list or tuple."""
+    return isinstance(y, (ListObj, tuple)) and is_scalar(x) and scalar_type(x)[1]
 
 
 def _is_numeric(v: Any) -> bool:

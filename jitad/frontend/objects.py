@@ -101,10 +101,10 @@ def compare(t: Any, op: str, x: Any, y: Any) -> Any:
         return in_order(t, op, _compared(t, x), _compared(t, y))
     if op in ("eq", "ne"):
         return (x is y) is (op == "eq")
-    raise TypeError(f"'{_SIGNS[op]}' not supported between instances of '{cls.__name__}' and '{class_of(y).__name__}'")
+    raise TypeError(f"'{SIGNS[op]}' not supported between instances of '{cls.__name__}' and '{class_of(y).__name__}'")
 
 
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def _compared(t: Any, v: Any) -> list[Any]:
