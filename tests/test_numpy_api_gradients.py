@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitad
+from jitad import jit
 from jitad.ad import differentiate
 from jitad.ir.interp import Interpreter
 from jitad.ir.types import is_float
@@ -180,3 +182,17 @@ def test_at_their_kinks() -> None:
         differentiate(t.module)
         assert t.function.result_types == [F64]
         assert Interpreter(t.module).run(name, [1.0, 1.0])[1] == expected
+
+
+def test_sinc_near_zero() -> None:
+    """-π²/3 · x, and its slope, to the last digits: the quotient has lost them there."""
+    for x in (0.0, 1e-12, -1e-8, 1e-5, 1e-3):
+        a = np.pi * x
+        assert jitad.grad(np.sinc)(x) == pytest.approx(np.pi * (-a / 3 + a ** 3 / 30), rel=1e-12)
+        assert jitad.hessian(np.sinc)(x) == pytest.approx(np.pi ** 2 * (-1 / 3 + a ** 2 / 10), rel=1e-9)
+    for x in (0.0318, 0.0319, 0.5, -2.3):                 # where the series ends, and beyond
+        a = np.pi * x
+        slope = np.cos(a) / x - np.sin(a) / (a * x)
+        assert jit(np.sinc)(x) == pytest.approx(np.sinc(x), rel=1e-15)
+        assert jitad.grad(np.sinc)(x) == pytest.approx(slope, rel=1e-11)
+    np.testing.assert_allclose(jitad.grad(lambda a: np.sinc(a).sum())(np.array([0.0, 1e200])), [0.0, 0.0], atol=1e-199)

@@ -150,13 +150,18 @@ def float_power(t: Context, x: Any, y: Any) -> Sym:
 
 
 def sinc(t: Context, x: Any) -> Sym:
+    """Near zero its power series: there the quotient is 0 / 0, and its derivatives lose their digits around it."""
     x = lift(t, x)
     e = t.builder
     angle = e.mul(as_dtype(t, x, inexact(dtype_of(x.value.type))), math.pi)
-    zero = e.eq(angle, 0)
-    one = e.const(1, dtype_of(angle.type))
-    safe = e.select(zero, one, angle)
-    return Sym(e.select(zero, one, e.div(e.sin(safe), safe)), False)
+    near = e.lt(e.mul(angle, angle), 0.01)
+    safe = e.select(near, e.const(1, dtype_of(angle.type)), angle)
+    small = e.select(near, angle, e.const(0, dtype_of(angle.type)))
+    square = e.mul(small, small)
+    series = e.mul(square, 1 / math.factorial(13))
+    for n in (11, 9, 7, 5, 3):
+        series = e.mul(e.add(e.neg(series), 1 / math.factorial(n)), square)
+    return Sym(e.select(near, e.sub(1.0, series), e.div(e.sin(safe), safe)), False)
 
 
 def expit(t: Context, x: Any) -> Sym:
