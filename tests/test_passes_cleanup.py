@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
+
 from jitad.cps import check_cps, to_cps
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Module
+from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.verify import verify
 from jitad.passes.cse import cse
@@ -397,3 +400,24 @@ func @f(%x: f64, %i: i64, %n: i64) -> (f64, f64[?]) {
 """)
     simplify(module)
     assert names(module)["get"] == 0
+
+
+def test_an_array_xor_itself_is_not_itself() -> None:
+    module = parse_module("""
+func @f(%a: bool[?], %k: i64[?], %b: bool, %n: i64) -> (bool[?], i64[?], bool, i64, bool[?]) {
+^entry:
+  %p = xor %a, %a : bool[?]
+  %q = xor %k, %k : i64[?]
+  %r = xor %b, %b : bool
+  %s = xor %n, %n : i64
+  %t = and %a, %a : bool[?]
+  return %p, %q, %r, %s, %t
+}
+""")
+    args = [np.array([True, False]), np.array([5, -1]), True, 7]
+    before = Interpreter(module).run("f", args)
+    simplify(module)
+    assert names(module) == {"xor": 2, "const": 2, "return": 1}
+    after = Interpreter(module).run("f", args)
+    assert [np.asarray(x).tolist() for x in before] == [np.asarray(x).tolist() for x in after] == [
+        [False, False], [0, 0], False, 0, [True, False]]

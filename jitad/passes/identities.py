@@ -87,10 +87,11 @@ def _add(op: Op) -> Found:
 
 def _bits(op: Op) -> Found:
     x, y = op.operands
-    if x is y:
-        return x if op.name != "xor" or not isinstance(x.type, Scalar) else _constant(
-            False if x.type.is_bool else 0, x.type)
-    return None
+    if x is not y:
+        return None
+    if op.name != "xor":
+        return x
+    return _constant(False if x.type.is_bool else 0, x.type) if isinstance(x.type, Scalar) else None
 
 
 def _extreme(op: Op) -> Found:
