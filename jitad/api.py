@@ -84,7 +84,7 @@ def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int,
         return type(fun)(_jit(fun.__func__, grad, options, static))
     if not callable(fun):
         raise TypeError(f"jit takes a function, not {fun!r}")
-    fun = getattr(fun, "py_func", fun)
+    fun = types.MethodType(fun.py_func, fun.__self__) if isinstance(fun, _Bound) else getattr(fun, "py_func", fun)
     made = Handle(fun, options, static).target
     made.__name__ = made.__qualname__ = getattr(fun, "__name__", type(fun).__name__)
     functools.update_wrapper(made, fun)
@@ -220,7 +220,19 @@ class _Bound:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.__func__, name)
-        return types.MethodType(found, self.__self__) if name in ("grad", "value_and_grad", "inspect") else found
+        return types.MethodType(found, self.__self__) if name in ("grad", "value_and_grad") else found
+
+    def inspect(self, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
+        given = (self.__self__, *args) if args or kwargs or self._takes_the_object_alone() else ()
+        return _inspect(self.__func__, stage, *given, **kwargs)
+
+    def visualize(self, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
+        given = (self.__self__, *args) if args or kwargs or self._takes_the_object_alone() else ()
+        return _visualize(self.__func__, *given, stage=stage, **kwargs)
+
+    def _takes_the_object_alone(self) -> bool:
+        """Whether no arguments are a call, and not the last one."""
+        return len(dispatcher(self.__func__).facts()[0]) == 1
 
     def __repr__(self) -> str:
         return f"<bound {self.__func__!r} of {self.__self__!r}>"

@@ -52,6 +52,10 @@ class Line:
     def energy(self, x):
         return self.at(x) ** 2
 
+    @jit
+    def area(self):
+        return self.slope * self.offset
+
     @staticmethod
     @jit
     def twice(x):
@@ -94,6 +98,18 @@ def test_methods() -> None:
     assert same(line.energy.value_and_grad(3.0), (49.0, 28.0))
     bound = line.at
     assert same(bound(1.0), 3.0)
+
+
+def test_bound_methods_are_looked_into_and_jitted_like_functions() -> None:
+    line = Line(2.0, 1.0)
+    assert same(line.at(3.0), 7.0)
+    assert line.at.inspect() == line.at.inspect("ir", 3.0) == Line.at.inspect("ir", line, 3.0)
+    assert "f64[?]" in line.at.inspect("optimized", jitad.spec("f64[:]"))
+    assert line.at.visualize() == line.at.visualize(3.0) == Line.at.visualize(line, 3.0)
+    assert line.at.visualize(3.0, stage="cps") == Line.at.visualize(line, 3.0, stage="cps")
+    assert same(line.area(), 2.0) and line.area.inspect() == line.area.inspect("ir") == Line.area.inspect("ir", line)
+    assert same(jit(line.at)(3.0), 7.0) and same(jit(line.at, grad=True).grad(3.0), 2.0)
+    jitad.check_grads(line.energy, (3.0,))
 
 
 def test_pickled_and_copied_by_reference() -> None:
