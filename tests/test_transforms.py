@@ -277,9 +277,27 @@ def test_structures() -> None:
     assert g["b"][1] == 24 and g["n"] is None
     assert grad(lambda p: p.w * p.n)(Pair(2.0, 3)) == Pair(3.0, None)
     net = grad(lambda net: net.layers[0] * net.layers[1] * net.scale)(Net((2.0, 3.0), 5.0))
-    assert net == Net((15.0, 10.0), 6.0, "net")
+    assert net == Net((15.0, 10.0), 6.0, None)
     single = np.arange(3, dtype=np.float32)
     assert grad(lambda x: (x * x).sum())(single).dtype == np.float32
+
+
+def test_strings_have_none_in_a_gradient() -> None:
+    def loss(net: Net) -> Any:
+        return net.layers[0] ** 2 * (net.scale if net.name == "net" else 0.0)
+
+    def named(net: Net) -> Any:
+        return {"out": loss(net), "kind": "loss"}
+    net = Net((2.0, 3), 5.0)
+    expected = Net((20.0, None), 4.0, None)
+    assert grad(loss)(net) == expected == vjp(named, net)[1]({"out": 1.0, "kind": None})[0]
+    assert vjp(named, net)[1]({"out": 1.0, "kind": "loss"})[0] == expected
+    for jacobian in (jacrev, jacfwd):
+        assert jacobian(named)(net) == {"out": expected, "kind": None}
+    for name in (None, "net"):
+        assert jvp(named, (net,), (Net((1.0, None), 1.0, name),))[1] == {"out": 24.0, "kind": None}
+    assert hessian(loss)(net).layers[0] == Net((10.0, None), 4.0, None)
+    jitad.check_grads(named, (net,), order=1)
 
 
 def test_aux() -> None:

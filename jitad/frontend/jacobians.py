@@ -117,4 +117,4 @@ def _tree(f: Applied, blocks: Blocks) -> Any:
             return Sym(block, not dims_of(block.type) and x.weak and isinstance(y, Sym) and y.weak)
         trees = tuple(w.tree(entry) for w in f.wrt)
         return trees if f.several else trees[0]
-    return data.import_(f.t, pytree.unflatten(structure, [leaf(i) for i in range(structure.count)]))
+    return data.import_(f.t, pytree.as_gradient(structure, [leaf(i) for i in range(structure.count)]))

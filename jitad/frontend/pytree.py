@@ -275,16 +275,17 @@ def holds_choice(s: Structure) -> bool:
 
 
 def as_gradient(s: Structure, leaves: Sequence[Any]) -> Any:
-    """The gradient of a value of this structure, whose leaves these are (see ``tags``)."""
+    """The gradient of a value of this structure, whose leaves these are (see ``tags``); strings have none."""
     given = iter(leaves)
 
     def walk(s: Structure) -> Any:
         if s.is_leaf:
             return next(given)
+        if s.type in (NoneType, str):
+            return None
         if s.type is Packed:
             return Packed.gradient(s.static, [next(given) for _ in s.children])
-        return build(s.type, s.static, [walk(c) for c in s.children]) if s.type not in (NoneType, str) else \
-            _unflatten(s, given)
+        return build(s.type, s.static, [walk(c) for c in s.children])
     return walk(s)
 
 

@@ -137,7 +137,7 @@ class _Matching:
             rank = core.rank(x.value) if isinstance(x, Sym) else 0 if is_number(x) else None
             return types[0] is not None and rank == len(core.dims_of(types[0]))
         if s.type in (NoneType, str):
-            return bool(type(x) is s.type and (x is None or x == s.static))
+            return x is None or (type(x) is str and x == s.static)
         if s.type is OneOf or x is None:
             return False                             # unions stand in one another only within other values
         if s.type is Packed:
