@@ -55,8 +55,11 @@ def index_items(t: Context, index: Any) -> tuple[Any, ...]:
             item = lift(t, item) if len(item) else Sym(t.builder.empty(t.builder.const(0), dtype=I64))
         elif isinstance(item, (bool, np.bool_)):
             item = lift(t, np.bool_(item))
-        if isinstance(item, Sym) and item.scalar.is_float:
+        if isinstance(item, Sym) and item.scalar.is_float and rank(item.value):
             raise IndexError("arrays used as indices must be of integer (or boolean) type")
+        if not windows.is_basic(item) and not (isinstance(item, Sym) and not item.scalar.is_float):
+            raise IndexError("only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+                             "boolean arrays are valid indices")
         if isinstance(item, Sym) and item.scalar.is_bool and not rank(item.value):
             refuse(t, "an index that is one bool", "`if`, or np.where")
         out.append(item)
