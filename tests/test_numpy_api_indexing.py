@@ -228,3 +228,34 @@ def test_unsupported_functions_are_named() -> None:
     with pytest.raises(UnsupportedError, match="out="):
         evaluate(lambda do, a: do(np.sum, a, out=a), V)
     assert plain(lambda do, a: do(np.sort, a), V) is not None
+
+
+@pytest.mark.parametrize("fun", [
+    lambda do, a: a[:1] + a, lambda do, a: a * a[1:2], lambda do, a: a - a[-1:], lambda do, a: a[-2:-1] > a,
+    lambda do, a: a[:, :1] * a[:1], lambda do, a: do(np.where, a[:1] > 0, a, -a),
+    lambda do, a: do(np.hypot, a[:, -1:], a), lambda do, a: do(np.broadcast_to, a[:1], (5, 4)),
+    lambda do, a: do(np.logical_or, a[:1] > 0, a > 1),
+    lambda do, a: a[:1] + a[1:2], lambda do, a: a[:1] * a[1:1], lambda do, a: do(np.broadcast_arrays, a[:1], a)[0],
+    lambda do, a: do(np.squeeze, a[:1]), lambda do, a: do(np.squeeze, a[1:, :1]), lambda do, a: do(np.squeeze, a)])
+def test_slices_of_one_element_broadcast(fun: Any) -> None:
+    assert np.array_equal(evaluate(fun, M), plain(fun, M))
+
+
+def test_slices_of_one_element_at_run_time() -> None:
+    for fun, i in ((lambda do, a, i: a[i:i + 1] * a, 1), (lambda do, a, i: a - a[i - 1:i], 3)):
+        assert np.array_equal(evaluate(fun, M, i), plain(fun, M, i))
+    with pytest.raises(ValueError, match=r"shapes \(0, 4\) \(3, 4\)"):
+        evaluate(lambda do, a, i: a[i:i + 1] * a, M, 3)
+    with pytest.raises(ValueError, match="name the axis"):
+        evaluate(lambda do, a, i: do(np.squeeze, a[:, :i]), M, 1)
+    assert evaluate(lambda do, a, i: do(np.squeeze, a[:, :i]), M, 2).shape == (3, 2)
+
+
+def test_indices_and_axes_that_are_no_integers() -> None:
+    for index in (1.0, (0, 1.5), "x", {}):
+        with pytest.raises(IndexError, match="only integers, slices"):
+            evaluate(lambda do, a, index=index: a[index], M)
+    with pytest.raises(IndexError, match="only integers, slices"):
+        evaluate(lambda do, a, i: a[i / 2], M, 2)
+    with pytest.raises(TypeError, match="interpreted as an integer"):
+        evaluate(lambda do, a: a.sum(axis=1.0), M)

@@ -7,6 +7,7 @@ dtype (NEP 50).  Two weak operands follow Python's rules and give a weak result.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -128,10 +129,10 @@ def must_be_static(t: Context, x: Any, what: str) -> Any:
 
 def axis_arg(t: Context, axis: Any, n: int) -> int:
     """An axis counted from the front; raises as NumPy does."""
-    axis = must_be_static(t, axis, "an axis")
+    axis = operator.index(must_be_static(t, axis, "an axis"))
     if not -n <= axis < n:
         raise np.exceptions.AxisError(axis, n)
-    return int(axis) % n
+    return axis % n
 
 
 def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:
@@ -222,7 +223,38 @@ def alike(x: Value, y: Value, depth: int = 6) -> bool:
     return all(alike(u, v, depth - 1) for u, v in zip(p.operands, q.operands))
 
 
+def at_most_one(n: Value) -> bool:
+    """Whether a size is known to be 0 or 1, as that of ``a[:1]`` is."""
+    if n.const is not None:
+        return bool(n.const <= 1)
+    return n.op is not None and n.op.name == "minimum" and any(x.const == 1 for x in n.op.operands)
+
+
 # --- broadcasting ---------------------------------------------------------------------------------
+
+def agreeing(t: Context, *vs: Value) -> list[Value]:
+    """The operands of an elementwise op, their sizes checked; slices of one element stand for as many as there are."""
+    n = max(map(rank, vs), default=0)
+    narrowed = list(vs)
+    for axis in range(-n, 0):
+        have = {i: size(t, v, rank(v) + axis) for i, v in enumerate(vs)
+                if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
+        longer = next((m for m in have.values() if not at_most_one(m)), None)
+        if longer is None:
+            continue
+        for i, m in have.items():
+            if at_most_one(m):
+                _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
+                narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
+    broadcast(t, *narrowed)
+    return narrowed
+
+
+def _with_one(t: Context, v: Value, axis: int) -> Value:
+    """``v`` where the size of an axis, which is 1, is known to be so while compiling."""
+    one = t.builder.const(1)
+    return t.builder.reshape(v, *[one if i == axis else n for i, n in enumerate(sizes(t, v))])
+
 
 def broadcast(t: Context, *vs: Value) -> list[Value]:
     """The sizes that the operands broadcast to; what is not known to agree is checked."""
@@ -277,8 +309,12 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
     have = sizes(t, v)
     if len(have) == len(shape) and all(alike(x, y) for x, y in zip(have, shape)):
         return v
-    for x, y in zip(reversed(have), reversed(shape)):
+    for axis, (x, y) in enumerate(zip(reversed(have), reversed(shape)), 1):
         if x.const == 1:
+            continue
+        if at_most_one(x) and not at_most_one(y):
+            t.check(t.builder.eq(x, 1), "ValueError", "could not broadcast an array with size {} to size {}", x, y)
+            v = _with_one(t, v, len(have) - axis)
             continue
         if (condition := equal_sizes(t, x, y)) is not None:
             t.check(condition, "ValueError", "could not broadcast an array with size {} to size {}", x, y)

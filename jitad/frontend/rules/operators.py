@@ -13,16 +13,14 @@ from ...ir.graph import Value
 from ...ir.types import BOOL, F64, I32, I64, Array, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, as_dtype, broadcast, inexact, promote, refuse, static_int
+from .core import Rule, as_dtype, inexact, promote, refuse, static_int
 from .lifting import lift
 
 _SMALL_POWER = 4
 
 
 def operands(t: Context, dtype: Scalar, *xs: Sym) -> list[Value]:
-    values = [as_dtype(t, x, dtype) for x in xs]
-    broadcast(t, *values)
-    return values
+    return core.agreeing(t, *[as_dtype(t, x, dtype) for x in xs])
 
 
 def emit(t: Context, op: str, *vs: Value) -> Value:
@@ -177,8 +175,7 @@ def bool_value(t: Context, x: Any) -> Value:
 
 def logical(op: str) -> Rule:
     def rule(t: Context, x: Any, y: Any) -> Sym:
-        a, b = bool_value(t, x), bool_value(t, y)
-        broadcast(t, a, b)
+        a, b = core.agreeing(t, bool_value(t, x), bool_value(t, y))
         return Sym(emit(t, op, a, b), False)
     return rule
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.graph import Value
-from ...ir.types import dims_of, dtype_of
+from ...ir.types import dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, axes_arg, axis_arg, must_be_static, rank, refuse, size, sizes, static_int
@@ -126,14 +126,21 @@ def moveaxis(t: Context, a: Any, source: Any, destination: Any) -> Sym:
 
 
 def squeeze(t: Context, a: Any, axis: Any = None) -> Sym:
-    """Axes of size 1 dropped.  Without ``axis`` those whose size is known to be 1: the rank is static."""
+    """Axes of size 1 dropped; without ``axis`` those of which that is known while compiling: the rank is static."""
     v = _value(t, a)
-    dims = dims_of(v.type)
-    dropped = tuple(i for i, d in enumerate(dims) if d == 1) if axis is None else axes_arg(t, axis, rank(v))
+    lengths = sizes(t, v)
+    if axis is None:
+        dropped = tuple(i for i, n in enumerate(lengths) if core.at_most_one(n))
+        others = [n for i, n in enumerate(lengths) if i not in dropped and n.const is None]
+    else:
+        dropped, others = axes_arg(t, axis, rank(v)), []
+    for n in others:
+        t.check(t.builder.ne(n, 1), "ValueError", "squeeze drops an axis of size 1 only where that is known while "
+                "compiling: name the axis")
     for i in dropped:
-        t.check(t.builder.eq(size(t, v, i), 1), "ValueError",
+        t.check(t.builder.eq(lengths[i], 1), "ValueError",
                 "cannot select an axis to squeeze out which has size not equal to one")
-    left = [n for i, n in enumerate(sizes(t, v)) if i not in dropped]
+    left = [n for i, n in enumerate(lengths) if i not in dropped]
     return Sym(core.reshape(t, v, left) if left else windows.scalar_of(t, v), False)
 
 
@@ -166,7 +173,7 @@ def broadcast_to(t: Context, array: Any, shape: Any, subok: bool = False) -> Sym
 
 
 def broadcast_arrays(t: Context, *arrays: Any) -> tuple[Sym, ...]:
-    vs = [_value(t, a) for a in arrays]
+    vs = core.agreeing(t, *[_value(t, a) for a in arrays])
     shape = core.broadcast(t, *vs)
     return tuple(Sym(core.broadcast_to(t, v, shape), False) for v in vs)
 

@@ -11,7 +11,7 @@ from ...ir.graph import Value
 from ...ir.types import F64, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, as_dtype, broadcast, inexact, promote, refuse
+from .core import Rule, as_dtype, inexact, promote, refuse
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
 
@@ -190,8 +190,7 @@ def choose(t: Context, condition: Any, x: Any, y: Any) -> Sym:
     c = bool_value(t, condition)
     x, y = lift(t, x), lift(t, y)
     dtype, _ = promote(x, y)
-    a, b = as_dtype(t, x, dtype), as_dtype(t, y, dtype)
-    broadcast(t, c, a, b)
+    c, a, b = core.agreeing(t, c, as_dtype(t, x, dtype), as_dtype(t, y, dtype))
     return Sym(t.builder.select(c, a, b), False)
 
 

@@ -131,7 +131,23 @@ def _forward(t: Context, s: slice, n: Value) -> Span:
         return e.minimum(n, first), e.maximum(e.add(n, -first), 0), one
     start = low if s.start is None else _clip(t, s.start, n, low, n)
     stop = n if s.stop is None else _clip(t, s.stop, n, low, n)
-    return start, range_length(t, start, stop, one), one
+    length = range_length(t, start, stop, one)
+    return start, e.minimum(length, one) if _one_long(s) and not core.at_most_one(length) else length, one
+
+
+def _one_long(s: slice) -> bool:
+    """Whether a slice is seen to have one element at most: ``a[3:4]``, ``a[-1:]``, ``a[i:i + 1]``, ``a[i - 1:i]``."""
+    first, last = static_int(s.start), static_int(s.stop)
+    if first is not None:
+        return first == -1 if s.stop is None else last is not None and last - first == 1 and (first < 0) == (last < 0)
+    if not isinstance(s.start, Sym) or not isinstance(s.stop, Sym):
+        return False
+    low, high = s.start.value, s.stop.value
+    return _is_op(high, "add", low, 1) or _is_op(low, "sub", high, 1) or _is_op(low, "add", high, -1)
+
+
+def _is_op(v: Value, name: str, x: Value, by: int) -> bool:
+    return v.op is not None and v.op.name == name and v.op.operands[0] is x and v.op.operands[1].const == by
 
 
 def _clip(t: Context, bound: Any, n: Value, low: Value, high: Value) -> Value:
