@@ -46,7 +46,8 @@ def test_math() -> None:
 
 @pytest.mark.parametrize("name, args", (("sqrt", (-1.0,)), ("acos", (2.0,)), ("gamma", (-2.0,)), ("factorial", (-1,)),
                                         ("comb", (-1, 2)), ("isqrt", (-1,)), ("remainder", (1.0, 0.0)),
-                                        ("fmod", (1.0, 0.0)), ("log", (0.0,))))
+                                        ("fmod", (1.0, 0.0)), ("log", (0.0,)), ("pow", (-8.0, 0.5)),
+                                        ("pow", (0.0, -1.0))))
 def test_domains_of_math(name: str, args: tuple[Any, ...]) -> None:
     f = getattr(math, name)
     with pytest.raises(ValueError):
@@ -67,3 +68,10 @@ def test_derivatives_of_math() -> None:
         f = getattr(math, name)
         if isinstance(f(0.3), float) and name not in ("ceil", "floor", "trunc", "lgamma", "gamma"):
             check(f, at=(0.3,))
+
+
+@pytest.mark.parametrize("args", [(-2.0, 3.0), (-2.0, -1.0), (0.0, 0.0), (0.0, 0.5), (-math.inf, 0.3), (0.0, -math.inf),
+                                  (math.nan, 0.0), (-1.0, math.inf)])
+def test_powers_within_their_domain(args: tuple[float, float]) -> None:
+    assert interpret(lambda x, y: math.pow(x, y), *args) == math.pow(*args)
+    assert interpret(lambda x: math.pow(x, args[1]), args[0]) == math.pow(*args)

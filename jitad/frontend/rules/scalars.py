@@ -7,11 +7,14 @@ overflows to inf).  ``int``, ``round``, ``floor`` … refuse NaN and infinities 
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...ir.graph import Value
-from ...ir.types import BOOL, F64, I64, dtype_of
+from ...ir.types import BOOL, F32, F64, I64, dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, rank, refuse
@@ -19,7 +22,7 @@ from .lifting import lift
 from .operators import BINARY, COMPARE, power, truth
 from .reductions import not_empty, reduce
 from .shape import length
-from .ufuncs import round_, rounded
+from .ufuncs import round_, rounded, to_tens
 
 _LIMIT = 2.0 ** 63
 
@@ -70,12 +73,54 @@ def round_builtin(t: Context, number: Any, ndigits: Any = None) -> Sym:
     if rank(x.value):
         return round_(t, number, 0 if ndigits is None else ndigits)
     if not x.scalar.is_float:
-        if ndigits is not None and core.must_be_static(t, ndigits, "the number of digits") < 0:
-            refuse(t, "rounding integers to tens", "round(x / 10.0) * 10")
-        return Sym(core.cast(t, x.value, I64), True) if x.scalar.is_bool else x
+        if ndigits is None or x.scalar.is_bool:
+            x = Sym(core.cast(t, x.value, I64), True)
+        return Sym(to_tens(t, x.value, _digits(t, ndigits or 0)), x.weak)
     if ndigits is None:
         return Sym(_whole(t, t.builder.round(x.value)), True)
-    return Sym(rounded(t, x.value, core.must_be_static(t, ndigits, "the number of digits")), x.weak)
+    way = _rounded if x.weak and x.value.type == F64 else rounded
+    return Sym(way(t, x.value, _digits(t, ndigits)), x.weak)
+
+
+def _digits(t: Context, ndigits: Any) -> int:
+    return operator.index(core.must_be_static(t, ndigits, "the number of digits"))
+
+
+def _rounded(t: Context, v: Value, digits: int) -> Value:
+    """A Python float to so many digits.  Python rounds what the float is to the last bit, where ``rounded`` rounds its
+    product with a power of ten, itself rounded: the float 2.675 is less than that, and its product 267.5 is half-way.
+    So where the product is half-way, what it has lost decides.  (Beyond 22 digits powers of ten are no floats, and the
+    last bit may differ.)
+    """
+    e, x = t.builder, t.builder.stop(v)
+    if abs(digits) > _MOST_DIGITS:
+        return x if digits > 0 else e.select(e.isfinite(x), e.copysign(0.0, x), x)
+    if digits == 0:
+        return e.round(v)
+    scale = 10.0 ** abs(digits)
+    p, product = (e.mul(x, scale), e.mul(v, scale)) if digits > 0 else (e.div(x, scale), e.div(v, scale))
+    low = e.floor(p)
+    lost = _lost(t, x, scale, p) if digits > 0 else e.sub(x, e.mul(e.add(low, 0.5), scale))
+    half_way = e.and_(e.eq(e.sub(p, low), 0.5), e.ne(lost, 0.0))
+    decided = e.copysign(e.select(e.gt(lost, 0.0), e.add(low, 1.0), low), p)
+    whole = e.select(half_way, decided, e.round(product))
+    there = e.div(whole, scale) if digits > 0 else e.mul(whole, scale)
+    return e.select(e.ge(e.abs(p), 2.0 ** 53), x, there)                     # no digits are left to be rounded
+
+
+def _lost(t: Context, x: Value, y: float, product: Value) -> Value:
+    """``x * y`` but for rounding, less ``product``: products of halves of the digits are exact (Dekker 1971)."""
+    e = t.builder
+    high = e.cast(e.cast(x, dtype=F32), dtype=F64)
+    low = e.sub(x, high)
+    y_high = float(np.float32(y))
+    found = e.add(e.sub(e.mul(high, y_high), product), e.mul(low, y_high))
+    if y == y_high:
+        return found
+    return e.add(e.add(found, e.mul(high, y - y_high)), e.mul(low, y - y_high))
+
+
+_MOST_DIGITS = 308                                           # beyond, a power of ten is no float
 
 
 # --- builtins over values and sequences -----------------------------------------------------------
@@ -243,7 +288,15 @@ def fmod(t: Context, x: Any, y: Any) -> Sym:
 
 
 def math_pow(t: Context, x: Any, y: Any) -> Sym:
-    return power(t, to_float(t, x), to_float(t, y) if isinstance(y, Sym) else float(y))
+    e, base = t.builder, to_float(t, x)
+    n = to_float(t, y) if isinstance(y, Sym) else float(y)
+    if isinstance(n, Sym) or n < 0 or not n.is_integer():
+        a, b = base.value, lift(t, n).value
+        root = e.and_(e.lt(a, 0.0), e.ne(b, e.floor(b)))
+        pole = e.and_(e.eq(a, 0.0), e.lt(b, 0.0))
+        outside = e.and_(e.and_(e.isfinite(a), e.isfinite(b)), e.or_(root, pole))
+        t.check(e.not_(outside), "ValueError", "math domain error")
+    return power(t, base, n)
 
 
 def classify(op: str) -> Rule:

@@ -11,7 +11,7 @@ from ...ir.graph import Value
 from ...ir.types import F64, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, as_dtype, inexact, promote, refuse
+from .core import Rule, as_dtype, inexact, promote
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
 
@@ -230,7 +230,7 @@ def round_(t: Context, x: Any, decimals: int = 0) -> Sym:
     x = core.strong(lift(t, x))
     decimals = core.must_be_static(t, decimals, "the number of decimals")
     if not dtype_of(x.value.type).is_float:
-        return x if decimals >= 0 else refuse(t, "rounding integers to tens", "round(x / 10.0) * 10")
+        return Sym(to_tens(t, x.value, decimals), False)
     return Sym(rounded(t, x.value, decimals), False)
 
 
@@ -240,3 +240,17 @@ def rounded(t: Context, v: Value, decimals: int) -> Value:
         return e.round(v)
     scale = 10.0 ** abs(decimals)
     return e.div(e.round(e.mul(v, scale)), scale) if decimals > 0 else e.mul(e.round(e.div(v, scale)), scale)
+
+
+def to_tens(t: Context, v: Value, decimals: int) -> Value:
+    """Whole numbers rounded to tens (-1), hundreds (-2), …, half to even."""
+    if decimals >= 0:
+        return v
+    e = t.builder
+    if -decimals > 18:                                       # 5 · 10¹⁸ and more: no number is half of that
+        return e.mul(v, 0)
+    unit = 10 ** -decimals
+    tens = e.floordiv(v, unit)
+    rest = e.sub(v, e.mul(tens, unit))
+    up = e.or_(e.gt(rest, unit // 2), e.and_(e.eq(rest, unit // 2), e.eq(e.mod(tens, 2), 1)))
+    return e.mul(e.add(tens, core.cast(t, up, dtype_of(v.type))), unit)
