@@ -6,6 +6,8 @@ native byte order, C order, one of the five element types, numbers of Python or 
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -40,8 +42,27 @@ class Spec:
 
 def spec(text: str) -> Spec:
     """A stand-in for an argument: ``f64``, ``i64``, ``f32[:]``, ``f64[:, 3]``; scalars are Python's."""
+    if not isinstance(text, str):
+        raise TypeError(f'spec takes the text of a type, such as "f64[:, :]", not {text!r}')
     t = parse(text)
     return Spec(Leaf(t, isinstance(t, Scalar) and t in (F64, I64, BOOL)))
+
+
+def _one_constant(x: Any, y: Any) -> bool:
+    """Whether equal constants have the same meaning: of one class through and through, and 0.0 is not -0.0."""
+    if type(x) is not type(y):
+        return False
+    if isinstance(x, float):
+        return (x == y and math.copysign(1.0, x) == math.copysign(1.0, y)) or (x != x and y != y)
+    if isinstance(x, tuple):
+        return len(x) == len(y) and all(map(_one_constant, x, y))
+    if not x == y:
+        return False
+    if isinstance(x, frozenset):
+        return {(type(v), v) for v in x} == {(type(v), v) for v in y}
+    if dataclasses.is_dataclass(x):
+        return all(_one_constant(getattr(x, f.name), getattr(y, f.name)) for f in dataclasses.fields(x))
+    return True
 
 
 class Static:
@@ -53,7 +74,7 @@ class Static:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
+        return isinstance(other, Static) and _one_constant(self.value, other.value)
 
     def __hash__(self) -> int:
         return hash(self.value)

@@ -39,6 +39,11 @@ class Pair(NamedTuple):
     second: Any
 
 
+@dataclasses.dataclass(frozen=True)
+class Constant:
+    value: Any
+
+
 @dataclasses.dataclass
 class Line:
     slope: Any
@@ -189,6 +194,29 @@ def test_variadic_functions() -> None:
             total += x
         return total + kwargs.get("y", 0.0)
     assert f() == 0.0 and f(1.0, 2.0) == 3.0 and f(1.0, y=5.0) == 6.0
+
+
+def test_static_arguments_that_are_equal_and_not_the_same() -> None:
+    first = jit(lambda x, n: n[0], static="n")
+    for n in ((0.0,), (-0.0,), (0,), (True,), (1,), (1.0,), ((1,),), ((True,),)):
+        assert repr(first(1.0, n)) == repr(n[0])
+    signed = jit(lambda x, n: np.copysign(x, n), static="n")
+    assert [signed(1.0, n) for n in (0.0, -0.0, 0.0, -0.0)] == [1.0, -1.0, 1.0, -1.0]
+    assert len(signed.signatures) == 2
+    field = jit(lambda x, n: n.value, static="n")
+    for value in (1, 1.0, True, 0.0, -0.0):
+        assert repr(field(1.0, Constant(value))) == repr(value)
+    size = jit(lambda x, n: len(n), static="n")
+    assert size(1.0, frozenset({1, 2})) == size(1.0, frozenset({2, 1})) == 2 and len(size.signatures) == 1
+
+
+def test_what_spec_takes() -> None:
+    for text in ("f64[:", "f64[]", "f64[::]", "f64[:,]", "f64[-1]", "float64", ""):
+        with pytest.raises(ValueError, match="not a type"):
+            jitad.spec(text)
+    with pytest.raises(TypeError, match="spec takes the text of a type"):
+        jitad.spec(3)
+    assert repr(jitad.spec(" f32[:, 3] ")) == "spec('f32[?, 3]')"
 
 
 def test_static_arguments() -> None:

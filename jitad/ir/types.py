@@ -167,7 +167,8 @@ def parse(text: str) -> Type:
     if text in SCALARS:
         return SCALARS[text]
     name, bracket, rest = text.partition("[")
-    if not bracket or not rest.endswith("]") or name not in SCALARS:
+    dims = [d.strip() for d in rest[:-1].split(",")]
+    if (not bracket or not rest.endswith("]") or name not in SCALARS
+            or not all(d in ("?", ":") or d.isascii() and d.isdigit() for d in dims)):
         raise ValueError(f"not a type: {text!r} (types look like f64, i64, f64[:], f32[:, 3])")
-    dims = tuple(None if d.strip() in ("?", ":") else int(d) for d in rest[:-1].split(","))
-    return Array(SCALARS[name], dims)
+    return Array(SCALARS[name], tuple(None if d in ("?", ":") else int(d) for d in dims))
