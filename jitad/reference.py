@@ -27,6 +27,8 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     the traces they leave at their arguments: nothing that optimises, differentiates or compiles is behind it.
     ``docs/semantics.md`` describes how.  Raises what the program raises.
     """
+    if not callable(fun):
+        raise TypeError(f"interpret takes a function, not {fun!r}")
     program, given = _traced(fun, args, kwargs)
     return returned(_as_returned(program, Evaluator(program.module).run(program.root, given)), (args, kwargs))
 

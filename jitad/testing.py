@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import jit, jvp, vjp
+from .errors import DifferentiationError
+from .frontend.builtin import location
 from .frontend.pytree import Structure, flatten, unflatten
 
 Leaves = list[Any]
@@ -32,6 +34,9 @@ def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, mode
     if unknown or not modes:
         raise ValueError(f"modes are 'fwd' and 'rev', not {sorted(unknown)}")
     leaves, structure = flatten(tuple(args))
+    if not any(map(is_float, leaves)):
+        raise DifferentiationError(f"check_grads is with respect to {args!r}, which holds no float", location(f),
+                                   "pass a float: 3.0, x.astype(float)")
     single = any(np.asarray(x).dtype == np.float32 for x in leaves if is_float(x))
     step = (4e-3 if single else 1e-5) if eps is None else eps
     relative = (5e-3 if single else 1e-5) if rtol is None else rtol

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import statistics
 import subprocess
 import sys
 import time
@@ -218,3 +219,22 @@ def test_the_compilers_frames_are_shown_when_asked_for(tmp_path, debug: str) -> 
                           f'while tracing File "{tmp_path}/program.py", line 7, in f',
                           "    return a.foo", "           ^^^^^"]
     assert ("frontend" in done.stderr) == (debug == "1")
+
+
+def test_no_message_points_into_jitad() -> None:
+    """Where a transform is of a function that is not the user's, there is no line of theirs."""
+    refused = jitad.custom_vjp(lambda x: x)
+    for call, message in ((lambda: grad(np.sort)(A), "sort"), (lambda: jitad.vmap(np.sort)(np.ones((2, 2))), "sort"),
+                          (lambda: grad(statistics.mean)(A), "statistics.mean"),
+                          (lambda: grad(refused)(1.0), "without a rule"),
+                          (lambda: grad(jitad.custom_jvp(np.sum))(A), "without a rule"),
+                          (lambda: jitad.check_grads(lambda x: x, (2,)), "holds no float"),
+                          (lambda: grad(str)(1.0), "`str`")):
+        with pytest.raises(JitadError, match=message) as caught:
+            call()
+        assert os.path.dirname(jitad.__file__) not in str(caught.value)
+    with pytest.raises(DifferentiationError, match="test_messages.py"):
+        grad(refused)(1.0)
+    with pytest.raises(TypeError, match="interpret takes a function, not 3"):
+        jitad.interpret(3, 1.0)
+    assert grad(float)(2.0) == 1.0

@@ -123,7 +123,7 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
 
 def _call_library(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of the standard library or of SciPy: what is wrong inside is shown where the user calls it."""
-    loc = t.builder.loc
+    loc = t.loc
     try:
         return _call_fn(t, builtin.fn_of(fun), args, kwargs)
     except UnsupportedError:

@@ -14,7 +14,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Block, ExcInfo, Function, Module, Value
 from ..ir.origin import Axis
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
-from . import boxes, calls, choice, data, nodes, objects, operations, views
+from . import boxes, calls, choice, data, nodes, objects, operations, programs, views
 from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from .layouts import Layout
@@ -68,7 +68,9 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
 
     @property
     def loc(self) -> Loc:
-        return self.builder.loc
+        """The user's line; in what stands around the user's function, where that is."""
+        loc = self.builder.loc
+        return self.func.loc if loc.file == programs.__file__ else loc
 
     # --- paths ------------------------------------------------------------------------------------
 

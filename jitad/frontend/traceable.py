@@ -101,8 +101,8 @@ def _compiled_of(fun: Any) -> dict[Any, Any]:
         known = (holder, {})
         try:
             setattr(holder, _MEMO, known)
-        except AttributeError:
-            pass                                            # an object without room: compiled each time
+        except (AttributeError, TypeError):
+            pass                                            # an object or a class without room: compiled each time
     if not bound:
         return known[1]
     of_object: tuple[Any, dict[Any, Any]] = known[1].setdefault(id(fun.__self__), (fun.__self__, {}))
