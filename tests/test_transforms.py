@@ -282,6 +282,36 @@ def test_structures() -> None:
     assert grad(lambda x: (x * x).sum())(single).dtype == np.float32
 
 
+class Model:
+    def __init__(self, a: float) -> None:
+        self.a, self.inner = a, {"b": [1.0]}
+        self.own = self
+
+    def loss(self, x: Any) -> Any:
+        return self.a * self.own.inner["b"][0] * x * x
+
+    @jit
+    def jitted(self, x: Any) -> Any:
+        return self.a * x * x
+
+    def __call__(self, x: Any) -> Any:
+        return self.a * x
+
+
+def test_methods_of_objects_that_have_changed() -> None:
+    """What is compiled of a method is forgotten when its object holds something else."""
+    model = Model(1.0)
+    for a in (1.0, 2.0, 1.0):
+        model.a = a
+        assert grad(model.loss)(1.0) == grad(model.jitted)(1.0) == 2 * a and grad(model)(1.0) == a
+        assert value_and_grad(model.loss)(1.0) == (a, 2 * a) and vjp(model.loss, 1.0)[1](1.0) == (2 * a,)
+        assert jvp(model.loss, (1.0,), (1.0,)) == (a, 2 * a) and hessian(model.loss)(1.0) == 2 * a
+        assert grad(model.loss) is grad(model.loss) and grad(model) is grad(model)
+    model.inner["b"][0] = 3.0
+    assert grad(model.loss)(1.0) == 6.0
+    assert set(vars(model)) == {"a", "inner", "own"}
+
+
 def test_strings_have_none_in_a_gradient() -> None:
     def loss(net: Net) -> Any:
         return net.layers[0] ** 2 * (net.scale if net.name == "net" else 0.0)

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import DifferentiationError
-from . import data
+from . import data, memory
 from .values import tracing
 
 _compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
-_MEMO = "__jitad_compiled__"
 
 
 def register(compile: Callable[..., Any]) -> None:
@@ -86,27 +85,10 @@ def compiled(transform: Transform) -> Any:
     """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
     own = type(transform).__signature__ is None               # (primals, …): names of parameters mean nothing there
     options = {**transform.options, "static": ()} if own else transform.options
-    table, key = _compiled_of(transform.fun), (type(transform), transform.static, tuple(options.items()))
+    table, key = memory.compiled_of(transform.fun), (type(transform), transform.static, tuple(options.items()))
     if key not in table:
         table[key] = native(transform, options)
     return table[key]
-
-
-def _compiled_of(fun: Any) -> dict[Any, Any]:
-    """What has been compiled from a function; it lives as long as the function does."""
-    bound = isinstance(fun, types.MethodType)
-    holder = fun.__func__ if bound else fun
-    known: tuple[Any, dict[Any, Any]] | None = getattr(holder, _MEMO, None)
-    if known is None or known[0] is not holder:             # wrappers copy the attributes of what they wrap
-        known = (holder, {})
-        try:
-            setattr(holder, _MEMO, known)
-        except (AttributeError, TypeError):
-            pass                                            # an object or a class without room: compiled each time
-    if not bound:
-        return known[1]
-    of_object: tuple[Any, dict[Any, Any]] = known[1].setdefault(id(fun.__self__), (fun.__self__, {}))
-    return of_object[1]
 
 
 # --- what makes transforms ------------------------------------------------------------------------
