@@ -77,7 +77,8 @@ class Dispatcher:
     def run_as_python(self, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
         if isinstance(self.fun, Transform):
-            return interpret(self.fun, *args, **kwargs)
+            run = _instead.get()
+            return interpret(self.fun, *args, **kwargs) if run is None else run(self.target, args, kwargs)
         written = self.fun.fun if isinstance(self.fun, Custom) else self.fun
         return written(*args, **kwargs)
 
