@@ -14,6 +14,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from . import compiler
@@ -99,7 +100,10 @@ class Dispatcher:
             raise RecursionError("the arguments are nested too deep, or hold themselves") from None
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with as many arguments by position as possible, the others in order of their names."""
+        """The same call with as many arguments by position as possible, the others in order of their names.
+
+        What ``**kwargs`` takes stays in order, which the function can see.
+        """
         if not kwargs:
             return args, kwargs
         names, rest, moved = self.facts()[0], dict(kwargs), list(args)
@@ -107,7 +111,11 @@ class Dispatcher:
             if name not in rest:
                 break
             moved.append(rest.pop(name))
-        return tuple(moved), {k: rest[k] for k in sorted(rest)}
+        return tuple(moved), {k: rest[k] for k in (rest if self._takes_any_name else sorted(rest))}
+
+    @cached_property
+    def _takes_any_name(self) -> bool:
+        return any(p.kind is p.VAR_KEYWORD for p in parameters(self.described_by))
 
     def facts(self) -> tuple[tuple[str, ...], frozenset[str | int]]:
         """Names of the parameters that can be passed by position; positions and names of the static ones."""

@@ -210,6 +210,16 @@ def test_static_arguments_that_are_equal_and_not_the_same() -> None:
     assert size(1.0, frozenset({1, 2})) == size(1.0, frozenset({2, 1})) == 2 and len(size.signatures) == 1
 
 
+def test_the_order_of_what_kwargs_takes() -> None:
+    named = jit(lambda x, **kwargs: [*kwargs.items(), x])
+    for _ in range(10):                                  # from the ninth call on in machine code
+        assert named(1.0, b=2.0, a=3.0) == [("b", 2.0), ("a", 3.0), 1.0]
+        assert named(b=2.0, x=1.0, a=3.0) == [("b", 2.0), ("a", 3.0), 1.0]
+        assert named(1.0, a=3.0, b=2.0) == [("a", 3.0), ("b", 2.0), 1.0]
+    parameters = jit(lambda *, b, a: (b, a))
+    assert parameters(b=1.0, a=2.0) == parameters(a=2.0, b=1.0) and len(parameters.signatures) == 1
+
+
 def test_what_spec_takes() -> None:
     for text in ("f64[:", "f64[]", "f64[::]", "f64[:,]", "f64[-1]", "float64", ""):
         with pytest.raises(ValueError, match="not a type"):
