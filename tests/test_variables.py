@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+
+import jitad
+from jitad import jit
 
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
@@ -449,3 +453,30 @@ def test_unbound_is_an_error_as_in_python() -> None:
         with pytest.raises(UnboundLocalError):
             tracing.run(tracing.trace(f, x), x)
     tracing.check(deleted_on_a_path, 0.7)
+
+
+def _added(xs):
+    total = 0.0
+    for i in range(len(xs)):
+        total += (xs[i] - 0.5) ** 2
+    return total
+
+
+def _multiplied(xs):
+    product, i = 1, 0
+    while i < len(xs):
+        product *= xs[i]
+        i += 1
+    return product
+
+
+@pytest.mark.parametrize("fun", [_added, _multiplied])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32])
+def test_a_python_number_that_a_loop_makes_one_of_numpys(fun, dtype) -> None:
+    """It is weak: 0.0 to which f32 are added is an f32."""
+    xs = np.array([3, 2, 4], dtype)
+    expected, found = fun(xs), jit(fun)(xs)
+    assert found == expected and type(found) is type(expected.item() if expected.dtype.itemsize == 8 else expected)
+    if xs.dtype.kind == "f":
+        assert np.array_equal(jitad.grad(fun)(xs), jitad.grad(fun)(xs.astype(float)))
+        assert jitad.grad(fun)(xs).dtype == dtype

@@ -244,6 +244,8 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
         if back is not None:
             matcher = Matcher(t, merger, state, back)
             if not matcher.run(roots):
+                if len(back_edges) == 1:
+                    _correct(back_edges[0].state, back.state)
                 back_edges.append(Edge(scratch, back.state))
                 del t.func.blocks[mark[0]:]          # what stays in the entry block is pure and unused
                 del t.returns[mark[1]:]
@@ -305,6 +307,16 @@ def _guess(f: Frame, node: LoopNode, entry: State) -> State:
         else:
             out[slot] = _other(out, v, known.get(name))
     return out
+
+
+def _correct(guess: State, back: State) -> None:
+    """What was guessed to stay a Python number, and became one of NumPy's, is one: f32 added to 0.0 make an f32."""
+    for slot, v in guess.items():
+        new = back.get(slot)
+        if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
+            scalar, weak = lattice.scalar_type(new)
+            if not weak:
+                guess[slot] = _stand_in(scalar, False)
 
 
 def _other(out: State, v: Any, known: Any = None) -> Any:
