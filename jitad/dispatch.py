@@ -50,7 +50,7 @@ class Dispatcher:
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
-        self.last: Signature | None = None
+        self._last: Signature | None = None          # of the calls that came to Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._facts: tuple[tuple[str, ...], frozenset[str | int]] | None = None
 
@@ -178,6 +178,18 @@ class Dispatcher:
 
     # --- looking inside ---------------------------------------------------------------------------
 
+    @property
+    def last(self) -> Signature | None:
+        """The signature of the last call."""
+        mark = native_callable.last_of(self.target)
+        return next((sig for sig, compiled in self.table.items() if any(
+            entry.mark == mark for entry in compiled.entries.values())), self._last)
+
+    @last.setter
+    def last(self, sig: Signature | None) -> None:
+        self._last = sig
+        native_callable.forget_last(self.target)
+
     def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
         """The signature of these arguments, or without any the last call's."""
         if args or kwargs or not self.facts()[0]:
@@ -196,6 +208,7 @@ class Dispatcher:
 
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""
+        self.last = self.last                        # while what took it is known
         native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
         self.retired += self.table.values()
         self.table.clear()

@@ -24,8 +24,8 @@ from .capi import address, bind
 
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _HEAD = object.__basicsize__                   # reference count and type
-FUNCTION, SELF, WEAKREFS, VECTORCALL, DICT = (_HEAD + i * _POINTER for i in range(5))
-_SIZE = DICT + _POINTER
+FUNCTION, SELF, WEAKREFS, VECTORCALL, DICT, LAST = (_HEAD + i * _POINTER for i in range(6))
+_SIZE = LAST + _POINTER
 
 _HAVE_VECTORCALL, _HAVE_GC, _METHOD_DESCRIPTOR, _DEFAULT = 1 << 11, 1 << 14, 1 << 17, 1 << 18
 _T_PYSSIZET, _T_OBJECT_EX, _READONLY = 19, 16, 1
@@ -128,3 +128,12 @@ def set_entry(jit: Any, address: int) -> None:
 def entry_of(jit: Any) -> int:
     """The vectorcall function that calls of ``jit`` go to."""
     return read_pointer(id(jit) + VECTORCALL)
+
+
+def last_of(jit: Any) -> int:
+    """What the entry point that took the last call left behind (``pycall.Entry.mark``); 0 where it was none."""
+    return read_pointer(id(jit) + LAST)
+
+
+def forget_last(jit: Any) -> None:
+    ctypes.c_void_p.from_address(id(jit) + LAST).value = 0

@@ -23,6 +23,7 @@ from ..ir.graph import Function
 from ..ir.types import Array
 from . import blocks, capi, context, types
 from .box import Boxer, Computed, Fixed, Leaf, buildable
+from .callable import LAST
 from .capi import function, pointer
 from .emit import Code, Writer, global_name, symbol
 from .lease import Lease
@@ -61,6 +62,11 @@ class Entry:
     address: int = 0
     code: int = 0
 
+    @property
+    def mark(self) -> int:
+        """What tells this entry from others: the address of ``next``."""
+        return ctypes.addressof(self.next)
+
     def __post_init__(self) -> None:
         if self.build is None and not buildable(self.result):
             raise ValueError(f"machine code cannot build {self.result}")
@@ -85,6 +91,7 @@ class _EntryWriter:
     def write(self) -> str:
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         parts = self.arguments()
+        self.code.do(f"store i64 {self.entry.mark}, ptr {self.boxer.at('%callable', LAST)}, align 8")
         ctx = self.lease.take(self.unboxer.held)
         self.lease.prepare(ctx, self.entry.recursive)
         self.lease.lend_blocks(ctx)
@@ -220,6 +227,6 @@ class _EntryWriter:
         code = self.code
         self.unboxer.drop_on_miss()
         code.start(self.miss)
-        following = code.op(f"load ptr, ptr inttoptr (i64 {ctypes.addressof(self.entry.next)} to ptr), align 8")
+        following = code.op(f"load ptr, ptr inttoptr (i64 {self.entry.mark} to ptr), align 8")
         made = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")
         code.end(f"ret ptr {made}")

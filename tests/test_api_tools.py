@@ -108,3 +108,19 @@ def test_public_names() -> None:
     with pytest.raises(AttributeError):
         jitad.nonsense  # noqa: B018
     assert issubclass(jitad.UnsupportedError, JitadError)
+
+
+def test_without_arguments_it_is_the_last_call_that_is_shown() -> None:
+    f = jit(lambda x, y=1.0: x + y)
+    calls = ((1.0,), "f64)"), ((np.ones(3),), "f64[?])"), ((1, 2), "i64)"), ((np.float32(1),), "f32)")
+    for _ in range(3):
+        for args, kind in calls:
+            f(*args)
+            assert f.inspect().splitlines()[0].endswith(f"-> ({kind} {{"), args
+    for _ in range(10):
+        f(1.0, y=2)
+        f(x=1, y=2)
+    assert f.inspect().splitlines()[0].endswith("-> (i64) {")
+    f(1.0)
+    f.recompile()
+    assert f.inspect().splitlines()[0].endswith("-> (f64) {")
