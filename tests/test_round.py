@@ -45,3 +45,10 @@ def test_round_of_whole_numbers_and_of_numpy() -> None:
     for a in (np.array([175, -175, 125, 5, -5, 0]), np.array([15, 25, -150], np.int32)):
         assert same(tens(a), (np.round(a, -1), a.round(-2), np.round(a, 1)))
     assert grad(lambda x: round(x, 2) * x)(2.675) == 2.67 and grad(lambda x: round(x, 3))(1e18) == 0
+
+
+def test_numbers_too_large_for_int32() -> None:
+    narrow = jit(lambda n: np.int32(n))
+    assert same(narrow(-5), np.int32(-5)) and same(narrow(np.int64(2 ** 32 + 1)), np.int32(1))
+    with pytest.raises(OverflowError, match="Python integer 2147483648 out of bounds for int32"):
+        narrow(2 ** 31)

@@ -61,6 +61,12 @@ def test_argnums() -> None:
     assert value_and_grad(product, (0, 1))(2.0, 3.0) == (36, (36, 24))
 
 
+def test_argnums_that_name_nothing_or_one_argument_twice() -> None:
+    for argnums, message in (((), "names no argument"), ((0, "x"), "names an argument twice")):
+        with pytest.raises(DifferentiationError, match=message):
+            grad(product, argnums)(1.0, 2.0)
+
+
 def test_arguments_left_to_their_defaults() -> None:
     def f(x: Any, /, k: Any = 2.0, *, scale: Any = 3.0) -> Any:
         return x * k * k * scale

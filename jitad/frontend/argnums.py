@@ -32,6 +32,8 @@ def places(t: Any, fun: Any, keys: Sequence[int | str], args: Sequence[Any], kwa
 
     An argument that has been left to its default is added to ``kwargs``.
     """
+    if not keys:
+        raise DifferentiationError(f"{what}: argnums names no argument", loc)
     found = [_place(t, fun, key, args, kwargs, what, loc) for key in keys]
     if len(set(found)) != len(found):
         raise DifferentiationError(f"{what}: argnums names an argument twice", loc)

@@ -289,8 +289,7 @@ def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, c
 def constructor(scalar: Scalar) -> Rule:
     """``np.float64(x)`` and its like."""
     def rule(t: Context, x: Any = 0) -> Sym:
-        v = lift(t, x).value
-        return Sym(core.cast(t, v, scalar), False)
+        return Sym(core.as_dtype(t, lift(t, x), scalar), False)
     return rule
 
 
