@@ -244,3 +244,49 @@ def test_loops_over_rows_have_one_version() -> None:
         assert ("^checked" in fast.inspect("optimized")) == versions
         with pytest.raises(IndexError):
             fast(x, 3)
+
+
+def twice(x: Any, q: Any) -> Any:
+    """The next iteration overwrites what this one has stored."""
+    out = np.zeros(len(x) + 1)
+    for i in range(len(x)):
+        y = 0.0
+        for k in range(len(q)):
+            for j in range(x.shape[1]):
+                y += q[k, j, j] * x[i, 0]
+        out[i] = y
+        out[i + 1] = 2 * y
+    return out
+
+
+def both_ways(x: Any, q: Any) -> Any:
+    n = len(x)
+    out = np.zeros(n)
+    for i in range(n):
+        y = 0.0
+        for k in range(len(q)):
+            for j in range(x.shape[1]):
+                y += q[k, j, j] * x[i, 0]
+        out[i] = y
+        out[n - 1 - i] += 3 * y
+    return out
+
+
+def along(x: Any, q: Any) -> Any:
+    """Iterations store at places that an inner loop moves."""
+    out = np.zeros(len(x) + len(q))
+    for i in range(len(x)):
+        for k in range(len(q)):
+            y = 0.0
+            for j in range(x.shape[1]):
+                y += q[k, j, j] * x[i, 0]
+            out[i + k] = y
+    return out
+
+
+@pytest.mark.parametrize("f", [twice, both_ways, along])
+def test_what_is_stored_last_stays(f: Callable) -> None:
+    fast = jit(f)
+    for n in (33, 50):
+        args = data(n)
+        same(fast(*args), f(*args))

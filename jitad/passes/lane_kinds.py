@@ -5,6 +5,9 @@
 * *varying*: of each lane its own. A scalar becomes an array of the lanes, an array gets one more axis, the last.
 * *shared*: an array that the loop carries, and only adds to or stores into: all lanes work on the one.
 
+What the last iteration stores has to stay. Lanes run an op for all of them before the next op, so in an array that is
+stored into each lane needs places of its own (``_check_places``).
+
 ``NoLanes`` is raised where a value is none of these.
 """
 
@@ -49,6 +52,7 @@ class Kinds:
                 self.sums[p] = self._additions(p, back)
         self.adding = {op for ops in self.sums.values() for op in ops}
         self._spread()
+        self._check_places()
 
     def __getitem__(self, v: Value) -> str:
         return self.of.get(v, UNIFORM)
@@ -146,6 +150,38 @@ class Kinds:
                 raise NoLanes
             self.of[v] = kind
             self.moved = True
+
+
+    # --- places in shared arrays ------------------------------------------------------------------------
+
+    def _check_places(self) -> None:
+        """Each carried array is handed on as itself, and no lane stores where another one stores, or adds."""
+        updates: dict[Value, list[Op]] = {}
+        names = {p: p for p in self.loop.head.params if self[p] == SHARED}
+        for block in self.blocks:
+            for op in block.ops:
+                if op.name in UPDATES and op.operands[0] in names:
+                    root = names[op.result] = names[op.operands[0]]
+                    updates.setdefault(root, []).append(op)
+            for edge in block.term.edges if block.term and names else ():
+                self._hand_on(edge, names)
+        for ops in updates.values():
+            if any(op.name == "set" for op in ops) and len({self._own_place(op) for op in ops}) > 1:
+                raise NoLanes
+
+    def _hand_on(self, edge: Edge, names: dict[Value, Value]) -> None:
+        """An array has one name at a time, in all blocks: which array it is does not depend on the way."""
+        missing = len(edge.block.params) - len(edge.args)
+        for p, a in zip(edge.block.params[missing:], edge.args):
+            if edge.block in self.loop.blocks and a in names and names.setdefault(p, names[a]) is not names[a]:
+                raise NoLanes
+
+    def _own_place(self, op: Op) -> tuple[int, Value]:
+        """The axis along which lanes have places of their own, and the index, which inner loops do not change."""
+        moving = [(k, v) for k, v in enumerate(op.operands[2:]) if self[v] in STEP]
+        if op.name == "add_slice" or len(moving) != 1 or self.forest.innermost.get(moving[0][1].block) is not self.loop:
+            raise NoLanes
+        return moving[0]
 
 
 def _step(op: Op, kinds: list[str]) -> str | None:
