@@ -136,3 +136,60 @@ def test_checks_of_indices_stay_before_what_they_guard() -> None:
     assert "%holds" not in f.inspect("optimized", np.ones(3), np.zeros(600, int))
     with pytest.raises(IndexError):
         f(np.ones(3), np.full(600, 10**6))
+
+
+def one_index(x: np.ndarray, y: np.ndarray, k: int) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += math.log(x[i]) * y[k]
+    return total
+
+
+def serial_with_one_index(x: np.ndarray, y: np.ndarray, k: int) -> float:
+    total = 0.5
+    for i in range(len(x)):
+        total = total * math.log(x[i]) + y[k] * math.exp(x[i])
+    return total
+
+
+@pytest.mark.parametrize("f", [one_index, serial_with_one_index])
+@pytest.mark.parametrize("n", [1, 40, 600])
+def test_an_index_from_outside_is_looked_at_before_the_first_strip(f, n: int) -> None:
+    x, y, fast = np.linspace(1.5, 3.0, n), np.ones(3), jit(f)
+    assert ("%holds" in fast.inspect("optimized", x, y, 2)) == (n > 1)
+    np.testing.assert_allclose(fast(x, y, -1), f(x, y, -1), rtol=1e-12)
+    for k in (3, -4, 10**12, -10**12):
+        with pytest.raises(IndexError, match=f"index {k} is out of bounds"):
+            fast(x, y, k)
+    x[0] = -1.0                                         # the logarithm comes first
+    with pytest.raises(ValueError, match="math domain error"):
+        fast(x, y, 10**12)
+
+
+def test_a_number_that_is_read_at_is_looked_at_before() -> None:
+    def f(x: np.ndarray, y: np.ndarray) -> float:
+        total = 1.0
+        for i in range(len(x)):
+            total = total * math.log(x[i]) + math.exp(y[int(x[i])])
+        return total
+    x, y = np.full(40, 2.0), np.ones(4)
+    x[20] = np.nan
+    for boundscheck in (True, False):
+        with pytest.raises(ValueError, match="cannot convert float NaN to integer"):
+            jit(f, boundscheck=boundscheck)(x, y)
+
+
+def test_a_condition_that_is_carried() -> None:
+    def f(x: np.ndarray) -> float:
+        total, fine = 0.5, True
+        for i in range(len(x)):
+            assert fine
+            total = total * 0.5 + math.log(x[i])
+            fine = total < 1e6
+        return total
+    x = np.full(40, 2.0)
+    assert jit(f)(x) == pytest.approx(f(x), rel=1e-12)
+    x[20] = 1e300
+    x[21:] = np.inf
+    with pytest.raises(AssertionError):
+        jit(f)(x)

@@ -8,7 +8,8 @@ strip, so that the array is small however long the loop.
 A loop with checks of floats (``math.log`` raises where its argument is not positive) would not vectorise either, for
 any iteration may end it.  The loop before computes what they look at as well, and whether all hold in the strip; if
 one does not, the *checked* loop, which is the loop as it was, goes on from the strip's first iteration and raises
-what is to be raised when it is.  Where nothing but the checks is in the way no arrays are needed: see ``tentative``.
+what is to be raised when it is.  Conditions from outside may guard anything, an index too: they are looked at before
+the first strip.  Where nothing but the checks is in the way no arrays are needed: see ``tentative``.
 
 Notation: *free* ops of a loop depend on its counter, on values from outside and on free ops only, and have no effect.
 """
@@ -22,7 +23,15 @@ from ..ir.ops import OPS
 from ..ir.types import BOOL, I64, Array, Scalar
 from .cfg import own_exit
 from .loops import Counted, Loop, counted, loop_forest
-from .tentative import STRIP, can_run_tentatively, carries_sums_and_rows_only, run_tentatively
+from .tentative import (
+    STRIP,
+    before_checked,
+    can_run_tentatively,
+    carries_sums_and_rows_only,
+    conditions_of,
+    enter_if,
+    run_tentatively,
+)
 
 DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
                  "erf erfc pow atan2 hypot cbrt".split())
@@ -51,6 +60,8 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
     free = _free_ops(loop.head, known)
     if not all(_is_of_floats(op.operands[0], free, loop.head) for op in checks):
         return                                       # what a check of an index guards must not run before it
+    if any(_indexes_by_float(op) for op in free) and checks:
+        return
     kept = _kept(loop.head, free, GUARDED if checks else DEAR)
     if kept and checks and can_run_tentatively(loop, known, free):
         run_tentatively(func, loop, known, checks)
@@ -58,16 +69,32 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
         _Strips(func, loop, known, free, kept, checks).run()
 
 
-def _is_of_floats(condition: Value, free: dict[Op, None], head: Block) -> bool:
-    """Whether a condition compares floats that can be computed ahead: what it guards is safe to compute then, too."""
+def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, part: bool = False) -> bool:
+    """Whether a condition compares floats that can be computed ahead: what it guards is safe to compute then, too.
+
+    Or it is from outside, and no ``part`` of one in the loop."""
     op = condition.op
-    if op is None or op.block is not head:
-        return op is None or condition.type == BOOL
-    if op not in free:
+    if condition.block is not head and not part:
+        return True
+    if op is None or (op.block is head and op not in free):
         return False
     if all(v.type == BOOL for v in op.operands):
-        return all(_is_of_floats(v, free, head) for v in op.operands)
+        return all(_is_of_floats(v, free, head, True) for v in op.operands)
     return all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands)
+
+
+def _indexes_by_float(op: Op) -> bool:
+    """Whether an element is read at an index that was a float: the check that the float is a number guards it."""
+    todo, seen = list(op.operands[1:]) if op.name == "get" else [], set[Value]()
+    while todo:
+        v = todo.pop()
+        if v.op is None or v in seen or v.type != I64:
+            continue
+        seen.add(v)
+        if v.op.name == "cast" and v.op.operands[0].type.is_float:  # type: ignore[union-attr]
+            return True
+        todo += v.op.operands
+    return False
 
 
 def _is_serial(head: Block) -> bool:
@@ -113,7 +140,7 @@ class _Strips:
                  checks: list[Op]) -> None:
         self.func, self.loop, self.known, self.kept = func, loop, known, kept
         self.types = [Array(op.result.type, (STRIP,)) for op in kept if isinstance(op.result.type, Scalar)]
-        self.conditions = list(dict.fromkeys(op.operands[0] for op in checks))
+        self.conditions, self.first = conditions_of(loop, checks)
         self.needed = _needed(free, {op.result for op in kept} | set(self.conditions))
         self.strip, self.before, self.between, self.onward = (
             func.new_block(n) for n in ("strip", loop.head.name, "between", "next"))
@@ -125,33 +152,35 @@ class _Strips:
         entry, leave = loop.preheader.term.edges[0], loop.exit
         carried = [self.strip.add_param(p.type, p.hint) for p in loop.head.params[1:]]
         rooms = [self.strip.add_param(t) for t in self.types]
-        self._enter(loop.preheader, list(entry.args[1:]))
+        checked = self._checked(leave) if self.conditions or self.first else None
+        self._enter(loop.preheader, list(entry.args[1:]), checked)
         length = b.minimum(b.sub(known.trip, self.start), STRIP)
         b.jump(self.before, [b.const(0), *rooms, *([b.const(True)] if self.conditions else [])])
-        checked = self._checked(leave) if self.conditions else None
         self._fill(length)
-        self._go_on(carried, checked)
+        self._go_on(carried, checked if self.conditions else None)
         states, leaving = self._restart(length)
         _read(loop.head, known, dict(zip(self.kept, self.between.params)))
         b.at(self.onward)
         again = b.add(self.start, STRIP)
         b.branch(b.lt(again, known.trip), self.strip, [again, *states], leave, leaving)
 
-    def _enter(self, preheader: Block, first: list[Value]) -> None:
+    def _enter(self, preheader: Block, first: list[Value], checked: Block | None) -> None:
         """From the preheader into the first strip, with room for the arrays."""
         b = Builder(preheader, self.kept[0].loc)
         preheader.term = None
+        if checked is not None:
+            b.at(enter_if(b, self.first, checked, [b.const(0), *first]))
         room = [b.emit_op("empty", [b.const(STRIP)], dtype=t.dtype).result for t in self.types]
         b.jump(self.strip, [b.const(0), *first, *room])
 
     def _checked(self, leave: Block) -> Block:
-        """The loop as it was, cold, leaving through a block of its own."""
+        """A block before the loop as it was, cold, which leaves through a block of its own."""
         head = self.loop.head
         copy = clone_blocks([head], self.func, {})[head]
         assert copy.term is not None
         copy.term.attrs["cold"] = True
         own_exit(self.func, copy, leave)
-        return copy
+        return before_checked(self.func, copy)
 
     def _fill(self, length: Value) -> None:
         """The loop that computes one strip, and whether all checks hold in it."""

@@ -72,14 +72,17 @@ def run_tentatively(func: Function, loop: Loop, known: Counted, checks: list[Op]
     start = strip.add_param(I64, "start")
     before = [strip.add_param(p.type, p.hint) for p in carried]
     first = [a for p, a in zip(head.params, loop.entry_edge().args) if p is not known.iv]
+    conditions, outside = conditions_of(loop, checks)
     b = Builder(preheader, loc)
     preheader.term = None
+    checked = before_checked(func, head)
+    b.at(enter_if(b, outside, checked, [b.const(0), *first]))
     b.jump(strip, [b.const(0), *first])
 
     b.at(strip)
     length = b.minimum(b.sub(known.trip, start), STRIP)
     b.jump(ahead, [b.const(0), *before, b.const(True)])
-    after = _ahead(ahead, between, loop, known, start, length, list(dict.fromkeys(op.operands[0] for op in checks)))
+    after = _ahead(ahead, between, loop, known, start, length, conditions)
 
     b.at(between)
     b.branch(after[-1], onward, [], failing, [])
@@ -91,7 +94,37 @@ def run_tentatively(func: Function, loop: Loop, known: Counted, checks: list[Op]
     own_exit(func, head, leave)
     head.term.attrs["cold"] = True
     b.at(failing)
-    b.jump(head, [start, *(new if isinstance(new.type, Array) else old for old, new in zip(before, after))])
+    b.jump(checked, [start, *(new if isinstance(new.type, Array) else old for old, new in zip(before, after))])
+
+
+def conditions_of(loop: Loop, checks: list[Op]) -> tuple[list[Value], list[Value]]:
+    """What the checks look at: what each iteration computes, and what comes from outside."""
+    every = dict.fromkeys(op.operands[0] for op in checks)
+    return [c for c in every if c.block is loop.head], [c for c in every if c.block is not loop.head]
+
+
+def before_checked(func: Function, head: Block) -> Block:
+    """A preheader for the checked loop, to which several ways lead."""
+    block = func.new_block("checked")
+    Builder(block, head.ops[0].loc).jump(head, [block.add_param(p.type, p.hint) for p in head.params])
+    return block
+
+
+def enter_if(b: Builder, conditions: list[Value], checked: Block, args: list[Value]) -> Block:
+    """Go to the checked loop at once if one of the conditions does not hold; yields where to go on if all do.
+
+    They may guard anything, reading an element too: nothing is computed ahead before they are looked at."""
+    if not conditions:
+        return b.block
+    holds = b.const(True)
+    for c in conditions:
+        holds = b.and_(holds, c)
+    func = checked.func
+    enter, failing = func.new_block("enter"), func.new_block("failing")
+    b.branch(holds, enter, [], failing, [])
+    b.at(failing)
+    b.jump(checked, args)
+    return enter
 
 
 def _ahead(ahead: Block, between: Block, loop: Loop, known: Counted, start: Value, length: Value,
