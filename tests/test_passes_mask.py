@@ -201,3 +201,40 @@ def test_an_array_that_is_too_short_is_told_with_its_index() -> None:
     for short in (3, 32, 40):
         with pytest.raises(IndexError, match=f"index {short} is out of bounds for axis 0 with size {short}"):
             compiled(np.ones(100), X[:short])
+
+
+def test_of_two_arrays_that_are_too_short_the_shorter_one_is_told() -> None:
+    def f(a: Any, b: Any, n: int) -> Any:
+        out = np.zeros(n)
+        for i in range(n):
+            x = a[i]
+            y = b[i]
+            while x > 0.1:
+                x = math.sin(x) * 0.9
+            out[i] = x + y
+        return out
+    compiled = jit(f)
+    for a, b in ((40, 35), (35, 40), (64, 3), (3, 64), (0, 5), (5, 0), (100, 33)):
+        with pytest.raises(IndexError, match=f"index {min(a, b)} is out of bounds for axis 0 with size {min(a, b)}"):
+            compiled(np.ones(a), np.ones(b), 100)
+    np.testing.assert_allclose(compiled(np.ones(70), np.ones(70), 65), f(np.ones(70), np.ones(70), 65))
+    assert masked(compiled, np.ones(70), np.ones(70), 65)
+
+
+def test_what_fails_in_the_first_iteration_fails_first() -> None:
+    def f(a: Any, p: float, n: int) -> Any:
+        out = np.zeros(n)
+        for i in range(n):
+            x = a[i] * math.sqrt(p)
+            while x > 0.1:
+                x = math.sin(x) * 0.9
+            out[i] = x
+        return out
+    compiled = jit(f)
+    np.testing.assert_allclose(compiled(np.ones(70), 2.0, 65), f(np.ones(70), 2.0, 65))
+    with pytest.raises(ValueError, match="math domain error"):
+        compiled(np.ones(5), -1.0, 64)
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        compiled(np.ones(5), 1.0, 64)
+    with pytest.raises(IndexError, match="index 0 is out of bounds"):
+        compiled(np.ones(0), -1.0, 64)

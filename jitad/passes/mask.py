@@ -4,8 +4,8 @@
 argument.  Here ``STRIP`` elements go together.  Every scalar becomes an array of those of the strip, a condition
 becomes a *mask*: which elements are there.  A branch runs both of its sides, and where they meet each element takes
 what its own side has; a loop goes on while any element does, and the elements that have left it keep their values.
-What the loop adds up is added up behind each strip, in order; a check that the index is below a size is one of the
-strip.
+What the loop adds up is added up behind each strip, in order; checks that the index is below a size are made of
+the strip.
 
 Elements that have left still cost their part of a step; the last few of a strip therefore go on one by one
 (``stragglers``).  All this pays where a step is dear: it is done to loops with functions that have vector versions.
@@ -108,6 +108,7 @@ class _Strips:
         bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.sums))}
         self.rows = Rows(b, known.iv, start, length, bound)
         self.skipped = {known.next.op, test.op}
+        self.checked: list[Op] = []                    # the checks that the iteration's number is below a size
         self.new: dict[Value, Value] = {known.next: known.trip}
 
     def run(self) -> None:
@@ -173,7 +174,10 @@ class _Strips:
             elif op in self.sums and everyone:
                 self.terms[op] = self.rows.all_of(op.operands[op.operands[0] is self.sums[op]])
             elif everyone and self._is_in_reach(op):
-                self._check(op)
+                if op.name == "check" and op not in self.checked:
+                    self._check_all()
+            elif op.name == "check" and self.checked:
+                raise NoRows                             # it would fail in an iteration before, or behind
             elif everyone or OPS[op.name].elementwise or op.name in ("const", "undef"):
                 self.rows.add(op)
             else:
@@ -190,15 +194,20 @@ class _Strips:
     def _compares(self, op: Op) -> bool:
         return op.name == "lt" and op.operands[0] is self.known.iv and op.operands[1].block not in self.loop.blocks
 
-    def _check(self, op: Op) -> None:
-        """The strip has to end below the size; if it does not, the first element out of reach is that of its number."""
-        if op.name == "check":
-            b, lt = self.b, op.operands[0].op
-            assert lt is not None
-            size = lt.operands[1]
-            told = [size if v is self.known.iv else self.rows.flat(v) for v in op.operands[1:]]
+    def _check_all(self) -> None:
+        """The strip has to end below every size; if it does not, the first element out of reach is that of its number,
+        and of several sizes the least is found first (of equal ones, the one that is looked at first)."""
+        b = self.b
+        self.checked = [op for block in self.order if self.forest.innermost[block] is self.loop for op in block.ops
+                        if op.name == "check" and self._is_in_reach(op)]
+        sizes = [op.operands[0].op.operands[1] for op in self.checked if op.operands[0].op is not None]
+        for k, (op, size) in enumerate(zip(self.checked, sizes)):
             with b.located(op.loc):
-                b.emit_op("check", [b.le(b.add(self.rows.start, self.rows.length), size), *told], **op.attrs)
+                holds = b.le(b.add(self.rows.start, self.rows.length), size)
+                for other in dict.fromkeys(sizes[k + 1:]):
+                    holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
+                b.emit_op("check", [holds, *(size if v is self.known.iv else self._outside(v)
+                                             for v in op.operands[1:])], **op.attrs)
 
     def _arrive(self, block: Block) -> None:
         """Where ways meet: who is there, and what each brings."""
