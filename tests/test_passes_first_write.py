@@ -42,3 +42,20 @@ def test_second_derivatives() -> None:
     args = np.arange(1.0, 8.0), np.arange(2.0, 11.0), 4
     for got, want in zip(jit(second)(*args), interpret(second, *args)):
         np.testing.assert_allclose(got, want)
+
+
+def test_minus_zero_added_to_zero_is_zero() -> None:
+    def up(x: Any) -> Any:
+        out = np.zeros(len(x))
+        for i in range(len(x)):
+            out[i] += x[i]
+        return 1.0 / out
+
+    def down(x: Any) -> Any:
+        out = np.zeros(len(x), x.dtype)
+        for i in range(len(x)):
+            out[len(x) - 1 - i] -= x[i]
+        return 1.0 / out
+    for dtype in (np.float64, np.float32):
+        np.testing.assert_array_equal(jit(up)(np.array([-0.0, 1.0], dtype)), [np.inf, 1.0])
+        np.testing.assert_array_equal(jit(down)(np.array([0.0, 1.0], dtype)), [-1.0, np.inf])

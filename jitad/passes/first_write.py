@@ -9,6 +9,8 @@ For a loop in which ``i`` runs from 0 to ``n`` or back and nothing else touches 
                                      becomes
     ^loop(i, a): … add_at(a, v, i)              ^loop(i, a): … set(a, v, i)
 
+Where the order of the additions is not ours, ``v + 0`` is stored: 0 + −0 is 0.
+
 Of an array that may be longer than the loop, what the loop does not reach is cleared: mostly nothing.  (Where the trip
 count is a constant, it is mostly all: such an array is cleared as before.)
 """
@@ -95,4 +97,15 @@ def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:
             rest = b.fill(fill.operands[0], b.sub(n, reached))
             zeros = b.set_slice(zeros, rest, reached, b.const(1))
         entry.args[p.index] = zeros
+    if not op.attrs.get("acc"):
+        _add_zero(op)
     op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
+
+
+def _add_zero(op: Op) -> None:
+    block = op.block
+    assert block is not None
+    here = block.ops.index(op)
+    tail, block.ops = block.ops[here:], block.ops[:here]
+    op.operands[1] = Builder(block, op.loc).add(op.operands[1], 0.0)
+    block.ops += tail
