@@ -234,3 +234,19 @@ def test_an_interrupt_while_compiling_leaves_nothing_half_made() -> None:
             interrupted += 1
         assert np.array_equal(compiled.grad(a, b), wanted)
     assert interrupted
+
+
+def test_steps_of_a_range_may_be_longer_than_all_of_it() -> None:
+    def steps(a: int, b: int, s: int) -> tuple[int, int]:
+        last = count = 0
+        for i in range(a, b, s):
+            last = i
+            count += 1
+        return last, count
+    most = 2**63 - 1
+    fast = jit(steps)
+    for a, b, s in ((0, 10, most), (10, 0, -most), (10, 0, -most - 1), (0, most, 2**62), (most - 10, most, 4),
+                    (most, 0, -2**62), (0, -most - 1, 3), (0, 15, 16), (0, 16, 16), (0, 17, 16), (16, 0, -16)):
+        assert fast(a, b, s) == steps(a, b, s)
+        if s >= -most:
+            assert jit(lambda a, b, s=s: steps(a, b, s))(a, b) == steps(a, b, s)

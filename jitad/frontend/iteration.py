@@ -201,7 +201,7 @@ def _range_count(t: Any, v: Range) -> Any:
     if isinstance(step, Sym):
         t.check(t.compare("ne", step, 0), "ValueError", "range() arg 3 must not be zero")
         up = _steps(t, start, stop, step, 1)
-        down = _steps(t, stop, start, t.unary("neg", step), 1)
+        down = _steps(t, stop, start, t.unary("neg", Sym(t.builder.maximum(t.value(step), -LARGEST), True)), 1)
         positive = t.value(t.compare("gt", step, 0))
         return Sym(t.builder.select(positive, t.value(up), t.value(down)), True)
     if step == 0:
@@ -215,7 +215,15 @@ def _steps(t: Any, low: Any, high: Any, step: Any, least: int) -> Any:
     if isinstance(step, int) and step == 1:
         return Sym(distance if _is_size(distance) else b.maximum(distance, 0), True)
     by = b.maximum(t.value(step), least)
+    if by.const is None or by.const > LARGE_STEP:           # the sum below may wrap
+        forward = t.value(t.compare("lt", low, high))
+        last = b.floordiv(b.sub(b.select(forward, distance, 0), 1), by)
+        return Sym(b.maximum(b.add(last, 1), 0), True)
     return Sym(b.maximum(b.floordiv(b.add(distance, b.sub(by, 1)), by), 0), True)
+
+
+LARGEST = 2**63 - 1
+LARGE_STEP = 2**31
 
 
 def _is_size(v: Any) -> bool:
