@@ -317,5 +317,11 @@ def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
         return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))
     if op.name in ("fill", "broadcast_to"):
         return xs[0]
-    attrs = op.attrs | {"apart": True} if apart else op.attrs
+    attrs = op.attrs | {"apart": True} if apart or _compares_products(op) else op.attrs
     return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
+
+
+def _compares_products(op: Op) -> bool:
+    """Whether ``op`` is ``a * b - c * d``.  Contracted, only one of the products would be rounded, and where they are
+    equal the difference would not be 0: its root would be no number, and a determinant would not vanish."""
+    return op.name == "sub" and all(v.op is not None and v.op.name == "mul" for v in op.operands)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -43,3 +44,16 @@ def test_which_sums_stay_apart(f: Callable[..., float], apart: bool) -> None:
     sums = re.findall(r"= f(?:add|sub) ([a-z ]*)double", compiled.inspect("llvm").split("@jitad.entry")[0])
     assert sums and any("contract" not in flags for flags in sums) is apart
     assert jit(f, fastmath=True)(x, y) == pytest.approx(f(x, y), rel=1e-12)
+
+
+def test_equal_products_have_no_difference() -> None:
+    def leg(x: float, y: float) -> float:
+        return math.sqrt(x * x - y * y)
+
+    def determinant(a: Any) -> Any:
+        return a[0, 0] * a[1, 1] - a[0, 1] * a[1, 0]
+    for x in (0.1, 0.3, 0.7, 1.1, 3.3):
+        assert jit(leg)(x, x) == 0.0
+        assert jit(determinant)(np.array([[x, 1.7], [x, 1.7]])) == 0.0
+    x = np.linspace(0.1, 3.3, 37)
+    assert not jit(lambda x, y: np.sqrt(x * x - y * y))(x, x.copy()).any()
