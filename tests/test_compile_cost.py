@@ -29,6 +29,13 @@ def arrays(count: int, seed: int) -> str:
     return "\n".join(["def program(x, y):", *lines, "    return x.sum()", ""])
 
 
+def conditions(count: int, seed: int) -> str:
+    """Each condition is read twice in the next one."""
+    lines = [f"    c = (c and x > {i}) or (c and y < {i})\n    x = x + 1.0 if c else x * 0.5" for i in range(count)]
+    return "\n".join(["def program(x, y):", "    f = sin if x > y else (lambda v: v)", "    c = f is sin or x > 3",
+                      *lines, "    return f(x) + y", ""])
+
+
 def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     """How many Python functions run when the gradient is compiled."""
     source, x = make(count, seed), np.ones(5) if make is arrays else 0.5
@@ -52,3 +59,10 @@ def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str],
         work(make, size, 0)
         once, twice, again = (work(make, n * size, 1) for n in (1, 2, 4))
     assert again - twice < 2.4 * (twice - once)
+
+
+def test_conditions_that_are_made_of_others_are_looked_at_once() -> None:
+    with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
+        work(conditions, 8, 0)
+        once, twice = (work(conditions, n, 1) for n in (7, 14))
+    assert twice < 3 * once

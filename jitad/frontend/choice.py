@@ -15,7 +15,7 @@ can come from here, and where paths meet either one or the other holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,13 +78,13 @@ class Choices:
 
     def assume(self, cond: Value, truth: bool) -> None:
         """This path is taken where ``cond`` is ``truth``."""
-        for tag, indices in self._learned(cond, truth):
+        for tag, indices in self._learned(cond, truth).items():
             self.know(tag, indices)
 
     def relies_on(self, cond: Value, truth: bool, ops: Iterable[Op]) -> bool:
         """Whether ops may look at a variant that is there only where ``cond`` is ``truth``."""
         tests = all(op.name == "const" or op.result in self.meanings for op in ops)
-        return not tests and any(True for _ in self._learned(cond, truth))
+        return not tests and bool(self._learned(cond, truth))
 
     def know(self, tag: Value, indices: Indices) -> None:
         facts = self.state.get(FACTS, {})
@@ -103,21 +103,30 @@ class Choices:
             self.combinations[result.value] = (op, [v.value for v in operands if type(v) is Sym and v.type == BOOL])
         return result
 
-    def _learned(self, cond: Value, truth: bool) -> Iterator[tuple[Value, Indices]]:
+    def _learned(self, cond: Value, truth: bool) -> dict[Value, Indices]:
         """What it says of tags that ``cond`` is ``truth``."""
+        return self._told(cond, truth, {}) if self.meanings else {}
+
+    def _told(self, cond: Value, truth: bool, told: dict[tuple[Value, bool], dict[Value, Indices]]
+              ) -> dict[Value, Indices]:
+        """``told``: by conditions that this one is made of, each of which is looked at once."""
+        if (cond, truth) in told:
+            return told[cond, truth]
         meaning = self.meanings.get(cond)
-        if meaning is not None:
-            yield meaning.tag, meaning.if_true if truth else meaning.if_false
+        found = {meaning.tag: meaning.if_true if truth else meaning.if_false} if meaning is not None else {}
         name, operands = self.combinations.get(cond) or \
             ((cond.op.name, cond.op.operands) if cond.op is not None else ("", ()))
         if name == "not":
-            yield from self._learned(operands[0], not truth)
+            found |= self._told(operands[0], not truth, told)
         elif name == ("and" if truth else "or"):
             for operand in operands:
-                yield from self._learned(operand, truth)
+                for tag, indices in self._told(operand, truth, told).items():
+                    found[tag] = (found[tag] & indices or indices) if tag in found else indices
         elif name in ("and", "or") and len(operands) == 2:      # one of them is, or both
-            x, y = (dict(self._learned(operand, truth)) for operand in operands)
-            yield from ((tag, x[tag] | y[tag]) for tag in x.keys() & y.keys())
+            x, y = (self._told(operand, truth, told) for operand in operands)
+            found |= {tag: x[tag] | y[tag] for tag in x.keys() & y.keys()}
+        told[cond, truth] = found
+        return found
 
     def tag_test(self, c: Choice, indices: Iterable[int]) -> Any:
         """Whether the choice is one of these variants."""

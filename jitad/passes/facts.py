@@ -14,6 +14,9 @@ from .induction import Incoming, learn_head
 from .loops import loop_forest
 from .ranges import Form, Prover, Ranges
 
+DEEP = 12
+"""Conditions that are made of others are looked into to this depth: chains of them are asked about again and again."""
+
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 
@@ -127,20 +130,29 @@ class Walk:
             return [pair[1].minus(pair[0])]
         return [x.minus(y), y.minus(x)] if (op.name == "eq") is truth else []
 
-    def _decide(self, condition: Value) -> bool | None:
-        """Whether a condition is known here to hold or not."""
+    def _decide(self, condition: Value, decided: dict[Value, bool | None] | None = None, depth: int = DEEP
+                ) -> bool | None:
+        """Whether a condition is known here to hold or not.  ``decided``: those that it is made of, each looked at
+        once."""
         if condition.const is not None:
             return bool(condition.const)
         if condition in self.known:
             return self.known[condition]
+        decided = {} if decided is None else decided
+        if condition not in decided:
+            decided[condition] = self._told(condition, decided, depth - 1) if depth else None
+        return decided[condition]
+
+    def _told(self, condition: Value, decided: dict[Value, bool | None], depth: int) -> bool | None:
+        """By what the condition says, or is made of."""
         op = condition.op
         if op is None:
             return None
         if op.name == "not":
-            inner = self._decide(op.operands[0])
+            inner = self._decide(op.operands[0], decided, depth)
             return None if inner is None else not inner
         if op.name in ("and", "or") and condition.type == BOOL:
-            sides = [self._decide(v) for v in op.operands]
+            sides = [self._decide(v, decided, depth) for v in op.operands]
             end = op.name == "or"
             return end if end in sides else None if None in sides else not end
         if op.name in COMPARISONS and op.operands[0].type == I64:
