@@ -58,7 +58,8 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
     if not (checks or serial) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
         return
     free = _free_ops(loop.head, known)
-    if not all(_is_of_floats(op.operands[0], free, loop.head) for op in checks):
+    fine: set[Value] = set()
+    if not all(_is_of_floats(op.operands[0], free, loop.head, fine) for op in checks):
         return                                       # what a check of an index guards must not run before it
     if any(_indexes_by_float(op) for op in free) and checks:
         return
@@ -69,18 +70,22 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
         _Strips(func, loop, known, free, kept, checks).run()
 
 
-def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, part: bool = False) -> bool:
+def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, fine: set[Value], part: bool = False) -> bool:
     """Whether a condition compares floats that can be computed ahead: what it guards is safe to compute then, too.
 
-    Or it is from outside, and no ``part`` of one in the loop."""
+    Or it is from outside, and no ``part`` of one in the loop.  ``fine``: those of which it is known."""
     op = condition.op
-    if condition.block is not head and not part:
+    if condition in fine or (condition.block is not head and not part):
         return True
     if op is None or (op.block is head and op not in free):
         return False
     if all(v.type == BOOL for v in op.operands):
-        return all(_is_of_floats(v, free, head, True) for v in op.operands)
-    return all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands)
+        found = all(_is_of_floats(v, free, head, fine, True) for v in op.operands)
+    else:
+        found = all(isinstance(v.type, Scalar) and v.type.is_float for v in op.operands)
+    if found:
+        fine.add(condition)
+    return found
 
 
 def _indexes_by_float(op: Op) -> bool:

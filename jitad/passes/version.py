@@ -47,6 +47,7 @@ class _Version:
         self.order = sorted(loop.blocks, key=number.__getitem__)
         self.steady: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
+        self.largest: dict[Value, int] = {}
 
     def run(self) -> None:
         for block in self.order:
@@ -118,8 +119,10 @@ class _Version:
             return abs(int(v.const))
         if op is None or v.block not in self.loop.blocks:
             return NEAR
-        sizes = [self._largest(u) for u in op.operands if u.type == I64]
-        return math.prod(sizes) if op.name == "mul" else sum(sizes)
+        if v not in self.largest:
+            sizes = [self._largest(u) for u in op.operands if u.type == I64]
+            self.largest[v] = math.prod(sizes) if op.name == "mul" else sum(sizes)
+        return self.largest[v]
 
     def _leaves(self) -> list[Value]:
         """What the comparisons read from outside, and the number of iterations."""
