@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
 
+from jitad import jit
 from jitad.cps import check_cps, to_cps
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Module
@@ -421,3 +423,22 @@ func @f(%a: bool[?], %k: i64[?], %b: bool, %n: i64) -> (bool[?], i64[?], bool, i
     after = Interpreter(module).run("f", args)
     assert [np.asarray(x).tolist() for x in before] == [np.asarray(x).tolist() for x in after] == [
         [False, False], [0, 0], False, 0, [True, False]]
+
+
+def test_zeros_of_either_sign_are_two_constants() -> None:
+    def chosen(c: float) -> float:
+        x = 0.0 if c > 0 else -0.0
+        return math.copysign(1.0, x)
+
+    def left(c: float, n: int) -> float:
+        x = -0.0
+        while n > 0:
+            n -= 1
+            c += math.sin(c)
+            if c > 3:
+                x = 0.0
+                break
+        return math.copysign(1.0, x)
+    for c in (1.0, -1.0):
+        assert jit(chosen)(c) == chosen(c)
+        assert jit(left)(c, 3) == left(c, 3)

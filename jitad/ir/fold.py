@@ -166,6 +166,11 @@ FOLDED = frozenset(_RULES)
 
 
 def same(x: Value, y: Value) -> bool:
-    """Whether two values are known to be equal: one value, or equal constants."""
-    return x is y or (x.const is not None and x.const == y.const and x.type == y.type)
+    """Whether two values are known to be equal: one value, or equal constants (0.0 and -0.0 are two)."""
+    if x is y:
+        return True
+    a, b = x.const, y.const
+    if a is None or a != b or x.type != y.type:
+        return False
+    return a != 0 or math.copysign(1, a) == math.copysign(1, b)
 
