@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import math
 import os
 import pickle
 import subprocess
@@ -427,3 +428,14 @@ def test_import_is_quick() -> None:
     assert min(float(run(code).stdout) for _ in range(5)) < 50
 
 
+
+
+def test_static_values_that_are_equal_and_yet_two() -> None:
+    scaled = jit(lambda s, x: (s, math.copysign(x, s)), static="s")
+    pair = jit(lambda s, x: (s, x * s[0]), static="s")
+    for _ in range(2):
+        for s in (0.0, -0.0, 0, False, 1, 1.0):
+            value, y = scaled(s, 3.0)
+            assert (repr(value), y) == (repr(s), math.copysign(3.0, s))
+            value, y = pair((s, "a"), 3)
+            assert (repr(value), repr(y)) == (repr((s, "a")), repr(3 * s))
