@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import jit
+from jitad import grad, jit, unroll
 
 
 def nested(n, x):
@@ -250,3 +250,25 @@ def test_steps_of_a_range_may_be_longer_than_all_of_it() -> None:
         assert fast(a, b, s) == steps(a, b, s)
         if s >= -most:
             assert jit(lambda a, b, s=s: steps(a, b, s))(a, b) == steps(a, b, s)
+
+
+def test_long_chains_that_are_redone_on_the_way_back() -> None:
+    """In a function that calls itself, what the way back needs is kept, or computed again."""
+    def last(x: Any, n: int) -> Any:
+        if n <= 0:
+            return x
+        y, k = last(x * 0.5, n - 1), n
+        for i in unroll(range(500)):
+            k = i - k
+        return y * k
+
+    def every(x: Any, n: int) -> Any:
+        if n <= 0:
+            return x
+        y, k, s = every(x * 0.5, n - 1), n, 0.0
+        for i in unroll(range(500)):
+            k = i - k
+            s = s * 0.5 + y * k
+        return s
+    for f in (last, every):
+        assert jit(grad(f))(0.7, 2) == pytest.approx(f(1.0, 2) - f(0.0, 2), rel=1e-12)

@@ -42,6 +42,10 @@ CHEAP = frozenset(
     "select cast stop isnan isinf isfinite dim get slice reshape transpose broadcast_to fill iota as_type".split())
 
 
+LONGEST = 100
+"""A value is redone from at most so many others, one made of the other, before what it stems from."""
+
+
 def _cheap(op: Op) -> bool:
     """A reciprocal too: one division, as in ``1 / (1 + exp(-x))``, against an element written far away and read."""
     return op.name in CHEAP or (op.name == "div" and op.operands[0].const is not None)
@@ -201,25 +205,27 @@ class Frames:
         self.shared.update(needed)
         return True
 
-    def _reachable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
-        """Whether ``v`` is there, or can be, for something of ``level``; each value is looked at once."""
+    def _reachable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int) -> bool:
+        """Whether ``v`` is there, or can be, for something of ``level``; each value is looked at once.
+
+        What is longer than ``depth`` in the making is rather kept."""
         if v in needed:
             return True
         needed[v] = None
         if v in self.plan or self._free(v) or self._outside(self.level(v), level):
             return True
-        if v not in self.lost and self._redoable(v, level, needed):
+        if v not in self.lost and depth and self._redoable(v, level, needed, depth - 1):
             return True
         self.lost.add(v)
         return False
 
-    def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None]) -> bool:
+    def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int = LONGEST) -> bool:
         op = v.op
         if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v) and not self.finished.array(op)):
             return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
-        return all(self._reachable(u, level, needed) for u in self._reads(op).values())
+        return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
 
     def _reads(self, op: Op) -> dict[Value, Value]:
         """What an op that is redone reads for each of its operands: a settled load reads the finished array."""
@@ -374,16 +380,26 @@ class Frames:
                 index.name, index.operands = "add", [back.count, zero.result]
 
     def _home(self, v: Value, b: Builder, seen: dict[Value, Value]) -> Value:
-        if v in self.homes:
-            return self.homes[v]
-        if v in seen:
-            return seen[v]
-        op = v.op
-        if op is None or not (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty")):
-            return v
-        copy = clone_op(op, {u: self._home(w, b, seen) for u, w in self._reads(op).items()})
-        copy.block = b.block
-        b.block.ops.append(copy)
-        seen[v] = copy.results[0]
-        return seen[v]
+        """Where to read ``v``; what is redone is, from what it is made of on: chains of integers may be long."""
+        todo = [v]
+        while todo:
+            u = todo[-1]
+            if u in self.homes or u in seen or not self._is_made_again(u):
+                todo.pop()
+                continue
+            assert u.op is not None
+            reads = self._reads(u.op)
+            missing = [w for w in reads.values() if w not in self.homes and w not in seen and self._is_made_again(w)]
+            if missing:
+                todo += reversed(missing)
+                continue
+            todo.pop()
+            copy = clone_op(u.op, {x: self.homes.get(w) or seen.get(w) or w for x, w in reads.items()})
+            copy.block = b.block
+            b.block.ops.append(copy)
+            seen[u] = copy.results[0]
+        return self.homes.get(v) or seen.get(v) or v
 
+    def _is_made_again(self, v: Value) -> bool:
+        op = v.op
+        return op is not None and (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty"))
