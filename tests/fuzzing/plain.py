@@ -61,7 +61,7 @@ def _slope(at: dict[int, Any]) -> Any:
     sixth, fourth = (sum(c * (at[k] - at[-k]) for k, c in of.items()) / STEP for of in (SIXTH, FOURTH))
     kink = sum(c * (at[k] + at[-k]) / 2 for k, c in KINK.items()) / STEP
     for error in (sixth - fourth, kink):
-        if not np.all(np.abs(error) <= 1e-4 * (1 + np.abs(sixth))):
+        if not np.all(np.abs(error) <= 1e-5 * (1 + np.abs(sixth))):
             raise Unsure
     return sixth + _noise * _errors.uniform(0.5, 1.5) * (1 + np.abs(sixth)) if _noise else sixth
 
