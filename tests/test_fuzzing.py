@@ -65,6 +65,12 @@ def test_derivatives_by_differences() -> None:
     for near, at in ((abs, 0.001), (abs, 0.0), (lambda z: min(z, 0.5), 0.5)):
         with pytest.raises(plain.Unsure):
             plain.grad(near)(at)
+    with pytest.raises(plain.Unsure):                        # raises nearby, not here
+        plain.grad(lambda z: [z][int(z > 0.51)])(0.5)
+    with pytest.raises(IndexError):
+        plain.grad(lambda z: [z][int(z > 0.49)])(0.5)
+    with plain.closer():
+        assert abs(plain.grad(lambda z: [z][int(z > 0.51)])(0.5) - 1.0) < 1e-9
 
 
 def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from .values import Structure, flatten, flatten_like, is_float, unflatten
 
-STEP = 0.01
+STEP, CLOSER = 0.01, 0.003
 SIXTH = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 FOURTH = {1: 2 / 3, 2: -1 / 12, 3: 0.0}
 # The third divided difference of (f(k) + f(-k)) / 2 as a function of k², times 60: of s·|k| it is s, of a smooth
@@ -31,6 +31,7 @@ Function = Callable[..., Any]
 
 MOST = 300                          # derivatives that one run may take: differences of differences get expensive
 _left = MOST
+_step = STEP
 _noise = 0.0                        # relative error that slopes are given on purpose, each another one of this size:
 _errors = random.Random(0)          # equal ones may cancel
 LONGEST = 0.5                       # seconds
@@ -50,7 +51,11 @@ def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
     _left -= 1
     if _left < 0:
         raise Unsure
-    at = {k: flatten(fun(k * STEP)) for k in (-3, -2, -1, 0, 1, 2, 3)}
+    here = fun(0.0)                                 # what this raises the program raises
+    try:
+        at = {k: flatten(fun(k * _step) if k else here) for k in (-3, -2, -1, 0, 1, 2, 3)}
+    except Exception:
+        raise Unsure from None
     leaves, structure = at[1]
     if any(s != structure for _, s in at.values()):
         raise Unsure
@@ -58,8 +63,8 @@ def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
 
 
 def _slope(at: dict[int, Any]) -> Any:
-    sixth, fourth = (sum(c * (at[k] - at[-k]) for k, c in of.items()) / STEP for of in (SIXTH, FOURTH))
-    kink = sum(c * (at[k] + at[-k]) / 2 for k, c in KINK.items()) / STEP
+    sixth, fourth = (sum(c * (at[k] - at[-k]) for k, c in of.items()) / _step for of in (SIXTH, FOURTH))
+    kink = sum(c * (at[k] + at[-k]) / 2 for k, c in KINK.items()) / _step
     for error in (sixth - fourth, kink):
         if not np.all(np.abs(error) <= 1e-5 * (1 + np.abs(sixth))):
             raise Unsure
@@ -249,6 +254,17 @@ def noise(relative: float) -> Iterator[None]:
         yield
     finally:
         _noise = 0.0
+
+
+@contextmanager
+def closer() -> Iterator[None]:
+    """Differences are taken closer by, where a kink or a jump nearby is not seen: what decides over a finding."""
+    global _step
+    _step = CLOSER
+    try:
+        yield
+    finally:
+        _step = STEP
 
 
 @contextmanager
