@@ -92,10 +92,15 @@ def _jit() -> llvm.orcjit.LLJIT:
 
 
 class Native:
-    """Machine code in memory; it stays there while this object lives.  ``times``: seconds by phase."""
+    """Machine code in memory; it stays there while this object lives.
 
-    def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float]) -> None:
+    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes; ``times``: seconds by phase.
+    """
+
+    def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
+                 finished: str = "") -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
+        self.finished = finished
         with _lock:
             _unused.clear()
             self._code = self._link()
@@ -106,7 +111,7 @@ class Native:
 
     def _link(self) -> llvm.orcjit.ResourceTracker:
         start = time.perf_counter()
-        unit = optimise(self.source, self.options)
+        unit = self._unit()
         optimised = time.perf_counter()
         with self._generating():
             image = _machine(_codegen(self.options)).emit_object(unit)
@@ -137,21 +142,28 @@ class Native:
     def llvm(self) -> str:
         """The optimised LLVM IR (made anew: nobody needs it in the normal course)."""
         with _lock:
-            return str(optimise(self.source, self.options))
+            return str(self._unit())
 
     @property
     def asm(self) -> str:
         """The machine code as assembly."""
         with _lock:
-            unit = optimise(self.source, self.options)
+            unit = self._unit()
             with self._generating():
                 return str(_machine(_codegen(self.options)).emit_assembly(unit))
 
+    def _unit(self) -> llvm.ModuleRef:
+        """What code is generated for."""
+        unit = optimise(self.source, self.options)
+        if self.finished:
+            unit.link_in(_parsed(self.finished))
+        return unit
+
     @contextmanager
     def _generating(self) -> Iterator[None]:
-        with _switched_on(NO_STRENGTH_REDUCTION):
-            with _switched_on(NO_LATE_SCHEDULING) if len(self.source) > LARGE else nullcontext():
-                yield
+        large = len(self.source) + len(self.finished) > LARGE
+        with _switched_on(NO_STRENGTH_REDUCTION), _switched_on(NO_LATE_SCHEDULING) if large else nullcontext():
+            yield
 
 
 def _routines(module: Any) -> Callable[[str], Native]:
@@ -184,13 +196,18 @@ def _codegen(options: Options) -> int:
     return {0: 0, 1: 2, 3: 3}[options.level]
 
 
-def optimise(source: str, options: Options) -> llvm.ModuleRef:
-    """Parse LLVM IR and run the pipeline."""
+def _parsed(source: str) -> llvm.ModuleRef:
     try:
         unit = llvm.parse_assembly(source)
         unit.verify()
     except RuntimeError as e:
         raise CompileError(f"LLVM refuses the generated code: {e}") from None
+    return unit
+
+
+def optimise(source: str, options: Options) -> llvm.ModuleRef:
+    """Parse LLVM IR and run the pipeline."""
+    unit = _parsed(source)
     if options.written_out:
         return unit
     tuning = llvm.create_pipeline_tuning_options(speed_level=options.level)
@@ -227,5 +244,5 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     lowering = ModuleLowering(module, roots, target(), options)
     lowering.lower()
     names = extend(lowering) if extend else []
-    source = lowering.writer.text()
-    return Native(source, options, names, {"lower": time.perf_counter() - start})
+    source, finished = lowering.writer.text(), lowering.writer.finished_text()
+    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
+_CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
 
 
 def global_name(name: str) -> str:
@@ -57,6 +58,7 @@ class Writer:
         self._metadata: list[str] = []
         self._known: dict[str, str] = {}
         self._functions: dict[str, str] = {}
+        self._finished: dict[str, str] = {}
         self._used: list[str] = []
         self.vector_stack = ""               # an attribute of functions that call vector functions in loops
 
@@ -120,9 +122,18 @@ class Writer:
         self._functions[name] = text
         return global_name(name)
 
+    def finished(self, name: str, head: str, lines: Sequence[str]) -> str:
+        """Add a function in which LLVM's passes would find nothing to do, so that only code is generated for it.
+
+        ``head`` is what stands between ``define`` and the body, with its visibility: it is in a module of its own.
+        """
+        self._declared[name] = f"declare {head}"
+        self._finished[name] = "\n".join([f"define {head} {{", *lines, "}\n"])
+        return global_name(name)
+
     def fresh(self, stem: str) -> str:
         """A name that no function has yet, without ``@``."""
-        return f"{stem}.{len(self._functions)}"
+        return f"{stem}.{len(self._functions) + len(self._finished)}"
 
     def node_text(self, number: int) -> str:
         """The metadata node of this number."""
@@ -136,25 +147,45 @@ class Writer:
 
     def size(self) -> int:
         """How many characters the functions have so far."""
-        return sum(map(len, self._functions.values()))
+        return sum(len(text) for functions in (self._functions, self._finished) for text in functions.values())
 
     def defines(self, name: str) -> bool:
-        return name in self._functions
+        return name in self._functions or name in self._finished
 
     def text(self) -> str:
-        """The module as LLVM assembly."""
-        head = [f'target triple = "{self.triple}"'] if self.triple else []
-        if self.layout:
-            head.append(f'target datalayout = "{self.layout}"')
-        head += [f"{global_name(n)} = {t}" for n, t in self._globals.items()]
+        """The module as LLVM assembly, without the functions that are finished."""
+        head = [f"{global_name(n)} = {t}" for n, t in self._globals.items()]
         if self._used:
             names = ", ".join(f"ptr {global_name(n)}" for n in self._used)
             head.append(f"@llvm.compiler.used = appending global [{len(self._used)} x ptr] [{names}], "
                         'section "llvm.metadata"')
         head += [text for name, text in self._declared.items() if name not in self._functions]
+        shared = self._called_by_finished()
+        functions = [text.replace("define internal", "define hidden", 1) if name in shared else text
+                     for name, text in self._functions.items()]
+        return self._module([*head, "", *functions])
+
+    def finished_text(self) -> str:
+        """The functions that are finished as a module of its own, to be linked with the other one; ``""`` if none."""
+        if not self._finished:
+            return ""
+        heads = [self._functions[name].partition(" {\n")[0] for name in self._called_by_finished()]
+        head = [re.sub("define( internal)?", "declare hidden", text, count=1) for text in heads]
+        head += [text for name, text in self._declared.items() if not self.defines(name)]
+        return self._module([*head, "", *self._finished.values()])
+
+    def _called_by_finished(self) -> list[str]:
+        """Functions of the module that finished ones call."""
+        called = {name for text in self._finished.values() for name in _CALLED.findall(text)}
+        return [name for name in self._functions if name in called]
+
+    def _module(self, body: list[str]) -> str:
+        head = [f'target triple = "{self.triple}"'] if self.triple else []
+        if self.layout:
+            head.append(f'target datalayout = "{self.layout}"')
         tail = [f"attributes #{i} = {{ {text} }}" for text, i in self._attributes.items()]
         tail += [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
-        return "\n".join([*head, "", *self._functions.values(), *tail, ""])
+        return "\n".join([*head, *body, *tail, ""])
 
 
 class Code:
@@ -255,7 +286,8 @@ class Code:
         """The LLVM types of those of the names that are values of this function, parameters excepted."""
         wanted = set(names)
         found = {name: type for name, (type, _) in self._incoming.items() if name in wanted}
-        for line in self._lines():
+        wanted -= found.keys()
+        for line in self._lines() if wanted else ():
             name, is_value, text = line.partition(" = ")
             if is_value and name in wanted:
                 found[name] = result_type(text)

@@ -11,12 +11,17 @@ functions with about ``SIZE`` instructions each, its *parts*::
 
 What one part makes and another reads has a slot in the frame, where the register allocator would have put it as well.
 What comes from before the block are arguments.  Blocks in loops stay, since LLVM may vectorise these.
+
+LLVM's passes leave parts alone: our own have simplified straight-line code by then, and what is left to combine (a
+product with a sum, an address with a load) is combined when instructions are selected.  It runs as fast.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from .emit import Code, global_name, result_type
@@ -43,16 +48,16 @@ def cut_long_blocks(fn: FunctionLowering) -> None:
 
 
 class _Around:
-    """What cutting a block asks of all others, found once: where names are read, and where blocks lead to."""
+    """What cutting a block asks of all others, found once: what each line names, and where blocks lead to.
+
+    ``within``: the names in a block; ``blocks``: in how many a name is, all phis being one more.
+    """
 
     def __init__(self, code: Code) -> None:
         self.following = {label: code.successors(label) for label in code.labels()}
-        self.readers: dict[str, set[str]] = {}
-        for label in code.labels():
-            for name in _NAME.findall(" ".join(code.lines_of(label))):
-                self.readers.setdefault(name, set()).add(label)
-        for name in _NAME.findall(code.phis_text()):
-            self.readers.setdefault(name, set()).add("")
+        self.names = {label: [_NAME.findall(line) for line in code.lines_of(label)] for label in code.labels()}
+        self.within = {label: set(chain.from_iterable(lines)) for label, lines in self.names.items()}
+        self.blocks = Counter(chain(*self.within.values(), set(_NAME.findall(code.phis_text()))))
 
     def repeats(self, label: str) -> bool:
         """Whether a block is in a loop."""
@@ -66,7 +71,7 @@ class _Around:
 
     def reads(self, name: str, label: str) -> bool:
         """Whether a value of this block is read in another one, or in a phi."""
-        return not self.readers.get(name, set()) <= {label}
+        return self.blocks[name] > (name in self.within[label])
 
 
 class _Cut:
@@ -76,7 +81,7 @@ class _Cut:
         self.fn, self.code, self.label = fn, fn.code, label
         self.lines = fn.code.lines_of(label)
         self.made: dict[str, int] = {}
-        self.reads = [_NAME.findall(line) for line in self.lines]
+        self.reads = around.names[label]
         self.last: dict[str, int] = {}
         for k, (line, names) in enumerate(zip(self.lines, self.reads)):
             if line[0] == "%":
@@ -93,7 +98,8 @@ class _Cut:
         if not bounds:
             return
         before = {name for names in self.reads[:bounds[-1]] for name in names if name not in self.made}
-        self.types = self.code.types_of(before) | self.fn.flow.parameters | {"%ctx": "ptr"}
+        given = self.fn.flow.parameters | {"%ctx": "ptr"}
+        self.types = self.code.types_of(before - given.keys()) | given
         if any(self.types[name] not in _IN_A_SLOT for name in before):
             return
         for name, k in self.made.items():
@@ -137,10 +143,8 @@ class _Cut:
                 body += self._store(name)
         writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
         symbol = writer.fresh(f"{self.fn.func.name}.part")
-        head = f"define internal void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
-        text = "\n".join(["entry:", *body, "ret void"])
-        writer.function(symbol, f"{head} {{\n{text}\n}}\n")
-        return f"call void {global_name(symbol)}({params})"
+        head = f"hidden void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
+        return f"call void {writer.finished(symbol, head, ['entry:', *body, 'ret void'])}({params})"
 
     def _load(self, name: str) -> list[str]:
         return [*self._slot(name), f"{name} = load {self.types[name]}, ptr {name}.at, align 8"]

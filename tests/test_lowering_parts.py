@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering import parts
+from jitad.lowering import memory, parts
 from jitad.lowering.ops import Options
 
 from bench.compiling import loaded, statements
@@ -106,5 +106,34 @@ def test_a_function_that_calls_itself() -> None:
     assert slope == pytest.approx((f(0.7 + 1e-6, 6) - f(0.7 - 1e-6, 6)) / 2e-6, rel=1e-6)
 
 
-def test_no_withinon_a_gpu() -> None:
+def test_passes_leave_parts_alone() -> None:
+    g = jit(value_and_grad(loaded(statements(20, 1), np), (0, 1)))
+    g(0.5, 0.25)
+    within = re.findall(r"^define [^\n]*\.part\..*?^}", g.inspect("llvm"), re.MULTILINE | re.DOTALL)
+    assert len(within) > 10
+    assert all(re.search(r"\.at = getelementptr inbounds i64, ptr", part) for part in within)     # as it was written
+
+
+def test_parts_call_functions_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "INLINE", 0)
+    monkeypatch.setattr(parts, "SIZE", 1)
+    monkeypatch.setattr(parts, "LEAST", 1)
+
+    def f(x: float, n: int) -> Any:
+        a = np.full(n, x)
+        y = x * x
+        b = np.full(n, y)
+        z = y * x + y
+        c = np.full(n, z * z)
+        w = z * z * y - x
+        return [v * w for v in (a, b, c, np.full(n, w * w + z))]
+    g = jit(f)
+    for got, want in zip(g(0.5, 3), f(0.5, 3)):
+        np.testing.assert_array_equal(got, want)
+    text = g.inspect("llvm")
+    assert re.search(r"^define hidden [^\n]*@jitad\.reserve", text, re.MULTILINE)
+    assert "@jitad.reserve(" in "".join(re.findall(r"^define [^\n]*\.part\..*?^}", text, re.MULTILINE | re.DOTALL))
+
+
+def test_no_parts_on_a_gpu() -> None:
     assert "part" not in jit(lambda x: np.sin(x) * x + np.cos(x) * np.exp(x) * x + x * x).inspect("ptx", 1.0)
