@@ -257,15 +257,23 @@ class Slots:
 
 
 def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
-    """Call a routine of ``runtime`` on a table of arrays if the arena's top is above the mark in ``state``."""
+    """Call a routine of ``runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
+
+    Without arrays the top goes back to the mark, which takes no routine, and ``state`` is a register.
+    """
     code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
-    table = code.alloca("i64", 2 * len(buffers)) if buffers else "null"
     mark = code.op(f"load i64, ptr {state}, align 8")
     top = code.op(f"load i64, ptr {fn.field('arena_top')}, align 8", "top")
     call, done, before = code.label("move"), code.label("moved"), code.here
     out = [code.phi("ptr", done) for _ in buffers]
     code.branch(code.op(f"icmp ne i64 {top}, {mark}", "c"), call, done)
     code.start(call)
+    if not buffers:
+        _lower_top(fn, top, mark)
+        code.jump(done)
+        code.start(done)
+        return []
+    table = code.alloca("i64", 2 * len(buffers))
     for i, b in enumerate(buffers):
         at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
         code.do(f"store ptr {b.ptr}, ptr {at}, align 8")
@@ -280,3 +288,12 @@ def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequen
     code.jump(done)
     code.start(done)
     return [Buffer(phi, b.sizes, b.type) for b, phi in zip(buffers, out)]
+
+
+def _lower_top(fn: FunctionLowering, top: str, mark: str) -> None:
+    """Give back all above the mark, and note how high the arena has been."""
+    code, high = fn.code, fn.field("arena_high")
+    umax = fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
+    higher = code.op(f"call i64 {umax}(i64 {top}, i64 {code.op(f'load i64, ptr {high}, align 8')})")
+    code.do(f"store i64 {higher}, ptr {high}, align 8")
+    code.do(f"store i64 {mark}, ptr {fn.field('arena_top')}, align 8")

@@ -89,6 +89,13 @@ class Unboxer:
     def require_equal(self, type: str, x: str, y: str) -> None:
         self.require(self.code.op(f"icmp eq {type} {x}, {y}", "c"))
 
+    def require_all(self, *comparisons: str) -> None:
+        """One branch for several comparisons: blocks are what an entry costs to compile."""
+        first, *others = [self.code.op(f"icmp {comparison}", "c") for comparison in comparisons]
+        for other in others:
+            first = self.code.op(f"and i1 {first}, {other}", "c")
+        self.require(first)
+
     def require_type(self, obj: str, cls: type) -> None:
         self.require_equal("ptr", self.load("ptr", obj, capi.OB_TYPE), pointer(cls))
 
@@ -231,15 +238,14 @@ class Unboxer:
         since the program was compiled on the assumption that it does not broadcast.
         """
         self.require_type(obj, capi.NDARRAY)
-        self.require_equal("ptr", self.load("ptr", obj, capi.ARRAY_DESCR), pointer(capi.descr(t.dtype)))
-        self.require_equal("i32", self.load("i32", obj, capi.ARRAY_NDIM), str(t.rank))
         flags = self.code.op(f"and i32 {self.load('i32', obj, capi.ARRAY_FLAGS)}, {capi.ARRAY_NEEDED_FLAGS}")
-        self.require_equal("i32", flags, str(capi.ARRAY_NEEDED_FLAGS))
+        self.require_all(f"eq ptr {self.load('ptr', obj, capi.ARRAY_DESCR)}, {pointer(capi.descr(t.dtype))}",
+                         f"eq i32 {self.load('i32', obj, capi.ARRAY_NDIM)}, {t.rank}",
+                         f"eq i32 {flags}, {capi.ARRAY_NEEDED_FLAGS}")
         dims = self.load("ptr", obj, capi.ARRAY_DIMS)
         sizes = [self.load("i64", dims, 8 * i) for i in range(t.rank)]
-        for size, known in zip(sizes, t.dims):
-            test = f"ne i64 {size}, 1" if known is None else f"eq i64 {size}, {known}"
-            self.require(self.code.op(f"icmp {test}", "c"))
+        self.require_all(*(f"ne i64 {size}, 1" if known is None else f"eq i64 {size}, {known}"
+                           for size, known in zip(sizes, t.dims)))
         self.sizes.append(self.product(sizes))
         return [self.load("ptr", obj, capi.ARRAY_DATA), *sizes]
 
