@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
 
 from ..errors import CompileError
@@ -24,6 +25,7 @@ from . import blocks, products, runtime, team, vecmath, vecown
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
+from .stored import stored
 from .target import Target
 
 # A sum in a loop keeps its order and is vectorised all the same: the terms are computed as vectors and added one by
@@ -94,13 +96,14 @@ def _jit() -> llvm.orcjit.LLJIT:
 class Native:
     """Machine code in memory; it stays there while this object lives.
 
-    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes; ``times``: seconds by phase.
+    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes; ``times``: seconds by phase; ``keep``: on
+    disk too, which asks for code without addresses.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
-                 finished: str = "") -> None:
+                 finished: str = "", keep: bool = False) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
-        self.finished = finished
+        self.finished, self.keep = finished, keep
         with _lock:
             _unused.clear()
             self._code = self._link()
@@ -110,11 +113,7 @@ class Native:
             unused.append(self._code)
 
     def _link(self) -> llvm.orcjit.ResourceTracker:
-        start = time.perf_counter()
-        unit = self._unit()
-        optimised = time.perf_counter()
-        with self._generating():
-            image = _machine(_codegen(self.options)).emit_object(unit)
+        image = stored(self._origin(), self._image) if self.keep else self._image()
         emitted = time.perf_counter()
         for name, library in ((blas.PREFIX, blas.library), (vecmath.SYMBOLS, _libmvec)):
             if name in self.source and (path := library()) is not None:
@@ -130,8 +129,23 @@ class Native:
             tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
             raise CompileError(f"LLVM cannot link the compiled code: {e}") from None
-        self.times |= {"llvm": optimised - start, "codegen": emitted - optimised, "link": time.perf_counter() - emitted}
+        self.times["link"] = time.perf_counter() - emitted
         return tracker
+
+    def _image(self) -> bytes:
+        """The object file."""
+        start = time.perf_counter()
+        unit = self._unit()
+        optimised = time.perf_counter()
+        with self._generating():
+            image: bytes = _machine(_codegen(self.options)).emit_object(unit)
+        self.times |= {"llvm": optimised - start, "codegen": time.perf_counter() - optimised}
+        return image
+
+    def _origin(self) -> str:
+        """All that the object file follows from."""
+        compiler = (llvmlite.__version__, llvm.llvm_version_info, STORES_AT_ONCE, NO_STRENGTH_REDUCTION)
+        return "\n".join(map(str, (compiler, target(), self.options, self.finished, self.source)))
 
     def address(self, name: str) -> int:
         """The address of one of the external functions."""
@@ -166,13 +180,14 @@ class Native:
             yield
 
 
-def _routines(module: Any) -> Callable[[str], Native]:
+def _routines(module: Any, keep: bool = False) -> Callable[[str], Native]:
     """The routines of ``module.ROUTINES``, which all modules share, compiled when one is first needed."""
     @cache
     def home() -> Native:
         writer = Writer(target().triple, target().layout)
         module.define(writer)
-        return Native(writer.text(), Options(level=0), list(module.ROUTINES), {})     # short: nothing to gain from more
+        level = Options(level=0)                        # short: there is nothing to gain from more
+        return Native(writer.text(), level, list(module.ROUTINES), {}, keep=keep)
     return lambda name: home()
 
 
@@ -181,11 +196,12 @@ def _product(name: str) -> Native:
     """The routine for products of matrices of one type."""
     writer = Writer(target().triple, target().layout)
     products.define(writer, target(), name)
-    return Native(writer.text(), Options(written_out=True), [name], {})
+    return Native(writer.text(), Options(written_out=True), [name], {}, keep=True)
 
 
 _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
-    *((module.ROUTINES, _routines(module)) for module in (runtime, blocks, team)), (products.ROUTINES, _product)]
+    (runtime.ROUTINES, _routines(runtime, keep=True)), (blocks.ROUTINES, _routines(blocks)),
+    (team.ROUTINES, _routines(team)), (products.ROUTINES, _product)]
 
 
 def _libmvec() -> str | None:

@@ -1,8 +1,10 @@
-"""Shared by all tests: the verifier runs after every pass, and hypothesis takes no time limit from a busy machine."""
+"""Shared by all tests: the verifier runs after every pass, what is run is compiled here and not read from disk, and
+hypothesis takes no time limit from a busy machine."""
 
 import os
 
 os.environ.setdefault("JITAD_DEBUG", "1")
+os.environ.setdefault("JITAD_CACHE_DIR", "")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
