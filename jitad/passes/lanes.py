@@ -10,7 +10,8 @@ that all iterations share is summed over the lanes first.  ``lane_kinds.py`` say
 ::
 
     strips(s, carried…)     LANES iterations, from s * LANES; the last iterations, one at least, are left over
-    rest                    the loop as it was, for these, and from the first strip on in which a check fails
+    rest                    the loop as it was, for these, and from the first strip on in which a check fails; its
+                            inner loops are cold: LLVM would take a tenth of all its time to make vectors of them
 
 A check of what differs must hold in all lanes.  If one fails, nothing of the strip counts, and the loop as it was runs
 it again and raises what is to be raised when it is; so nothing may be stored to shared arrays before such a check.
@@ -31,7 +32,8 @@ from .lane_ops import LANES, Lanes, lanes_type
 from .loops import Counted, Loop, LoopForest, counted
 
 LEAST = 2 * LANES
-"""Fewer iterations than this go one by one."""
+"""A loop that is known to have fewer iterations than this stays as it is; of others, those with at least one strip and
+one iteration left over go through it."""
 LARGEST = 1024
 """Elements of an array that each lane may have for itself: all lanes' stay in the second cache."""
 
@@ -221,7 +223,7 @@ class _Strips:
 
     def _small(self, b: Builder, sizes: list[list[Value]]) -> Value:
         """Whether there are enough iterations, and the lanes' arrays stay in the cache."""
-        small = b.ge(self.known.trip, LEAST)
+        small = b.gt(self.known.trip, LANES)
         for n in dict.fromkeys(n for each in sizes for n in each):
             small = b.and_(small, b.le(n, LARGEST))
         for first, *others in sizes:
@@ -251,6 +253,9 @@ class _Strips:
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
         self._count_from(first, left)
+        for inner in self.kinds.forest.loops:
+            if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
+                inner.latch.term.attrs["cold"] = True
 
     def _count_from(self, first: Value, left: Value) -> None:
         """The loop's own counter begins at 0 in any case; all else sees the number of the iteration."""
