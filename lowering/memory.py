@@ -10,6 +10,7 @@ that return one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -35,16 +36,16 @@ def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value 
     if local:
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
-    size = _bytes(fn, type, sizes)
     result = value is not None and _may_be_result(fn, value)
-    return Buffer(_result(fn, size) if result else _reserve_array(fn, size), sizes, type)
+    return Buffer(_result(fn, _bytes(fn, type, sizes)) if result else _reserve_array(fn, type, sizes), sizes, type)
 
 
 def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:
     """A new array of zeros in the arena, of these sizes where the type has none; its pointer."""
     rest = iter(unknown)
-    size = _bytes(fn, type, [next(rest) if d is None else str(d) for d in type.dims])
-    ptr = _reserve_array(fn, size)
+    sizes = [next(rest) if d is None else str(d) for d in type.dims]
+    ptr = _reserve_array(fn, type, sizes)
+    size = fn.mul(fn.product(sizes), str(types.width(type.dtype)))
     fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
     fn.code.do(f"call void @llvm.memset.p0.i64(ptr {ptr}, i8 0, i64 {size}, i1 false)")
     return ptr
@@ -60,7 +61,7 @@ def _may_be_result(fn: FunctionLowering, v: Value) -> bool:
 def _result(fn: FunctionLowering, size: str) -> str:
     """An array in a block if it is large and there is one, otherwise in the arena."""
     if size[0] != "%" and int(size) < blocks.LARGE:
-        return _reserve_array(fn, size)
+        return _reserve_bytes(fn, size)
     code = fn.code
     ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
     out = code.phi("ptr", done, "a")
@@ -73,7 +74,7 @@ def _result(fn: FunctionLowering, size: str) -> str:
     code.add_incoming(out, taken)
     code.branch(code.op(f"icmp ne ptr {taken}, null", "c"), done, arena)
     code.start(arena)
-    made = _reserve_array(fn, size)
+    made = _reserve_bytes(fn, size)
     code.add_incoming(out, made)
     code.jump(done)
     code.start(done)
@@ -82,9 +83,7 @@ def _result(fn: FunctionLowering, size: str) -> str:
 
 def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
     """The size in bytes, or −1 where it does not fit: then no arena has room."""
-    known, unknown = types.width(type.dtype), [s for s in sizes if s[0] == "%"]
-    for s in sizes:
-        known *= int(s) if s[0] != "%" else 1
+    known, unknown = _known(type, sizes)
     if not unknown:
         return str(known)
     code, total, over = fn.code, unknown[0], ""
@@ -96,11 +95,29 @@ def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
     return code.op(f"select i1 {over}, i64 -1, i64 {total}")
 
 
-def _reserve_array(fn: FunctionLowering, size: str) -> str:
+def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
+    """The bytes of an element times the sizes that are known, and the others."""
+    known = math.prod((int(s) for s in sizes if s[0] != "%"), start=types.width(type.dtype))
+    return known, [s for s in sizes if s[0] == "%"]
+
+
+def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
+    known, unknown = _known(type, sizes)
+    if not unknown or fn.arrays_made < INLINE or fn.target.is_gpu:
+        return _reserve_bytes(fn, _bytes(fn, type, sizes))
+    return _reserve_by_call(fn, runtime.reserving(fn.writer, len(unknown)), [str(known), *unknown])
+
+
+def _reserve_bytes(fn: FunctionLowering, size: str) -> str:
+    if fn.arrays_made >= INLINE and not fn.target.is_gpu:
+        return _reserve_by_call(fn, runtime.reserving(fn.writer), [size])
     fn.arrays_made += 1
-    if fn.arrays_made <= INLINE or fn.target.is_gpu:
-        return reserve(fn, size, ALIGN)
-    at = fn.code.op(f"call preserve_mostcc ptr {runtime.reserving(fn.writer)}(ptr %ctx, i64 {size})", "a")
+    return reserve(fn, size, ALIGN)
+
+
+def _reserve_by_call(fn: FunctionLowering, callee: str, sizes: Sequence[str]) -> str:
+    given = ", ".join(f"i64 {size}" for size in sizes)
+    at = fn.code.op(f"call preserve_mostcc ptr {callee}(ptr %ctx, {given})", "a")
     fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
     fn.flow.allocates()
     return at
@@ -210,9 +227,8 @@ def _out_of_frame(fn: FunctionLowering, v: Value, value: types.Lowered) -> types
     """A copy in the arena of a result that may be in the stack frame."""
     if not isinstance(value, Buffer) or not fn.places.may_be_local(v):
         return value
-    size = _bytes(fn, value.type, value.sizes)
-    copy = Buffer(_reserve_array(fn, size), value.sizes, value.type)
-    _copy(fn, copy.ptr, value.ptr, size)
+    copy = Buffer(_reserve_array(fn, value.type, value.sizes), value.sizes, value.type)
+    _copy(fn, copy.ptr, value.ptr, _bytes(fn, value.type, value.sizes))
     return copy
 
 

@@ -9,7 +9,7 @@ allocated above the mark.  Addresses are integers here.
 from __future__ import annotations
 
 from . import context
-from .emit import Writer
+from .emit import Code, Writer, global_name
 
 # What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of the two is in use (0 or 1).
 LOOP_WORDS = 4
@@ -279,14 +279,40 @@ def declare(writer: Writer, name: str) -> str:
     return writer.declare(name, "void", "ptr, ptr, i64, ptr", "nounwind")
 
 
-def reserving(writer: Writer) -> str:
-    """``@name`` of ``ptr (ctx, bytes)``: a new array, or null where there is no room; the module has its own."""
-    if not writer.defines("jitad.reserve"):
-        writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
-        top, end = (context.offset(f"arena_{name}") for name in ("top", "end"))
-        attributes = "noinline nounwind willreturn memory(argmem: readwrite)"
-        writer.function("jitad.reserve", _RESERVE.format(top=top, end=end, attributes=attributes))
-    return "@jitad.reserve"
+def reserving(writer: Writer, sizes: int = 0) -> str:
+    """``@name`` of ``ptr (ctx, bytes, sizes…)``: a new array, or null where there is no room; the module has its own.
+
+    With ``sizes`` an array has so many bytes for each of their product, which may be beyond all there is.
+    """
+    name = "jitad.reserve" + (f".{sizes}" if sizes else "")
+    if not writer.defines(name):
+        writer.function(name, _reserving_product(writer, sizes) if sizes else _reserving_bytes(writer))
+    return global_name(name)
+
+
+_RESERVING = "noinline nounwind willreturn memory(argmem: readwrite)"
+
+
+def _reserving_bytes(writer: Writer) -> str:
+    writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+    top, end = (context.offset(f"arena_{name}") for name in ("top", "end"))
+    return _RESERVE.format(top=top, end=end, attributes=_RESERVING)
+
+
+def _reserving_product(writer: Writer, sizes: int) -> str:
+    mul = writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
+    params = ", ".join(f"i64 %n{k}" for k in range(sizes))
+    code = Code()
+    total, over = "%bytes", "false"
+    for k in range(sizes):
+        pair = code.op(f"call {{ i64, i1 }} {mul}(i64 {total}, i64 %n{k})")
+        total = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
+        over = code.op(f"or i1 {over}, {code.op(f'extractvalue {{ i64, i1 }} {pair}, 1')}")
+    size = code.op(f"select i1 {over}, i64 -1, i64 {total}")
+    at = code.op(f"tail call preserve_mostcc ptr {reserving(writer)}(ptr %ctx, i64 {size})")
+    code.end(f"ret ptr {at}")
+    head = f"define internal preserve_mostcc ptr @jitad.reserve.{sizes}(ptr %ctx, i64 %bytes, {params}) {_RESERVING}"
+    return f"{head} {{\n{code.text()}\n}}\n"
 
 
 def asking(writer: Writer) -> str:

@@ -13,7 +13,7 @@ import pytest
 from jitad import check_grads, grad, jit, pipeline, value_and_grad
 
 RNG = np.random.default_rng(0)
-COUNTS = (0, 1, 15, 31, 32, 33, 48, 49, 100)
+COUNTS = (0, 1, 15, 16, 17, 31, 32, 33, 48, 49, 100)
 
 
 def data(n: int, k: int = 3, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
