@@ -73,24 +73,30 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
     nest(fn, extent, body, flat=flat, note=hint, cut=True)
 
 
-def _few(fn: FunctionLowering, extent: tuple[str, ...]) -> bool:
+def _few(fn: FunctionLowering, extent: Sequence[str]) -> bool:
     return all(s[0] != "%" for s in extent) and int(fn.product(extent)) <= WRITTEN_OUT
 
 
 def _in_one_piece(fn: FunctionLowering, buffer: Buffer, source: Value) -> bool:
     """Zeros, and copies of stored arrays, by the intrinsics that LLVM would find them to be."""
-    size = fn.mul(fn.product(buffer.sizes), str(width(buffer.dtype)))
     stored = _copied(fn, source)
     if stored is not None:
+        size = fn.mul(fn.product(buffer.sizes), str(width(buffer.dtype)))
         callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, "
                    f"ptr align {width(buffer.dtype)} {fn.array(stored).ptr}, i64 {size}, i1 false)")
         return True
-    if _is_zero(source):
-        callee = fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
-        fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, i8 0, i64 {size}, i1 false)")
-        return True
-    return False
+    return is_zero(source) and clear(fn, buffer, buffer.sizes)
+
+
+def clear(fn: FunctionLowering, buffer: Buffer, extent: Sequence[str]) -> bool:
+    """Zeros for an array of these sizes by the intrinsic, unless it is so small that stores are as good."""
+    if _few(fn, extent):
+        return False
+    size = fn.mul(fn.product(extent), str(width(buffer.dtype)))
+    callee = fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+    fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, i8 0, i64 {size}, i1 false)")
+    return True
 
 
 def _copied(fn: FunctionLowering, source: Value) -> Value | None:
@@ -114,7 +120,8 @@ def _is_turned_copy(fn: FunctionLowering, source: Value) -> bool:
     return bool(perm[-1] != len(perm) - 1)
 
 
-def _is_zero(source: Value) -> bool:
+def is_zero(source: Value) -> bool:
+    """Whether all elements are known to be 0, and not −0."""
     op = source.op
     if op is None or op.name not in ("fill", "broadcast_to"):
         return False

@@ -19,6 +19,7 @@ from ..ir.types import Array, Stack
 from ..passes.loops import Loop
 from . import blocks, context, runtime, types
 from .places import is_small
+from .reserving import product, reserving
 from .types import Buffer
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value 
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
     result = value is not None and _may_be_result(fn, value)
-    return Buffer(_result(fn, _bytes(fn, type, sizes)) if result else _reserve_array(fn, type, sizes), sizes, type)
+    return Buffer(_reserve_array(fn, type, sizes, result), sizes, type)
 
 
 def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:
@@ -60,8 +61,6 @@ def _may_be_result(fn: FunctionLowering, v: Value) -> bool:
 
 def _result(fn: FunctionLowering, size: str) -> str:
     """An array in a block if it is large and there is one, otherwise in the arena."""
-    if size[0] != "%" and int(size) < blocks.LARGE:
-        return _reserve_bytes(fn, size)
     code = fn.code
     ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
     out = code.phi("ptr", done, "a")
@@ -74,7 +73,7 @@ def _result(fn: FunctionLowering, size: str) -> str:
     code.add_incoming(out, taken)
     code.branch(code.op(f"icmp ne ptr {taken}, null", "c"), done, arena)
     code.start(arena)
-    made = _reserve_bytes(fn, size)
+    made = reserve(fn, size, ALIGN)
     code.add_incoming(out, made)
     code.jump(done)
     code.start(done)
@@ -86,13 +85,7 @@ def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
     known, unknown = _known(type, sizes)
     if not unknown:
         return str(known)
-    code, total, over = fn.code, unknown[0], ""
-    for s in [*unknown[1:], str(known)]:
-        callee = fn.writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
-        pair = code.op(f"call {{ i64, i1 }} {callee}(i64 {total}, i64 {s})")
-        total, flag = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), code.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
-        over = code.op(f"or i1 {over}, {flag}") if over else flag
-    return code.op(f"select i1 {over}, i64 -1, i64 {total}")
+    return product(fn.writer, fn.code, unknown[0], [*unknown[1:], str(known)])
 
 
 def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
@@ -101,22 +94,15 @@ def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
     return known, [s for s in sizes if s[0] == "%"]
 
 
-def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
+def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False) -> str:
     known, unknown = _known(type, sizes)
-    if not unknown or fn.arrays_made < INLINE or fn.target.is_gpu:
-        return _reserve_bytes(fn, _bytes(fn, type, sizes))
-    return _reserve_by_call(fn, runtime.reserving(fn.writer, len(unknown)), [str(known), *unknown])
-
-
-def _reserve_bytes(fn: FunctionLowering, size: str) -> str:
-    if fn.arrays_made >= INLINE and not fn.target.is_gpu:
-        return _reserve_by_call(fn, runtime.reserving(fn.writer), [size])
-    fn.arrays_made += 1
-    return reserve(fn, size, ALIGN)
-
-
-def _reserve_by_call(fn: FunctionLowering, callee: str, sizes: Sequence[str]) -> str:
-    given = ", ".join(f"i64 {size}" for size in sizes)
+    result = result and (bool(unknown) or known >= blocks.LARGE)
+    if fn.arrays_made < INLINE or fn.target.is_gpu:
+        fn.arrays_made += 1
+        size = _bytes(fn, type, sizes)
+        return _result(fn, size) if result else reserve(fn, size, ALIGN)
+    given = ", ".join(f"i64 {size}" for size in (known, *unknown))
+    callee = reserving(fn.writer, len(unknown), result)
     at = fn.code.op(f"call preserve_mostcc ptr {callee}(ptr %ctx, {given})", "a")
     fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
     fn.flow.allocates()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Op, Value
 from ..ir.types import I64, Array, Scalar, dtype_of
 from . import ops, types
+from .elementwise import clear
 from .elements import Elements, Place, can_be_flat, is_bounded, masked_tail, nest, note, position, sizes
 from .types import Buffer, literal
 
@@ -87,7 +88,7 @@ def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) 
     buffer = fn.alloc(result.type, fn.plan.sizes[result], result)
     fn.values[result] = buffer
     mark = note(fn, result)
-    if revisited:
+    if revisited and not (op.name == "sum" and clear(fn, buffer, buffer.sizes)):
         start = identity(op.name, t)
         fn.loop(fn.product(buffer.sizes), lambda i, _: _put(fn, buffer, start, i, mark))
 

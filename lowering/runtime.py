@@ -1,15 +1,15 @@
 """Routines in LLVM that compiled code calls: above all to give back memory; ``memory.py`` has the reasons.
 
-Short ones (``reserving``, ``asking``) are part of each module that calls them.  ``ROUTINES`` a module declares: the JIT
-compiles them once for all modules; code that must stand alone defines them.  Both take a table of ``n`` arrays, each
-a pointer and a number of bytes, and replace the pointers of those they move.  A *fresh* array is one that was
-allocated above the mark.  Addresses are integers here.
+Short ones (``asking``, and those of ``reserving.py``) are part of each module that calls them.  ``ROUTINES`` a module
+declares: the JIT compiles them once for all modules; code that must stand alone defines them.  Both take a table of
+``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A *fresh* array is one
+that was allocated above the mark.  Addresses are integers here.
 """
 
 from __future__ import annotations
 
 from . import context
-from .emit import Code, Writer, global_name
+from .emit import Writer
 
 # What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of the two is in use (0 or 1).
 LOOP_WORDS = 4
@@ -234,29 +234,6 @@ yes:
 """
 
 
-_RESERVE = """define internal preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size) {attributes} {{
-entry:
-  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
-  %end.at = getelementptr inbounds i8, ptr %ctx, i64 {end}
-  %top = load i64, ptr %top.at, align 8
-  %end = load i64, ptr %end.at, align 8
-  %free = call i64 @llvm.usub.sat.i64(i64 %end, i64 %top)
-  %fits = icmp ule i64 %size, %free
-  br i1 %fits, label %room, label %none
-room:
-  %top63 = add i64 %top, 63
-  %at = and i64 %top63, -64
-  %size7 = add i64 %size, 7
-  %rounded = and i64 %size7, -8
-  %new = add i64 %at, %rounded
-  store i64 %new, ptr %top.at, align 8
-  %p = inttoptr i64 %at to ptr
-  ret ptr %p
-none:
-  ret ptr null
-}}
-"""
-
 _ASK = """define internal preserve_mostcc i32 @jitad.ask(ptr %ctx) noinline cold nounwind {effects} {{
 entry:
   %at = getelementptr inbounds i8, ptr %ctx, i64 {poll}
@@ -277,42 +254,6 @@ ROUTINES = {"jitad.recycle": _RECYCLE, "jitad.keep": _KEEP}
 def declare(writer: Writer, name: str) -> str:
     """``@name`` of a routine: ``void (ctx, pointer to the mark, n, table)``."""
     return writer.declare(name, "void", "ptr, ptr, i64, ptr", "nounwind")
-
-
-def reserving(writer: Writer, sizes: int = 0) -> str:
-    """``@name`` of ``ptr (ctx, bytes, sizes…)``: a new array, or null where there is no room; the module has its own.
-
-    With ``sizes`` an array has so many bytes for each of their product, which may be beyond all there is.
-    """
-    name = "jitad.reserve" + (f".{sizes}" if sizes else "")
-    if not writer.defines(name):
-        writer.function(name, _reserving_product(writer, sizes) if sizes else _reserving_bytes(writer))
-    return global_name(name)
-
-
-_RESERVING = "noinline nounwind willreturn memory(argmem: readwrite)"
-
-
-def _reserving_bytes(writer: Writer) -> str:
-    writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
-    top, end = (context.offset(f"arena_{name}") for name in ("top", "end"))
-    return _RESERVE.format(top=top, end=end, attributes=_RESERVING)
-
-
-def _reserving_product(writer: Writer, sizes: int) -> str:
-    mul = writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
-    params = ", ".join(f"i64 %n{k}" for k in range(sizes))
-    code = Code()
-    total, over = "%bytes", "false"
-    for k in range(sizes):
-        pair = code.op(f"call {{ i64, i1 }} {mul}(i64 {total}, i64 %n{k})")
-        total = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0")
-        over = code.op(f"or i1 {over}, {code.op(f'extractvalue {{ i64, i1 }} {pair}, 1')}")
-    size = code.op(f"select i1 {over}, i64 -1, i64 {total}")
-    at = code.op(f"tail call preserve_mostcc ptr {reserving(writer)}(ptr %ctx, i64 {size})")
-    code.end(f"ret ptr {at}")
-    head = f"define internal preserve_mostcc ptr @jitad.reserve.{sizes}(ptr %ctx, i64 %bytes, {params}) {_RESERVING}"
-    return f"{head} {{\n{code.text()}\n}}\n"
 
 
 def asking(writer: Writer) -> str:

@@ -13,6 +13,7 @@ from ..ir.graph import Op, Value
 from ..ir.types import Array, Scalar
 from . import ops
 from .alias import is_array
+from .elementwise import clear, is_zero
 from .elements import Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .types import Buffer
 
@@ -71,6 +72,8 @@ def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Va
     part = Buffer(fn.address(buffer.dtype, buffer.ptr, start), (), buffer.type)
     extent = sizes(fn, v)
     assert isinstance(v.type, Array)
+    if not add and is_zero(v) and clear(fn, part, extent):
+        return
 
     def body(place: Place, _: list[str]) -> list[str]:
         index = place.flat if place.flat is not None else position(fn, extent, place.at)

@@ -131,8 +131,8 @@ def test_parts_call_functions_of_the_module(monkeypatch: pytest.MonkeyPatch) -> 
     for got, want in zip(g(0.5, 3), f(0.5, 3)):
         np.testing.assert_array_equal(got, want)
     text = g.inspect("llvm")
-    assert re.search(r"^define hidden [^\n]*@jitad\.reserve", text, re.MULTILINE)
-    assert "@jitad.reserve(" in "".join(re.findall(r"^define [^\n]*\.part\..*?^}", text, re.MULTILINE | re.DOTALL))
+    assert re.search(r"^define hidden [^\n]*@jitad\.re", text, re.MULTILINE)
+    assert "@jitad.re" in "".join(re.findall(r"^define [^\n]*\.part\..*?^}", text, re.MULTILINE | re.DOTALL))
 
 
 def test_no_parts_on_a_gpu() -> None:

@@ -1,0 +1,93 @@
+"""Routines that make arrays: short, and part of each module that calls them, since code in place takes time to compile.
+
+::
+
+    ptr @jitad.reserve(ptr %ctx, i64 %bytes)                          null where the arena has no room
+    ptr @jitad.reserve.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)      %bytes * %n0 * %n1, which may overflow
+    ptr @jitad.result.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)       if it is large in a block (``blocks.py``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import blocks, context
+from .emit import Code, Writer, global_name
+
+_RESERVE = """define internal preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size) {attributes} {{
+entry:
+  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
+  %end.at = getelementptr inbounds i8, ptr %ctx, i64 {end}
+  %top = load i64, ptr %top.at, align 8
+  %end = load i64, ptr %end.at, align 8
+  %free = call i64 @llvm.usub.sat.i64(i64 %end, i64 %top)
+  %fits = icmp ule i64 %size, %free
+  br i1 %fits, label %room, label %none
+room:
+  %top63 = add i64 %top, 63
+  %at = and i64 %top63, -64
+  %size7 = add i64 %size, 7
+  %rounded = and i64 %size7, -8
+  %new = add i64 %at, %rounded
+  store i64 %new, ptr %top.at, align 8
+  %p = inttoptr i64 %at to ptr
+  ret ptr %p
+none:
+  ret ptr null
+}}
+"""
+_ATTRIBUTES = "noinline nounwind willreturn memory(argmem: readwrite)"
+
+
+def reserving(writer: Writer, sizes: int = 0, result: bool = False) -> str:
+    """``@name`` of the routine for arrays of so many sizes; ``result``: they may stay where they are made."""
+    name = f"jitad.{'result' if result else 'reserve'}" + (f".{sizes}" if sizes else "")
+    if not writer.defines(name):
+        writer.function(name, _of_product(writer, name, sizes, result) if sizes or result else _of_bytes(writer))
+    return global_name(name)
+
+
+def _of_bytes(writer: Writer) -> str:
+    writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+    top, end = (context.offset(f"arena_{name}") for name in ("top", "end"))
+    return _RESERVE.format(top=top, end=end, attributes=_ATTRIBUTES)
+
+
+def _of_product(writer: Writer, name: str, sizes: int, result: bool) -> str:
+    code = Code()
+    size = product(writer, code, "%bytes", [f"%n{k}" for k in range(sizes)])
+    if result:
+        _from_block(code, size)
+    made = code.op(f"call preserve_mostcc ptr {reserving(writer)}(ptr %ctx, i64 {size})")
+    code.end(f"ret ptr {made}")
+    params = "".join(f", i64 %n{k}" for k in range(sizes))
+    attributes = "noinline nounwind" if result else _ATTRIBUTES
+    head = f"define internal preserve_mostcc ptr @{name}(ptr %ctx, i64 %bytes{params}) {attributes}"
+    return f"{head} {{\n{code.text()}\n}}\n"
+
+
+def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str:
+    """The product of sizes, or −1 where it does not fit: then no arena has room."""
+    total, over = first, ""
+    for n in sizes:
+        callee = writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
+        pair = code.op(f"call {{ i64, i1 }} {callee}(i64 {total}, i64 {n})")
+        total, flag = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), code.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        over = code.op(f"or i1 {over}, {flag}") if over else flag
+    return code.op(f"select i1 {over}, i64 -1, i64 {total}") if over else total
+
+
+def _from_block(code: Code, size: str) -> None:
+    """Return a block for what is large, if there is one."""
+    large, take, taken, arena = (code.label(hint) for hint in ("large", "take", "taken", "arena"))
+    code.branch(code.op(f"icmp uge i64 {size}, {blocks.LARGE}"), large, arena)
+    code.start(large)
+    at = code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset('blocks_take')}")
+    routine = code.op(f"load ptr, ptr {at}, align 8")
+    code.branch(code.op(f"icmp ne ptr {routine}, null"), take, arena)
+    code.start(take)
+    block = code.op(f"call ptr {routine}(ptr %ctx, i64 {size}) nounwind")
+    code.branch(code.op(f"icmp ne ptr {block}, null"), taken, arena)
+    code.start(taken)
+    code.end(f"ret ptr {block}")
+    code.start(arena)
