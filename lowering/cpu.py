@@ -166,7 +166,7 @@ class Native:
             with self._generating():
                 return str(_machine(_codegen(self.options)).emit_assembly(unit))
 
-    def _unit(self) -> llvm.ModuleRef:
+    def _unit(self) -> Any:
         """What code is generated for."""
         unit = optimise(self.source, self.options)
         if self.finished:
