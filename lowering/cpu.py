@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import blocks, products, runtime, team, vecmath, vecown
+from . import blocks, lease, products, reserving, runtime, team, vecmath, vecown
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -121,9 +121,10 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
+        outside = self.source.partition("\n\n")[0]             # what the module declares
         for routines, home in _SHARED:
             for name in routines:
-                if name in self.source and name not in self.names:
+                if f"@{name}(" in outside and name not in self.names:
                     builder.import_symbol(name, home(name).address(name))
         try:
             tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
@@ -180,14 +181,13 @@ class Native:
             yield
 
 
-def _routines(module: Any, keep: bool = False) -> Callable[[str], Native]:
+def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[str], Native]:
     """The routines of ``module.ROUTINES``, which all modules share, compiled when one is first needed."""
     @cache
     def home() -> Native:
         writer = Writer(target().triple, target().layout)
         module.define(writer)
-        level = Options(level=0)                        # short: there is nothing to gain from more
-        return Native(writer.text(), level, list(module.ROUTINES), {}, keep=keep)
+        return Native(writer.text(), options, list(module.ROUTINES), {}, keep=keep)
     return lambda name: home()
 
 
@@ -199,9 +199,12 @@ def _product(name: str) -> Native:
     return Native(writer.text(), Options(written_out=True), [name], {}, keep=True)
 
 
+_RARE = Options(level=0)                                        # there is nothing to gain from more
 _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
-    (runtime.ROUTINES, _routines(runtime, keep=True)), (blocks.ROUTINES, _routines(blocks)),
-    (team.ROUTINES, _routines(team)), (products.ROUTINES, _product)]
+    (reserving.ROUTINES, _routines(reserving, Options(written_out=True), keep=True)),
+    (runtime.ROUTINES, _routines(runtime, _RARE, keep=True)), (lease.ROUTINES, _routines(lease, _RARE)),
+    (blocks.ROUTINES, _routines(blocks, _RARE)), (team.ROUTINES, _routines(team, _RARE)),
+    (products.ROUTINES, _product)]
 
 
 def _libmvec() -> str | None:

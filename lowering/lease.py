@@ -81,15 +81,14 @@ class Lease:
         """Tell the context how to ask for signals, and where this thread's stack ends."""
         code = self.code
         if self.effort != "short":
-            names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
-            self.writer.function("jitad.poll", _POLL.format(*map(function, names)))
-            code.do(f"store ptr @jitad.poll, ptr {self.field(ctx, 'poll')}, align 8")
+            poll = self.writer.declare("jitad.poll", "i32", "ptr")
+            code.do(f"store ptr {poll}, ptr {self.field(ctx, 'poll')}, align 8")
         if recursive:
             known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
             here = code.op(f"call i64 {function('pthread_self')}()")
             moved = code.op(f"icmp ne i64 {known}, {here}", "c")
-            self.writer.function("jitad.bind", _bind_text())
-            self.rarely(moved, lambda: code.do(f"call void @jitad.bind(ptr {ctx})"))
+            bind = self.writer.declare("jitad.bind", "void", "ptr", "cold")
+            self.rarely(moved, lambda: code.do(f"call void {bind}(ptr {ctx})"))
 
     def lend_blocks(self, ctx: str) -> None:
         """All free blocks, for large results."""
@@ -119,9 +118,9 @@ class Lease:
         base, top, high = [code.op(f"load i64, ptr {f}, align 8") for f in fields]
         most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
         used = code.op(f"sub i64 {most}, {base}")
-        self.writer.function("jitad.trim", _trim_text())
+        trim = self.writer.declare("jitad.trim", "void", "ptr, i64", "cold")
         self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"),
-                    lambda: code.do(f"call void @jitad.trim(ptr {ctx}, i64 {most})"))
+                    lambda: code.do(f"call void {trim}(ptr {ctx}, i64 {most})"))
 
     def give_back(self, ctx: str, held: Sequence[str]) -> None:
         """Let go what is ``held``, empty the arena, put the context back at the head of the free list."""
@@ -198,7 +197,7 @@ def _trim_text() -> str:
     at, page = context.offset, mmap.PAGESIZE
     advise = "\n".join(_ADVISE.format(n=n, first=first, advice=advice, madvise=function("madvise"))
                        for n, (first, advice) in enumerate(context.given_back()))
-    return f"""define internal void @jitad.trim(ptr %ctx, i64 %high) cold {{
+    return f"""define void @jitad.trim(ptr %ctx, i64 %high) cold {{
   %at = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_base")}
   %base = load i64, ptr %at, align 8
   %field = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_high")}
@@ -219,7 +218,7 @@ _ADVISE = """  %start{n} = add i64 %base, {first}
 def _bind_text() -> str:
     """``context.bind_thread``; where the system does not tell the stack's end, there is no recursion."""
     at = context.offset
-    return f"""define internal void @jitad.bind(ptr %ctx) cold {{
+    return f"""define void @jitad.bind(ptr %ctx) cold {{
   %attributes = alloca [64 x i8], align 8
   %low = alloca i64, align 8
   %size = alloca i64, align 8
@@ -251,7 +250,7 @@ done:
 """
 
 
-_POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
+_POLL = """define i32 @jitad.poll(ptr %ctx) {{
   %state = call i32 {}()
   %status = call i32 {}()
   call void {}(i32 %state)
@@ -259,3 +258,14 @@ _POLL = """define internal i32 @jitad.poll(ptr %ctx) {{
 }}
 """
 
+ROUTINES = ("jitad.poll", "jitad.trim", "jitad.bind")
+
+
+def define(writer: Writer) -> None:
+    """Write the routines that all entries share into a module."""
+    for text in _DECLARATIONS:
+        writer.declare(*text)
+    names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
+    writer.function("jitad.poll", _POLL.format(*map(function, names)))
+    writer.function("jitad.trim", _trim_text())
+    writer.function("jitad.bind", _bind_text())

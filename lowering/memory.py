@@ -19,7 +19,7 @@ from ..ir.types import Array, Stack
 from ..passes.loops import Loop
 from . import blocks, context, runtime, types
 from .places import is_small
-from .reserving import product, reserving
+from .reserving import MOST, product, reserving
 from .types import Buffer
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], resu
         fn.arrays_made += 1
         size = _bytes(fn, type, sizes)
         return _result(fn, size) if result else reserve(fn, size, ALIGN)
-    given = ", ".join(f"i64 {size}" for size in (known, *unknown))
-    callee = reserving(fn.writer, len(unknown), result)
-    at = fn.code.op(f"call preserve_mostcc ptr {callee}(ptr %ctx, {given})", "a")
+    given: Sequence[object] = (known, *unknown) if len(unknown) <= MOST else [_bytes(fn, type, sizes)]
+    callee = reserving(fn.writer, len(given) - 1, result)
+    at = fn.code.op(f"call preserve_mostcc ptr {callee}(ptr %ctx, {', '.join(f'i64 {n}' for n in given)})", "a")
     fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
     fn.flow.allocates()
     return at

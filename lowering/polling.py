@@ -17,7 +17,7 @@ from ..ir.graph import Op
 from ..ir.ops import OPS
 from ..ir.types import Array
 from ..passes.loops import Counted, Loop, counted
-from . import context, runtime, types
+from . import context, reserving, types
 from .types import Lowered
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Polling:
     def ask(self) -> None:
         """Ask the handler, if there is one, and fail if it says so."""
         fn, code = self.fn, self.code
-        stop = code.op(f"call preserve_mostcc i32 {runtime.asking(fn.writer)}(ptr %ctx)", "stop")
+        stop = code.op(f"call preserve_mostcc i32 {reserving.asking(fn.writer)}(ptr %ctx)", "stop")
         fn.flow.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
 
     # --- loops over arrays ------------------------------------------------------------------------------

@@ -1,10 +1,14 @@
-"""Routines that make arrays: short, and part of each module that calls them, since code in place takes time to compile.
+"""Short routines that all modules share, since each function costs a millisecond to compile: they make arrays, and ask
+for signals.
 
 ::
 
     ptr @jitad.reserve(ptr %ctx, i64 %bytes)                          null where the arena has no room
     ptr @jitad.reserve.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)      %bytes * %n0 * %n1, which may overflow
     ptr @jitad.result.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)       if it is large in a block (``blocks.py``)
+    i32 @jitad.ask(ptr %ctx)                                          asks the handler; not 0 means stop
+
+Callers keep their values in registers across them (``preserve_mostcc``).
 """
 
 from __future__ import annotations
@@ -12,9 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import blocks, context
-from .emit import Code, Writer, global_name
+from .emit import Code, Writer
 
-_RESERVE = """define internal preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size) {attributes} {{
+MOST = 2                    # sizes that a routine takes
+ROUTINES = ("jitad.ask", *(f"jitad.{what}{n}" for what in ("reserve", "result") for n in ("", ".1", ".2")))
+_MAKING = "nounwind willreturn memory(argmem: readwrite)"
+_ASKING = "cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)"
+
+_RESERVE = """define preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size) nounwind {{
 entry:
   %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
   %end.at = getelementptr inbounds i8, ptr %ctx, i64 {end}
@@ -36,34 +45,56 @@ none:
   ret ptr null
 }}
 """
-_ATTRIBUTES = "noinline nounwind willreturn memory(argmem: readwrite)"
+
+_ASK = """define preserve_mostcc i32 @jitad.ask(ptr %ctx) nounwind {{
+entry:
+  %at = getelementptr inbounds i8, ptr %ctx, i64 {poll}
+  %poll = load ptr, ptr %at, align 8
+  %nobody = icmp eq ptr %poll, null
+  br i1 %nobody, label %go.on, label %ask
+ask:
+  %stop = call i32 %poll(ptr %ctx) nounwind
+  ret i32 %stop
+go.on:
+  ret i32 0
+}}
+"""
 
 
-def reserving(writer: Writer, sizes: int = 0, result: bool = False) -> str:
+def reserving(writer: Writer, sizes: int, result: bool) -> str:
     """``@name`` of the routine for arrays of so many sizes; ``result``: they may stay where they are made."""
     name = f"jitad.{'result' if result else 'reserve'}" + (f".{sizes}" if sizes else "")
-    if not writer.defines(name):
-        writer.function(name, _of_product(writer, name, sizes, result) if sizes or result else _of_bytes(writer))
-    return global_name(name)
+    attributes = "nounwind" if result else writer.attributes(_MAKING)
+    return writer.declare(name, "preserve_mostcc ptr", ", ".join(["ptr", "i64", *["i64"] * sizes]), attributes)
 
 
-def _of_bytes(writer: Writer) -> str:
+def asking(writer: Writer) -> str:
+    """``@name`` of ``i32 (ctx)``."""
+    return writer.declare("jitad.ask", "preserve_mostcc i32", "ptr", writer.attributes(_ASKING))
+
+
+def define(writer: Writer) -> None:
+    """Write the routines into a module."""
     writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
-    top, end = (context.offset(f"arena_{name}") for name in ("top", "end"))
-    return _RESERVE.format(top=top, end=end, attributes=_ATTRIBUTES)
+    top, end, poll = (context.offset(name) for name in ("arena_top", "arena_end", "poll"))
+    writer.function("jitad.reserve", _RESERVE.format(top=top, end=end))
+    writer.function("jitad.ask", _ASK.format(poll=poll))
+    for name in ROUTINES:
+        if not writer.defines(name):
+            writer.function(name, _of_product(writer, name))
 
 
-def _of_product(writer: Writer, name: str, sizes: int, result: bool) -> str:
-    code = Code()
-    size = product(writer, code, "%bytes", [f"%n{k}" for k in range(sizes)])
-    if result:
+def _of_product(writer: Writer, name: str) -> str:
+    """``jitad.reserve.2`` and so on."""
+    code, (_, what, *sizes) = Code(), name.split(".")
+    names = [f"%n{k}" for k in range(int(sizes[0]) if sizes else 0)]
+    size = product(writer, code, "%bytes", names)
+    if what == "result":
         _from_block(code, size)
-    made = code.op(f"call preserve_mostcc ptr {reserving(writer)}(ptr %ctx, i64 {size})")
+    made = code.op(f"call preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 {size})")
     code.end(f"ret ptr {made}")
-    params = "".join(f", i64 %n{k}" for k in range(sizes))
-    attributes = "noinline nounwind" if result else _ATTRIBUTES
-    head = f"define internal preserve_mostcc ptr @{name}(ptr %ctx, i64 %bytes{params}) {attributes}"
-    return f"{head} {{\n{code.text()}\n}}\n"
+    params = "".join(f", i64 {n}" for n in names)
+    return f"define preserve_mostcc ptr @{name}(ptr %ctx, i64 %bytes{params}) nounwind {{\n{code.text()}\n}}\n"
 
 
 def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str:

@@ -1,9 +1,8 @@
 """Routines in LLVM that compiled code calls: above all to give back memory; ``memory.py`` has the reasons.
 
-Short ones (``asking``, and those of ``reserving.py``) are part of each module that calls them.  ``ROUTINES`` a module
-declares: the JIT compiles them once for all modules; code that must stand alone defines them.  Both take a table of
-``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A *fresh* array is one
-that was allocated above the mark.  Addresses are integers here.
+A module declares ``ROUTINES``: the JIT compiles them once for all modules; code that must stand alone defines them.
+Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A
+*fresh* array is one that was allocated above the mark.  Addresses are integers here.
 """
 
 from __future__ import annotations
@@ -234,34 +233,12 @@ yes:
 """
 
 
-_ASK = """define internal preserve_mostcc i32 @jitad.ask(ptr %ctx) noinline cold nounwind {effects} {{
-entry:
-  %at = getelementptr inbounds i8, ptr %ctx, i64 {poll}
-  %poll = load ptr, ptr %at, align 8
-  %nobody = icmp eq ptr %poll, null
-  br i1 %nobody, label %go.on, label %ask
-ask:
-  %stop = call i32 %poll(ptr %ctx) nounwind {effects}
-  ret i32 %stop
-go.on:
-  ret i32 0
-}}
-"""
-
 ROUTINES = {"jitad.recycle": _RECYCLE, "jitad.keep": _KEEP}
 
 
 def declare(writer: Writer, name: str) -> str:
     """``@name`` of a routine: ``void (ctx, pointer to the mark, n, table)``."""
     return writer.declare(name, "void", "ptr, ptr, i64, ptr", "nounwind")
-
-
-def asking(writer: Writer) -> str:
-    """``@name`` of ``i32 (ctx)``: asks the handler of interrupts, if there is one; not 0 means stop."""
-    if not writer.defines("jitad.ask"):
-        effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
-        writer.function("jitad.ask", _ASK.format(poll=context.offset("poll"), effects=effects))
-    return "@jitad.ask"
 
 
 def define(writer: Writer) -> None:
