@@ -39,9 +39,9 @@ def identity(name: str, t: Scalar) -> str:
 
 
 def combine(fn: FunctionLowering, name: str, t: Scalar, x: str, y: str) -> str:
-    """One step of the reduction ``name``."""
+    """One step of the reduction ``name``; which of two zeros is the larger depends on the order, so on nothing."""
     op = _COMBINE[name]
-    flags = ops.flags(fn.options, {"acc": True}) if op in ("add", "mul") else ""
+    flags = ops.flags(fn.options, {"acc": True}) if op in ("add", "mul") else "nsz" if t.is_float else ""
     return ops.TABLE[op](fn, t, [x, y], flags)
 
 
