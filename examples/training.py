@@ -31,7 +31,6 @@ def momentum(params: Params, gradient: Params, velocity: Params, rate: float,
     return type(params)(*(p + v for p, v in zip(params, velocity))), velocity
 
 
-@jit
 def adagrad_update(p: Floats, g: Floats, m: Floats, rate: float, clip: float) -> tuple[Floats, Floats]:
     """One array's share of ``adagrad``: (new parameters, new sums of squares)."""
     g = np.clip(g, -clip, clip)
@@ -39,11 +38,12 @@ def adagrad_update(p: Floats, g: Floats, m: Floats, rate: float, clip: float) ->
     return p - rate * g / (np.sqrt(m) + 1e-8), m
 
 
+@jit
 def adagrad(params: Params, gradient: Params, memory: Params, rate: float,
             clip: float = math.inf) -> tuple[Params, Params]:
     """One Adagrad step: (new parameters, new memory); ``memory`` holds the sums of squares."""
     pairs = [adagrad_update(p, g, m, rate, clip) for p, g, m in zip(params, gradient, memory)]
-    return type(params)(*(p for p, _ in pairs)), type(params)(*(m for _, m in pairs))
+    return type(params)(*[p for p, _ in pairs]), type(params)(*[m for _, m in pairs])
 
 
 @dataclass(frozen=True)

@@ -53,27 +53,42 @@ def note(fn: FunctionLowering, v: Value) -> str:
     """The alias metadata for a load from or a store to the buffer of ``v``."""
     plan = fn.plan
     if not plan.notes:
-        plan.notes = _scopes(fn)
+        plan.scopes = _scopes(fn)
+        plan.notes = {root: _in_scopes(fn, *both) for root, both in plan.scopes.items()}
     found: str = plan.notes.get(plan.roots.find(v), "")
     return found
 
 
-def _scopes(fn: FunctionLowering) -> dict[Value, str]:
-    """One scope for each root; those beyond the limit may alias anything."""
+def notes_apart(fn: FunctionLowering, values: Sequence[Value]) -> list[str]:
+    """As ``note``, for loads from and stores to parts of buffers that do not overlap in the loop that is emitted."""
+    for v in values:
+        note(fn, v)
+    writer, plan = fn.writer, fn.plan
+    domain = writer.distinct(lambda me: me)
+    parts = [writer.distinct(lambda me: f"{me}, {domain}") for _ in values]
+    known = [plan.scopes.get(plan.roots.find(v), ([], [])) for v in values]
+    return [_in_scopes(fn, [*own, part], [*others, *(p for p in parts if p is not part)])
+            for part, (own, others) in zip(parts, known)]
+
+
+def _in_scopes(fn: FunctionLowering, own: list[str], others: list[str]) -> str:
+    text = f", !alias.scope {fn.writer.node(', '.join(own))}"
+    return text + (f", !noalias {fn.writer.node(', '.join(others))}" if others else "")
+
+
+def _scopes(fn: FunctionLowering) -> dict[Value, tuple[list[str], list[str]]]:
+    """One scope for each root, and those of others; roots beyond the limit may alias anything."""
     writer, alias = fn.writer, fn.plan.roots
     roots = list(alias.members())[:SCOPE_LIMIT]
     domain = writer.distinct(lambda me: me)
     scopes = {root: writer.distinct(lambda me: f"{me}, {domain}") for root in roots}
     leaked = {root for root in roots if alias.is_leaked(root)}
     shared = {root for root in roots if alias.is_shared(root)}
-    notes = {}
+    found = {}
     for root in roots:
         may = {root} | (shared if root in leaked else leaked if root in shared else set())
-        others = ", ".join(s for other, s in scopes.items() if other not in may)
-        notes[root] = f", !alias.scope {writer.node(scopes[root])}"
-        if others:
-            notes[root] += f", !noalias {writer.node(others)}"
-    return notes
+        found[root] = [scopes[root]], [s for other, s in scopes.items() if other not in may]
+    return found
 
 
 # --- loops --------------------------------------------------------------------------------------------------

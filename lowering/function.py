@@ -205,6 +205,16 @@ class FunctionLowering:
         self.code.jump(after)
         self.code.start(after)
 
+    def either(self, condition: str, then: Callable[[], None], other: Callable[[], None]) -> None:
+        """Emit ``then`` and ``other``, of which the condition chooses."""
+        labels, done = [self.code.label(hint) for hint in ("then", "else")], self.code.label("done")
+        self.code.branch(condition, *labels)
+        for label, emit in zip(labels, (then, other)):
+            self.code.start(label)
+            emit()
+            self.code.jump(done)
+        self.code.start(done)
+
     # --- the whole function -----------------------------------------------------------------------
 
     def lower(self) -> None:

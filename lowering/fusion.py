@@ -44,6 +44,7 @@ class Plan:
     groups: dict[Op, list[Op]] = field(default_factory=dict)      # each member of a group → all (``groups.py``)
     passing: set[Value] = field(default_factory=set)              # what only its group reads: it is not stored either
     sizes: dict[Value, tuple[str, ...]] = field(default_factory=dict)
+    scopes: dict[Value, tuple[list[str], list[str]]] = field(default_factory=dict)   # a root → its own, and others'
     notes: dict[Value, str] = field(default_factory=dict)         # a root → its alias metadata
 
     def leaves(self, v: Value) -> Iterator[Value]:

@@ -172,23 +172,13 @@ def _outline(fn: FunctionLowering, p: Product) -> None:
 
 def _by_size(fn: FunctionLowering, p: Product) -> None:
     if dots.fit(fn, p):
-        _either(fn, dots.pays(fn, p), lambda: dots.product(fn, p), lambda: _call_routine(fn, p))
+        fn.either(dots.pays(fn, p), lambda: dots.product(fn, p), lambda: _call_routine(fn, p))
     elif _has_blas(fn, p.t):
         work = fn.mul(fn.mul(p.m, p.n), p.k)
         large = fn.code.op(f"icmp sge i64 {work}, {LARGE}", "c")
-        _either(fn, large, lambda: _blas(fn, p), lambda: _loops(fn, p))
+        fn.either(large, lambda: _blas(fn, p), lambda: _loops(fn, p))
     else:
         _loops(fn, p)
-
-
-def _either(fn: FunctionLowering, condition: str, then: Callable[[], None], other: Callable[[], None]) -> None:
-    labels, done = [fn.code.label(hint) for hint in ("then", "else")], fn.code.label("done")
-    fn.code.branch(condition, *labels)
-    for label, emit in zip(labels, (then, other)):
-        fn.code.start(label)
-        emit()
-        fn.code.jump(done)
-    fn.code.start(done)
 
 
 # --- loops ------------------------------------------------------------------------------------------------------

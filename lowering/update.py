@@ -45,7 +45,7 @@ def add_put(fn: FunctionLowering, op: Op) -> None:
     _at_indices(fn, op, add=True)
 
 
-def _updated(fn: FunctionLowering, op: Op) -> Buffer:
+def updated(fn: FunctionLowering, op: Op) -> Buffer:
     """The consumed operand's buffer, now the result's."""
     t = op.result.type
     assert isinstance(t, Array)
@@ -55,9 +55,9 @@ def _updated(fn: FunctionLowering, op: Op) -> Buffer:
     return buffer
 
 
-def _write(fn: FunctionLowering, op: Op, buffer: Buffer, index: str, x: str, add: bool) -> None:
-    """Store or add one element."""
-    t, mark = buffer.dtype, note(fn, op.result)
+def write(fn: FunctionLowering, op: Op, buffer: Buffer, index: str, x: str, add: bool, mark: str = "") -> None:
+    """Store or add one element; ``mark``: alias metadata, if not the array's."""
+    t, mark = buffer.dtype, mark or note(fn, op.result)
     if add:
         x = _sum(fn, op, t, fn.load(t, buffer.ptr, index, mark), x)
     fn.store(t, x, buffer.ptr, index, mark)
@@ -77,36 +77,47 @@ def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Va
 
     def body(place: Place, _: list[str]) -> list[str]:
         index = place.flat if place.flat is not None else position(fn, extent, place.at)
-        _write(fn, op, part, index, Elements(fn).get(v, place), add)
+        write(fn, op, part, index, Elements(fn).get(v, place), add)
         return []
 
     nest(fn, extent, body, flat=can_be_flat(fn, v, v.type), note=masked_tail(fn, v), cut=True)
 
 
 def _at_index(fn: FunctionLowering, op: Op, add: bool) -> None:
-    buffer = _updated(fn, op)
+    buffer = updated(fn, op)
     start = position(fn, buffer.sizes, [fn.scalar(i) for i in op.operands[2:]])
     if is_array(op.operands[1]):
         _write_block(fn, op, buffer, start, op.operands[1], add)
     else:
-        _write(fn, op, buffer, start, fn.scalar(op.operands[1]), add)
+        write(fn, op, buffer, start, fn.scalar(op.operands[1]), add)
 
 
 def _in_slice(fn: FunctionLowering, op: Op, add: bool) -> None:
     a, v, starts, steps = op.operands[0], op.operands[1], op.operands[2::2], op.operands[3::2]
-    buffer = _updated(fn, op)
+    buffer = updated(fn, op)
     extent, first = sizes(fn, v), [fn.scalar(s) for s in starts]
     if _is_one_piece(fn, a, v, starts, steps):
         _write_block(fn, op, buffer, position(fn, buffer.sizes, first), v, add)
         return
-    stride = [fn.scalar(s) for s in steps]
 
     def body(place: Place, _: list[str]) -> list[str]:
-        at = [fn.add(s, fn.mul(i, t)) for s, i, t in zip(first, place.at, stride)]
-        _write(fn, op, buffer, position(fn, buffer.sizes, at), Elements(fn).get(v, place), add)
+        write(fn, op, buffer, part_position(fn, op, buffer, place), Elements(fn).get(v, place), add)
         return []
 
     nest(fn, extent, body, note=masked_tail(fn, v), cut=True)
+
+
+def part_position(fn: FunctionLowering, op: Op, buffer: Buffer, place: Place) -> str:
+    """Where the part of ``op`` (``add_slice``, ``set_slice``) has an element in the buffer that is updated."""
+    starts, steps = ([fn.scalar(v) for v in op.operands[first::2]] for first in (2, 3))
+    if place.flat is not None:
+        return fn.add(position(fn, buffer.sizes, starts), place.flat)
+    return position(fn, buffer.sizes, [fn.add(s, fn.mul(i, t)) for s, i, t in zip(starts, place.at, steps)])
+
+
+def is_one_piece(fn: FunctionLowering, op: Op) -> bool:
+    """Whether that part is contiguous."""
+    return _is_one_piece(fn, op.operands[0], op.operands[1], op.operands[2::2], op.operands[3::2])
 
 
 def _is_one_piece(fn: FunctionLowering, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
@@ -125,13 +136,13 @@ def _at_indices(fn: FunctionLowering, op: Op, add: bool) -> None:
     _, v, index = op.operands
     assert isinstance(index.type, Array)
     rank = index.type.rank
-    buffer = _updated(fn, op)
+    buffer = updated(fn, op)
 
     def body(place: Place, _: list[str]) -> list[str]:
         elements = Elements(fn)
         row = elements.get(index, Place(place.at[:rank]))
         at = position(fn, buffer.sizes, (row, *place.at[rank:]))
-        _write(fn, op, buffer, at, elements.get(v, place), add)
+        write(fn, op, buffer, at, elements.get(v, place), add)
         return []
 
     nest(fn, sizes(fn, v), body, note=masked_tail(fn, v))
