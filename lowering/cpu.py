@@ -21,7 +21,7 @@ import llvmlite.binding as llvm
 from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
-from . import blocks, lease, products, reserving, runtime, team, vecmath, vecown
+from . import blocks, lease, products, reserving, runtime, team, turned, vecmath, vecown
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -191,12 +191,14 @@ def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[st
     return lambda name: home()
 
 
-@cache
-def _product(name: str) -> Native:
-    """The routine for products of matrices of one type."""
-    writer = Writer(target().triple, target().layout)
-    products.define(writer, target(), name)
-    return Native(writer.text(), Options(written_out=True), [name], {}, keep=True)
+def _written(module: Any) -> Callable[[str], Native]:
+    """The routines of ``module.ROUTINES``, each compiled when it is first needed, as it is written."""
+    @cache
+    def home(name: str) -> Native:
+        writer = Writer(target().triple, target().layout)
+        module.define(writer, target(), name)
+        return Native(writer.text(), Options(written_out=True), [name], {}, keep=True)
+    return home
 
 
 _RARE = Options(level=0)                                        # there is nothing to gain from more
@@ -204,7 +206,7 @@ _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
     (reserving.ROUTINES, _routines(reserving, Options(written_out=True), keep=True)),
     (runtime.ROUTINES, _routines(runtime, _RARE, keep=True)), (lease.ROUTINES, _routines(lease, _RARE)),
     (blocks.ROUTINES, _routines(blocks, _RARE)), (team.ROUTINES, _routines(team, _RARE)),
-    (products.ROUTINES, _product)]
+    *((module.ROUTINES, _written(module)) for module in (products, turned))]
 
 
 def _libmvec() -> str | None:

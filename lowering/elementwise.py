@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.graph import Op, Value
 from ..ir.types import Array
+from . import turned
 from .elements import WRITTEN_OUT, Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .types import Buffer, width
 
@@ -69,8 +70,42 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
         fn.store(buffer.dtype, value, buffer.ptr, index, mark)
         return []
 
-    hint = fn.writer.loop_note(cold=True) if _is_turned_copy(fn, source) else masked_tail(fn, source)
-    nest(fn, extent, body, flat=flat, note=hint, cut=True)
+    turns = _is_turned_copy(fn, source)
+    if turns and _has_routine(fn, buffer):
+        _turn(fn, buffer, source, mark)
+        return
+    nest(fn, extent, body, flat=flat, note=fn.writer.loop_note(cold=True) if turns else masked_tail(fn, source),
+         cut=True)
+
+
+def _has_routine(fn: FunctionLowering, buffer: Buffer) -> bool:
+    """Whether ``turned.py`` is for this transpose: not for what is small, nor where several threads share the work."""
+    alone = not fn.target.is_gpu and not fn.module.module.parallel
+    return alone and buffer.dtype.is_float and len(buffer.sizes) == 2 and any(s[0] == "%" for s in buffer.sizes)
+
+
+def _turn(fn: FunctionLowering, buffer: Buffer, source: Value, mark: str) -> None:
+    """Transpose a matrix square by square, and the last rows, which become columns, one by one."""
+    t, (columns, rows), origin = buffer.dtype, buffer.sizes, fn.array(_original(fn, source))
+    rest = fn.code.op(f"and i64 {rows}, {turned.side(fn.target, t) - 1}", "n")
+    whole = fn.sub(rows, rest)
+    fn.code.do(f"call void {turned.declare(fn.writer, t)}(ptr {buffer.ptr}, i64 {rows}, ptr {origin.ptr}, "
+               f"i64 {columns}, i64 {whole}, i64 {columns})")
+
+    def element(place: Place, _: list[str]) -> list[str]:
+        i, j = fn.add(whole, place.at[0]), place.at[1]
+        x = fn.load(t, origin.ptr, fn.add(fn.mul(i, columns), j))
+        fn.store(t, x, buffer.ptr, fn.add(fn.mul(j, rows), i), mark)
+        return []
+    nest(fn, (rest, columns), element, note=fn.writer.loop_note(cold=True))
+
+
+def _original(fn: FunctionLowering, source: Value) -> Value:
+    """The stored array of which ``source`` is the transpose."""
+    while source in fn.plan.lazy:
+        assert source.op is not None
+        source = source.op.operands[0]
+    return source
 
 
 def _few(fn: FunctionLowering, extent: Sequence[str]) -> bool:

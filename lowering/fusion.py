@@ -108,6 +108,11 @@ def exchanges(op: Op | None) -> bool:
     return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
 
 
+def _is_full(v: Value) -> bool:
+    """Whether it has an element of its own at each place, which is one more to read: not what is broadcast."""
+    return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
+
+
 DEEPEST = 32
 """Lazy values one inside another: Python's stack is not endless.  A group keeps those between in registers as well."""
 
@@ -240,7 +245,7 @@ class _Planner:
             return False
         if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
-        if len(sites) > 1 and op.name not in _PURE and sum(map(is_array, op.operands)) > 1:
+        if len(sites) > 1 and op.name not in _PURE and sum(map(_is_full, op.operands)) > 1:
             return False
         here, last = self.at[op], max((self.at[s] for s in sites), default=0)
         read = {self.roots.find(o) for o in op.operands if is_array(o)}

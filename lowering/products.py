@@ -205,7 +205,7 @@ class _Turned(_Multiplying):
     flag = blas.TRANSPOSED
 
     def _product(self) -> None:
-        self.turn = turned.define(self.writer, self.target, self.t)
+        self.turn = turned.declare(self.writer, self.t)
         self.width = self.widths[0].columns
         self.space = self.code.alloca(self.of, self.width * (DEPTH + 1), align=64)
         depth_step = self.code.op("select i1 %ta, i64 %a.row, i64 1")

@@ -12,7 +12,7 @@ a narrow row is overwritten; behind the last row ``to`` has room for a vector.
 
 from __future__ import annotations
 
-from ..ir.types import Scalar
+from ..ir.types import F32, F64, Scalar
 from . import types
 from .emit import Writer
 from .routine import Routine
@@ -20,25 +20,36 @@ from .target import Target
 
 BITS = 128                  # of a vector: LLVM takes three times as long to find instructions for wider squares
 PARAMS = "ptr %to, i64 %width, ptr %from, i64 %k, i64 %count, i64 %depth"
+ROUTINES = {f"jitad.turn.{t}": t for t in (F32, F64)}
 
 
-def define(writer: Writer, target: Target, t: Scalar) -> str:
-    """``@name`` of the routine, which is part of the module."""
-    return _Turn(writer, target, t).define(f"jitad.turn.{t}")
+def side(target: Target, t: Scalar) -> int:
+    """Rows and columns of a square; nothing is written beside a panel of a multiple of so many columns."""
+    return max(1, min(BITS, target.vector_bits) // t.bits)
+
+
+def declare(writer: Writer, t: Scalar) -> str:
+    """``@name`` of the routine, which all modules share."""
+    return writer.declare(f"jitad.turn.{t}", "void", "ptr, i64, ptr, i64, i64, i64",
+                          writer.attributes("nounwind willreturn memory(argmem: readwrite)"))
+
+
+def define(writer: Writer, target: Target, name: str) -> None:
+    """Add one of ``ROUTINES`` to a module."""
+    _Turn(writer, target, ROUTINES[name]).define(name)
 
 
 class _Turn(Routine):
     def __init__(self, writer: Writer, target: Target, t: Scalar) -> None:
         super().__init__(writer, t)
-        self.side = max(1, min(BITS, target.vector_bits) // t.bits)
+        self.side = side(target, t)
         self.type = f"<{self.side} x {self.of}>"
 
-    def define(self, name: str) -> str:
+    def define(self, name: str) -> None:
         side, last = str(self.side), self.sub("%count", "1")
         self.loop("0", self.below("%count"), side, lambda j, _: self._strip(j, last))
         self.code.end("ret void")
-        return self.writer.function(
-            name, f"define internal void @{name}({PARAMS}) noinline nounwind {{\n{self.code.text()}\n}}\n")
+        self.writer.function(name, f"define void @{name}({PARAMS}) nounwind {{\n{self.code.text()}\n}}\n")
 
     def _strip(self, j: str, last: str) -> list[str]:
         """Columns ``j`` to ``j + side``."""
