@@ -14,7 +14,8 @@ from ..ir.graph import Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array, Type, dims_of
 from . import ops, vecmath, walks
-from .alias import SCOPE_LIMIT, is_array
+from .alias import SCOPE_LIMIT
+from .fusion import is_flat
 from .types import Buffer
 
 if TYPE_CHECKING:
@@ -164,23 +165,7 @@ def _as_many(t: Array, whole: Type) -> bool:
 
 def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:
     """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
-    seen: set[Value] = set()
-    todo = [v]
-    while todo:
-        v = todo.pop()
-        if v in seen or not isinstance(v.type, Array):
-            continue
-        seen.add(v)
-        if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
-            return False
-        op = v.op
-        if v not in fn.plan.lazy or op is None or op.name in ("fill", "iota"):
-            continue
-        if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
-            todo += op.operands
-        elif op.name != "broadcast_to" or is_array(op.operands[0]):
-            return False
-    return True
+    return is_flat(fn.plan.lazy, v, like)
 
 
 def masked_tail(fn: FunctionLowering, *values: Value) -> str:

@@ -14,7 +14,7 @@ lazy when all its readers come together in one site in its own block, before whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ..ir.fold import fold, same
@@ -108,6 +108,31 @@ def exchanges(op: Op | None) -> bool:
     return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
 
 
+def _own_cost(op: Op) -> int:
+    return 1 if op.name in _CHEAP_OPS else _DEAR_OPS.get(op.name, _TRANSCENDENTAL)
+
+
+def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
+    """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
+    seen: set[Value] = set()
+    todo = [v]
+    while todo:
+        v = todo.pop()
+        if v in seen or not isinstance(v.type, Array):
+            continue
+        seen.add(v)
+        if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
+            return False
+        op = v.op
+        if v not in lazy or op is None or op.name in ("fill", "iota"):
+            continue
+        if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
+            todo += op.operands
+        elif op.name != "broadcast_to" or is_array(op.operands[0]):
+            return False
+    return True
+
+
 def _is_full(v: Value) -> bool:
     """Whether it has an element of its own at each place, which is one more to read: not what is broadcast."""
     return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
@@ -157,8 +182,7 @@ class _Planner:
         below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
         if op.name in _PURE:
             return below
-        own = 1 if op.name in _CHEAP_OPS else _DEAR_OPS.get(op.name, _TRANSCENDENTAL)
-        return below + own if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
+        return below + _own_cost(op) if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
 
     def run(self) -> Plan:
         for block in reversed(self.func.blocks):     # a reader in a later block is decided first, or counts as a site
@@ -285,7 +309,7 @@ class _Planner:
     def _take_over(self, op: Op, live: set[Value]) -> None:
         result = op.result
         wanted = self.plan.reuse.pop(result, None)
-        if not (OPS[op.name].elementwise or op.name == "copy"):
+        if not (OPS[op.name].elementwise or op.name == "copy") or self._is_dear_by_rows(op):
             return
         roots = {self.roots.find(v) for v in live}
         for v in [wanted] if wanted is not None else dict.fromkeys(self.plan.reads(op)):
@@ -296,6 +320,29 @@ class _Planner:
                 return
         if wanted is not None:
             del self.plan.accumulate[result]
+
+    def _is_dear_by_rows(self, op: Op) -> bool:
+        """Whether transcendental functions are computed row by row.
+
+        Each row then ends with a masked store; what is read behind it, the next row if it is in the same memory, waits
+        until that is done: for rows of 50 numbers half of the time.
+        """
+        t = op.result.type
+        assert isinstance(t, Array)
+        return t.rank > 1 and self._is_transcendental(op) \
+            and not all(is_flat(self.plan.lazy, v, t) for v in op.operands)
+
+    def _is_transcendental(self, op: Op) -> bool:
+        """Whether ``op``, with what is computed where it is, holds a transcendental function."""
+        seen, todo = {op}, [op]
+        while todo:
+            op = todo.pop()
+            if OPS[op.name].elementwise and _own_cost(op) >= _TRANSCENDENTAL:
+                return True
+            inner = {v.op for v in op.operands if v in self.plan.lazy and v.op is not None} - seen
+            seen |= inner
+            todo += inner
+        return False
 
     def _fits_buffer(self, v: Value, result: Value) -> bool:
         a, b = v.type, result.type
