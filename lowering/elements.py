@@ -15,7 +15,7 @@ from ..ir.ops import OPS
 from ..ir.types import Array, Type, dims_of
 from . import ops, vecmath, walks
 from .alias import SCOPE_LIMIT
-from .fusion import is_flat
+from .traits import is_flat
 from .types import Buffer
 
 if TYPE_CHECKING:
@@ -61,12 +61,18 @@ def note(fn: FunctionLowering, v: Value) -> str:
 
 
 def notes_apart(fn: FunctionLowering, values: Sequence[Value]) -> list[str]:
-    """As ``note``, for loads from and stores to parts of buffers that do not overlap in the loop that is emitted."""
+    """As ``note``, for loads from and stores to parts of buffers that do not overlap in the loop that comes next.
+
+    In other iterations of a loop around it they may: the scopes are declared here, so that copies have their own.
+    """
     for v in values:
         note(fn, v)
     writer, plan = fn.writer, fn.plan
     domain = writer.distinct(lambda me: me)
     parts = [writer.distinct(lambda me: f"{me}, {domain}") for _ in values]
+    callee = writer.declare("llvm.experimental.noalias.scope.decl", "void", "metadata")
+    for part in parts:
+        fn.code.do(f"call void {callee}(metadata {writer.node(part)})")
     known = [plan.scopes.get(plan.roots.find(v), ([], [])) for v in values]
     return [_in_scopes(fn, [*own, part], [*others, *(p for p in parts if p is not part)])
             for part, (own, others) in zip(parts, known)]

@@ -14,21 +14,16 @@ lazy when all its readers come together in one site in its own block, before whi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..ir.fold import fold, same
 from ..ir.graph import Block, Function, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array
 from .alias import Roots, Summary, holds_arrays, is_array
+from .traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental, own_cost
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
-_PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
-_CHEAP_OPS = {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and", "or",
-              "xor", "not", "select", "cast", "sign", "stop", "copy"}
-_DEAR_OPS = {"div": 5, "sqrt": 5, "floordiv": 10, "mod": 10, "take": 3}
-_TRANSCENDENTAL = 20
 CHEAP = 3             # what may be computed more than once rather than be stored
 
 
@@ -78,66 +73,6 @@ def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan
     return _Planner(func, roots).run() if holds_arrays(func) else Plan(roots)
 
 
-def inserts_ones(op: Op) -> bool:
-    """Whether a reshape only adds or drops axes of literal size 1, so that indices map axis by axis."""
-    source, target = op.operands[0], op.result
-    assert isinstance(source.type, Array) and isinstance(target.type, Array)
-    old = [i for i, d in enumerate(source.type.dims) if d != 1]
-    new = [i for i, d in enumerate(target.type.dims) if d != 1]
-    if len(old) != len(new):
-        return False
-    return len(old) <= 1 or all(is_size(op.operands[1 + j], source, i) for i, j in zip(old, new))
-
-
-def is_size(v: Value, a: Value, axis: int) -> bool:
-    """Whether ``v`` is known to be the size of ``a`` along ``axis``."""
-    assert isinstance(a.type, Array)
-    if v.const is not None:
-        return bool(v.const == a.type.dims[axis])
-    if v.op is not None and v.op.name == "dim" and v.op.attrs["axis"] == axis and v.op.operands[0] is a:
-        return True
-    known = fold("dim", [a], {"axis": axis})
-    return isinstance(known, Value) and same(known, v)
-
-
-def exchanges(op: Op | None) -> bool:
-    """Whether ``op`` exchanges the last two axes, which a matrix product does by itself."""
-    if op is None or op.name != "transpose":
-        return False
-    perm = list(op.attrs["perm"])
-    return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
-
-
-def _own_cost(op: Op) -> int:
-    return 1 if op.name in _CHEAP_OPS else _DEAR_OPS.get(op.name, _TRANSCENDENTAL)
-
-
-def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
-    """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
-    seen: set[Value] = set()
-    todo = [v]
-    while todo:
-        v = todo.pop()
-        if v in seen or not isinstance(v.type, Array):
-            continue
-        seen.add(v)
-        if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
-            return False
-        op = v.op
-        if v not in lazy or op is None or op.name in ("fill", "iota"):
-            continue
-        if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
-            todo += op.operands
-        elif op.name != "broadcast_to" or is_array(op.operands[0]):
-            return False
-    return True
-
-
-def _is_full(v: Value) -> bool:
-    """Whether it has an element of its own at each place, which is one more to read: not what is broadcast."""
-    return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
-
-
 DEEPEST = 32
 """Lazy values one inside another: Python's stack is not endless.  A group keeps those between in registers as well."""
 
@@ -180,9 +115,9 @@ class _Planner:
 
     def _cost(self, op: Op) -> int:
         below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
-        if op.name in _PURE:
+        if op.name in PURE:
             return below
-        return below + _own_cost(op) if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
+        return below + own_cost(op) if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
 
     def run(self) -> Plan:
         for block in reversed(self.func.blocks):     # a reader in a later block is decided first, or counts as a site
@@ -200,7 +135,7 @@ class _Planner:
 
     def _decide(self, op: Op, v: Value) -> None:
         users = [(u, i) for u, i in self.users.get(v, ()) if u.name != "dim"]
-        can = op.name in _PURE or OPS[op.name].elementwise or op.name in ("take", "copy")
+        can = op.name in PURE or OPS[op.name].elementwise or op.name in ("take", "copy")
         if op.name == "reshape" and not inserts_ones(op):
             can = False
         if not can or not all(self._accepts(u, i) for u, i in users):
@@ -217,7 +152,7 @@ class _Planner:
     def _is_view(self, op: Op) -> bool:
         """Whether linearity alone keeps what ``op`` reads in place, whoever reads its result."""
         if not any(is_array(v) for v in op.operands):
-            return op.name in _PURE
+            return op.name in PURE
         view: bool = OPS[op.name].view
         return view
 
@@ -269,7 +204,7 @@ class _Planner:
             return False
         if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
-        if len(sites) > 1 and op.name not in _PURE and sum(map(_is_full, op.operands)) > 1:
+        if len(sites) > 1 and op.name not in PURE and sum(map(is_full, op.operands)) > 1:
             return False
         here, last = self.at[op], max((self.at[s] for s in sites), default=0)
         read = {self.roots.find(o) for o in op.operands if is_array(o)}
@@ -329,20 +264,8 @@ class _Planner:
         """
         t = op.result.type
         assert isinstance(t, Array)
-        return t.rank > 1 and self._is_transcendental(op) \
+        return t.rank > 1 and is_transcendental(self.plan.lazy, op) \
             and not all(is_flat(self.plan.lazy, v, t) for v in op.operands)
-
-    def _is_transcendental(self, op: Op) -> bool:
-        """Whether ``op``, with what is computed where it is, holds a transcendental function."""
-        seen, todo = {op}, [op]
-        while todo:
-            op = todo.pop()
-            if OPS[op.name].elementwise and _own_cost(op) >= _TRANSCENDENTAL:
-                return True
-            inner = {v.op for v in op.operands if v in self.plan.lazy and v.op is not None} - seen
-            seen |= inner
-            todo += inner
-        return False
 
     def _fits_buffer(self, v: Value, result: Value) -> bool:
         a, b = v.type, result.type

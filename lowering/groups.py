@@ -29,6 +29,7 @@ from .alias import is_array
 from .fusion import Plan
 
 LIMIT = 16            # members that are stored or may be, since each keeps pointers in registers
+PARTS = 8             # parts added, of which each two are compared
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "all", "any"})
 ADDED = "add_slice"
 Readers = Mapping[Value, set[Op]]
@@ -135,10 +136,12 @@ def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Read
     target, over = plan.reuse.get(op.result), sizes.find(shape_of(op))
     home: _Group | None = None
     for g in groups:
-        fits = g.kept + (home.kept if home else 0) < LIMIT and sizes.find(shape_of(g.members[0])) is over
+        both = [g] if home is None else [g, home]
+        parts = sum(x.parts for x in both)
+        fits = sum(x.kept for x in both) < LIMIT and sizes.find(shape_of(g.members[0])) is over
         if not fits or afar & g.written or (target is not None and plan.roots.find(target) in g.afar | g.whole):
             continue
-        if _mixes(plan, g, op) or (home and (g.parts and home.reduced or home.parts and g.reduced)):
+        if _mixes(plan, g, op) or parts >= PARTS or (parts and any(x.reduced for x in both)):
             continue
         home = _merge(plan, home, g) if home else g
     return _add(plan, home, op, readers) if home else None

@@ -20,7 +20,7 @@ from ..ir.types import Array, Scalar, dtype_of
 from ..kernels import blas
 from . import dots, elementwise, ops, products, tiles, types
 from .emit import Code, global_name
-from .fusion import exchanges
+from .traits import exchanges
 from .reduce import combine, interleaved
 from .tiles import divide
 from .types import Buffer, literal

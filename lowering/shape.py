@@ -14,7 +14,7 @@ from ..ir.types import I64, Array
 from . import elementwise
 from .alias import is_array
 from .elements import Elements, Place, masked_tail, nest, note, position, sizes
-from .fusion import is_size
+from .traits import is_size
 from .types import Buffer
 
 if TYPE_CHECKING:

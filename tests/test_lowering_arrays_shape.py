@@ -188,6 +188,26 @@ def test_different_arrays_are_known_not_to_overlap():
     assert "memcheck" not in c.native.llvm and "!alias.scope" in c.native.llvm
 
 
+def test_functions_of_rows_do_not_take_over_what_they_read():
+    """The masked end of a row would hold up the row behind it; what has no rows has one end alone."""
+    def reused(build, *args) -> int:
+        return len(plan(module_of(build, args, own=(0,)).functions["f"]).reuse)
+    row = sample((7,))
+    assert reused(lambda b, m, r: [b.tanh(b.add(m, r))], M, row) == 0
+    assert reused(lambda b, m, r: [b.mul(m, r)], M, row) == 1
+    assert reused(lambda b, m, n: [b.tanh(b.add(m, n))], M, M) == 1
+    check(lambda b, m, r: [b.tanh(b.add(m, r))], M, row, own=(0,))
+
+
+def test_a_comparison_with_a_row_is_made_where_it_is_read():
+    def build(b, m, r):
+        column = b.broadcast_to(b.reshape(r, 6, 1), *b.dims(m))
+        marks = b.select(b.eq(m, column), 1.0, 0.0)
+        return [b.sum(marks, axes=(1,)), b.sub(marks, m)]
+    assert stored(build, M, M[:, 2].copy()) == ["sum", "sub"]
+    check(build, M, M[:, 2].copy())
+
+
 def groups(build: Build, *args) -> list[list[str]]:
     """The ops that share a loop, by name."""
     found = plan(module_of(build, args).functions["f"]).groups
