@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from jitad.lowering import cpu, products
+from jitad.lowering import cpu, products, turned
 from jitad.lowering.emit import Writer
 from jitad.lowering.ops import Options
 from jitad.lowering.target import Target
@@ -25,14 +25,15 @@ GUARD = 40                  # elements around the result that are to stay
 def routine(t: str, tb: bool, features: str):
     name, host = f"jitad.product.{t}{'.turned' if tb else ''}", cpu.target()
     if features == "host":
-        native = cpu._product(name)
+        native = next(home for routines, home in cpu._SHARED if name in routines)(name)
     else:
         if not all(f[1:] in host.triple or f in host.features.split(",") for f in features.split(",") if f):
             pytest.skip(f"this machine has no {features}")
         writer = Writer(host.triple, host.layout)
-        for each in {f"jitad.product.{t}", name}:
-            products.define(writer, Target(host.triple, host.layout, host.cpu, features), each)
-        native = cpu.Native(writer.text(), Options(written_out=True), [f"jitad.product.{t}", name], {})
+        plain, turn = f"jitad.product.{t}", f"jitad.turn.{t}"
+        for module, each in {(products, plain), (products, name), (turned, turn)}:
+            module.define(writer, Target(host.triple, host.layout, host.cpu, features), each)
+        native = cpu.Native(writer.text(), Options(written_out=True), list({plain, name, turn}), {})
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 6, *[ctypes.c_bool] * 2)
     return kind(native.address(name)), native
 
