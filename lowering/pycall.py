@@ -28,7 +28,7 @@ from .capi import function, pointer
 from .emit import Code, Writer, global_name, symbol
 from .lease import Lease
 from .places import is_small
-from .unbox import Argument, Unboxer
+from .unbox import Argument, Unboxer, runs_python
 
 
 LARGE = 10_000
@@ -83,7 +83,8 @@ class _EntryWriter:
         self.code = code = Code()
         self.likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
         self.miss, self.failed, self.unmade = code.label("miss"), code.label("failed"), code.label("unmade")
-        self.unboxer = Unboxer(code, self.miss, self.likely)
+        wary = any(a.structure is not None and runs_python(a.structure) for a in entry.arguments)
+        self.unboxer = Unboxer(code, self.miss, self.likely, wary)
         self.boxer = Boxer(writer, code, self.unmade, self.likely)
         arrays = any(isinstance(t, Array) and not is_small(t) for t in entry.function.result_types)
         self.lease = Lease(writer, code, self.likely, entry.effort, blocks.available() and arrays)

@@ -6,6 +6,7 @@ does not fit leads to ``miss``, with nothing done yet; an argument that is expen
 
 from __future__ import annotations
 
+import types as types_of_objects
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
@@ -58,15 +59,34 @@ def is_record(s: Structure) -> bool:
             and t.__getattribute__ is object.__getattribute__)
 
 
+_INERT = frozenset((str, int, bool, float, bytes, type(None)))
+
+
+def runs_python(s: Structure) -> bool:
+    """Whether taking a structure apart may run code of the user's: a key's ``__eq__``, a property, a descriptor."""
+    if s.type is dict and any(type(key) not in _INERT for key in s.static):
+        return True
+    if is_record(s) and s.type is not None:
+        names = {*s.static, "__getattr__"}
+        if any(name in names and hasattr(type(found), "__get__") and type(found) not in _PLAIN_DESCRIPTORS
+               for c in s.type.__mro__ for name, found in vars(c).items()):
+            return True
+    return any(map(runs_python, s.children))
+
+
+_PLAIN_DESCRIPTORS = (types_of_objects.MemberDescriptorType, types_of_objects.GetSetDescriptorType)
+
+
 class Unboxer:
     """Emits the tests and reads.
 
     Objects that somebody else may drop while we run are held: ``held`` lists references of ours, to be let go when the
-    results are made.  ``misses``: where each test leads that is made while some are held.
+    results are made.  ``misses``: where each test leads that is made while some are held.  ``wary``: the user's code
+    may run before all is read, and change any list or dict, so that all that comes from one is held at once.
     """
 
-    def __init__(self, code: Code, miss: str, likely: str) -> None:
-        self.code, self.miss, self.likely = code, miss, likely
+    def __init__(self, code: Code, miss: str, likely: str, wary: bool = False) -> None:
+        self.code, self.miss, self.likely, self.wary = code, miss, likely, wary
         self.held: list[str] = []
         self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
         self.sizes: list[str] = []               # of all arrays, in elements
@@ -114,11 +134,16 @@ class Unboxer:
             leaf = next(leaves)
             parts = self.leaf(leaf, obj)
             if shared and isinstance(leaf.type, Array):
-                self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
-                self.hold(obj)
+                self.keep(obj)
             return parts
         children = self.children(s, obj)
-        shared = s.type in (list, dict)
+        changes = s.type in (list, dict)
+        if self.wary and changes:
+            for child in children if s.type is list else ():
+                self.keep(child)
+            shared = False
+        else:                                            # a tuple is kept alive by what holds it, and so are its items
+            shared = changes or shared and isinstance(s.type, type) and issubclass(s.type, tuple)
         return [part for c, child in zip(s.children, children) for part in self.tree(c, child, leaves, shared)]
 
     def children(self, s: Structure, obj: str) -> Sequence[str]:
@@ -155,6 +180,8 @@ class Unboxer:
         for key in s.static:
             item = self.code.op(f"call ptr {function('PyDict_GetItem')}(ptr {obj}, ptr {pointer(key)})")
             self.require(self.code.op(f"icmp ne ptr {item}, null", "c"))
+            if self.wary:
+                self.keep(item)
             found.append(item)
         return found
 
@@ -169,6 +196,11 @@ class Unboxer:
         self.code.start(have)
         self.hold(value)
         return value
+
+    def keep(self, obj: str) -> None:
+        """Hold ``obj``, a reference of somebody else's."""
+        self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
+        self.hold(obj)
 
     def hold(self, obj: str) -> None:
         """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import os
@@ -22,6 +23,7 @@ import pytest
 from jitad.lowering import callable as native_callable
 from jitad.lowering.unbox import Argument
 
+from jitad import jit
 from jitad.frontend.pytree import LEAF, flatten
 from jitad.ir.graph import Module
 from jitad.ir.types import F64, I64, Array
@@ -282,3 +284,57 @@ assert out[0].tolist() == [1.0, 1.0, 1.0] and threading.stack_size() == 32768
     path = Path(tempfile.mkdtemp()) / "program.py"
     path.write_text(program)
     subprocess.run([sys.executable, str(path)], check=True, timeout=60)
+
+
+def test_what_only_a_list_keeps_alive_is_held_through_tuples() -> None:
+    """Layers as a list of tuples, of which another thread replaces one meanwhile."""
+    @jit
+    def total(layers, n):
+        weights, bias = layers[0]
+        s = 0.0
+        for _ in range(n):
+            for i in range(len(weights)):
+                s += weights[i] * bias["b"]
+        return s
+    layers = [(np.ones(1000), {"b": 1.0})]
+    assert total(layers, 2) == 2000.0
+    alive, seen = weakref.ref(layers[0][0]), []
+    thread = threading.Thread(target=lambda: seen.append(total(layers, 200_000)))
+    thread.start()
+    time.sleep(0.02)
+    layers.clear()
+    assert not thread.is_alive() or alive() is not None
+    thread.join()
+    assert seen in ([2e8], []) and alive() is None
+
+
+def test_keys_and_properties_may_change_what_is_being_read() -> None:
+    """A key's ``__hash__`` and a property are the user's code: they run while the arguments are taken apart."""
+    values: list[Any] = []
+    armed = False
+
+    def disarm() -> None:
+        nonlocal armed
+        if armed:
+            armed = False
+            values.clear()
+            for size in range(1, 40):
+                [0.5] * size
+
+    class Key:
+        def __hash__(self) -> int:
+            disarm()
+            return 1
+
+    @dataclasses.dataclass
+    class Record:
+        x: float
+    Record.x = property(lambda self: (disarm(), self._x)[1],  # type: ignore[assignment, attr-defined]
+                        lambda self, value: setattr(self, "_x", value))
+    key = Key()
+    first = jit(lambda v: v[1][0].sum() + v[1][1])
+    for head in ({key: 1.0}, Record(2.0)):
+        for turn in range(6):
+            values[:] = [head, [np.ones(300), 2.0]]
+            armed = turn > 1
+            assert first(values) == 302.0
