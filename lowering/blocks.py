@@ -26,8 +26,8 @@ GRAIN = 1 << 16            # what the sizes of blocks are multiples of that are 
 FREE = 256 << 20
 HEAD = 64
 
-_head = (ctypes.c_size_t * 2)()                          # the first free block, and the bytes of all
-_name = ctypes.create_string_buffer(b"jitad.block")      # of the capsules
+_head = capi.immortal((ctypes.c_size_t * 2)())                          # the first free block, and the bytes of all
+_name = capi.immortal(ctypes.create_string_buffer(b"jitad.block"))      # of the capsules
 LIST = f"inttoptr (i64 {ctypes.addressof(_head)} to ptr)"
 
 def rest() -> None:

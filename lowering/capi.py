@@ -12,11 +12,13 @@ import ctypes
 import sys
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, Type
+
+T = TypeVar("T")
 
 # --- layout ---------------------------------------------------------------------------------------
 
@@ -81,6 +83,13 @@ def descr(t: Type) -> Any:
 def type_number(t: Scalar) -> int:
     """NumPy's number for this element type."""
     return int(descr(t).num)
+
+
+def immortal(obj: T) -> T:
+    """An object whose address is in machine code that may run until the process ends: it outlives its module, of which
+    the interpreter takes everything away at its end, while destructors still call compiled functions."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(obj))
+    return obj
 
 
 def pointer(obj: object) -> str:

@@ -8,7 +8,9 @@ field has eight bytes.
   top seen when memory was given back.  The region is reserved address space: pages become real when touched, and
   ``trim`` gives many back.  To make a page real may cost more than to fill it many times over, so all but the first
   are huge ones where the system has them, and up to ``LEND`` bytes are left to the system only for when it needs them.
-* ``stack_limit``: the lowest address that the machine stack of ``thread`` may reach.
+* ``stack_limit``: the lowest address that the machine stack of ``thread`` may reach.  ``thread`` is the number of a
+  thread of Python's, which no other gets later (an address of a thread's is soon another's, with another stack), or of
+  a worker's the address.
 * ``poll``: null or an ``i32 (ptr ctx)``, called every million or so back edges; not 0 stops the program.
 * ``operand…``: the operands of the exception's message, as bits (ints and bools extended, f32 as f64).
 * ``blocks_…``: memory for large results, see ``blocks``; null where there are none.
@@ -25,6 +27,7 @@ import os
 import threading
 
 from ..kernels import openmp
+from .capi import immortal
 
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
           "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next",
@@ -71,10 +74,9 @@ def new() -> int:
     context.polls = POLL_PERIOD
     context.threads = openmp.threads()
     with _lock:
-        _all.append((context, region))
-    address = ctypes.addressof(context)
-    bind_thread(address)
-    return address
+        _all.append(immortal((context, region)))
+    context.stack_limit = _stack_bottom() + GUARD              # for who calls without a lease
+    return ctypes.addressof(context)
 
 
 def hire(address: int) -> int:
@@ -88,13 +90,13 @@ def hire(address: int) -> int:
     for worker in workers:
         Context.from_address(worker).threads = 1                # a loop in a loop runs on the thread it is on
     with _lock:
-        _crews.append(workers)
+        _crews.append(immortal(workers))
     context.workers = ctypes.addressof(workers)
     return 1
 
 
 _crews: list[ctypes.Array[ctypes.c_size_t]] = []
-HIRE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(hire)
+HIRE = immortal(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_size_t)(hire))
 """``hire`` for machine code, whether it holds the GIL or not."""
 
 
@@ -121,11 +123,9 @@ def _reserve() -> mmap.mmap:
 
 
 def _abandon() -> None:
-    """In a child process: where the arenas were there may be something else soon, so they must not be unmapped."""
+    """In a child process: where the arenas were there may be something else soon (they are never unmapped)."""
     global _lock
     _lock = threading.Lock()                                   # another thread may have held it
-    for kept in _all:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
     _all.clear()
 
 
@@ -145,23 +145,16 @@ def _physical_memory() -> int:
     return max(_SMALLEST, pages // mmap.PAGESIZE * mmap.PAGESIZE)
 
 
-def bind_thread(address: int) -> None:
-    """Set ``stack_limit`` and ``thread`` for the calling thread."""
-    context = Context.from_address(address)
-    libc = ctypes.CDLL(None)
-    libc.pthread_self.restype = ctypes.c_size_t
-    context.thread = libc.pthread_self()
-    context.stack_limit = _stack_bottom(libc, context.thread) + GUARD
-
-
-def _stack_bottom(libc: ctypes.CDLL, thread: int) -> int:
-    """The lowest usable address of a thread's stack.
+def _stack_bottom() -> int:
+    """The lowest usable address of this thread's stack.
 
     The main thread's stack grows up to the resource limit, which ``pthread_getattr_np`` accounts for.
     """
+    libc = ctypes.CDLL(None)
+    libc.pthread_self.restype = ctypes.c_size_t
     attributes = ctypes.create_string_buffer(64)               # pthread_attr_t
     base, size = ctypes.c_size_t(), ctypes.c_size_t()
-    if libc.pthread_getattr_np(ctypes.c_size_t(thread), attributes):
+    if libc.pthread_getattr_np(ctypes.c_size_t(libc.pthread_self()), attributes):
         raise OSError("pthread_getattr_np failed")
     libc.pthread_attr_getstack(attributes, ctypes.byref(base), ctypes.byref(size))
     libc.pthread_attr_destroy(attributes)

@@ -22,6 +22,7 @@ from ..errors import CompileError
 from ..ir.graph import Module
 from ..kernels import blas
 from . import blocks, lease, products, reserving, runtime, team, turned, vecmath, vecown
+from .capi import immortal
 from .emit import Writer
 from .module import ModuleLowering
 from .ops import Options
@@ -90,7 +91,7 @@ def _switched_on(option: str) -> AbstractContextManager[None]:
 
 @cache
 def _jit() -> llvm.orcjit.LLJIT:
-    return llvm.create_lljit_compiler(_machine(2), use_jit_link=True)
+    return immortal(llvm.create_lljit_compiler(_machine(2), use_jit_link=True))
 
 
 class Native:
@@ -187,7 +188,7 @@ def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[st
     def home() -> Native:
         writer = Writer(target().triple, target().layout)
         module.define(writer)
-        return Native(writer.text(), options, list(module.ROUTINES), {}, keep=keep)
+        return immortal(Native(writer.text(), options, list(module.ROUTINES), {}, keep=keep))
     return lambda name: home()
 
 
@@ -197,7 +198,7 @@ def _written(module: Any) -> Callable[[str], Native]:
     def home(name: str) -> Native:
         writer = Writer(target().triple, target().layout)
         module.define(writer, target(), name)
-        return Native(writer.text(), Options(written_out=True), [name], {}, keep=True)
+        return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True))
     return home
 
 

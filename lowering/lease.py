@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from . import blocks, context
-from .capi import function, pointer
+from .capi import function, immortal, pointer
 from .emit import Code, Writer
 
 LONG_BODY = 4096             # elements and counts among the arguments, from which on the GIL is let go
@@ -21,7 +21,7 @@ class _Pool:
     """The head of the free list of contexts, in memory that stays where it is."""
 
     def __init__(self) -> None:
-        self._head = ctypes.c_void_p()
+        self._head = immortal(ctypes.c_void_p())
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -34,6 +34,7 @@ class _Pool:
 
 
 POOL = _Pool()
+_NEW = immortal(context.new)
 
 
 class Lease:
@@ -62,7 +63,7 @@ class Lease:
         code.add_incoming(ctx, first)
         code.jump(done)
         code.start(lack)
-        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {pointer(context.new)})")
+        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {pointer(_NEW)})")
         none = code.label("none")
         got = code.label("got")
         code.branch(code.op(f"icmp ne ptr {number}, null", "c"), got, none, self.likely)
@@ -85,10 +86,11 @@ class Lease:
             code.do(f"store ptr {poll}, ptr {self.field(ctx, 'poll')}, align 8")
         if recursive:
             known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
-            here = code.op(f"call i64 {function('pthread_self')}()")
+            state = code.op(f"call ptr {function('PyThreadState_Get')}()")
+            here = code.op(f"call i64 {function('PyThreadState_GetID')}(ptr {state})")
             moved = code.op(f"icmp ne i64 {known}, {here}", "c")
-            bind = self.writer.declare("jitad.bind", "void", "ptr", "cold")
-            self.rarely(moved, lambda: code.do(f"call void {bind}(ptr {ctx})"))
+            bind = self.writer.declare("jitad.bind", "void", "ptr, i64", "cold")
+            self.rarely(moved, lambda: code.do(f"call void {bind}(ptr {ctx}, i64 {here})"))
 
     def lend_blocks(self, ctx: str) -> None:
         """All free blocks, for large results."""
@@ -216,9 +218,12 @@ _ADVISE = """  %start{n} = add i64 %base, {first}
 
 
 def _bind_text() -> str:
-    """``context.bind_thread``; where the system does not tell the stack's end, there is no recursion."""
+    """Set ``stack_limit`` for the calling thread, as ``context.new`` does, and ``thread``.
+
+    Where the system does not tell the stack's end, there is no recursion.
+    """
     at = context.offset
-    return f"""define void @jitad.bind(ptr %ctx) cold {{
+    return f"""define void @jitad.bind(ptr %ctx, i64 %number) cold {{
   %attributes = alloca [64 x i8], align 8
   %low = alloca i64, align 8
   %size = alloca i64, align 8
@@ -244,7 +249,7 @@ done:
   %field = getelementptr inbounds i8, ptr %ctx, i64 {at("stack_limit")}
   store i64 %limit, ptr %field, align 8
   %whose = getelementptr inbounds i8, ptr %ctx, i64 {at("thread")}
-  store i64 %thread, ptr %whose, align 8
+  store i64 %number, ptr %whose, align 8
   ret void
 }}
 """

@@ -214,7 +214,7 @@ worker:
   %same = icmp eq i64 %known, %here
   br i1 %same, label %bound, label %bind
 bind:
-  call void @jitad.bind(ptr %my)
+  call void @jitad.bind(ptr %my, i64 %here)
   br label %bound
 bound:
   call void @jitad.work(ptr %my, ptr %job, i64 %me, i64 %team)

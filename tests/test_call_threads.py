@@ -338,3 +338,53 @@ def test_keys_and_properties_may_change_what_is_being_read() -> None:
             values[:] = [head, [np.ones(300), 2.0]]
             armed = turn > 1
             assert first(values) == 302.0
+
+
+STALE = """
+import threading, numpy as np
+from jitad import jit
+def nested(n, x):
+    return x if n <= 0 else np.sin(nested(n - 1, x)) * 1.5
+f = jit(nested)
+def run(n):
+    try:
+        f(n, 0.5)
+    except RecursionError:
+        print("refused")
+def thread(size, work, *args):
+    threading.stack_size(size)
+    t = threading.Thread(target=work, args=args)
+    t.start()
+    t.join()
+thread(1 << 29, run, 5)
+for _ in range(4):
+    thread(1 << 23, int)
+thread(100 << 20, run, 10**7)
+"""
+
+LATE = """
+import builtins, os, numpy as np
+from jitad import jit
+@jit
+def f(a):
+    b = a
+    for i in range(3):
+        b = (b @ a) * 0.5
+    return b.sum()
+f(np.ones((40, 40)))
+class Last:
+    call, a = staticmethod(f), np.ones((40, 40))
+    def __del__(self):
+        os.write(1, b"%d " % self.call(self.a))
+builtins.one, np.two = Last(), Last()
+np.kept = jit(lambda x: x * 2.0)(np.ones(1 << 18))
+"""
+
+
+@pytest.mark.parametrize(("program", "wanted"), [(STALE, "refused"), (LATE, "12800000 12800000")])
+def test_at_the_end_of_threads_and_of_the_interpreter(tmp_path: Path, program: str, wanted: str) -> None:
+    """A thread may have the address of one that had a larger stack; destructors run when modules are gone."""
+    file = tmp_path / "program.py"
+    file.write_text(program)
+    ran = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0 and ran.stdout.strip() == wanted, ran.stderr
