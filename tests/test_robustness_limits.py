@@ -125,6 +125,16 @@ SIZES: list[tuple[Callable[..., Any], type[Exception]]] = [
     (lambda n: np.linspace(0, 1, n * 10**17).sum(), MemoryError), (lambda n: np.ones(6).reshape(n, 0), ValueError),
     (lambda n: np.repeat(np.ones(3), n * 2**61).sum(), MemoryError), (lambda n: np.identity(-n), ValueError),
     (lambda n: np.tile(np.ones(3), n * 2**62).sum(), MemoryError), (lambda n: np.empty(n * 2**62).shape, MemoryError),
+    (lambda n: np.pad(np.ones(3), n * 2**62 - 1 + 2**62), MemoryError),
+    (lambda n: np.broadcast_to(1.0, n * 2**62).shape, MemoryError),
+    (lambda n: np.repeat(np.ones(4), n * 2**62).shape, MemoryError),
+    (lambda n: np.broadcast_to(1.0, (2**40, 2**40)).reshape(-1)[n], MemoryError),
+    (lambda n: np.diag(np.ones(3), n * 2**62 - 1 + 2**62), MemoryError),
+    (lambda n: np.zeros(0).reshape(n * 2**62, 4)[5, n], ValueError),         # products that are right modulo 2**64
+    (lambda n: np.ones(6).reshape(n * 9, 6148914691236517206)[5, n], ValueError),
+    (lambda n: np.ones(8).reshape(n * 2**62 + 2, 4)[5, n], ValueError),
+    (lambda n: np.zeros(0).reshape(n * 2**32, 2**32, -1), ValueError),
+    (lambda n: np.zeros(0).reshape(n - 1, -1), ValueError),
 ]
 
 

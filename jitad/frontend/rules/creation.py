@@ -41,11 +41,15 @@ def check_room(t: Context, sizes: Sequence[Value]) -> None:
     if all(n.op is not None and n.op.name == "dim" or (n.const or _MOST) < 1 << 20 for n in sizes):
         return
     e = t.builder
-    total = functools.reduce(e.mul, [e.cast(n, dtype=F64) for n in sizes])
     shape = ", ".join(["{}"] * len(sizes)) + ("," if len(sizes) == 1 else "")
     named = sizes if len(sizes) <= 4 else ()
     message = "Unable to allocate an array" + (f" with shape ({shape})" if named else "")
-    t.check(e.lt(total, _MOST), "MemoryError", message, *named)
+    t.check(e.lt(true_product(t, sizes), _MOST), "MemoryError", message, *named)
+
+
+def true_product(t: Context, sizes: Sequence[Value]) -> Value:
+    """The product of sizes as a float, which does not wrap."""
+    return functools.reduce(t.builder.mul, [t.builder.cast(n, dtype=F64) for n in sizes])
 
 
 def nonnegative(v: Value, depth: int = 4) -> bool:

@@ -11,7 +11,7 @@ from ...ir.types import I64, dims_of, dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import Rule, axes_arg, axis_arg, inexact, must_be_static, promote, rank, refuse, size, sizes
-from .creation import nonnegative
+from .creation import check_room, nonnegative
 from .lifting import from_list, lift
 from .reductions import adding, extreme, reduce
 
@@ -334,7 +334,10 @@ def diag(t: Context, v: Any, k: Any = 0) -> Sym:
         raise ValueError("Input must be 1- or 2-d.")
     e, n = t.builder, size(t, x, 0)
     off = core.int_value(t, k)
+    if off.const is None or abs(off.const) >= 1 << 44:       # further than any memory reaches, and the sum may wrap
+        t.check(e.and_(e.lt(off, 1 << 44), e.gt(off, -1 << 44)), "MemoryError", "Unable to allocate an array")
     side = e.add(n, e.abs(off) if off.const is None else e.const(abs(off.const)))
+    check_room(t, [side, side])
     start = e.add(e.mul(e.maximum(e.sub(0, off), 0), side), e.maximum(off, 0))
     on = e.add(e.mul(e.iota(n), e.add(side, 1)), start)
     zero = e.fill(e.const(0, dtype_of(x.type)), e.mul(side, side))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ...ir.graph import Value
@@ -10,7 +11,7 @@ from ...ir.types import dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, axes_arg, axis_arg, must_be_static, rank, refuse, size, sizes, static_int
-from .creation import shape_arg
+from .creation import check_room, new_shape, shape_arg, true_product
 from .lifting import lift, same_shape
 from .lifting import stack as stack_values
 from .reductions import part
@@ -52,12 +53,27 @@ def _with_rest(t: Context, v: Value, items: Sequence[Any]) -> list[Value]:
     for n in known:
         product = e.mul(product, n)
     message, shown = _reshape_message(known, unknown)
+    if _may_wrap(known):
+        fits = e.lt(true_product(t, known), float(1 << 62))
+        t.check(fits, "ValueError", message, total, *shown)
     if unknown:
+        if product.const is None or product.const == 0:
+            t.check(e.ne(product, 0), "ValueError", message, total, *shown)
         known[unknown[0]] = e.floordiv(total, product) if product.const != 1 else total
         t.check(e.eq(e.mul(known[unknown[0]], product), total), "ValueError", message, total, *shown)
     elif (same := core.equal_sizes(t, total, product)) is not None:
         t.check(same, "ValueError", message, total, *shown)
     return known
+
+
+def _may_wrap(sizes: Sequence[Value]) -> bool:
+    """Whether the product of sizes that may be any numbers may be another one modulo 2**64."""
+    known = prod(n.const for n in sizes if n.const is not None)
+    rest = [n for n in sizes if n.const is None]
+    if not rest:
+        return known >= 1 << 62
+    of_array = rest[0].op is not None and rest[0].op.name == "dim"
+    return len(rest) > 1 or known > (1 << 16 if of_array else 2)
 
 
 def _reshape_message(sizes: Sequence[Value], unknown: Sequence[int]) -> tuple[str, list[Value]]:
@@ -166,7 +182,7 @@ def at_least(n: int) -> Rule:
 
 
 def broadcast_to(t: Context, array: Any, shape: Any, subok: bool = False) -> Sym:
-    v, wanted = _value(t, array), shape_arg(t, shape)
+    v, wanted = _value(t, array), new_shape(t, shape)
     if rank(v) > len(wanted):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
     return Sym(core.broadcast_to(t, v, wanted) if rank(v) else t.builder.broadcast_to(v, *wanted), False)
@@ -262,6 +278,7 @@ def repeat(t: Context, a: Any, repeats: Any, axis: Any = None) -> Sym:
     along = axis_arg(t, axis, rank(v))
     times, = shape_arg(t, repeats)
     shape = sizes(t, v)
+    check_room(t, [*shape, times])
     wide = core.with_axis(t, v, along + 1)
     spread = t.builder.broadcast_to(wide, *shape[:along + 1], times, *shape[along + 1:])
     longer = t.builder.mul(shape[along], times)
@@ -276,6 +293,7 @@ def tile(t: Context, A: Any, reps: Any) -> Sym:
     e, one = t.builder, t.builder.const(1)
     counts = [one] * (rank(v) - len(counts)) + counts
     shape = sizes(t, v)
+    check_room(t, [*counts, *shape])
     narrow = [n for s in shape for n in (one, s)]
     spread = [n for c, s in zip(counts, shape) for n in (c, s)]
     out = e.broadcast_to(core.reshape(t, v, narrow), *spread)
@@ -320,7 +338,10 @@ def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant
     e = t.builder
     widths = _pad_widths(t, pad_width, rank(v))
     old = sizes(t, v)
+    for w in (w for pair in widths for w in pair if w.const is None or w.const >= 1 << 44):      # whose sum may wrap
+        t.check(e.lt(w, 1 << 44), "MemoryError", "Unable to allocate an array")
     new = [e.add(e.add(before, n), after) for (before, after), n in zip(widths, old)]
+    check_room(t, new)
     filler = core.as_dtype(t, lift(t, constant_values), dtype_of(v.type))
     if rank(filler):
         refuse(t, "np.pad with a value for each side", "one value, or np.concatenate")
