@@ -144,6 +144,20 @@ def test_sizes_without_sense(fun: Callable[..., Any], kind: type[Exception]) -> 
         jit(fun)(1)
 
 
+def test_numbers_at_the_end_of_their_range() -> None:
+    def count(start, stop, step):
+        n = 0
+        for _ in range(start, stop, step):
+            n += 1
+        return n
+    compiled = jit(count)
+    for args in ((0, 2**63 - 1, 2**62), (0, -2**63, -2**62), (-2**62, 2**62 - 1, 2**61), (0, 10, 3), (9, 0, -3),
+                 (5, 5, 2)):
+        assert compiled(*args) == len(range(*args))
+    length = jit(lambda n: n.bit_length())
+    assert [length(n) for n in (-2**63, 1 - 2**63, 2**63 - 1, -5, -4, -1, 0, 1)] == [64, 63, 63, 3, 3, 1, 0, 1]
+
+
 # --- interrupts -----------------------------------------------------------------------------------------
 
 class Alarm(Exception):

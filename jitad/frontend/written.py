@@ -72,7 +72,9 @@ def comb(n: int, k: int) -> int:
 
 
 def bit_length(n: int) -> int:
-    n, bits = abs(n), 0
+    bits = 0
+    if n < 0:                                        # -n may not fit, its half does
+        n, bits = -((n + 1) >> 1), 1
     while n != 0:
         n, bits = n >> 1, bits + 1
     return bits
