@@ -110,7 +110,7 @@ class Handle:
     The compiler is imported then, and not by ``import jitad``.  ``derive``: the name of a transform and its argnums.
     """
 
-    _lock = threading.Lock()
+    _lock = threading.RLock()                        # a signal's handler may call another function meanwhile
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
                  derive: tuple[str, Any] | None = None) -> None:
@@ -133,7 +133,8 @@ class Handle:
         from .dispatch import make
         with Handle._lock:
             if self.dispatcher is None:
-                self.dispatcher = make(self.target, self.fun, self.options, self.static, self.derive)
+                made = make(self.target, self.fun, self.options, self.static, self.derive)
+                self.dispatcher = self.dispatcher or made        # a handler may have called this one
         return self.dispatcher
 
 
@@ -217,6 +218,15 @@ class _Bound:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__func__(self.__self__, *args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, _Bound) and self.__func__ is other.__func__ and self.__self__ is other.__self__)
+
+    def __hash__(self) -> int:
+        return hash((self.__func__, id(self.__self__)))
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self.__func__.__name__)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.__func__, name)

@@ -68,7 +68,8 @@ class Dispatcher:
         if compiled is None:
             compiled = self.compile(sig, args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
-            if shape in compiled.entries and not compiled.is_flat(shape):
+            again = shape in compiled.entries and not compiled.is_flat(shape)
+            if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value is no longer itself
                 return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
         self._seen(compiled, args, kwargs)
         self.last = sig

@@ -7,7 +7,6 @@ native byte order, C order, one of the five element types, numbers of Python or 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -48,39 +47,36 @@ def spec(text: str) -> Spec:
     return Spec(Leaf(t, isinstance(t, Scalar) and t in (F64, I64, BOOL)))
 
 
-def _one_constant(x: Any, y: Any) -> bool:
-    """Whether equal constants have the same meaning: of one class through and through, and 0.0 is not -0.0."""
-    if type(x) is not type(y):
-        return False
-    if isinstance(x, float):
-        return (x == y and math.copysign(1.0, x) == math.copysign(1.0, y)) or (x != x and y != y)
-    if isinstance(x, tuple):
-        return len(x) == len(y) and all(map(_one_constant, x, y))
-    if not x == y:
-        return False
-    if isinstance(x, frozenset):
-        return {(type(v), v) for v in x} == {(type(v), v) for v in y}
-    if dataclasses.is_dataclass(x):
-        return all(_one_constant(getattr(x, f.name), getattr(y, f.name)) for f in dataclasses.fields(x))
-    return True
-
-
 class Static:
-    """A leaf that is a compile-time constant; equal values of one class are one signature."""
+    """A leaf that is a compile-time constant; values that mean the same are one signature (see ``_meaning``)."""
 
-    __slots__ = ("value",)
+    __slots__ = ("value", "_key")
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value, self._key = value, _meaning(value)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and _one_constant(self.value, other.value)
+        return isinstance(other, Static) and bool(self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return hash(self._key)
 
     def __repr__(self) -> str:
         return repr(self.value)
+
+
+def _meaning(value: Any) -> tuple[Any, ...]:
+    """What a constant is compared by: its class and value, so that ``1`` is not ``True`` nor ``0.0`` ``-0.0``, in a
+    tuple, a frozenset or a dataclass neither; NaN is itself."""
+    if isinstance(value, float):
+        return type(value), float(value).hex()
+    if isinstance(value, tuple):
+        return type(value), *map(_meaning, value)
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(_meaning, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value), value, *(_meaning(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return type(value), value
 
 
 class Signature:

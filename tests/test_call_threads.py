@@ -24,6 +24,7 @@ from jitad.lowering import callable as native_callable
 from jitad.lowering.unbox import Argument
 
 from jitad import jit
+from jitad.api import Handle
 from jitad.frontend.pytree import LEAF, flatten
 from jitad.ir.graph import Module
 from jitad.ir.types import F64, I64, Array
@@ -388,3 +389,8 @@ def test_at_the_end_of_threads_and_of_the_interpreter(tmp_path: Path, program: s
     file.write_text(program)
     ran = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0 and ran.stdout.strip() == wanted, ran.stderr
+
+
+def test_a_handler_may_call_for_the_first_time_while_another_function_wakes() -> None:
+    with Handle._lock:
+        assert jit(lambda x: x + 1.0)(1.0) == 2.0

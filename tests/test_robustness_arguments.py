@@ -161,9 +161,55 @@ def test_calls_that_do_not_fit() -> None:
     assert keywords(2.0) == 4.0 and keywords(z=3.0, x=2.0) == 6.0 and keywords.grad(2.0, z=1.0) == 1.0
 
 
+# --- constants ----------------------------------------------------------------------------------------------
+
+def test_static_values_are_told_apart_by_what_they_mean() -> None:
+    f = jit(lambda x, k: x.sum() * k[0], static="k")
+    for x in (np.ones(3), np.ones(6)[::2]):                       # the second is not for the entry point
+        for _ in range(3):
+            assert np.isnan(f(x, (float("nan"),)))
+    assert f.stats["compilations"] == 1
+    assert [str(f(np.float64(1.0), (k,))) for k in (0.0, -0.0, 0, True, 1, 1.0)] == ["0.0", "-0.0", "0.0", *["1.0"] * 3]
+    kind = jit(lambda x, k: x // k[0], static="k")
+    assert [kind(7, k) for k in ((2,), (2.0,), (2,))] == [3, 3.0, 3]
+    assert [type(kind(7, k)) for k in ((2,), (2.0,), (2,))] == [int, float, int]
+
+
+class Unequal:
+    """Equal to nothing, not to itself either."""
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def test_a_static_value_that_is_not_itself() -> None:
+    f = jit(lambda x, k: x.sum(), static="k")
+    k = Unequal()
+    assert f(np.ones(6)[::2], k) == f(np.ones(6)[::2], k) == 3.0 and f.stats["compilations"] == 1
+
+
 # --- the object as Python's tools see it --------------------------------------------------------------------
 
 def test_copies_pickles_and_weak_references() -> None:
     for other in (copy.copy(keywords), copy.deepcopy(keywords), pickle.loads(pickle.dumps(keywords))):
         assert other is keywords or other(2.0) == 4.0
     assert weakref.ref(keywords)() is keywords and keywords in {keywords}
+
+
+class Scaled:
+    def __init__(self, k: float) -> None:
+        self.k = k
+
+    @jit
+    def times(self, x):
+        return x * 2.0
+
+
+def test_bound_methods_are_values() -> None:
+    obj = Scaled(2.0)
+    assert obj.times == obj.times and hash(obj.times) == hash(obj.times) and obj.times != Scaled(2.0).times
+    for other in (copy.copy(obj.times), copy.deepcopy(obj.times), pickle.loads(pickle.dumps(obj.times))):
+        assert other.__self__.k == 2.0 and other.__func__ is Scaled.times
