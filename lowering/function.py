@@ -47,6 +47,7 @@ class FunctionLowering:
         self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
         self.arrays_made = 0
+        self.frame = 0                                   # bytes of arrays in the stack frame
         self.loc = func.loc                              # of the op that is being lowered
 
     # --- values -----------------------------------------------------------------------------------

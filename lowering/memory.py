@@ -28,17 +28,30 @@ if TYPE_CHECKING:
 ALIGN = 64
 INLINE = 2
 """Arrays that a function makes in code of its own; it calls a routine for more, since code takes time to compile."""
+FRAME = 64 << 10
+"""Bytes of arrays in a stack frame, for a thread may have little stack; in recursion ``context.GUARD`` has to
+hold the frames of two, of one that has been let in and of one that it calls."""
+FRAME_IN_RECURSION = 32 << 10
 
 
 def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
     """A new array, in the stack frame where ``places`` allows it."""
     sizes = tuple(s if d is None else str(d) for s, d in zip(sizes, type.dims))
     local = is_small(type) if value is None else fn.places.is_local(value)
-    if local:
+    if local and _has_room(fn, type, sizes):
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
     result = value is not None and _may_be_result(fn, value)
     return Buffer(_reserve_array(fn, type, sizes, result), sizes, type)
+
+
+def _has_room(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> bool:
+    """Whether the function's stack frame has room for one more array; it is then taken."""
+    size = types.width(type.dtype) * int(fn.product(sizes))
+    if not fn.target.is_gpu and fn.frame + size > (FRAME_IN_RECURSION if fn.module.recursive else FRAME):
+        return False
+    fn.frame += size
+    return True
 
 
 def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:

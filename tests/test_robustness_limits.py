@@ -104,6 +104,27 @@ def test_a_recursion_error_names_the_function() -> None:
     assert last_frame(info.value).name == "nested"
 
 
+def large_frame(n, x):
+    """More small arrays than the part of the stack holds that is left to functions let in."""
+    if n <= 0:
+        return x
+    parts = [np.zeros(64) for _ in range(280)]
+    for part in parts:
+        part[n % 64] = x
+    y = large_frame(n - 1, x * 0.5)
+    for part in parts:
+        y = y + part[(n * 7) % 64]
+    return y
+
+
+def test_recursion_with_large_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITAD_OPT", "0")
+    compiled = jit(large_frame)
+    assert compiled(5, 1.0) == large_frame(5, 1.0)
+    with pytest.raises(RecursionError):
+        compiled(10**6, 1.0)
+
+
 # --- memory and sizes -----------------------------------------------------------------------------------
 
 def test_a_memory_error_names_the_line() -> None:
