@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...ir.graph import Value
 from ...ir.types import F64, I64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, dtype_arg, int_value, promote, refuse, size
+from .core import Rule, dtype_arg, inexact, int_value, promote, refuse, size
 from .lifting import from_list, lift
 
 
@@ -38,7 +39,7 @@ def new_shape(t: Context, shape: Any) -> list[Value]:
 
 def check_room(t: Context, sizes: Sequence[Value]) -> None:
     """``MemoryError`` for sizes beyond all memory; what other arrays have for sizes is not asked."""
-    if all(n.op is not None and n.op.name == "dim" or (n.const or _MOST) < 1 << 20 for n in sizes):
+    if all(n.op is not None and n.op.name == "dim" or n.const is not None and 0 <= n.const < 1 << 20 for n in sizes):
         return
     e = t.builder
     shape = ", ".join(["{}"] * len(sizes)) + ("," if len(sizes) == 1 else "")
@@ -163,20 +164,31 @@ def astype(t: Context, a: Any, dtype: Any, order: str = "K", casting: str = "uns
 def arange(t: Context, start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Sym:
     lo, hi = (lift(t, 0), lift(t, start)) if stop is None else (lift(t, start), lift(t, stop))
     by = lift(t, 1 if step is None else step)
-    natural, _ = promote(lo, hi, by)
-    if natural.is_bool:
-        natural = I64
+    natural = F64 if promote(lo, hi, by)[0].is_float else I64              # NumPy's, of smaller bounds too
     bounds = [core.as_dtype(t, x, natural) for x in (lo, hi, by)]
-    values = _float_range(t, *bounds) if natural.is_float else _int_range(t, *bounds)
-    return Sym(core.cast(t, values, dtype_arg(t, dtype) or natural), False)
+    element = dtype_arg(t, dtype) or natural
+    if element.is_bool:
+        return Sym(core.cast(t, _range(t, *bounds, natural), element), False)
+    return Sym(_range(t, *bounds, element), False)
 
 
-def _int_range(t: Context, lo: Value, hi: Value, by: Value) -> Value:
-    e, dtype = t.builder, dtype_of(lo.type)
-    t.check(e.ne(by, 0), "ZeroDivisionError", "division by zero")
-    n = range_length(t, *(core.cast(t, v, I64) for v in (lo, hi, by)))
+def _range(t: Context, lo: Value, hi: Value, by: Value, element: Scalar) -> Value:
+    """As NumPy fills: the first two elements are converted, and the others follow from these."""
+    e = t.builder
+    n = _float_length(t, lo, hi, by) if dtype_of(lo.type).is_float else _int_length(t, lo, hi, by)
+    start = core.cast(t, lo, element)
+    if element == I64 == lo.type:
+        step = by
+    else:
+        step = e.sub(core.cast(t, e.add(lo, by), element), start)
+    return e.add(e.mul(core.cast(t, e.iota(n), element), step), start)
+
+
+def _int_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
+    t.check(t.builder.ne(by, 0), "ZeroDivisionError", "division by zero")
+    n = range_length(t, lo, hi, by)
     check_room(t, [n])
-    return e.add(e.mul(core.cast(t, e.iota(n), dtype), by), lo)
+    return n
 
 
 def range_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
@@ -189,21 +201,21 @@ def range_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
     return steps if nonnegative(steps) else e.maximum(steps, 0)
 
 
-def _float_range(t: Context, lo: Value, hi: Value, by: Value) -> Value:
-    """NumPy's: the step is what the second element's rounding leaves of it."""
-    e, dtype = t.builder, dtype_of(lo.type)
+def _float_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
+    e = t.builder
+    t.check(e.ne(by, 0), "ZeroDivisionError", "float division by zero")
     steps = e.ceil(e.div(e.sub(hi, lo), by))
     t.check(e.isfinite(steps), "ValueError", "arange: cannot compute length")
     t.check(e.lt(steps, _MOST), "MemoryError", "Unable to allocate an array of {} elements", steps)
-    n = e.maximum(core.cast(t, steps, I64), 0)
-    step = e.sub(e.add(lo, by), lo)
-    return e.add(e.mul(core.cast(t, e.iota(n), dtype), step), lo)
+    return e.maximum(core.cast(t, steps, I64), 0)
 
 
 def linspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
              dtype: Any = None, axis: int = 0) -> Any:
     e = t.builder
-    lo, hi = (core.as_dtype(t, lift(t, x), F64) for x in (start, stop))
+    bounds = [lift(t, x) for x in (start, stop)]
+    kind = inexact(promote(*bounds)[0])
+    lo, hi = (core.as_dtype(t, x, kind) for x in bounds)
     if core.rank(lo) or core.rank(hi):
         refuse(t, "linspace between arrays", "start + np.linspace(0, 1, n)[:, None] * (stop - start)")
     n = int_value(t, num, "a size")
@@ -211,19 +223,24 @@ def linspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = 
         t.check(e.ge(n, 0), "ValueError", "Number of samples, {}, must be non-negative.", n)
     check_room(t, [n])
     intervals = e.maximum(e.sub(n, 1), 1) if endpoint else e.maximum(n, 1)
-    step = e.div(e.sub(hi, lo), e.cast(intervals, dtype=F64))
+    step = e.div(e.sub(hi, lo), e.cast(intervals, dtype=kind))
     i = e.iota(n)
-    out = e.add(e.mul(e.cast(i, dtype=F64), step), lo)
+    out = e.add(e.mul(e.cast(i, dtype=kind), step), lo)
     if endpoint:
         out = e.select(e.and_(e.eq(i, e.sub(n, 1)), e.gt(i, 0)), hi, out)
-    out = core.cast(t, out, dtype_arg(t, dtype) or F64)
-    return (Sym(out, False), Sym(step, False)) if retstep else Sym(out, False)
+    element = dtype_arg(t, dtype) or kind
+    out = core.cast(t, e.floor(out) if element.is_int else out, element)
+    if not retstep:
+        return Sym(out, False)
+    step = e.select(e.gt(n, 1 if endpoint else 0), step, e.const(math.nan, kind))
+    return Sym(out, False), Sym(step, False)
 
 
 def logspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0) -> Sym:
     exponents = linspace(t, start, stop, num, endpoint)
-    b = core.as_dtype(t, lift(t, base), F64)
-    return Sym(t.builder.pow(b, exponents.value), False)
+    b = lift(t, base)
+    kind = promote(b, exponents)[0]
+    return Sym(t.builder.pow(core.as_dtype(t, b, kind), core.as_dtype(t, exponents, kind)), False)
 
 
 # --- patterns -------------------------------------------------------------------------------------
