@@ -87,3 +87,27 @@ def test_ranges() -> None:
         lambda x: np.arange(1, int(x), 0), lambda x: np.arange(x - 1, dtype=bool), lambda x: np.arange(math.nan, x),
     ):
         alike(fun, 2.75)
+
+
+# --- elements -----------------------------------------------------------------------------------------
+
+def add_at_mask(a, m, v):
+    a = a.copy()
+    np.add.at(a, m > 0, v)
+    return a
+
+
+def test_add_at_a_mask() -> None:
+    for args in ((F, F, 1.0), (F, F, V), (M, M, 2.0), (M, V, F), (F, V, 1.0)):
+        alike(add_at_mask, *args)
+
+
+def test_take_and_its_kin() -> None:
+    alike(lambda a, b: np.take(a, b > 0), F, F)                            # bools are numbers here, no mask
+    alike(lambda a, k: np.take_along_axis(a, k[:1] % 4, 1), M[:1], np.arange(12).reshape(3, 4))
+    alike(lambda a, k: np.take_along_axis(a, k % 1, 1), M[:1, :1].copy(), np.arange(12).reshape(3, 4))
+    with pytest.raises((ValueError, IndexError)):
+        interpret(lambda a, k: np.take_along_axis(a, k, 1), M, np.zeros((2, 4), int))
+    for fun in (np.nonzero, np.flatnonzero):
+        alike(lambda x, fun=fun: fun(x), 2.5)
+    alike(lambda x: np.take(x, 0), 2.5)

@@ -330,8 +330,8 @@ def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:
 
 
 def flat(t: Context, v: Value) -> Value:
-    """All elements on one axis."""
-    return v if rank(v) == 1 else reshape(t, v, [count(t, v)])
+    """All elements on one axis; a scalar is one element."""
+    return v if rank(v) == 1 else reshape(t, v, [count(t, v)]) if rank(v) else with_axis(t, v, 0)
 
 
 def with_axis(t: Context, v: Value, axis: int) -> Value:

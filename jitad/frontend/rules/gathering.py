@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.graph import Value
-from ...ir.types import BOOL, dtype_of
+from ...ir.types import BOOL, I64, dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import axis_arg, int_value, rank, refuse, size, sizes
@@ -25,6 +25,8 @@ def where(t: Context, condition: Any, *choices: Any) -> Any:
 
 def nonzero(t: Context, a: Any) -> tuple[Sym, ...]:
     mask = core.cast(t, lift(t, a).value, BOOL)
+    if not rank(mask):
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
     return tuple(Sym(v, False) for v in positions(t, mask))
 
 
@@ -33,6 +35,8 @@ def flatnonzero(t: Context, a: Any) -> Sym:
 
 
 def argwhere(t: Context, a: Any) -> Sym:
+    if not rank(lift(t, a).value):
+        refuse(t, "np.argwhere of a number", "an array")
     columns = [core.with_axis(t, x.value, 1) for x in nonzero(t, a)]
     return Sym(columns[0] if len(columns) == 1 else t.builder.concat(*columns, axis=1), False)
 
@@ -41,6 +45,8 @@ def take(t: Context, a: Any, indices: Any, axis: Any = None, out: Any = None, mo
     v = lift(t, a).value
     if out is not None or mode != "raise":
         refuse(t, "np.take with out= or mode=", "index with np.clip(indices, 0, n - 1)")
+    chosen = lift(t, indices)
+    indices = Sym(core.cast(t, chosen.value, I64), False) if chosen.scalar.is_bool else indices       # no mask
     if axis is None:
         return getitem(t, Sym(core.flat(t, v)), indices)
     return getitem(t, Sym(v), (slice(None),) * axis_arg(t, axis, rank(v)) + (indices,))
@@ -60,7 +66,7 @@ def along_axis(t: Context, v: Value, index: Value, axis: int) -> tuple[Any, ...]
     one = t.builder.const(1)
     out = []
     for i in range(rank(v)):
-        counted = t.builder.iota(size(t, v if index.type.dims[i] == 1 else index, i))   # type: ignore[union-attr]
+        counted = t.builder.iota(size(t, v, i))
         shape = [one] * i + [size(t, counted, 0)] + [one] * (rank(v) - 1 - i)
         out.append(Sym(index if i == axis else core.reshape(t, counted, shape)))
     return tuple(out)
@@ -77,7 +83,7 @@ def add_at(t: Context, a: Any, indices: Any, b: Any) -> Sym:
     """``np.add.at``: equal indices add up."""
     v, new = lift(t, a).value, lift(t, b)
     items = index_items(t, indices)
-    if len(items) != 1 or windows.is_basic(items[0]) and not isinstance(items[0], Sym):
+    if len(items) != 1 or not isinstance(items[0], Sym) or items[0].scalar.is_bool:
         return _add_at_flat(t, v, items, new)
     index = in_range(t, items[0], size(t, v, 0), 0)
     index = index if rank(index) else core.with_axis(t, index, 0)
