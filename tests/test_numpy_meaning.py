@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
-from jitad import interpret, jit
+from jitad import UnsupportedError, grad, interpret, jit, jvp
 
 F = np.array([0.5, -1.25, 3.0, 2.0])
 I = np.array([3, -7, 0, 5])
@@ -20,7 +21,8 @@ V = np.array([1.0, -2.0, 3.0])
 def alike(fun: Callable[..., Any], *args: Any) -> None:
     """The traced program gives what Python gives, or raises what Python raises."""
     try:
-        expected = fun(*args)
+        with np.errstate(all="ignore"):
+            expected = fun(*args)
     except (ValueError, TypeError, ArithmeticError, LookupError) as e:
         with pytest.raises(type(e) if type(e).__module__ == "builtins" else ValueError):
             interpret(fun, *args)
@@ -111,3 +113,70 @@ def test_take_and_its_kin() -> None:
     for fun in (np.nonzero, np.flatnonzero):
         alike(lambda x, fun=fun: fun(x), 2.5)
     alike(lambda x: np.take(x, 0), 2.5)
+
+
+# --- arithmetic ---------------------------------------------------------------------------------------
+
+EDGES = np.array([-2**63, 2**63 - 1, -1, 0, 1, 7])
+
+
+def test_remainders_and_reciprocals() -> None:
+    alike(np.reciprocal, np.array([3, -7, 1, -1, 2]))
+    alike(lambda a, b: np.fmod(a, b), EDGES, np.array([3, -7, 2, -1, 5, 2]))
+    alike(lambda a, b: np.fmod(a, b), EDGES, EDGES[::-1].copy())
+    floats = np.array([0.0, -0.0, 5.5, -5.5, math.inf, math.nan, 3.0])
+    alike(lambda a, b: np.fmod(a, b), floats, np.array([3.0, 3.0, -2.0, 2.0, 1.0, 1.0, math.inf]))
+    for fun in (np.fmod, np.power):
+        with pytest.raises(UnsupportedError, match="int8"):
+            interpret(lambda a, fun=fun: fun(a > 0, a > 1), F)
+
+
+SMOOTH = [
+    (lambda x: np.fmod(x, 3.0), 0.0, 1.0), (lambda x: np.fmod(x, 3.0), -4.0, 1.0),
+    (lambda x: np.fmod(-4.0, x), 3.0, 1.0), (lambda x: np.fmod(4.0, x), -3.0, 1.0),
+    (lambda x: math.fmod(x, 3.0), 0.0, 1.0), (lambda x: math.remainder(x, 3.0), 0.0, 1.0),
+    (lambda x: math.remainder(x, 3.0), -2.0, 1.0), (lambda x: math.remainder(5.0, x), 3.0, -2.0),
+    (lambda x: math.modf(x)[0], 0.0, 1.0), (lambda x: math.modf(x)[0], -3.0, 1.0),
+    (lambda x: math.modf(x)[1], 2.5, 0.0), (lambda x: math.ldexp(x, 3), 0.0, 8.0),
+    (lambda x: scipy.special.xlogy(x, 3.0), 0.0, math.log(3.0)), (lambda x: scipy.special.xlogy(0.0, x), 3.0, 0.0),
+    (lambda x: np.logaddexp(x, 1.5), 1.5, 0.5), (lambda x: np.logaddexp(1.5, x), 1.5, 0.5),
+    (grad(lambda x: np.logaddexp(x, 1.5)), 1.5, 0.25),
+    (grad(lambda x: np.logaddexp2(x, x * x)), 1.0, math.log(2.0) / 4 + 1),
+    (lambda x: np.logaddexp(x, -math.inf), 1.5, 1.0),
+]
+
+
+@pytest.mark.parametrize(("fun", "x", "slope"), SMOOTH)
+def test_slopes_where_a_formula_has_a_kink_and_the_function_none(fun: Any, x: float, slope: float) -> None:
+    assert interpret(grad(fun), x) == pytest.approx(slope)
+    assert interpret(lambda x: jvp(fun, (x,), (1.0,))[1], x) == pytest.approx(slope)
+
+
+def test_values_of_what_has_these_slopes() -> None:
+    ends = np.array([0.0, 2.0, -math.inf, math.inf, math.nan])
+    for fun in (np.logaddexp, np.logaddexp2, scipy.special.xlogy):
+        alike(lambda a, b, fun=fun: fun(a[:, None], b), ends, ends)
+    for x in (0.0, -0.0, 1.5, -1.5, 3.0, -3.0, 1e300, math.inf, -math.inf):
+        for got, expected in zip(interpret(lambda x: math.modf(x), x), math.modf(x)):
+            assert got == expected and math.copysign(1, got) == math.copysign(1, expected)
+
+
+def test_math_at_the_edges() -> None:
+    assert interpret(lambda n: math.comb(n, 33), 66) == math.comb(66, 33)
+    assert interpret(lambda n: math.comb(n, 31), 62) == math.comb(62, 31)
+    for n in (-2**63, -2**63 + 1, -1, 0, 1, 2**63 - 1):
+        alike(lambda n: n.bit_length(), n)
+    for fun, x in ((math.gamma, math.nan), (math.lgamma, -math.inf), (math.lgamma, -2.0), (math.gamma, -math.inf)):
+        alike(lambda x, fun=fun: fun(x), x)
+    for x, i in ((5e-324, 2097), (5e-324, 2050), (1.5, 1023), (1.5e308, -2097), (math.inf, -2**63), (-0.0, 2**63 - 1)):
+        alike(lambda x, i: math.ldexp(x, i), x, i)
+    for x, y in ((math.nan, 0.0), (math.inf, math.nan), (math.inf, 1.0), (1.0, 0.0), (1.0, math.inf)):
+        alike(lambda x, y: math.fmod(x, y), x, y)
+    alike(lambda x: math.isclose(x, 2.0, rel_tol=-1.0), 1.0)
+
+
+def test_dist_and_prod_of_arrays() -> None:
+    for p, q in ((I, I[::-1].copy()), (F, V), (V[:1].copy(), F), (F.astype(np.float32), F[::-1].astype(np.float32)),
+                 (I > 0, I > 3), (M, M)):
+        alike(lambda p, q: math.dist(p, q), p, q)
+    alike(lambda a: math.prod(a > 0), F)

@@ -67,7 +67,8 @@ def comb(n: int, k: int) -> int:
         raise ValueError("k must be a non-negative integer")
     out = 1 if k <= n else 0
     for i in range(min(k, n - k) if k <= n else 0):
-        out = out * (n - i) // (i + 1)
+        shared = gcd(out, i + 1)                              # the product with n - i alone may not fit
+        out = out // shared * ((n - i) // ((i + 1) // shared))
     return out
 
 
@@ -121,6 +122,8 @@ def gamma(x: float) -> float:
     """By ``lgamma``, whose sign changes from one negative integer to the next."""
     if x == -math.inf or (x <= 0 and x == math.floor(x)):
         raise ValueError("math domain error")
+    if math.isnan(x):
+        return x
     size = math.exp(math.lgamma(x))
     return size if x > 0 or math.floor(x) % 2 == 0 else -size
 
@@ -130,13 +133,17 @@ def modf(x: float) -> tuple[float, float]:
         return math.copysign(0.0, x), x
     if math.isnan(x):
         return x, x
-    whole = math.copysign(math.floor(abs(x)) * 1.0, x) if abs(x) < 2.0 ** 52 else x
-    return math.copysign(abs(x - whole), x) if x == whole else x - whole, whole
+    fraction = math.fmod(x, 1.0)
+    return fraction, math.copysign(x - fraction, x)
 
 
 def ldexp(x: float, i: int) -> float:
     """In two steps, since 2ⁱ alone may not be a float; where the result is one, the first step is exact."""
+    if not math.isfinite(x):
+        return x
     i = max(-2200, min(2200, i))
+    if i > 1023:                          # then this is exact, or the result is infinite too
+        x, i = x * 2.0 ** 1023, i - 1023
     first = i // 2
     return x * 2.0 ** first * 2.0 ** (i - first)
 
@@ -159,7 +166,8 @@ def remainder(x: float, y: float) -> float:
         raise ValueError("math domain error")
     if math.isinf(y):
         return x
-    size, step = abs(x), abs(y)
+    sign = math.copysign(1.0, x)
+    size, step = x * sign, abs(y)         # not abs(x), whose derivative is 0 at 0
     low = math.fmod(size, step)
     high = step - low
     if low < high:
@@ -168,7 +176,7 @@ def remainder(x: float, y: float) -> float:
         r = -high
     else:
         r = low - 2.0 * math.fmod(0.5 * (size - low), step)
-    return r if math.copysign(1.0, x) > 0 else -r
+    return r * sign
 
 
 def sumprod(p: Any, q: Any) -> Any:

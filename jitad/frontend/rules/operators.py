@@ -81,6 +81,8 @@ def power(t: Context, x: Any, y: Any) -> Sym:
     whole = static_int(y)
     x, y = lift(t, x), lift(t, y)
     dtype, weak = promote(x, y)
+    if dtype.is_bool and not weak:
+        refuse(t, "a power of NumPy bools gives an int8, which is not supported", ".astype(int) first")
     if dtype.is_bool:
         dtype = I64
     if dtype.is_int:

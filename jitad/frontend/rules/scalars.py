@@ -22,7 +22,7 @@ from .lifting import lift
 from .operators import BINARY, COMPARE, power, truth
 from .reductions import not_empty, reduce
 from .shape import length
-from .ufuncs import round_, rounded, to_tens
+from .ufuncs import rest_like, round_, rounded, to_tens
 
 _LIMIT = 2.0 ** 63
 
@@ -225,7 +225,7 @@ def _inside_one(e: Any, v: Value) -> Value:
 
 
 def _no_pole(e: Any, v: Value) -> Value:
-    return e.not_(e.and_(e.le(v, 0.0), e.eq(v, e.floor(v))))
+    return e.not_(e.and_(e.and_(e.le(v, 0.0), e.eq(v, e.floor(v))), e.isfinite(v)))
 
 
 def function(op: str, domain: Domain = None) -> Rule:
@@ -266,14 +266,21 @@ def dist(t: Context, p: Any, q: Any) -> Sym:
         if len(p) != len(q):
             raise ValueError("both points must have the same number of dimensions")
         return hypot(t, *[BINARY["sub"](t, x, y) for x, y in zip(p, q)])
-    d = BINARY["sub"](t, p, q).value
+    u, v = (core.as_dtype(t, lift(t, x), F64) for x in (p, q))
+    if rank(u) != 1 or rank(v) != 1:
+        raise TypeError("both points must be sequences of numbers")
+    if (same := core.equal_sizes(t, core.size(t, u, 0), core.size(t, v, 0))) is not None:
+        t.check(same, "ValueError", "both points must have the same number of dimensions")
+    d = t.builder.sub(u, v)
     return Sym(t.builder.sqrt(reduce(t, "sum", t.builder.mul(d, d), (0,))), True)
 
 
 def prod(t: Context, iterable: Any, *, start: Any = 1) -> Any:
     if isinstance(iterable, (list, tuple)):
         return functools.reduce(lambda x, y: _operator(t, "mul", x, y), iterable, start)
-    return BINARY["mul"](t, Sym(reduce(t, "prod", lift(t, iterable).value, (0,)), False), start)
+    v = lift(t, iterable).value
+    v = core.cast(t, v, I64) if dtype_of(v.type).is_bool else v
+    return BINARY["mul"](t, Sym(reduce(t, "prod", v, (0,)), False), start)
 
 
 def fsum(t: Context, seq: Any) -> Any:
@@ -283,8 +290,9 @@ def fsum(t: Context, seq: Any) -> Any:
 def fmod(t: Context, x: Any, y: Any) -> Sym:
     e = t.builder
     a, b = _float(t, x, "fmod"), _float(t, y, "fmod")
-    t.check(e.and_(e.ne(b, 0.0), e.not_(e.isinf(a))), "ValueError", "math domain error")
-    return Sym(e.copysign(e.mod(e.abs(a), e.abs(b)), a), True)
+    outside = e.or_(e.and_(e.eq(b, 0.0), e.not_(e.isnan(a))), e.and_(e.isinf(a), e.not_(e.isnan(b))))
+    t.check(e.not_(outside), "ValueError", "math domain error")
+    return Sym(rest_like(e, a, b), True)
 
 
 def math_pow(t: Context, x: Any, y: Any) -> Sym:
@@ -314,6 +322,7 @@ def isclose(t: Context, a: Any, b: Any, *, rel_tol: Any = 1e-9, abs_tol: Any = 0
     e = t.builder
     x, y = _float(t, a, "isclose"), _float(t, b, "isclose")
     rel, least = _float(t, rel_tol, "isclose"), _float(t, abs_tol, "isclose")
+    t.check(e.not_(e.or_(e.lt(rel, 0.0), e.lt(least, 0.0))), "ValueError", "tolerances must be non-negative")
     gap = e.abs(e.sub(x, y))
     bound = e.maximum(e.mul(rel, e.maximum(e.abs(x), e.abs(y))), least)
     near = e.and_(e.le(gap, bound), e.and_(e.isfinite(x), e.isfinite(y)))

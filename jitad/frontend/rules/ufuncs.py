@@ -11,7 +11,7 @@ from ...ir.graph import Value
 from ...ir.types import F64, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, as_dtype, inexact, promote
+from .core import Rule, as_dtype, inexact, promote, refuse
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
 
@@ -87,14 +87,20 @@ def extremum_but_nan(op: str) -> Rule:
 
 
 def square(t: Context, x: Any) -> Sym:
+    if not (lifted := lift(t, x)).weak and lifted.scalar.is_bool:
+        refuse(t, "a square of NumPy bools gives an int8, which is not supported", ".astype(int) first")
     v = number(t, core.strong(lift(t, x)), "square")
     return Sym(t.builder.mul(v, v), False)
 
 
 def reciprocal(t: Context, x: Any) -> Sym:
     v = number(t, core.strong(lift(t, x)), "reciprocal")
-    one = t.builder.const(1, dtype_of(v.type))
-    return Sym(emit(t, "div" if dtype_of(v.type).is_float else "floordiv", one, v), False)
+    e, dtype = t.builder, dtype_of(v.type)
+    if dtype.is_float:
+        return Sym(e.div(e.const(1, dtype), v), False)
+    of_zero = e.const(np.iinfo(dtype.np).min, dtype)                      # what infinity converts to
+    whole = e.select(e.eq(e.abs(v), 1), v, e.const(0, dtype))
+    return Sym(e.select(e.eq(v, 0), of_zero, whole), False)
 
 
 def sign(t: Context, x: Any) -> Sym:
@@ -102,13 +108,27 @@ def sign(t: Context, x: Any) -> Sym:
 
 
 def fmod(t: Context, x: Any, y: Any) -> Sym:
-    """The remainder with the sign of ``x``, exactly: ``mod`` of the sizes, then the sign."""
+    """The remainder with the sign of ``x``."""
     x, y = lift(t, x), lift(t, y)
     dtype, weak = promote(x, y)
+    if dtype.is_bool:
+        refuse(t, "fmod of NumPy bools gives an int8, which is not supported", ".astype(int) first")
     e = t.builder
     a, b = operands(t, dtype, x, y)
-    rest = e.mod(e.abs(a), e.abs(b))
-    return Sym(e.copysign(rest, a) if dtype.is_float else e.mul(rest, e.sign(a)), weak)
+    if dtype.is_float:
+        return Sym(rest_like(e, a, b), weak)
+    rest = e.mod(a, b)
+    opposed = e.and_(e.ne(rest, 0), e.ne(e.lt(a, 0), e.lt(b, 0)))
+    return Sym(e.select(opposed, e.sub(rest, b), rest), weak)
+
+
+def rest_like(e: Any, a: Value, b: Value) -> Value:
+    """The remainder of floats with the sign of ``a``, exactly: ``mod`` of the sizes, then the sign.
+
+    The size is a product with the sign, since the derivative of ``abs`` is 0 at 0.
+    """
+    sign = e.copysign(e.const(1.0, dtype_of(a.type)), a)
+    return e.mul(e.mod(e.mul(a, sign), e.abs(b)), sign)
 
 
 def logaddexp(t: Context, x: Any, y: Any) -> Sym:
@@ -120,13 +140,18 @@ def logaddexp2(t: Context, x: Any, y: Any) -> Sym:
 
 
 def _log_add(t: Context, x: Any, y: Any, exp: str, scale: float) -> Sym:
-    """max + log(1 + exp(−distance)); the distance of equal infinities is 0, and its derivative at 0 is 0."""
+    """larger + log(1 + exp(smaller − larger)), which of equals is the larger does not matter, to no derivative.
+
+    The distance of equal infinities is 0.
+    """
     x, y = lift(t, x), lift(t, y)
     a, b = operands(t, inexact(promote(x, y)[0]), x, y)
     e = t.builder
-    distance = e.select(e.eq(a, b), e.const(0.0, dtype_of(a.type)), e.sub(a, b))
-    rest = e.log1p(emit(t, exp, e.neg(e.abs(distance))))
-    return Sym(e.add(e.maximum(a, b), e.mul(rest, scale)), False)
+    first = e.ge(a, b)
+    high, low = e.select(first, a, b), e.select(first, b, a)
+    endless = e.and_(e.eq(a, b), e.isinf(a))
+    distance = e.select(endless, e.const(0.0, dtype_of(a.type)), e.sub(low, high))
+    return Sym(e.add(high, e.mul(e.log1p(emit(t, exp, distance)), scale)), False)
 
 
 def scaled(factor: float) -> Rule:
@@ -178,7 +203,7 @@ def xlogy(t: Context, x: Any, y: Any) -> Sym:
     x, y = lift(t, x), lift(t, y)
     e = t.builder
     a, b = operands(t, inexact(promote(x, y)[0]), x, y)
-    zero = e.and_(e.eq(a, 0), e.not_(e.isnan(b)))
+    zero = e.and_(e.eq(a, 0), e.or_(e.le(b, 0), e.eq(b, math.inf)))       # elsewhere 0·log y is 0
     one = e.const(1, dtype_of(a.type))
     return Sym(e.mul(a, e.log(e.select(zero, one, b))), False)
 
