@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from jitad import UnsupportedError, grad, interpret, jit, jvp
+from jitad import UnsupportedError, check_grads, grad, interpret, jit, jvp
 
 F = np.array([0.5, -1.25, 3.0, 2.0])
 I = np.array([3, -7, 0, 5])
@@ -180,3 +180,59 @@ def test_dist_and_prod_of_arrays() -> None:
                  (I > 0, I > 3), (M, M)):
         alike(lambda p, q: math.dist(p, q), p, q)
     alike(lambda a: math.prod(a > 0), F)
+
+
+# --- reductions and shapes ----------------------------------------------------------------------------
+
+EMPTY = np.zeros((2, 3, 0))
+
+
+def test_reductions_with_odd_arguments() -> None:
+    for axis in ((0, 2), 2, None, (1, 2), (0, 1)):
+        alike(lambda a, axis=axis: np.max(a, axis=axis, initial=5.0, keepdims=True), EMPTY)
+        alike(lambda a, axis=axis: np.min(a, axis=axis, initial=0.25), np.sin(np.arange(24.0)).reshape(2, 3, 4))
+    for fun in (np.sum, np.prod):
+        for axis in (None, 1):
+            alike(lambda a, fun=fun, axis=axis: fun(a, axis=axis, dtype=bool), M)
+            alike(lambda a, fun=fun, axis=axis: fun(a > 0, axis=axis, dtype=bool, initial=True), M)
+    alike(lambda a: np.ptp(a > 0), F)
+    alike(lambda a: np.average(a, weights=a - a), F)
+    alike(lambda a: np.average(a, axis=0, weights=np.array([[0.0], [1.0], [2.0]]) + 0 * a), M)
+    for fun in (np.mean, np.var, np.std, np.cumsum):
+        with pytest.raises(UnsupportedError, match="dtype"):
+            interpret(lambda a, fun=fun: fun(a, dtype=bool), F)
+
+
+def test_slopes_of_an_extreme_with_an_initial_value() -> None:
+    for axis in (None, (0, 1), 0, 1):
+        check_grads(lambda a, x, axis=axis: np.sum(np.max(a, axis=axis, initial=x) ** 2), (M, 0.4), order=1)
+
+
+def test_shapes_with_odd_arguments() -> None:
+    for shift, axis in (((1, 2), 0), ((1, 2), None), ((1,), (0, 1)), (1, (0, 0)), ((1, 2), (0, 1)),
+                        ((1, 2, 3), (0, 1)), (3, ())):
+        alike(lambda a, shift=shift, axis=axis: np.roll(a, shift, axis), M)
+    for fun in (lambda x: np.roll(x, 1), lambda x: np.tile(x, ()), lambda x: np.pad(x, 1)):
+        assert interpret(fun, 2.5) == 2.5
+    alike(lambda a: np.moveaxis(a, [0, 0], [1, 2]), EMPTY)
+    for parts in (0, -1, 2):
+        alike(lambda a, parts=parts: np.split(a, parts), F)
+        alike(lambda a, parts=parts: np.vsplit(a, parts), F)
+        alike(lambda a, parts=parts: np.hsplit(a, parts), M)
+
+
+def test_products_with_odd_arguments() -> None:
+    for text in ("ij,i", "ij,j->i", "ij,ik->", "ji,jk->ik"):
+        alike(lambda a, b, text=text: np.einsum(text, a, b), M[:1, :1].copy(), M if "k" in text else V)
+    for text in ("ij->ii", "ij->x", "ij->ji", "ij->"):
+        alike(lambda a, text=text: np.einsum(text, a), M)
+    alike(lambda a: np.einsum("ij->ji", a > 0), M)
+    for text in ("ij->", "ij,ij->ij"):
+        with pytest.raises(UnsupportedError, match="bools"):
+            interpret(lambda a, text=text: np.einsum(text, *[a > 0] * (text.count(",") + 1)), M)
+    alike(lambda a: np.tensordot(a, a, ((1, 1), (0, 0))), M)
+    with pytest.raises(IndexError):
+        interpret(lambda a, b: np.tensordot(a, b, 3), M, F)
+    alike(lambda a: np.linalg.norm(a, "fro"), F)
+    for order in (1, math.inf, "fro"):
+        alike(lambda a, order=order: np.linalg.norm(a, order, keepdims=True), M)

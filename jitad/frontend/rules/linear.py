@@ -167,6 +167,11 @@ def tensordot(t: Context, x: Any, y: Any, axes: Any = 2) -> Sym:
         right = [axis_arg(t, i, rank(b)) for i in listed[1]]
     if len(left) != len(right):
         raise ValueError("shape-mismatch for sum")
+    if any(not 0 <= i < rank(a) for i in left) or any(i >= rank(b) for i in right):
+        raise IndexError("tuple index out of range")
+    if len(set(left)) < len(left) or len(set(right)) < len(right):
+        raise ValueError("duplicate axes are not allowed in tensordot")
+    _numbers(t, a, b)
     labels = iter(range(rank(a) + rank(b)))
     la = [next(labels) for _ in range(rank(a))]
     lb = [la[left[right.index(i)]] if i in right else next(labels) for i in range(rank(b))]
@@ -185,6 +190,8 @@ def einsum(t: Context, subscripts: Any, *operands: Any, optimize: Any = False, *
     xs = [lift(t, x) for x in operands]
     dtype, _ = promote(*xs)
     inputs, output = _parse(subscripts, [rank(x.value) for x in xs])
+    if dtype.is_bool and (len(xs) > 1 or len(output) < len(set(inputs[0]))):
+        refuse(t, "a sum of products of bools", ".astype(int) first")
     terms = [_diagonals(t, core.as_dtype(t, x, dtype), labels) for x, labels in zip(xs, inputs, strict=True)]
     first, *rest = terms
     while rest:
@@ -211,7 +218,12 @@ def _parse(text: str, ranks: Sequence[int]) -> tuple[list[list[Any]], list[Any]]
     widest = max((sum(isinstance(s, int) for s in labels) for labels in inputs), default=0)
     dots: list[Any] = list(range(-widest, 0))
     if arrow:
-        return inputs, [s for c in right.replace("...", ".") for s in (dots if c == "." else [c])]
+        output = [s for c in right.replace("...", ".") for s in (dots if c == "." else [c])]
+        if len(set(output)) < len(output):
+            raise ValueError("einstein sum subscripts string includes an output subscript multiple times")
+        if not {s for s in output if isinstance(s, str)} <= {s for labels in inputs for s in labels}:
+            raise ValueError("einstein sum subscripts string includes an output subscript of no operand")
+        return inputs, output
     letters = [s for labels in inputs for s in labels if isinstance(s, str)]
     return inputs, dots + sorted(s for s in set(letters) if letters.count(s) == 1)
 
@@ -258,6 +270,7 @@ def _contract(t: Context, x: Labelled, y: Labelled, out: list[Any]) -> Value:
     """The product of two arrays summed over the labels not in ``out``: a matrix product wherever it is one."""
     (a, la), (b, lb) = _summed(t, x, [*out, *y[1]]), _summed(t, y, [*out, *x[1]])
     a, la, b, lb = _without_ones(t, a, la, b, lb)
+    (a, la), (b, lb) = _summed(t, (a, la), [*out, *lb]), _summed(t, (b, lb), [*out, *la])    # what has lost its partner
     both = [s for s in la if s in lb]
     for s in both:
         _aligned(t, a, la.index(s), b, lb.index(s))
@@ -353,6 +366,8 @@ def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool =
     v = core.as_dtype(t, value, inexact(dtype_of(value.value.type)))
     e = t.builder
     axes = axes_arg(t, axis, rank(v))
+    if ord == "fro" and len(axes) != 2:
+        raise ValueError("Invalid norm order 'fro' for vectors")
     if ord is None or ord == "fro" or (ord == 2 and len(axes) == 1):
         return Sym(e.sqrt(reduce(t, "sum", e.mul(v, v), axes, keepdims)), False)
     size_of = Sym(e.abs(v), False)
@@ -370,7 +385,8 @@ def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool =
             return Sym(e.pow(reduce(t, "sum", e.pow(size_of.value, float(ord)), axes, keepdims), 1.0 / ord), False)
     if len(axes) == 2 and ord in (1, float("inf")) and axis is None:
         summed, other = (0, 0) if ord == 1 else (1, 0)
-        return extreme("max")(t, Sym(reduce(t, "sum", size_of.value, (summed,))), other)
+        total = Sym(reduce(t, "sum", size_of.value, (summed,), keepdims), False)
+        return extreme("max")(t, total, None if keepdims else other, keepdims=keepdims)
     refuse(t, f"np.linalg.norm with ord={ord!r}", "the Frobenius norm (ord=None)")
 
 

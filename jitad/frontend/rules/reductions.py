@@ -49,11 +49,15 @@ def adding(op: str) -> Rule:
         x = lift(t, a)
         if where is not None:
             x = choose(t, where, x, Sym(t.builder.const(op == "prod", dtype_of(x.value.type)), False))
-        v = core.cast(t, x.value, dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type)))
-        total = reduce(t, op, v, axes_arg(t, axis, rank(v)), keepdims)
+        kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
+        v = core.cast(t, x.value, kind)
+        name, step = ("sum", "add") if op == "sum" else ("prod", "mul")
+        if kind.is_bool:
+            name, step = ("any", "or") if op == "sum" else ("all", "and")
+        total = reduce(t, name, v, axes_arg(t, axis, rank(v)), keepdims)
         if initial is not None:
-            start = core.as_dtype(t, lift(t, initial), dtype_of(v.type))
-            total = t.builder.emit("add" if op == "sum" else "mul", total, start)
+            start = core.as_dtype(t, lift(t, initial), kind)
+            total = t.builder.emit(step, total, start)
         return Sym(total, False)
     return rule
 
@@ -79,13 +83,15 @@ def extreme(op: str) -> Rule:
 
 def _extreme_from(t: Context, op: str, v: Value, axes: Sequence[int], start: Value, like: Value,
                   kept: Sequence[int], keepdims: bool) -> Value:
-    """With an initial value: one more element on the first axis reduced."""
+    """With an initial value: one more element on each axis reduced, of which any may be empty."""
     if not axes:
         return t.builder.emit("maximum" if op == "max" else "minimum", v, start)
-    shape = sizes(t, v)
-    shape[axes[0]] = t.builder.const(1)
-    longer = t.builder.concat(t.builder.fill(start, *shape), v, axis=axes[0])
-    return _shaped(t, t.builder.emit(op, longer, axes=tuple(axes)), like, kept, keepdims)
+    for axis in reversed(axes):
+        shape = sizes(t, v)
+        shape[axis] = t.builder.const(1)
+        longer = t.builder.concat(t.builder.fill(start, *shape), v, axis=axis)
+        v = t.builder.emit(op, longer, axes=(axis,))
+    return _shaped(t, v, like, kept, keepdims)
 
 
 def not_empty(t: Context, v: Value, axes: Sequence[int], message: str) -> None:
@@ -120,6 +126,14 @@ def testing(op: str) -> Rule:
 
 # --- moments --------------------------------------------------------------------------------------
 
+def _float_dtype(t: Context, dtype: Any, of: Scalar) -> Scalar:
+    """The dtype in which a mean is computed."""
+    kind = dtype_arg(t, dtype) or inexact(of)
+    if not kind.is_float:
+        refuse(t, f"a mean or a variance of dtype {kind.np}", "dtype=float, and .astype of the result")
+    return kind
+
+
 def _mean(t: Context, v: Value, axes: Sequence[int], keepdims: bool, ddof: Any = 0) -> Value:
     n = core.count(t, v, axes)
     if ddof:
@@ -131,7 +145,7 @@ def _mean(t: Context, v: Value, axes: Sequence[int], keepdims: bool, ddof: Any =
 def mean(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
     _no_out(t, out)
     x = lift(t, a)
-    v = core.cast(t, x.value, dtype_arg(t, dtype) or inexact(dtype_of(x.value.type)))
+    v = core.cast(t, x.value, _float_dtype(t, dtype, dtype_of(x.value.type)))
     return Sym(_mean(t, v, axes_arg(t, axis, rank(v)), keepdims), False)
 
 
@@ -139,7 +153,7 @@ def var(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None
         keepdims: bool = False) -> Sym:
     _no_out(t, out)
     x = lift(t, a)
-    v = core.cast(t, x.value, dtype_arg(t, dtype) or inexact(dtype_of(x.value.type)))
+    v = core.cast(t, x.value, _float_dtype(t, dtype, dtype_of(x.value.type)))
     axes = axes_arg(t, axis, rank(v))
     centred = t.builder.sub(v, _mean(t, v, axes, True))
     return Sym(_mean(t, t.builder.mul(centred, centred), axes, keepdims, ddof), False)
@@ -166,10 +180,16 @@ def average(t: Context, a: Any, axis: Any = None, weights: Any = None, returned:
     shape = core.broadcast(t, v, u)
     u = core.broadcast_to(t, u, shape)
     total = reduce(t, "sum", t.builder.mul(v, u), axes, keepdims)
-    return Sym(t.builder.div(total, reduce(t, "sum", u, axes, keepdims)), False)
+    whole = reduce(t, "sum", u, axes, keepdims)
+    zero = t.builder.eq(whole, 0)
+    none = reduce(t, "any", zero, tuple(range(rank(zero))))
+    t.check(t.builder.not_(none), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
+    return Sym(t.builder.div(total, whole), False)
 
 
 def ptp(t: Context, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
+    if lift(t, a).scalar.is_bool:
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported")
     high, low = extreme("max")(t, a, axis, out, keepdims), extreme("min")(t, a, axis, out, keepdims)
     return Sym(t.builder.sub(high.value, low.value), False)
 
@@ -263,7 +283,10 @@ def scan(op: str) -> Rule:
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Sym:
         _no_out(t, out)
         x = lift(t, a)
-        v = core.cast(t, x.value, dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type)))
+        kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
+        if kind.is_bool:
+            refuse(t, f"{op} of dtype bool", "dtype=int, and .astype(bool) of the result")
+        v = core.cast(t, x.value, kind)
         if not rank(v):
             v = core.with_axis(t, v, 0)
         if axis is None:

@@ -135,6 +135,8 @@ def moveaxis(t: Context, a: Any, source: Any, destination: Any) -> Sym:
                         for x in (source, destination))
     if len(sources) != len(targets):
         raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    if len(set(sources)) < len(sources) or len(set(targets)) < len(targets):
+        raise ValueError("repeated axis in `source` or `destination` argument")
     perm = [i for i in range(rank(v)) if i not in sources]
     for target, origin in sorted(zip(targets, sources)):
         perm.insert(target, origin)
@@ -257,6 +259,10 @@ def split(t: Context, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list
         lengths = [e.maximum(e.sub(hi, lo), 0) for lo, hi in zip(bounds, bounds[1:])]
         return [Sym(part(t, v, along, lo, length), False) for lo, length in zip(bounds, lengths)]
     parts = must_be_static(t, indices_or_sections, "the number of parts")
+    if parts == 0:
+        raise ZeroDivisionError("integer modulo by zero")
+    if parts < 0:
+        raise ValueError("number sections must be larger than 0.")
     t.check(e.eq(e.mod(n, parts), 0), "ValueError", "array split does not result in an equal division")
     length = e.floordiv(n, parts)
     return [Sym(part(t, v, along, e.mul(length, i), length), False) for i in range(parts)]
@@ -264,7 +270,12 @@ def split(t: Context, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list
 
 def split_along(axis: int) -> Rule:
     """``vsplit`` and ``hsplit``."""
-    return lambda t, ary, parts: split(t, ary, parts, axis if rank(_value(t, ary)) > 1 else 0)
+    def rule(t: Context, ary: Any, indices_or_sections: Any) -> list[Sym]:
+        n = rank(_value(t, ary))
+        if n < (1 if axis else 2):
+            raise ValueError("vsplit and hsplit only work on arrays of 2 or more, and of 1 or more dimensions")
+        return split(t, ary, indices_or_sections, min(axis, n - 1))
+    return rule
 
 
 # --- repeating ------------------------------------------------------------------------------------
@@ -288,6 +299,8 @@ def repeat(t: Context, a: Any, repeats: Any, axis: Any = None) -> Sym:
 def tile(t: Context, A: Any, reps: Any) -> Sym:
     v = _value(t, A)
     counts = shape_arg(t, reps)
+    if not rank(v) and not counts:
+        return Sym(v, False)
     while rank(v) < len(counts):
         v = core.with_axis(t, v, 0)
     e, one = t.builder, t.builder.const(1)
@@ -316,11 +329,15 @@ def flip_along(axis: int) -> Rule:
 def roll(t: Context, a: Any, shift: Any, axis: Any = None) -> Sym:
     v = _value(t, a)
     if axis is None:
-        return Sym(core.reshape(t, _rolled(t, core.flat(t, v), shift, 0), sizes(t, v)), False)
+        rolled = roll(t, Sym(core.flat(t, v), False), shift, 0)
+        return Sym(core.reshape(t, rolled.value, sizes(t, v)), False) if rank(v) else Sym(v, False)
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
-    for by, i in zip(shifts, axes):
-        v = _rolled(t, v, by, axis_arg(t, i, rank(v)))
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,)
+    n = max(len(axes), len(shifts)) if axes and shifts else 0
+    if any(len(x) not in (1, n) for x in (axes, shifts)):
+        raise ValueError("shape mismatch: the shifts and axes of roll cannot be broadcast to a single shape")
+    for k in range(n):
+        v = _rolled(t, v, shifts[k % len(shifts)], axis_arg(t, axes[k % len(axes)], rank(v)))
     return Sym(v, False)
 
 
@@ -335,6 +352,8 @@ def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant
     if mode != "constant":
         refuse(t, f"np.pad with mode={mode!r}", "mode='constant', or np.concatenate")
     v = _value(t, array)
+    if not rank(v):
+        return Sym(v, False)
     e = t.builder
     widths = _pad_widths(t, pad_width, rank(v))
     old = sizes(t, v)
