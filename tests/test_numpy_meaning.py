@@ -236,3 +236,33 @@ def test_products_with_odd_arguments() -> None:
     alike(lambda a: np.linalg.norm(a, "fro"), F)
     for order in (1, math.inf, "fro"):
         alike(lambda a, order=order: np.linalg.norm(a, order, keepdims=True), M)
+
+
+# --- math.fsum ----------------------------------------------------------------------------------------
+
+SUMS = [[0.1] * 10, [1e16, 1.0, 1e-16], [2.0**53, 1.0, 2.0**-60], [1e100, 1.0, -1e100, 1e-100], [], [-0.0],
+        [math.inf, 1.0], [math.inf, -math.inf], [math.nan, 1.0], [1e308, 1e308, -1e308],
+        [5e-324, 1.0, -1.0, 1e300, -1e300]]
+
+
+@pytest.mark.parametrize("numbers", SUMS)
+def test_fsum_is_exact(numbers: list[float]) -> None:
+    a = np.array(numbers)
+    alike(lambda a: math.fsum(a), a)
+    alike(lambda a: math.fsum(v for v in a), a)
+    alike(lambda a: math.fsum(map(lambda v: 2.0 * v, a)), a)
+    alike(lambda *xs: math.fsum(xs), *numbers)
+    alike(lambda *xs: math.fsum([True, *xs]), *numbers)
+
+
+def test_fsum_of_many_numbers_and_its_slopes() -> None:
+    rng = np.random.default_rng(0)
+    total, slopes = jit(lambda a: math.fsum(a)), jit(grad(lambda a: math.fsum(v * v for v in a)))
+    for n in (1, 2, 17, 60):
+        a = rng.standard_normal(n) * 10.0 ** rng.integers(-290, 290, n)
+        a = rng.permutation(np.concatenate((a, -a[1:])))
+        assert total(a) == math.fsum(a)
+        b = rng.standard_normal(n)
+        np.testing.assert_allclose(slopes(b), 2 * b)
+    same((1.0, 1.0), interpret(grad(lambda x, y: math.fsum([x, 1e100, y, -1e100]), (0, 1)), 0.1, 0.2))
+    assert jit(lambda n: math.fsum(range(n)))(100) == 4950.0

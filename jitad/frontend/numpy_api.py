@@ -217,7 +217,6 @@ _MATH: dict[Any, Rule] = {
     math.trunc: sc.rounding("trunc"), math.isnan: sc.classify("isnan"), math.isinf: sc.classify("isinf"),
     math.isfinite: sc.classify("isfinite"), math.degrees: sc.scaled(180 / math.pi),
     math.radians: sc.scaled(math.pi / 180), math.isclose: sc.isclose, math.dist: sc.dist, math.prod: sc.prod,
-    math.fsum: sc.fsum,
 }
 
 TABLE: dict[Any, Rule] = {

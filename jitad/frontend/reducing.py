@@ -10,11 +10,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import control, data, iteration, numpy_api
+import numpy as np
+
+from . import control, data, iteration, numpy_api, written
 from .closures import WALKS, Range, Stream, Unrolled, View
 from .comprehensions import Generator, elements
 from .lattice import UNBOUND, is_scalar
-from .values import ArrayRef, DictObj, Instance, Maybe, Slot
+from .values import ArrayRef, DictObj, Instance, Maybe, Slot, Sym
 
 Rule = Callable[..., Any]
 MOST_WRITTEN_OUT = 64                   # elements of a stream of known length; more take a loop
@@ -98,8 +100,26 @@ def _product_generator(t: Any, g: Generator, *, start: Any = 1) -> Any:
     return _accumulate(t, g, start, lambda a, x: t.binary("mul", a, x))
 
 
-def _float_sum_generator(t: Any, g: Generator) -> Any:
-    return t.call(float, _sum_generator(t, g))
+def _float_sum(t: Any, items: Any) -> Any:
+    """``math.fsum``, which ``written`` has in Python; of a structure the elements make an array, for one loop."""
+    if isinstance(items, (Stream, Range)) and _takes_a_loop(t, items):
+        items = elements(t, items)
+    if isinstance(items, Generator):
+        partials, start = t.call(written.no_partials)
+        so_far = _accumulate(t, items, start, lambda a, x: t.call(written.added_exactly, partials, a, t.call(float, x)))
+        return t.call(written.added_up, partials, so_far)
+    if data.is_static(items):
+        return t.native(math.fsum, items)
+    if not isinstance(items, ArrayRef):
+        items = t.iterate(items)
+        if not items:
+            return 0.0
+        items = t._emit(numpy_api.TABLE[np.array], tuple(items), np.float64)
+    return t.call(written.fsum, items)
+
+
+def _constant(t: Any, x: Any) -> Any:
+    return Sym(t.builder.stop(x.value), x.weak) if isinstance(x, Sym) else x
 
 
 def _decided(stop: bool) -> Rule:
@@ -181,5 +201,6 @@ def _extreme(t: Any, g: Generator, op: str, key: Any) -> Any:
 TABLE: dict[Any, Rule] = {
     sum: _reduction(sum, _sum_generator), any: _reduction(any, _decided(True)), all: _reduction(all, _decided(False)),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
-    math.prod: _reduction(math.prod, _product_generator), math.fsum: _reduction(math.fsum, _float_sum_generator),
+    math.prod: _reduction(math.prod, _product_generator), math.fsum: _float_sum,
+    written.constant: _constant,
 }

@@ -283,10 +283,6 @@ def prod(t: Context, iterable: Any, *, start: Any = 1) -> Any:
     return BINARY["mul"](t, Sym(reduce(t, "prod", v, (0,)), False), start)
 
 
-def fsum(t: Context, seq: Any) -> Any:
-    return to_float(t, sum_builtin(t, seq))
-
-
 def fmod(t: Context, x: Any, y: Any) -> Sym:
     e = t.builder
     a, b = _float(t, x, "fmod"), _float(t, y, "fmod")
