@@ -165,11 +165,11 @@ def arange(t: Context, start: Any, stop: Any = None, step: Any = None, dtype: An
     lo, hi = (lift(t, 0), lift(t, start)) if stop is None else (lift(t, start), lift(t, stop))
     by = lift(t, 1 if step is None else step)
     natural = F64 if promote(lo, hi, by)[0].is_float else I64              # NumPy's, of smaller bounds too
-    bounds = [core.as_dtype(t, x, natural) for x in (lo, hi, by)]
+    first, end, step_by = (core.as_dtype(t, x, natural) for x in (lo, hi, by))
     element = dtype_arg(t, dtype) or natural
     if element.is_bool:
-        return Sym(core.cast(t, _range(t, *bounds, natural), element), False)
-    return Sym(_range(t, *bounds, element), False)
+        return Sym(core.cast(t, _range(t, first, end, step_by, natural), element), False)
+    return Sym(_range(t, first, end, step_by, element), False)
 
 
 def _range(t: Context, lo: Value, hi: Value, by: Value, element: Scalar) -> Value:
