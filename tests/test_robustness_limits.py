@@ -317,3 +317,14 @@ def test_long_chains_that_are_redone_on_the_way_back() -> None:
         return s
     for f in (last, every):
         assert jit(grad(f))(0.7, 2) == pytest.approx(f(1.0, 2) - f(0.0, 2), rel=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+def test_products_of_sizes_beyond_all_memory(rank):
+    """Of arrays that are made in place, by routines that multiply one or two sizes, and of more sizes."""
+    f = jit(lambda n: [np.ones((n,) * rank) * k for k in (1.0, 2.0, 3.0, 4.0)])
+    for got, want in zip(f(3), (1.0, 2.0, 3.0, 4.0)):
+        np.testing.assert_array_equal(got, np.full((3,) * rank, want))
+    for n in (2**61, 2**62 + 1, 2**62 // rank, 2**40 if rank > 1 else 2**61 + 1):
+        with pytest.raises(MemoryError):
+            f(n)
