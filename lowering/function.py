@@ -46,7 +46,7 @@ class FunctionLowering:
         self.flow = control.Flow(self)
         self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
-        self.arrays_made = 0
+        self.in_place = memory.made_in_place(func)       # arrays that are yet to be made without a call
         self.frame = 0                                   # bytes of arrays in the stack frame
         self.loc = func.loc                              # of the op that is being lowered
 

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..ir.graph import Block, Op, Value
+from ..ir.graph import Block, Function, Op, Value
 from ..ir.types import Array, Stack
 from ..passes.loops import Loop
 from . import blocks, context, runtime, types
@@ -26,12 +26,18 @@ if TYPE_CHECKING:
     from .function import FunctionLowering
 
 ALIGN = 64
-INLINE = 2
-"""Arrays that a function makes in code of its own; it calls a routine for more, since code takes time to compile."""
+INLINE, MANY = 2, 20
+"""So many arrays a function makes in code of its own; it calls a routine for more, and for all where it computes many,
+since code takes time to compile and a call 2 ns."""
 FRAME = 64 << 10
 """Bytes of arrays in a stack frame, for a thread may have little stack; in recursion ``context.GUARD`` has to
 hold the frames of two, of one that has been let in and of one that it calls."""
 FRAME_IN_RECURSION = 32 << 10
+
+
+def made_in_place(func: Function) -> int:
+    """How many arrays code in place is written for."""
+    return INLINE if sum(isinstance(v.type, Array) for v in func.defined()) <= MANY else 0
 
 
 def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
@@ -110,8 +116,8 @@ def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
 def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False) -> str:
     known, unknown = _known(type, sizes)
     result = result and (bool(unknown) or known >= blocks.LARGE)
-    if fn.arrays_made < INLINE or fn.target.is_gpu:
-        fn.arrays_made += 1
+    if fn.in_place > 0 or fn.target.is_gpu:
+        fn.in_place -= 1
         size = _bytes(fn, type, sizes)
         return _result(fn, size) if result else reserve(fn, size, ALIGN)
     given: Sequence[object] = (known, *unknown) if len(unknown) <= MOST else [_bytes(fn, type, sizes)]
