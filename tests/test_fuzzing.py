@@ -8,17 +8,22 @@ from __future__ import annotations
 import ast
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from .fuzzing import check, plain
 from .fuzzing.check import Verdict, verdict
+from .fuzzing.compare import agree
 from .fuzzing.features import features
 from .fuzzing.generate import generate
 from .fuzzing.grammar import alternatives, holes, pieces
 from .fuzzing.pool import Pool
 from .fuzzing.shrink import shrink
+from .fuzzing.values import fits
 
 REGRESSIONS = sorted(Path(__file__).with_name("regressions").glob("*.py"))
 ALL_FEATURES = ("match", "run-time functions", "unions", "trees", "vmap", "checkpoint", "custom_vjp", "custom_jvp")
@@ -71,6 +76,60 @@ def test_derivatives_by_differences() -> None:
         plain.grad(lambda z: [z][int(z > 0.49)])(0.5)
     with plain.closer():
         assert abs(plain.grad(lambda z: [z][int(z > 0.51)])(0.5) - 1.0) < 1e-9
+
+
+def test_differences_change_what_a_function_captures_once() -> None:
+    held, array, total = [1.0, {"k": 2.0}], np.ones(2), 0.0
+
+    def product(z: float) -> float:
+        nonlocal total
+        total += z
+        held[0] += 1.0
+        held[1]["k"] *= 2.0
+        array[:] += z
+        return z * z * held[0] * array[0]
+    for n, derivative in enumerate((
+            lambda: plain.grad(product)(0.5), lambda: plain.jvp(product, (0.5,), (1.0,))[1],
+            lambda: plain.vjp(product, 0.5)[1](1.0)[0], lambda: plain.linearize(product, 0.5)[1](1.0),
+            lambda: plain.jacrev(product)(0.5), lambda: plain.hvp(product, (0.5,), (1.0,))), 1):
+        before = array[0]
+        slope = (n + 1) * (2 * 0.5 * (before + 0.5) + 0.25)
+        found = derivative()
+        assert abs(found - slope) < 1e-8 or n == 6
+        assert (held, array.tolist(), total) == ([1.0 + n, {"k": 2.0 ** (n + 1)}], [1 + 0.5 * n] * 2, 0.5 * n)
+
+
+@dataclass
+class Named:
+    name: str
+    x: Any
+    k: int = 2
+
+
+def test_structure_of_a_gradient() -> None:
+    x = Named("a", [1.0, (2, None)])
+    assert fits(x, Named(None, [0.5, (None, None)], None))
+    assert fits(x, Named(None, [0.5, None], None))
+    for wrong in (Named("a", [0.5, None], None), Named(None, [0.5, (1, None)], None), Named(None, [None, None], None),
+                  (None, [0.5, None], None), Named(None, [0.5, None], 0.0), None):
+        assert not fits(x, wrong)
+
+
+def test_outcomes_agree_in_type_and_message() -> None:
+    assert agree(IndexError("index 3"), IndexError("index 3"), 0.0)
+    assert not agree(IndexError("index 3"), IndexError("index 4"), 0.0)
+    assert not agree(np.float32(0.5), 0.5, 0.0) and agree(np.float64(0.5), 0.5, 0.0)
+    assert not agree(1, 1.0, 0.0) and not agree(True, 1, 0.0)
+
+
+def test_compiled_in_other_ways() -> None:
+    """As a method, with constants for arguments, with ``fastmath``: that only where last bits do not decide."""
+    source = "import math\n\n\ndef main(x, n):\n    return x * math.sin(x) + n * 0.5{}\n\n\n"
+    source, checks = source + "INPUTS = [(0.7, 1), (1.2, 0)]\n", {"method", "static", "fastmath"}
+    counts = verdict(source.format(""), checks).counts
+    assert counts["fastmath"] == 2 and counts["static"] >= 4 and counts["method's gradient"] == 6
+    exact = verdict(source.format(" + (x * 0.1 + x * 0.2 > x * 0.3)"), checks)
+    assert exact.what == "ok" and "fastmath" not in exact.counts
 
 
 def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() -> None:

@@ -21,6 +21,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("--size", type=int, help="constructs of a program (about; default: 1 to 32)")
+    parser.add_argument("--focus", action="append", default=[], help="a construct that programs are to have")
+    parser.add_argument("--findings", type=int, default=20, help="then it stops")
     parser.add_argument("--keep", action="store_true", help="do not make findings small")
     parser.add_argument("--save", action="store_true", help=f"write findings to {REGRESSIONS.name}/")
     parser.add_argument("--table", action="store_true", help="the coverage of every construct")
@@ -34,7 +36,7 @@ def fuzz(options: argparse.Namespace) -> int:
     print(f"seed {seed}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)    # stopped early, it says what came of it
     campaign = Campaign(Options(seed, options.seconds, options.count, options.workers, options.nice, options.keep,
-                                size=options.size),
+                                options.findings, options.size, tuple(options.focus)),
                         lambda text: print(text, flush=True))
     findings = campaign.run()
     if options.table:

@@ -77,6 +77,7 @@ class Options:
     keep: bool = False                  # do not shrink
     findings: int = 20                  # then it stops
     size: int | None = None             # constructs of a program; None: log-uniform
+    focus: tuple[str, ...] = ()         # each program has one of these constructs; none: what has come up least
 
 
 class Campaign:
@@ -107,7 +108,8 @@ class Campaign:
         n = 0
         while len(self.findings) < o.findings and (
                 n < o.count if o.count else time.monotonic() - self.start < o.seconds):
-            yield Job(o.seed + n, self.coverage.focus(r), features=self.features, size=o.size)
+            focus = (r.choice(o.focus),) if o.focus else self.coverage.focus(r)
+            yield Job(o.seed + n, focus, features=self.features, size=o.size)
             n += 1
 
     def _one(self, job: Job, answer: tuple[Program, Verdict, float] | Verdict) -> None:

@@ -30,13 +30,14 @@ from jitad.passes import parallel
 from . import plain
 from .compare import REFUSALS, Function, agree, array_references, finite, is_number, meaningless, outcome, shaken
 from .comparing import Wrong
-from .slopes import Derivatives
-from .values import flatten, is_float
+from .otherwise import Otherwise
+from .values import fits, flatten, is_float
 
 # What is checked of some programs only, and of which part of them.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
           "second": 0.03, "vmap": 0.03, "checkpoint": 0.02, "checkpoint=True": 0.02, "checkpoint=2": 0.02,
-          "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04}
+          "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04,
+          "fastmath": 0.03, "method": 0.03, "static": 0.03}
 ALL = frozenset(CHECKS)
 # The passes without which there is no code: everything else only makes it better.
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
@@ -110,7 +111,7 @@ def environment(**values: str) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-class Checker(Derivatives):
+class Checker(Otherwise):
     """Checks one program."""
 
     def check(self) -> None:
@@ -141,8 +142,17 @@ class Checker(Derivatives):
         if both and "value alone" in self.checks:
             self.doing = "value alone"
             self.same(self.doing, at, outcome(self.once("main", Any), *copy.deepcopy(at)), value)
+        for i, part in zip(self.floats, gradient or ()):
+            if not fits(at[i], part):
+                raise Wrong("gradient's structure", f"{part!r} of {at[i]!r}")
         certain = both and gradient is not None and self.certain(fun, at, gradient)
         self._variants(at, got, certain)
+        self.with_constants(at)
+        if certain and finite(value) and finite(gradient):
+            self.as_method(at, value, gradient)
+            if "fastmath" in self.checks:
+                self.doing = "fastmath"
+                self.fast(at, fun, value, gradient, self._compiled("fastmath", fastmath=True))
         if isinstance(got, Exception) or not finite(value):
             return
         if self.floats and is_number(value):

@@ -16,6 +16,7 @@ from .values import flatten, flatten_like, is_float, unflatten
 REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
 # OverflowError is that of Python's own `**`, where compiled code has inf; the others say that the program has no type.
 NO_MEANING = (OverflowError, TypeError, NameError)
+TELLING = (AssertionError, IndexError, KeyError, ValueError, ZeroDivisionError)         # their messages are compared
 Function = Callable[..., Any]
 
 
@@ -37,9 +38,9 @@ def meaningless(want: Any) -> bool:
 
 
 def agree(got: Any, want: Any, rtol: float) -> bool:
-    """Whether two outcomes are the same: structure, values, or the type of the exception."""
+    """Whether two outcomes are the same: structure, types, values, or the exception with its message."""
     if isinstance(want, Exception) or isinstance(got, Exception):
-        return type(got) is type(want)
+        return type(got) is type(want) and (type(got) not in TELLING or str(got).strip() == str(want).strip())
     got_leaves, got_structure = flatten(got)
     want_leaves, want_structure = flatten(want)
     return got_structure == want_structure and all(_close(x, y, rtol) for x, y in zip(got_leaves, want_leaves))
@@ -50,6 +51,8 @@ def _close(x: Any, y: Any, rtol: float) -> bool:
         return False
     if isinstance(x, float) and isinstance(y, float):            # most are, and NumPy takes its time
         return x == y or x != x and y != y or abs(x - y) <= rtol * (1 + 2 * abs(y)) < np.inf
+    if np.asarray(x).dtype != np.asarray(y).dtype:
+        return False
     return np.allclose(x, y, rtol, rtol * (1 + largest(y)), equal_nan=True)
 
 

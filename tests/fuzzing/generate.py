@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from . import arrays, control, data, derivatives, functions, numbers
+from . import arrays, control, data, derivatives, edges, functions, nests, numbers, objects
 from .grammar import LETTERS, Construct, alternatives, pieces
 
-TABLES = (numbers, arrays, control, functions, data, derivatives)
-KINDS = {k.letter: k for t in (numbers, arrays, functions, data, derivatives) for k in t.KINDS}
+TABLES = (numbers, edges, arrays, nests, control, functions, data, objects, derivatives)
+KINDS = {k.letter: k for t in (numbers, edges, arrays, functions, data, objects, derivatives) for k in t.KINDS}
 CONSTRUCTS: dict[str, list[Construct]] = {}
 for _table in TABLES:
     for _c in _table.CONSTRUCTS:
@@ -28,11 +28,14 @@ import functools
 import itertools
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 SCALE, TABLE = 0.75, np.array([0.5, -0.25, 1.5])
+GRID, COUNTS = np.array([[0.5, -1.0, 0.25], [1.5, 0.75, -0.5]]), np.array([2, 0, 1])
+FLAGS = np.array([True, False, True])
+SINGLE, PARTS = np.array([0.5, 1.5, -0.75], np.float32), {'s': 0.5, 'w': np.array([1.25, -0.5, 0.25]), 'l': [0.5, 2]}
 """
 FUNCTIONS = "FGXB"
 MARK = "\nSCALE,"
@@ -41,7 +44,8 @@ BASIC = ("variable", "constant", "element", "assignment")
 SWARM = (0.05, 0.3, 1.0, 1.0, 3.0)
 FOCUS, HELPFUL = 60.0, 15.0     # how much more likely a construct in focus is, and what it needs
 NAMES = {"X": "g", "R": "rng", "F": "g", "G": "g", "P": "point", "D": "body", "U": "shape", "O": "maybe", "T": "tree",
-         "L": "chain", "s": "word", "B": "back"}
+         "L": "chain", "s": "word", "B": "back", "z": "zero", "C": "model", "H": "held", "W": "held", "M": "forest",
+         "N": "named"}
 
 
 @dataclass(eq=False)
@@ -105,7 +109,8 @@ class Generator:
         chosen = [c for c in everything if c.name in self.focus]
         variables, kinds = {kind for c in chosen for _, kind in c.requires}, {c.kind for c in chosen} - set("fica")
         helpful = {c.name for c in everything if any(f"new {kind}}}" in c.text for kind in variables)
-                   or kinds & set(c.heads)}
+                   or kinds & set(c.heads)
+                   or c.kind == "main" and any(f":{kind}" in c.scope for kind in variables)}
 
         def factor(c: Construct) -> float:
             if c.name in self.focus:
@@ -197,7 +202,7 @@ class Generator:
         """The constructs of a kind that can stand here; near the end nothing new is defined."""
         there, made = self.there(), self.made.keys() if self.budget <= 0 else DEFINITIONS.keys()
         return [c for c in CONSTRUCTS[kind] if c.name in self.swarm and c.requires <= there
-                and (c.definitions <= made or c.simple and kind in "PDUTL")]
+                and (c.definitions <= made or c.simple and kind in "PDUTLCHWMN")]
 
     def variable(self, how: str, kind: str) -> Var:
         s = self.scope

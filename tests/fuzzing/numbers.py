@@ -15,7 +15,7 @@ CONSTRUCTS: list[Construct] = [
     # --- floats
     E("f", "constant", "{num}", 2),
     E("f", "variable", "{var f}", 6),
-    E("f", "global", "{?SCALE|TABLE[{i}]|TABLE.sum()}", 0.7),
+    E("f", "global", "{?SCALE|TABLE[{i}]|TABLE.sum()|PARTS['s']|PARTS['w'][{i}]|PARTS['l'][0]|GRID[1].sum()}", 0.7),
     E("f", "+", "({f} + {f})", 4),
     E("f", "-", "({f} - {f})", 3),
     E("f", "*", "({f} * {f})", 4),

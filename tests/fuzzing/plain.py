@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .captured import kept
 from .values import Structure, flatten, flatten_like, is_float, unflatten
 
 STEP, CLOSER = 0.01, 0.003
@@ -46,14 +47,21 @@ class TooLong(BaseException):
 
 
 def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
-    """The derivative at 0 of each float that ``fun`` gives, ``None`` for what is no float."""
+    """The derivative at 0 of each float that ``fun`` gives, ``None`` for what is no float; it has changed nothing."""
     global _left
     _left -= 1
     if _left < 0:
         raise Unsure
-    here = fun(0.0)                                 # what this raises the program raises
+    restore = kept(fun)
+
+    def once(k: int) -> tuple[list[Any], Structure]:
+        leaves, structure = flatten(fun(k * _step))
+        found = [x.copy() if isinstance(x, np.ndarray) else x for x in leaves], structure
+        restore()
+        return found
+    here = once(0)                                  # what this raises the program raises
     try:
-        at = {k: flatten(fun(k * _step) if k else here) for k in (-3, -2, -1, 0, 1, 2, 3)}
+        at = {k: once(k) if k else here for k in (-3, -2, -1, 0, 1, 2, 3)}
     except Exception:
         raise Unsure from None
     leaves, structure = at[1]
@@ -107,7 +115,7 @@ def _gradient(value: Function, x: Any) -> Any:
 def value_and_grad(fun: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
     def derivative(*args: Any) -> Any:
         keys = argnums if isinstance(argnums, tuple) else (argnums,)
-        found = []
+        found = []                                              # before the one run that may change something
         for key in keys:
             at = fun.__code__.co_varnames.index(key) if isinstance(key, str) else key
             def value(x: Any, at: int = at) -> Any:
@@ -132,7 +140,9 @@ def _columns(fun: Function, primals: Any) -> tuple[list[Any], Structure, list[tu
     They are taken here and now: what ``fun`` captures may be changed later.
     """
     leaves, structure = flatten(tuple(primals))
+    restore = kept(fun)
     columns, out = [], flatten(fun(*primals))[1]
+    restore()
     for i, index, direction in _basis(leaves):
         found, out = slopes(lambda by, d=direction: fun(*unflatten(structure, moved(leaves, d, by))))
         columns.append((i, index, found))
@@ -172,8 +182,11 @@ def jacfwd(fun: Function, argnums: int = 0) -> Function:
     """Of an array (or a float) by an array (or a float)."""
     def derivative(*args: Any) -> Any:
         x = args[argnums]
+        restore = kept(fun)
         columns = [slopes(lambda by, d=d: fun(*args[:argnums], x + by * d[0], *args[argnums + 1:]))[0][0]
                    for _, _, d in _basis([x])]
+        restore()
+        fun(*args)                                              # for what it changes
         return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + np.shape(x))
     return derivative
 
@@ -227,21 +240,26 @@ def _integer(x: Any) -> int:
 
 @contextmanager
 def instead(space: dict[str, Any]) -> Iterator[None]:
-    """A program's globals with these in place of jitad's functions; functions with rules of the user's lose them."""
+    """A program's globals with these in place of jitad's functions."""
     global _left
-    _left, kept = MOST, dict(space)
-    space["int"] = _integer
-    for name, value in kept.items():
-        if name in NAMES:
-            space[name] = NAMES[name]
-        elif type(value).__module__.startswith("jitad") and hasattr(value, "fun"):
-            space[name] = value.fun
+    _left, before = MOST, dict(space)
+    replace(space)
     try:
         with limited(LONGEST):
             yield
     finally:
         space.clear()
-        space.update(kept)
+        space.update(before)
+
+
+def replace(space: dict[str, Any]) -> None:
+    """Put these in the place of jitad's functions for good; functions with rules of the user's lose them."""
+    for name, value in list(space.items()):
+        if name in NAMES:
+            space[name] = NAMES[name]
+        elif type(value).__module__.startswith("jitad") and hasattr(value, "fun"):
+            space[name] = value.fun
+    space["int"] = _integer
 
 
 @contextmanager

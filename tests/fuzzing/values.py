@@ -71,3 +71,23 @@ def _like(structure: Structure, x: Any) -> Iterator[Any]:
             part = None if x is None else x[names[i]] if isinstance(x, dict) else \
                 getattr(x, names[i]) if names else x[i]
             yield from _like(child, part)
+
+
+def fits(x: Any, gradient: Any) -> bool:
+    """Whether a gradient has the structure of ``x``: ``None`` in the place of what is no float, and only there."""
+    leaves, structure = flatten(x)
+    _, bare = flatten(unflatten(structure, [v if is_float(v) else None for v in leaves]))
+    return _fits(bare, flatten(gradient)[1])
+
+
+def _fits(structure: Structure, gradient: Structure) -> bool:
+    if structure[0] == "constant" or gradient == ("constant", None):
+        return gradient == ("constant", None) and not _holds_leaves(structure)
+    if structure == LEAF or gradient == LEAF:
+        return structure == gradient
+    return structure[:2] == gradient[:2] and len(structure) == len(gradient) and all(
+        _fits(s, g) for s, g in zip(structure[2:], gradient[2:]))
+
+
+def _holds_leaves(structure: Structure) -> bool:
+    return structure == LEAF or structure[0] != "constant" and any(_holds_leaves(s) for s in structure[2:])
