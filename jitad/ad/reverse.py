@@ -123,8 +123,10 @@ class ThereAndBack(Adjoints):
                 agreed = {v: incoming[0][2][v] for v in wanted if len({env.get(v) for _, _, env in incoming}) == 1}
             wanted = {v: None for v in wanted if v not in agreed}
             self.env = agreed | {v: bar.add_param(v.type, v.hint and v.hint + "_bar") for v in wanted}
+            given = {} if back is not None or block.term is None else {
+                p: a for e in block.term.edges for a, p in _passed_on(e)}
             for source, edge, env in incoming:
-                edge.args += [self._passed(source, env, v) for v in wanted]
+                edge.args += [self._passed(source, env, v, given.get(v, v)) for v in wanted]
             if back is not None:
                 back.carried = list(wanted)
         self.b.at(bar)
@@ -161,11 +163,15 @@ class ThereAndBack(Adjoints):
         around = [a for a, p in zip(edge.args, loop.head.params) if p in self.active and a in self.active]
         return dict.fromkeys(around) | invariant
 
-    def _passed(self, source: Block, env: Env, v: Value) -> Value:
-        """The adjoint of ``v`` as it leaves ``source``, of the very type of ``v``."""
+    def _passed(self, source: Block, env: Env, v: Value, like: Value) -> Value:
+        """The adjoint of ``v`` as it leaves ``source``, of the very type of ``v``.
+
+        Where it has none, it is zero, of the size of ``like``: a successor's parameter is there on the way through
+        that successor only, and its argument on all.
+        """
         here = self.b
         self.b = Builder(source)
-        value = self.as_type(env[v], v.type) if v in env else self._zero_outside(source, v)
+        value = self.as_type(env[v] if v in env else self._zero_outside(source, like), v.type)
         self.b = here
         return value
 
@@ -210,8 +216,7 @@ class ThereAndBack(Adjoints):
         if loop is not None and loop.latch is block and loop in self.ways.lively:
             return
         for edge in block.term.edges if block.term else ():
-            skip = len(edge.block.params) - len(edge.args)
-            for a, p in zip(edge.args, edge.block.params[skip:]):
+            for a, p in _passed_on(edge):
                 if p in self.env:
                     self.add(a, self.env.pop(p))
 
@@ -295,7 +300,8 @@ class ThereAndBack(Adjoints):
         around = self._renamed(loop.latch, env, loop.head)
         following = b.add(back.count, 1)
         edge = Edge(back.top, [following])
-        edge.args += [b.undef(v.type) if v in back.outside else self._passed(source, around, v) for v in back.carried]
+        edge.args += [b.undef(v.type) if v in back.outside else self._passed(source, around, v, v)
+                      for v in back.carried]
         back.back = (source, edge)
         out = Edge(self._bar(loop.preheader))
         self.pending.setdefault(loop.preheader, []).append((source, out, env))
@@ -346,3 +352,9 @@ def _single_return(func: Function) -> Block | None:
     Builder(joined).ret(params)
     return joined
 
+
+
+def _passed_on(edge: Edge) -> list[tuple[Value, Value]]:
+    """Arguments with the parameters they are given to; before them a block may have the results of a call."""
+    skip = len(edge.block.params) - len(edge.args)
+    return list(zip(edge.args, edge.block.params[skip:]))

@@ -13,7 +13,7 @@ from .values import flatten, flatten_like, is_float, unflatten
 
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
 # What depends on the last bit, or on the sign of a zero, on purpose: `fastmath` gives both away.
-SHARP = ("copysign(", "np.divide(", "== 0.0", "sign(", "heaviside(", "atan2(", "arctan2(", "float32")
+SHARP = ("copysign(", "np.divide(", "== 0.0", "sign(", "heaviside(", "atan2(", "arctan2(", "float32", "SINGLE")
 LONGEST = 2.0                           # seconds of the reference interpreter
 
 
@@ -38,7 +38,7 @@ class Comparing:
         self.stopped = "stop_gradient(" in body
         self.derives = any(f"{name}(" in body for name in DERIVATIVES)
         self.sharp = any(text in body for text in SHARP)
-        self.single = "float32" in body
+        self.single = "float32" in body or "SINGLE" in body
         self.tolerance = 1e-4 if self.single else 1e-8
         self.floats: tuple[int, ...] = ()                     # the arguments that hold floats
         self._known: dict[Any, Any] = {}

@@ -374,7 +374,7 @@ class Generator:
         return " + ".join(f"{0.5 + 0.25 * (i % 6)} * {d}" for i, d in enumerate(digests))
 
     def parts(self) -> str:
-        known = [v.name for v in self.scope.vars if v.kind not in "FGXRB"]
+        known = [v.name for v in self.scope.vars if v.kind not in "FGXRBC"]
         chosen = self.r.sample(known, min(len(known), 4))
         if self.r.random() < 0.5:
             return f"({', '.join(chosen)},)"

@@ -28,9 +28,10 @@ for {.j} in range({?{.n}|{.n}|{.n} - 1|0, {.n}, 2}):
 UNEVEN = """
 {.p=let v} = {v}
 {.u} = ({v})[:{?35|len({.p}) // 2|3|len({.p})}]
-{.q} = {.p} * 0.5
-{.o} = np.zeros(len({.p}))
-for {.k} in range(len({.p})):
+{.q} = {.p}[{?:|:len({.p}) // 3|1:}] * 0.5
+{.n} = {?len({.p})|len({.p})|len({.p}) + 3|40}
+{.o} = np.zeros({.n})
+for {.k} in range({.n}):
     {.z} = {?{.p}[{.k}]|{.u}[{.k}]|{.q}[{.k}]} {?+ 0.5|* math.sqrt({f} + 1.0)|* 2.0}
     {.w} = {?{.p}[{.k}]|{.u}[{.k}]|{.q}[{.k}]}
     while {.z} > {?0.1|{.w}|0.4}:
