@@ -72,7 +72,7 @@ CONSTRUCTS: list[Construct] = [
     E("a", "slice of one in a function", "np.{?maximum|hypot|arctan2}({var a}[:1], {a})", 0.4),
     E("a", "where of a slice of one", "np.where({var a}[:1] > {num}, {a}, {a}[1:2])", 0.4),
     E("a", "broadcast slice", "np.broadcast_to({var a}[{?:1|-1:}], (3,))", 0.3),
-    E("a", "squeezed", "np.squeeze({var m}[{?:1|1:|-1:}])", 0.4),
+    E("a", "squeezed", "np.squeeze({var m}[{?:1|1:2}])", 0.4),
     E("a", "mask times array", "({q} * {a})", 0.5),
     E("a", "reverse", "{var a}[::-1]"),
     E("a", "row", "{var m}[{i} % 2]"),

@@ -122,7 +122,7 @@ CONSTRUCTS: list[Construct] = [
                             "    {.w} = {?{f} < {?1.0|1e3}|{c}}", 0.4),
     # --- long chains, which take long to compile where something is looked at twice
     S("chain of integers", "{.w=new i} = {i}\nfor {.k} in unroll(range({?24|40})):\n"
-                           "    {.w} = {?({.w} + {.w}) % 1009|{.k} - {.w}|{.w} ^ ({.w} >> 1)|{.w} * 3 + {.w} // 2}",
+                           "    {.w} = {?({.w} + {.w}) % 1009|{.k} - {.w}|{.w} ^ ({.w} >> 1)|({.w} * 3 + 1) % 1009}",
       0.25),
     S("chain of conditions", "{.w=new c} = {c}\nfor {.k} in unroll(range({?12|24})):\n"
                              "    {.w} = ({.w} and {var f} > {.k}) or ({.w} and {var f} < {.k} * {num})", 0.15),
