@@ -25,6 +25,20 @@ for {.j} in range({?{.n}|{.n}|{.n} - 1|0, {.n}, 2}):
         for {.r} in range(2):
             {.s} {?+=|-=} {.q}[{.r}, {.k}] * {.p}[{.j}]
 """
+NEAR = "{?{.j}|{.j} + 1|{.n} - 1 - {.j}|{.j} + 2|{.n} - {.j}}"
+NEIGHBOURS = """
+{.q=let m} = {m}
+{.p=let v} = {v}
+{.n} = len({.p})
+{.o} = np.{?zeros|ones}({.n} + 2)
+for {.j} in range({.n}):
+    {.s} = {?0.0|0.5}
+    for {.k} in range({?3|2}):
+        for {.r} in range(2):
+            {.s} {?+=|-=} {.q}[{.r}, {?{.k}|0}] * {.p}[{.j}]
+    {.o}[NEAR] {?=|=|+=} {?{.s}|2.0 * {.s}|{.s} - {.p}[{.j}]}
+    {.o}[NEAR] {?=|=|+=|-=} {?{.s}|2.0 * {.s}|{.s} * {.p}[{.j}]}
+""".rstrip().replace("NEAR", NEAR) + TOTAL
 UNEVEN = """
 {.p=let v} = {v}
 {.u} = ({v})[:{?35|len({.p}) // 2|3|len({.p})}]
@@ -84,6 +98,7 @@ for {.j} in range(len({.p})):
 
 CONSTRUCTS: list[Construct] = [
     S("stores after an inner loop", f"{INNER}    {STORE}\n    {{?pass|{STORE}}}{TOTAL}", 3, where="outer"),
+    S("stores to neighbours", NEIGHBOURS, 2, where="outer"),
     S("stores in an inner loop", f"{INNER}        {STORE}\n    {{?pass|{STORE}}}{TOTAL}", 1.5, where="outer"),
     S("arrays of several lengths", UNEVEN, 2, where="outer"),
     S("computed ahead of a loop", AHEAD, 3, where="outer"),
