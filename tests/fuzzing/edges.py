@@ -26,16 +26,19 @@ EQUAL_PRODUCTS = """
 {.w=new f} = {.u}[{i}] * {.u}[{i}] - {.u}[{i}] * {.u}[{i}]
 {set f} = {?math.sqrt({.w}) + {f}|0.5 if {.w} == 0.0 else {f}}
 """
+# Spanning less than 2 ** 63: the distance fits in 64 bits.
+RANGES = ("{i} % 3, 2 ** 63 - 1, {UP}", "{i}, {i}, {UP}", "{i}, {i}, -{UP}", "-2 ** 62, {i}, {UP}",
+          "2 ** 62, {i}, -{UP}",
+          "2 ** 63 - {int} - 2, 2 ** 63 - 1, {?{UP}|1|2}", "-2 ** 63 + {int}, -2 ** 63, {?-{UP}|-1|-3}",
+          "{i} % 3, -2 ** 63 + 4, -{UP}", "{i}, {i} + 5, {?2 ** 31|2 ** 32 + 1|4}")
 LONG_STEPS = """
 {.w} = {.k} = 0
-for {.i} in range({START}, {STOP}, {STEP}):
+for {.i} in range({?RANGES}):
     {.w} += 1
     {.k} = {.i} % 7
     {block}
 {new i} = {.w} * 7 + {.k}
-""".replace("{START}", "{?{i}|2 ** 63 - {int} - 2|-2 ** 63 + {int}}").replace(
-    "{STOP}", "{?{i}|2 ** 63 - 1|-2 ** 63|5}").replace(
-    "{STEP}", "{?2 ** 62|2 ** 63 - 1|-2 ** 62|1 - 2 ** 63|2 ** 61 + {i}}")
+""".replace("RANGES", "|".join(RANGES)).replace("{UP}", "{?2 ** 62|(2 ** 63 - 1)|(2 ** 61 + 7)}")
 
 CONSTRUCTS: list[Construct] = [
     # --- zeros of either sign
