@@ -30,6 +30,26 @@ def ways(function: str) -> str:
     return "{?" + WAYS.replace("{g}", function) + "}"
 
 
+CHANGES = """
+{.l} = [{f}, 0.0]
+{.u} = {a} * 1.0
+def {.g}({.z}):
+    {.l}[{?0|1}] {?=|+=|*=} {.z} {?* {.z}|+ 0.5}
+    {.u}[{i}] {?=|+=|*=} {.z} {?* {.l}[0]|+ 0.5}
+    return {?{.l}[0] * {.z} + {.l}[1]|{.u}[{i}] * {.z}|math.sin({.z}) * {.l}[0] * {.u}[{i}]}
+{set f} = WAY
+{set f} = {?WAY|{.g}({f})|{f}} + {.l}[0] * 0.5 + {.l}[1] + {.u} @ np.array([0.5, 0.75, 1.25])
+""".replace("WAY", ways("{.g}"))
+KEPT = """
+{.l} = [{f}]
+def {.g}({.z}):
+    {.l}[0] {?=|+=|*=} {.z} * {?{.z}|{.l}[0]}
+    return {.l}[0] * {.z}
+{.w}, {.p} = {?vjp|linearize}({.g}, {f} + 0.0137)
+{.w} += {?{.g}({f})|{f}}
+{set f} = np.sum({.p}({f})) + {?np.sum({.p}({f}))|{.w}} + {.l}[0] * 0.5
+"""
+
 CONSTRUCTS: list[Construct] = [
     # --- objects with methods
     D("Model", "", """
@@ -64,6 +84,8 @@ class {name}:
     S("object in a loop", "{.w=new C} = {@Model}({f})\nfor {new i} in range({?2|3|{i}}):\n"
                           "    {old f} = {.w}.{?bump|loss}({f})\n    {block}\n    {.w}.a = {f}", 0.7),
     # --- functions that change what they capture
+    S("what a derived function changes", CHANGES, 1.5),
+    S("what changes before a pullback is called", KEPT, needs="pullbacks"),
     S("derivative of a function that stores", "{set f} = " + ways("{var X}"), 2),
     S("pullback of a function that stores", "{new f}, {new B} = vjp({var X}, {f} + 0.0137)", needs="pullbacks"),
     S("linear function of one that stores", "{new f}, {new F} = linearize({var X}, {f} + 0.0137)", needs="pullbacks"),
