@@ -32,6 +32,7 @@ from .passes.mask import mask
 from .passes.outer import outer
 from .passes.parallel import parallel
 from .passes.peel import peel
+from .passes.scalars import scalars
 from .passes.simplify import simplify
 from .passes.sizes import sizes
 from .passes.strides import strides
@@ -50,6 +51,16 @@ def _plain(run_pass: Callable[[Module], None]) -> Pass:
 
 def _under_fastmath(run_pass: Callable[[Module], None]) -> Pass:
     return lambda module, roots: run_pass(module) if module.fastmath else None
+
+
+def _scalars(derived: bool) -> Pass:
+    """With what the elements of arrays need to be seen through: only where there are any."""
+    def run_pass(module: Module, roots: Sequence[str]) -> None:
+        if scalars(module, derived):
+            simplify(module)
+            cse(module)
+            dce(module, roots)
+    return run_pass
 
 
 _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
@@ -77,6 +88,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "accumulate", _plain(accumulate)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "scalars", _scalars(derived=False)),
     ("adjoint", "batch", _plain(batch)),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
@@ -84,6 +96,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "cse", _CSE),
+    ("optimized", "scalars", _scalars(derived=True)),
     ("optimized", "licm", _LICM),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
@@ -115,7 +128,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
     "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
-    "outer": outer, "turn": turn, "ahead": ahead, "algebra": algebra,
+    "outer": outer, "turn": turn, "ahead": ahead, "scalars": scalars, "algebra": algebra,
 }
 
 
