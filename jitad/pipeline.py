@@ -26,6 +26,7 @@ from .passes.facts import facts
 from .passes.first_write import first_write
 from .passes.fission import fission
 from .passes.inline import inline
+from .passes.known_sizes import known_sizes
 from .passes.lanes import lanes
 from .passes.licm import licm
 from .passes.mask import mask
@@ -51,6 +52,12 @@ def _plain(run_pass: Callable[[Module], None]) -> Pass:
 
 def _under_fastmath(run_pass: Callable[[Module], None]) -> Pass:
     return lambda module, roots: run_pass(module) if module.fastmath else None
+
+
+def _known_sizes(module: Module, roots: Sequence[str]) -> None:
+    if known_sizes(module):
+        simplify(module)
+        cse(module)
 
 
 def _scalars(derived: bool) -> Pass:
@@ -88,6 +95,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "accumulate", _plain(accumulate)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
+    ("adjoint", "known_sizes", _known_sizes),
     ("adjoint", "scalars", _scalars(derived=False)),
     ("adjoint", "batch", _plain(batch)),
     ("adjoint", "differentiate", _plain(differentiate)),
@@ -128,7 +136,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
     "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
-    "outer": outer, "turn": turn, "ahead": ahead, "scalars": scalars, "algebra": algebra,
+    "outer": outer, "turn": turn, "ahead": ahead, "scalars": scalars,
+    "known_sizes": known_sizes, "algebra": algebra,
 }
 
 
