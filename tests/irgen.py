@@ -29,15 +29,16 @@ RESULTS = (F64, F64, VEC, MAT)
 Scope = dict[Type, list[Value]]
 
 
-def generate(seed: int, statements: int = 8, arrays: bool = True, calls: bool = True, smooth: bool = False) -> Module:
-    """A module with ``main``, the same for the same arguments."""
-    return _Generator(random.Random(seed), statements, arrays, calls, smooth).module
+def generate(seed: int, statements: int = 8, arrays: bool = True, calls: bool = True, smooth: bool = False,
+             small: bool = False) -> Module:
+    """A module with ``main``, the same for the same arguments.  ``small``: sizes are 3, and in the types."""
+    return _Generator(random.Random(seed), statements, arrays, calls, smooth, small).module
 
 
-def arguments(seed: int, arrays: bool = True) -> list[Any]:
+def arguments(seed: int, arrays: bool = True, small: bool = False) -> list[Any]:
     """Arguments for the ``main`` of any generated module."""
     rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 6))
+    n = 3 if small else int(rng.integers(1, 6))
     scalars = [float(rng.normal()), float(rng.normal()), int(rng.integers(0, 5))]
     return scalars + ([rng.normal(size=n), rng.normal(size=n), rng.normal(size=(n, 3))] if arrays else [])
 
@@ -63,8 +64,11 @@ def same(a: Any, b: Any, rtol: float = 1e-12) -> bool:
 
 
 class _Generator:
-    def __init__(self, rng: random.Random, statements: int, arrays: bool, calls: bool, smooth: bool) -> None:
+    def __init__(self, rng: random.Random, statements: int, arrays: bool, calls: bool, smooth: bool,
+                 small: bool) -> None:
         self.rng, self.statements, self.arrays, self.smooth = rng, statements, arrays, smooth
+        self.vec, self.mat = (Array(t.dtype, (3,) * t.rank) for t in (VEC, MAT)) if small else (VEC, MAT)
+        main, results = (tuple({VEC: self.vec, MAT: self.mat}.get(t, t) for t in ts) for ts in (MAIN, RESULTS))
         self.module = Module()
         self.b = Builder()
         self.callees: list[Function] = []
@@ -73,18 +77,18 @@ class _Generator:
         if calls:
             self._recursive()
             for i in range(rng.randint(0, 2)):
-                self._function(f"helper{i}", (F64, VEC, I64) if arrays else (F64, I64), (F64,), statements // 2)
-        self._function("main", MAIN if arrays else MAIN[:3], RESULTS if arrays else RESULTS[:2], statements)
+                self._function(f"helper{i}", (F64, self.vec, I64) if arrays else (F64, I64), (F64,), statements // 2)
+        self._function("main", main if arrays else MAIN[:3], results if arrays else RESULTS[:2], statements)
 
     def _function(self, name: str, params: tuple[Type, ...], results: tuple[Type, ...], statements: int) -> None:
         func = self.module.add(Function(name, params, results))
         self.b.at(func.entry)
         self.results = results
-        scope: Scope = {F64: [], I64: [], VEC: [], MAT: []}
+        scope: Scope = {F64: [], I64: [], self.vec: [], self.mat: []}
         for p in func.params:
             scope[p.type].append(p)
-        if self.arrays and not scope[MAT]:
-            scope[MAT].append(self.b.fill(scope[F64][0], self._size(scope), 3))
+        if self.arrays and not scope[self.mat]:
+            scope[self.mat].append(self.b.fill(scope[F64][0], self._size(scope), 3))
         for _ in range(statements):
             self._statement(scope, 2)
         self._return(scope)
@@ -136,7 +140,7 @@ class _Generator:
         return self.rng.choice(values[-4:] if self.rng.random() < 0.7 else values)
 
     def _size(self, scope: Scope) -> Value:
-        return self.b.dim(self._pick(scope, VEC), axis=0)
+        return self.b.dim(self._pick(scope, self.vec), axis=0)
 
     def _index(self, scope: Scope) -> Value:
         return self.b.mod(self._pick(scope, I64), self._size(scope))
@@ -166,7 +170,7 @@ class _Generator:
         scope[I64].append(self.rng.choice(kinds)())
 
     def _elementwise(self, scope: Scope, depth: int) -> None:
-        t = self.rng.choice([VEC, MAT])
+        t = self.rng.choice([self.vec, self.mat])
         kinds: list[Callable[[], Value]] = [
             lambda: self._float_op(scope, t), lambda: self.b.mul(self._pick(scope, t), self._pick(scope, F64)),
             lambda: self.b.copy(self._pick(scope, t)), lambda: self.b.zeros_like(self._pick(scope, t))]
@@ -175,14 +179,15 @@ class _Generator:
     def _update(self, scope: Scope, depth: int) -> None:
         """Store or add an element, a row, a slice, or what index arrays choose."""
         b, name = self.b, self.rng.choice(["set", "add_at"])
-        v, m, x, i = self._pick(scope, VEC), self._pick(scope, MAT), self._pick(scope, F64), self._index(scope)
+        v, m = self._pick(scope, self.vec), self._pick(scope, self.mat)
+        x, i = self._pick(scope, F64), self._index(scope)
         kinds: list[Callable[[], tuple[Type, Value]]] = [
-            lambda: (VEC, b.emit(name, v, x, i)),
-            lambda: (MAT, b.emit(name, m, x, i, self.rng.randrange(3))),
-            lambda: (MAT, b.emit(name, m, b.get(self._pick(scope, MAT), self._index(scope)), i)),
-            lambda: (VEC, b.emit(name.replace("_at", "") + "_slice", v, b.slice(self._pick(scope, VEC), i, b.sub(
-                self._size(scope), i), 1), b.const(0), b.const(1))),
-            lambda: (VEC, b.emit("put" if name == "set" else "add_put", v, self._pick(scope, VEC), b.mod(
+            lambda: (self.vec, b.emit(name, v, x, i)),
+            lambda: (self.mat, b.emit(name, m, x, i, self.rng.randrange(3))),
+            lambda: (self.mat, b.emit(name, m, b.get(self._pick(scope, self.mat), self._index(scope)), i)),
+            lambda: (self.vec, b.emit(name.replace("_at", "") + "_slice", v, b.slice(
+                self._pick(scope, self.vec), i, b.sub(self._size(scope), i), 1), b.const(0), b.const(1))),
+            lambda: (self.vec, b.emit("put" if name == "set" else "add_put", v, self._pick(scope, self.vec), b.mod(
                 b.mul(b.iota(self._size(scope)), 2), self._size(scope))))]
         t, result = self.rng.choice(kinds)()
         scope[t].append(result)
@@ -190,13 +195,13 @@ class _Generator:
     def _read(self, scope: Scope, depth: int) -> None:
         b = self.b
         kinds: list[Callable[[], Value]] = [
-            lambda: b.get(self._pick(scope, VEC), self._index(scope)),
-            lambda: b.get(self._pick(scope, MAT), self._index(scope), self.rng.randrange(3)),
-            lambda: b.sum(b.get(self._pick(scope, MAT), self._index(scope)), axes=(0,))]
+            lambda: b.get(self._pick(scope, self.vec), self._index(scope)),
+            lambda: b.get(self._pick(scope, self.mat), self._index(scope), self.rng.randrange(3)),
+            lambda: b.sum(b.get(self._pick(scope, self.mat), self._index(scope)), axes=(0,))]
         scope[F64].append(self.rng.choice(kinds)())
 
     def _reduce(self, scope: Scope, depth: int) -> None:
-        b, v, w, m = self.b, self._pick(scope, VEC), self._pick(scope, VEC), self._pick(scope, MAT)
+        b, v, w, m = self.b, self._pick(scope, self.vec), self._pick(scope, self.vec), self._pick(scope, self.mat)
         kinds: list[Callable[[], Value]] = [
             lambda: b.sum(v, axes=(0,)), lambda: b.max(v, axes=(0,)), lambda: b.matmul(v, w),
             lambda: b.sum(m, axes=(0, 1)), lambda: b.sum(m, axes=(1,)), lambda: b.take(v, b.mod(b.iota(
@@ -225,7 +230,7 @@ class _Generator:
         return inner
 
     def _carried(self, scope: Scope) -> list[Type]:
-        types = [t for t in (F64, I64, VEC, MAT) if scope[t]]
+        types = [t for t in (F64, I64, self.vec, self.mat) if scope[t]]
         return [self.rng.choice(types) for _ in range(self.rng.randint(1, 3))]
 
     def _if(self, scope: Scope, depth: int) -> None:

@@ -15,11 +15,12 @@ from jitad.ir.verify import verify
 from .irgen import arguments, generate, outcome, same
 
 ALONE = ["simplify", "inline", "dce", "thread", "sizes", "cse", "accumulate", "uniqueness"]
-NEED_CPS = ["simplify", "inline", "dce", "sizes", "cse", "facts", "licm", "unroll", "uniqueness"]
+NEED_CPS = ["simplify", "inline", "dce", "sizes", "cse", "facts", "licm", "unroll", "known_sizes", "scalars",
+            "uniqueness"]
 
 
-def holds(module: Module, run_pass: Callable[[Module], None], seed: int, cps: bool) -> None:
-    args = arguments(seed)
+def holds(module: Module, run_pass: Callable[[Module], None], seed: int, cps: bool, small: bool = False) -> None:
+    args = arguments(seed, small=small)
     before = outcome(module, args)
     run_pass(module)
     verify(module, linear=run_pass is pipeline.PASSES_BY_NAME["uniqueness"])
@@ -37,9 +38,10 @@ def test_alone(name: str, seed: int) -> None:
 @pytest.mark.parametrize("name", NEED_CPS)
 @pytest.mark.parametrize("seed", range(20, 32))
 def test_after_cps(name: str, seed: int) -> None:
-    module = generate(seed)
+    small = name == "scalars"
+    module = generate(seed, small=small)
     pipeline.PASSES_BY_NAME["cps"](module)
-    holds(module, pipeline.PASSES_BY_NAME[name], seed, cps=True)
+    holds(module, pipeline.PASSES_BY_NAME[name], seed, cps=True, small=small)
 
 
 @pytest.mark.parametrize("seed", range(40, 80))

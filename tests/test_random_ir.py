@@ -19,13 +19,14 @@ from jitad.pipeline import PASSES_BY_NAME
 from . import irgen
 
 SEEDS = range(40)
+KINDS = [(seed, False) for seed in SEEDS] + [(seed, True) for seed in range(100, 120)]     # (seed, arrays of size 3)
 ROOTS = ["main"]
 
 
 @pytest.mark.parametrize("name", sorted(set(PASSES_BY_NAME) - {"adjoint", "differentiate"}))
 def test_each_pass_keeps_the_meaning(name: str) -> None:
-    for seed in SEEDS:
-        m, args = irgen.generate(seed), irgen.arguments(seed)
+    for seed, small in KINDS:
+        m, args = irgen.generate(seed, small=small), irgen.arguments(seed, small=small)
         before = irgen.outcome(m, args)
         PASSES_BY_NAME[name](m)
         verify(m, linear=name == "uniqueness")
@@ -34,10 +35,10 @@ def test_each_pass_keeps_the_meaning(name: str) -> None:
         assert print_module(parse_module(text)) == text
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_the_pipeline_keeps_the_meaning(seed: int) -> None:
+@pytest.mark.parametrize("seed, small", KINDS)
+def test_the_pipeline_keeps_the_meaning(seed: int, small: bool) -> None:
     """Interpreted with arrays as values, in place, and compiled."""
-    m, args = irgen.generate(seed, statements=12), irgen.arguments(seed)
+    m, args = irgen.generate(seed, statements=12, small=small), irgen.arguments(seed, small=small)
     before = irgen.outcome(m, args)
     pipeline.run(m, ROOTS)
     assert irgen.same(before, irgen.outcome(m, args))
@@ -52,10 +53,10 @@ def _compiled(m: Module, args: list[Any], name: str = "main") -> irgen.Outcome:
         return type(e).__name__, str(e)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_reverse_forward_and_differences_agree(seed: int) -> None:
+@pytest.mark.parametrize("seed, small", KINDS)
+def test_reverse_forward_and_differences_agree(seed: int, small: bool) -> None:
     """The derivative of a smooth random program in one random direction, three ways."""
-    m, args = irgen.generate(seed, smooth=True), irgen.arguments(seed)
+    m, args = irgen.generate(seed, smooth=True, small=small), irgen.arguments(seed, small=small)
     wrt = [i for i, t in enumerate(irgen.MAIN) if str(t)[0] == "f"]
     vjp, jvp = m.derive("main", "vjp", wrt), m.derive("main", "jvp", wrt)
     pipeline.run(m, ["main", vjp, jvp])
@@ -86,10 +87,10 @@ def test_reverse_forward_and_differences_agree(seed: int) -> None:
         assert np.isclose(forward, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("seed", range(16))
-def test_second_derivatives_agree(seed: int) -> None:
+@pytest.mark.parametrize("seed, small", [(seed, seed >= 100) for seed in (*range(16), *range(100, 108))])
+def test_second_derivatives_agree(seed: int, small: bool) -> None:
     """Forward over reverse against reverse over reverse (a Hessian is symmetric) and against differences."""
-    m, args = irgen.generate(seed, statements=6, smooth=True), irgen.arguments(seed)
+    m, args = irgen.generate(seed, 6, smooth=True, small=small), irgen.arguments(seed, small=small)
     wrt = [i for i, t in enumerate(irgen.MAIN) if str(t)[0] == "f"]
     gradient = m.derive("main", "vjp", wrt)
     forward, backward = m.derive(gradient, "jvp", wrt), m.derive(gradient, "vjp", wrt)

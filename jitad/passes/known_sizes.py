@@ -112,7 +112,6 @@ def _before_loops(func: Function, left: list[int]) -> bool:
                 same = sizes.same(sizes.of(found[0]), loop.head)
                 blocks = [known, *_below(loop.head, loop.parent, sizes)]
                 changed |= _learn(_Place(known, 0, blocks, loop.head), found[1], same, sizes)
-                break
     return changed
 
 
