@@ -11,9 +11,11 @@ from bench.casadi_peer import add_casadi
 from bench.case import Bench, Case, Program
 from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours
+from jitad import jit
 
 TITLE = "Lorenz, Runge-Kutta, 10,000 steps"
 STEPS, H = 10_000, 0.001
+ARRAYS = "jitad, arrays of three"
 START, PARAMETERS = (1.0, 2.0, 3.0), (10.0, 28.0, 8.0 / 3.0)
 
 
@@ -41,6 +43,21 @@ def lorenz(s: Any, p: Any, h: float, steps: int) -> float:
     return s[0] + s[1] + s[2]
 
 
+def slope_of_array(s: Any, p: Any) -> Any:
+    return np.array([p[0] * (s[1] - s[0]), s[0] * (p[1] - s[2]) - s[1], s[0] * s[1] - p[2] * s[2]])
+
+
+def lorenz_of_arrays(s: Any, p: Any, h: float, steps: int) -> float:
+    """As one writes it with NumPy: the state is an array of three."""
+    for _ in range(steps):
+        k1 = slope_of_array(s, p)
+        k2 = slope_of_array(s + h / 2 * k1, p)
+        k3 = slope_of_array(s + h / 2 * k2, p)
+        k4 = slope_of_array(s + h * k3, p)
+        s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return s[0] + s[1] + s[2]
+
+
 def in_numba() -> Program:
     import numba
 
@@ -58,6 +75,11 @@ def in_numba() -> Program:
                  s[2] + h / 6 * (a[2] + 2 * b[2] + 2 * c[2] + d[2]))
         return s[0] + s[1] + s[2]
     return lambda: run(START, PARAMETERS, H, STEPS)
+
+
+def in_arrays(gradient: bool) -> Program:
+    run, (s, p) = jit(lorenz_of_arrays, grad=(0, 1)), map(np.array, (START, PARAMETERS))
+    return (lambda: entries(run.value_and_grad(s, p, H, STEPS))) if gradient else (lambda: run(s, p, H, STEPS))
 
 
 def in_casadi(ca: Any, s: Any, p: Any) -> Any:
@@ -107,6 +129,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     bars, kept = (np.empty(3), np.empty(3)), np.empty(3 * STEPS)
     value = bench.case("Lorenz", "value", rtol=1e-6)
     add_ours(value, lorenz, lambda f: lambda: f(START, PARAMETERS, H, STEPS), arrays=False)
+    value.add(ARRAYS, lambda: in_arrays(False), apart=True)
     add_c(value, "lorenz", "lorenz", STEPS, H, start, parameters)
     add_enzyme(value, "lorenz", [start, parameters])
     add_casadi(value, in_casadi, [start, parameters])
@@ -116,6 +139,7 @@ def cases(bench: Bench) -> Iterator[Case]:
     gradient = bench.case("Lorenz", "gradient", rtol=1e-5, steps=STEPS)
     add_ours(gradient, lorenz, lambda f: lambda: f.value_and_grad(START, PARAMETERS, H, STEPS), arrays=False,
              grad=(0, 1))
+    gradient.add(ARRAYS, lambda: in_arrays(True), apart=True)
     add_c(gradient, "lorenz", "lorenz_gradient", STEPS, H, start, parameters, *bars, kept,
           results=lambda v: (v, [float(b) for bar in bars for b in bar]))
     add_enzyme(gradient, "lorenz", [start, parameters], (0, 1), results=entries)
