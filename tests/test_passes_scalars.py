@@ -144,6 +144,23 @@ def mapped(x: Any, v: Any, n: int) -> Any:
     return (jitad.vmap(one)(x) * x).sum()
 
 
+def chosen(x: Any, v: Any, n: int) -> Any:
+    """Elements chosen by lists of indices, one of which is met in memory."""
+    y, order = np.array([x[0], v[0], x[1]]), np.array([2, 0, -2])
+    for i in range(n):
+        y = y[[1, -1, 0]] * 0.5 + y[order] * order[i % 3]
+    return y @ y[[2, 2, 1]]
+
+
+def asserted(x: Any, v: Any, n: int) -> Any:
+    """What the program asserts is known."""
+    assert x.shape == (3,) and len(v) == 3
+    for _ in range(n):
+        x = x + 0.1 * v * np.linalg.norm(x)
+        v = v - 0.1 * x
+    return x @ v
+
+
 def one_element(x: Any, v: Any, n: int) -> Any:
     """Sizes of one broadcast."""
     y = np.array([x[0]])
@@ -152,8 +169,9 @@ def one_element(x: Any, v: Any, n: int) -> Any:
     return y[0]
 
 
-PROGRAMS = [lorenz, two_bodies, writes, branches, while_loop, indexed, matrices, table, recursion, mapped, one_element]
-IN_MEMORY = {indexed, table, recursion, mapped}             # in part, for what they are there for
+PROGRAMS = [lorenz, two_bodies, writes, branches, while_loop, indexed, matrices, table, recursion, mapped, chosen, asserted,
+            one_element]
+IN_MEMORY = {indexed, chosen, table, recursion, mapped}             # in part, for what they are there for
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)

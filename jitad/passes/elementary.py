@@ -63,9 +63,25 @@ def expandable(op: Op, derived: bool) -> bool:
     arrays = [v.type for v in (*op.operands, *op.results) if not isinstance(v.type, Scalar)]
     if not arrays or not all(map(is_small, arrays)):
         return False
+    if op.name == "take" and not _is_constant(op.operands[1]):
+        return False
     if op.name in ("max", "min") and not derived and dtype_of(op.result.type).is_float:
         return False
     return _in_bounds(op) and work(op) <= MOST_WORK
+
+
+def _is_constant(v: Value) -> bool:
+    """Whether the elements of an array of indices are made of constants, so that they will be constants."""
+    todo, depth = [v], 0
+    while todo:
+        op = todo.pop().op
+        depth += 1
+        if op is None or depth > MOST_WORK:
+            return False
+        if op.name != "const" and (op.name not in _FOLDED or not all(is_small(r.type) for r in op.results)):
+            return False
+        todo += op.operands
+    return True
 
 
 def work(op: Op) -> int:
@@ -106,6 +122,9 @@ def _where(op: Op) -> list[list[int]] | None:
     return [[i] for i in numbers]
 
 
+_FOLDED = frozenset("empty fill iota set concat reshape copy lt add select".split())
+"""What indices that are written down in a program go through, negative ones included."""
+
 INDEXED = {"get": 1, "set": 2, "add_at": 2, "slice": 1, "set_slice": 2, "add_slice": 2}
 """Ops that name elements, with the number of the first operand that does."""
 
@@ -141,6 +160,20 @@ def _update(b: Builder, op: Op, xs: list[Elements]) -> Elements:
     adds = op.name in ("add_at", "add_slice")
     after[at] = _each(b, "add", after[at], xs[1], **op.attrs) if adds else xs[1]
     return after
+
+
+def _take(b: Builder, op: Op, xs: list[Elements]) -> Elements:
+    return np.stack([_chosen(b, xs[0], i) for i in xs[1].flat]).reshape(_shaped(op))
+
+
+def _chosen(b: Builder, rows: Elements, i: Value) -> Elements:
+    """Row ``i``; where the index array has stayed in memory it is chosen among all."""
+    if i.const is not None:
+        return rows[min(max(int(i.const), 0), len(rows) - 1), ...]        # behind a check that fails it is anywhere
+    found = rows[-1, ...]
+    for k in range(len(rows) - 1):
+        found = _each(b, "select", elements([b.eq(i, k)]), rows[k, ...], found)
+    return found
 
 
 def _shaped(op: Op) -> tuple[int, ...]:
@@ -202,6 +235,7 @@ _MAPS: dict[str, Rule] = {
     "reshape": lambda b, op, xs: xs[0].reshape(_shaped(op)),
     "broadcast_to": lambda b, op, xs: np.broadcast_to(xs[0], _shaped(op)),
     "transpose": lambda b, op, xs: xs[0].transpose(op.attrs["perm"]),
+    "take": _take,
     "concat": lambda b, op, xs: np.concatenate(xs, op.attrs["axis"]),
     "copy": lambda b, op, xs: xs[0],
     "as_type": lambda b, op, xs: xs[0],

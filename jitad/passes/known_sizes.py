@@ -16,6 +16,7 @@ before it is run, and the error raised::
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..ir.builder import Builder
@@ -29,6 +30,8 @@ from .sizes import Size, Solver
 
 MOST = 16
 """Larger sizes are of no use in a type."""
+MOST_BEFORE = 200
+"""A check with more ops before it in its block is not asked before the loop: they are copied."""
 MOST_FACTS = 16
 """So many are used in a function at most: each looks at all of it."""
 
@@ -38,7 +41,7 @@ def known_sizes(module: Module) -> bool:
     changed = False
     for func in module.functions.values():                # (what is on stacks keeps its types)
         names = {op.name for b in func.blocks for op in b.ops}
-        if "push" not in names and any(_fact(op) is not None for b in func.blocks for op in b.ops):
+        if "push" not in names and any(_facts(op) for b in func.blocks for op in b.ops):
             left = [MOST_FACTS]
             if any([_before_loops(func, left), _behind_checks(func, left)]):
                 retype(module, func)
@@ -46,15 +49,21 @@ def known_sizes(module: Module) -> bool:
     return changed
 
 
-def _fact(op: Op) -> tuple[Value, int] | None:
+def _equal(op: Op) -> Iterator[tuple[Value, Value]]:
+    """The pairs of integers that a check finds to be equal."""
+    todo = list(op.operands[:1]) if op.name == "check" else []
+    while todo:
+        test = todo.pop().op
+        if test is not None and test.name == "and":
+            todo += test.operands
+        elif test is not None and test.name == "eq" and test.operands[0].type is I64:
+            x, y = test.operands
+            yield (y, x) if x.const is not None else (x, y)
+
+
+def _facts(op: Op) -> list[tuple[Value, int]]:
     """(an integer that is not known, the constant that it is) where a check says so."""
-    test = op.operands[0].op if op.name == "check" else None
-    if test is None or test.name != "eq" or test.operands[0].type is not I64:
-        return None
-    x, y = test.operands
-    if x.const is not None:
-        x, y = y, x
-    return (x, y.const) if x.const is None and y.const is not None and 1 < y.const <= MOST else None
+    return [(x, y.const) for x, y in _equal(op) if x.const is None and y.const is not None and 1 < y.const <= MOST]
 
 
 # --- sizes, by what they are the sizes of ---------------------------------------------------------
@@ -68,10 +77,7 @@ class _Sizes:
         self.solver = Solver(func)
         self.equal: list[tuple[Block, Size, Size]] = []
         for b in self.dom.order:
-            for op in b.ops:
-                test = op.operands[0].op if op.name == "check" else None
-                if test is not None and test.name == "eq" and test.operands[0].type is I64:
-                    self.equal.append((b, *map(self.of, test.operands)))
+            self.equal += [(b, self.of(x), self.of(y)) for op in b.ops for x, y in _equal(op)]
 
     def of(self, n: Value) -> Size:
         """The size that a value is."""
@@ -104,9 +110,9 @@ def _before_loops(func: Function, left: list[int]) -> bool:
     for loop in reversed(sizes.forest.loops):
         if loop.preheader is None or loop.latch is None:
             continue
-        for check in [op for op in loop.head.ops if _fact(op) is not None]:
-            found = _on_entry(loop, check, sizes) if left[0] else None
-            if found is not None:
+        for check, fact in [(op, fact) for op in loop.head.ops for fact in _facts(op)]:
+            found = _on_entry(loop, *fact, sizes) if left[0] else None
+            if found is not None and loop.head.ops.index(check) <= MOST_BEFORE:
                 left[0] -= 1
                 known = _ask(loop, check, *found)
                 same = sizes.same(sizes.of(found[0]), loop.head)
@@ -115,11 +121,8 @@ def _before_loops(func: Function, left: list[int]) -> bool:
     return changed
 
 
-def _on_entry(loop: Loop, check: Op, sizes: _Sizes) -> tuple[Value, int] | None:
+def _on_entry(loop: Loop, n: Value, number: int, sizes: _Sizes) -> tuple[Value, int] | None:
     """(a size before the loop, what it has to be), where an array has it that comes back with the size known."""
-    fact = _fact(check)
-    assert fact is not None
-    n, number = fact
     enter, back = loop.entry_edge(), loop.back_edge()
     first = argument(enter, n) if n.owner is loop.head else None
     if first is None or first.const is not None:
@@ -157,14 +160,13 @@ def _behind_checks(func: Function, left: list[int]) -> bool:
     sizes = _Sizes(func)
     changed = False
     for block in sizes.dom.preorder():
-        for op in list(block.ops):
-            fact = _fact(op)
-            if fact is not None and left[0]:
+        for check, (n, number) in [(op, fact) for op in block.ops for fact in _facts(op)]:
+            if left[0]:
                 left[0] -= 1
-                same = {fact[0], *sizes.same(sizes.of(fact[0]), block)}
+                same = {n, *sizes.same(sizes.of(n), block)}
                 blocks = [block, *(b for b in _below(block, sizes.forest.loop_of(block), sizes) if b is not block)]
-                place = _Place(block, block.ops.index(op) + 1, blocks, block)
-                changed |= _learn(place, fact[1], same, sizes)
+                place = _Place(block, block.ops.index(check) + 1, blocks, block)
+                changed |= _learn(place, number, same, sizes)
     return changed
 
 
