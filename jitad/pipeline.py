@@ -46,7 +46,7 @@ from .passes.version import version
 Pass = Callable[[Module, Sequence[str]], None]
 
 
-def _plain(run_pass: Callable[[Module], None]) -> Pass:
+def _plain(run_pass: Callable[[Module], object]) -> Pass:
     return lambda module, roots: run_pass(module)
 
 
@@ -58,6 +58,11 @@ def _known_sizes(module: Module, roots: Sequence[str]) -> None:
     if known_sizes(module):
         simplify(module)
         cse(module)
+
+
+def _unroll(module: Module, roots: Sequence[str]) -> None:
+    if unroll(module):
+        simplify(module)
 
 
 def _scalars(derived: bool) -> Pass:
@@ -85,8 +90,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "unroll", _plain(unroll)),
-    ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "unroll", _unroll),
     ("adjoint", "cse", _CSE),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
     ("adjoint", "closed_form", _plain(closed_form)),
@@ -103,6 +107,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "unroll", _unroll),
     ("optimized", "cse", _CSE),
     ("optimized", "scalars", _scalars(derived=True)),
     ("optimized", "licm", _LICM),
@@ -129,7 +134,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
-PASSES_BY_NAME: dict[str, Callable[[Module], None]] = {
+PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "peel": peel, "dce": dce, "thread": thread, "cps": to_cps,
     "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
