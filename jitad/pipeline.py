@@ -43,7 +43,7 @@ from .passes.uniqueness import uniqueness
 from .passes.unroll import unroll
 from .passes.version import version
 
-Pass = Callable[[Module, Sequence[str]], None]
+Pass = Callable[[Module, Sequence[str]], object]
 
 
 def _plain(run_pass: Callable[[Module], object]) -> Pass:

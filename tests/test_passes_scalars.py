@@ -169,8 +169,8 @@ def one_element(x: Any, v: Any, n: int) -> Any:
     return y[0]
 
 
-PROGRAMS = [lorenz, two_bodies, writes, branches, while_loop, indexed, matrices, table, recursion, mapped, chosen, asserted,
-            one_element]
+PROGRAMS = [lorenz, two_bodies, writes, branches, while_loop, indexed, matrices, table, recursion, mapped, chosen,
+            asserted, one_element]
 IN_MEMORY = {indexed, chosen, table, recursion, mapped}             # in part, for what they are there for
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +148,7 @@ def _elementwise(b: Builder, op: Op, xs: list[Elements]) -> Elements:
     return _each(b, op.name, *xs, **op.attrs)
 
 
-def _indexer(op: Op) -> tuple[object, ...]:
+def _indexer(op: Op) -> Any:
     where = _where(op)
     assert where is not None
     if op.name in ("get", "set", "add_at"):

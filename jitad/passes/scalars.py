@@ -266,7 +266,7 @@ class Rewriter:
             if isinstance(op.result.type, Array):
                 self.parts[op.result] = found
             else:
-                self.results[op.result] = found[()]
+                self.results[op.result] = found.item()
         elif scatters(op) and op.operands[1] in self.plan.apart:
             self.results[op.result] = scatter(self.b, op, self.parts[op.operands[1]])
         else:
