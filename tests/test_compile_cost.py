@@ -36,6 +36,11 @@ def conditions(count: int, seed: int) -> str:
                       *lines, "    return f(x) + y", ""])
 
 
+def small_arrays(count: int, seed: int) -> str:
+    lines = [f"    z = z * 0.5 + {i} * z[::-1] * y" for i in range(count)]
+    return "\n".join(["def program(x, y):", "    z = np.array([x, y, 1.0])", *lines, "    return z.sum()", ""])
+
+
 def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     """How many Python functions run when the gradient is compiled."""
     source, x = make(count, seed), np.ones(5) if make is arrays else 0.5
@@ -44,7 +49,9 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     def seen(frame: object, event: str, argument: object) -> None:
         nonlocal called
         called += event == "call"
-    f = jit(loaded(source, np), grad=(0, 1))
+    program = loaded(source, np)
+    program.__globals__["np"] = np
+    f = jit(program, grad=(0, 1))
     sys.setprofile(seen)
     try:
         f.value_and_grad(x, 0.25)
@@ -53,7 +60,7 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     return called
 
 
-@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25)])
+@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25), (small_arrays, 15)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(make, size, 0)

@@ -41,7 +41,7 @@ def known_sizes(module: Module) -> bool:
     changed = False
     for func in module.functions.values():                # (what is on stacks keeps its types)
         names = {op.name for b in func.blocks for op in b.ops}
-        if "push" not in names and any(_facts(op) for b in func.blocks for op in b.ops):
+        if "push" not in names and any(op.name == "check" and _facts(op) for b in func.blocks for op in b.ops):
             left = [MOST_FACTS]
             if any([_before_loops(func, left), _behind_checks(func, left)]):
                 retype(module, func)
