@@ -60,7 +60,8 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     return called
 
 
-@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25), (small_arrays, 15)])
+@pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
+                                        (small_arrays, 15)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(make, size, 0)
