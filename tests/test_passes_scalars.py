@@ -237,6 +237,24 @@ def test_a_known_size_of_each_of_two_states() -> None:
     check_grads(lambda y, w: pendulum(y, w, 4), (np.array([0.4, 0.1]), 2.0), order=2, rtol=1e-4, atol=1e-5)
 
 
+def turning(r: Any, w: Any, n: int) -> Any:
+    """Both sizes of a matrix are known by what is added to it."""
+    k = np.array([[0.0, -w], [w, 0.0]])
+    for _ in range(n):
+        r = r + 0.1 * (r @ k) + 0.01 * k
+    return (r * r).sum() + r[0, 1]
+
+
+def test_both_sizes_of_a_matrix() -> None:
+    r = np.array([[1.0, 0.2], [-0.3, 0.8]])
+    check_grads(lambda r, w: turning(r, w, 3), (r, 0.7), order=2, rtol=1e-4, atol=1e-5)
+    text = jit(turning).inspect("optimized", r, 0.7, 3)
+    assert "f64[" not in text[text.index("^loop("):text.index("^exit")]
+    for shape in ((2, 3), (3, 2), (3, 3)):
+        with pytest.raises(ValueError, match="matmul|broadcast"):
+            jit(turning)(np.ones(shape), 0.7, 3)
+
+
 def test_an_index_out_of_bounds_is_found() -> None:
     @jit
     def f(n):

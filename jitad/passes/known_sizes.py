@@ -114,10 +114,11 @@ def _before_loops(func: Function, left: list[int]) -> bool:
             found = _on_entry(loop, *fact, sizes) if left[0] else None
             if found is not None and loop.head.ops.index(check) <= MOST_BEFORE:
                 left[0] -= 1
+                above = loop.preheader
                 known = _ask(loop, check, *found)
                 same = sizes.same(sizes.of(found[0]), loop.head)
                 blocks = [known, *_below(loop.head, loop.parent, sizes)]
-                changed |= _learn(_Place(known, 0, blocks, loop.head), found[1], same, sizes)
+                changed |= _learn(_Place(known, 0, blocks, loop.head, above), found[1], same, sizes)
     return changed
 
 
@@ -178,18 +179,20 @@ def _below(block: Block, loop: Loop | None, sizes: _Sizes) -> list[Block]:
 @dataclass(frozen=True)
 class _Place:
     """A position in a block, from which on something is known, there and in all of ``blocks``, whose first it is.
-    ``home``: the block itself, or the loop's head that is behind it when it has been made for the loop."""
+    ``home``: the block itself, or the loop's head that is behind it when it has been made for the loop; ``above``: then
+    the block before it, which may be as new."""
 
     block: Block
     position: int
     blocks: list[Block]
     home: Block
+    above: Block | None = None
 
     def sees(self, v: Value, sizes: _Sizes) -> bool:
         """Whether ``v`` is there already."""
         if v.block is self.home:
             return self.block is self.home and (v.op is None or v.op in self.block.ops[:self.position])
-        return v.block in sizes.dom.number and sizes.dom.dominates(v.block, self.home)
+        return v.block is self.above or v.block in sizes.dom.number and sizes.dom.dominates(v.block, self.home)
 
 
 def _learn(place: _Place, number: int, same: set[Size], sizes: _Sizes) -> bool:
