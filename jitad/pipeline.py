@@ -60,11 +60,6 @@ def _known_sizes(module: Module, roots: Sequence[str]) -> None:
         cse(module)
 
 
-def _unroll(module: Module, roots: Sequence[str]) -> None:
-    if unroll(module):
-        simplify(module)
-
-
 def _scalars(derived: bool) -> Pass:
     """With what the elements of arrays need to be seen through: only where there are any."""
     def run_pass(module: Module, roots: Sequence[str]) -> None:
@@ -90,7 +85,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "thread", _plain(thread)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "unroll", _unroll),
+    ("adjoint", "unroll", _plain(unroll)),
+    ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
     ("adjoint", "closed_form", _plain(closed_form)),
@@ -107,7 +103,6 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
-    ("optimized", "unroll", _unroll),
     ("optimized", "cse", _CSE),
     ("optimized", "scalars", _scalars(derived=True)),
     ("optimized", "licm", _LICM),
@@ -141,8 +136,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
     "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
-    "outer": outer, "turn": turn, "ahead": ahead, "scalars": scalars,
-    "known_sizes": known_sizes, "algebra": algebra,
+    "outer": outer, "turn": turn, "ahead": ahead, "algebra": algebra,
+    "known_sizes": known_sizes, "scalars": scalars,
 }
 
 

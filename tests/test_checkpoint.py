@@ -97,7 +97,7 @@ def test_nested_in_loops_and_recursion() -> None:
 def test_what_it_captures_and_changes() -> None:
     def filling(again: Any) -> Any:
         def f(x: Any) -> Any:
-            out = np.zeros(3)
+            out = np.zeros(20)                                  # (smaller ones may be taken apart, and summed as such)
 
             def fill(i: int) -> Any:
                 out[i] += W[i] * x[i] ** 2
@@ -250,10 +250,11 @@ def test_memory_of_machine_code(option: Any, low: float, high: float) -> None:
 def test_a_loop_that_takes_derivatives_is_cut_too() -> None:
     """Training, and the derivative of what comes out by the learning rate."""
     def train(rate: float, n: int) -> Any:
-        w = W
+        w = start                                               # more elements than are kept as scalars
         for _ in range(n):
             w = w - rate * grad(lambda w: (np.sin(w) * w + 0.1 * w ** 4).sum())(w)
         return (w * w).sum()
+    start = np.linspace(0.5, 0.9, 20)
     plain, cut = run(train, (0.05, 64)), run(train, (0.05, 64), "sqrt")
     assert cut.kept_frames == 8 + 1 and plain.kept_frames == 64
     for option in (True, 3):

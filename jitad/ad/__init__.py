@@ -24,9 +24,7 @@ from ..ir.types import STACK, Stack
 from ..passes.cse import cse
 from ..passes.dce import drop_idle_calls
 from ..passes.inline import inline, splice
-from ..passes.scalars import scalars
 from ..passes.simplify import simplify
-from ..passes.unroll import unroll
 from .checkpoint import checkpoint_loops
 from .forward import jvp
 from .frames import Frames
@@ -86,17 +84,11 @@ def _too_high(module: Module, name: str) -> Function:
 
 
 def _tidy(module: Module) -> None:
-    """Between derivatives of derivatives: small calls are opened, so that what they pass needs no stack, short loops
-    written out (over the columns of a small Jacobian), and small arrays taken apart."""
+    """Between derivatives of derivatives: small calls are opened, so that what they pass needs no stack."""
     inline(module)
     simplify(module)
     cse(module)
     to_cps(module)
-    if unroll(module):
-        simplify(module)
-    if scalars(module):
-        simplify(module)
-        cse(module)
 
 
 def _waits(module: Module, base: str) -> bool:

@@ -96,7 +96,7 @@ def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:
             reached = b.minimum(known.trip, n)
             rest = b.fill(fill.operands[0], b.sub(n, reached))
             zeros = b.set_slice(zeros, rest, reached, b.const(1))
-        entry.args[p.index] = zeros
+        entry.args[p.index] = b.as_type(zeros, type=p.type)
     if p.type.dtype.is_float and not op.attrs.get("acc"):
         _add_zero(op)
     op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
