@@ -34,6 +34,7 @@ from .passes.outer import outer
 from .passes.parallel import parallel
 from .passes.peel import peel
 from .passes.scalars import scalars
+from .passes.retype import retype_forgotten
 from .passes.simplify import simplify
 from .passes.sizes import sizes
 from .passes.strides import strides
@@ -103,6 +104,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "retype", _plain(retype_forgotten)),
     ("optimized", "cse", _CSE),
     ("optimized", "scalars", _scalars(derived=True)),
     ("optimized", "licm", _LICM),
@@ -137,7 +139,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
     "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
     "outer": outer, "turn": turn, "ahead": ahead, "algebra": algebra,
-    "known_sizes": known_sizes, "scalars": scalars,
+    "known_sizes": known_sizes, "scalars": scalars, "retype": retype_forgotten,
 }
 
 

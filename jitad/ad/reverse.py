@@ -148,7 +148,7 @@ class ThereAndBack(Adjoints):
             assert back.count is not None
             b.branch(b.eq(back.count, 0), joined, [self.env[v]], zero, [])
             b.at(zero)
-            b.jump(joined, [b.zeros_like(v)])
+            b.jump(joined, [self.zero(v)])
             b.at(joined)
             self.env[v] = v_bar
 
@@ -193,7 +193,7 @@ class ThereAndBack(Adjoints):
                 continue
             inside.exit_edge().args.append(n)
             sizes.append(inside.exit.add_param(I64, "size"))
-        return self.b.fill(self.b.const(0.0, v.type.dtype), *sizes)
+        return self.as_type(self.b.fill(self.b.const(0.0, v.type.dtype), *sizes), v.type)
 
     def _body(self, block: Block) -> None:
         if block.term is not None and block.term.name == "call":

@@ -10,7 +10,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import TypeRuleError, result_types
 from ..ir.signature import signature
-from ..ir.types import Array, Type, join
+from ..ir.types import Array, Type, dims_of, join
 from .cfg import passed
 from .dominance import reverse_postorder
 
@@ -18,6 +18,21 @@ from .dominance import reverse_postorder
 def retype(module: Module, func: Function) -> None:
     """Give the values of ``func`` their types anew, from the operands' types."""
     _Retyper(module, func).run()
+
+
+def retype_forgotten(module: Module) -> None:
+    """Retype the functions in which an array is made with sizes that are known, but not in its type: where a call has
+    been opened whose parameters had any size.  What later passes make of these sizes would have other types."""
+    for func in module.functions.values():
+        if any(_forgets(op) for block in func.blocks for op in block.ops):
+            retype(module, func)
+
+
+def _forgets(op: Op) -> bool:
+    if op.name not in ("fill", "empty", "broadcast_to"):
+        return False
+    sizes = op.operands[0 if op.name == "empty" else 1:]
+    return any(d is None and n.const is not None for d, n in zip(dims_of(op.result.type), sizes))
 
 
 class _Retyper:
@@ -95,7 +110,7 @@ class _Retyper:
         b = Builder(block)
         for op in ops:
             b.loc = op.loc
-            if op in self.kept:
+            if op in self.kept or op.name == "push":         # what is popped has the types of what was pushed
                 op.operands = [self._as(b, v, self.before.get(v, v.type)) for v in op.operands]
             elif op.name == "as_type":
                 op.attrs["type"] = op.result.type

@@ -133,23 +133,23 @@ class _Weighing:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.weight: dict[Block, int] = {b: LOOP ** min(plan.forest.depth(b), 4) for b in plan.blocks}
         self.gain = {plan.web[v]: 0 for v in plan.apart}
         self.left = {web: len(plan.members[web]) for web in self.gain}
 
     def drops(self) -> bool:
-        """Drop the webs that do not pay; whether any web did not that others may depend on."""
-        plan = self.plan
+        """Drop the webs that do not pay; whether there were any."""
+        plan, before = self.plan, len(self.plan.apart)
         for b in reversed(plan.blocks):
-            weight: int = LOOP ** min(plan.forest.depth(b), 4)
+            weight = self.weight[b]
             self._term(b, weight)
             for op in reversed(b.ops):
                 if op.results and op.results[0] in plan.apart:
-                    self._decide(op, weight)
+                    self._decide(op)
                 self._uses(op, weight)
-        losing = [web for web, n in self.gain.items() if n <= 0 and web in plan.apart]
-        for web in losing:
+        for web in [web for web, n in self.gain.items() if n <= 0 and web in plan.apart]:
             plan.drop(web)
-        return bool(losing)
+        return len(plan.apart) < before
 
     def _term(self, b: Block, weight: int) -> None:
         plan = self.plan
@@ -162,11 +162,12 @@ class _Weighing:
                 if p in plan.apart and v not in plan.apart:
                     self.gain[plan.web[p]] -= weight
 
-    def _decide(self, op: Op, weight: int) -> None:
+    def _decide(self, op: Op) -> None:
         """At the first op of a web without parameters all its uses are known."""
         web = self.plan.web[op.result]
-        if op.name in UPDATES and op.operands[0] not in self.plan.apart:
-            self.gain[web] -= weight                                      # it is read first
+        for v in op.operands:
+            if is_small(v.type) and v not in self.plan.apart and self.weight[v.block] > 1:
+                self.gain[web] -= self.weight[v.block]                    # in every iteration it is read first
         self.left[web] -= 1
         if self.left[web] == 0 and self.gain[web] <= 0:
             self.plan.drop(web)
