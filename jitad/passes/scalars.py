@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 from ..ir.builder import Builder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.ops import OPS
 from ..ir.types import Array, Scalar, dims_of, dtype_of
 from .cfg import Mapping, passed, remove_unreachable, resolve, substitute
 from .elementary import (
@@ -166,11 +167,15 @@ class _Weighing:
         """At the first op of a web without parameters all its uses are known."""
         web = self.plan.web[op.result]
         for v in op.operands:
-            if is_small(v.type) and v not in self.plan.apart and self.weight[v.block] > 1:
-                self.gain[web] -= self.weight[v.block]                    # in every iteration it is read first
+            if is_small(v.type) and v not in self.plan.apart and not self._is_there(v):
+                self.gain[web] -= self.weight[v.block]                    # it is read first
         self.left[web] -= 1
         if self.left[web] == 0 and self.gain[web] <= 0:
             self.plan.drop(web)
+
+    def _is_there(self, v: Value) -> bool:
+        """Whether an array in memory costs nothing to be known by element: it is read once, and not just made."""
+        return self.weight[v.block] == 1 and (v.op is None or OPS[v.op.name].view)
 
     def _uses(self, op: Op, weight: int) -> None:
         plan = self.plan
