@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import llvmlite
@@ -192,14 +192,12 @@ def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[st
     return lambda name: home()
 
 
-def _written(module: Any) -> Callable[[str], Native]:
-    """The routines of ``module.ROUTINES``, each compiled when it is first needed, as it is written."""
-    @cache
-    def home(name: str) -> Native:
-        writer = Writer(target().triple, target().layout)
-        module.define(writer, target(), name)
-        return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True))
-    return home
+@cache
+def _written(module: Any, name: str) -> Native:
+    """One of the routines of ``module.ROUTINES``, each compiled when it is first needed, as it is written."""
+    writer = Writer(target().triple, target().layout)
+    module.define(writer, target(), name)
+    return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True))
 
 
 _RARE = Options(level=0)                                        # there is nothing to gain from more
@@ -207,7 +205,7 @@ _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
     (reserving.ROUTINES, _routines(reserving, Options(written_out=True), keep=True)),
     (runtime.ROUTINES, _routines(runtime, _RARE, keep=True)), (lease.ROUTINES, _routines(lease, _RARE)),
     (blocks.ROUTINES, _routines(blocks, _RARE)), (team.ROUTINES, _routines(team, _RARE)),
-    *((module.ROUTINES, _written(module)) for module in (products, turned))]
+    *((module.ROUTINES, partial(_written, module)) for module in (products, turned))]
 
 
 def _libmvec() -> str | None:
