@@ -105,7 +105,7 @@ CONSTRUCTS: list[Construct] = [
     E("m", "reshaped", "np.concatenate([{a}, {a}]).reshape(2, 3)", 0.5),
     E("m", "transposed twice", "{var m}.T.copy().T", 0.3),
     E("m", "column broadcast", "({m} * {m}[:, {?0|1}:{?2|3}].sum(axis=1, keepdims=True))", 0.5),
-    E("m", "row as a slice", "({m} {?+|*|-} {var m}[{?:1|1:|-1:}])", 0.7),
+    E("m", "row as a slice", "({m} {?+|*|-} {var m}[{?:1|1:2|-1:}])", 0.7),
     E("m", "column as a slice", "({m} {?+|*|-} {var m}[:, {?:1|-1:|1:2}])", 0.7),
     E("m", "row and column as slices", "({var m}[:1] * {var m}[:, {?:1|-1:}])", 0.4),
     E("m", "new axis", "({m}[:, {?0|1}][:, None] * {a}[None, :])", 0.5),

@@ -55,6 +55,8 @@ def adding(op: str) -> Rule:
         if kind.is_bool:
             name, step = ("any", "or") if op == "sum" else ("all", "and")
         total = reduce(t, name, v, axes_arg(t, axis, rank(v)), keepdims)
+        if op == "sum" and kind.is_float and not rank(v):
+            total = t.builder.add(total, 0.0)                # sums begin with 0, and 0 + -0 is 0
         if initial is not None:
             start = core.as_dtype(t, lift(t, initial), kind)
             total = t.builder.emit(step, total, start)
