@@ -187,7 +187,8 @@ def jacfwd(fun: Function, argnums: int = 0) -> Function:
                    for _, _, d in _basis([x])]
         restore()
         fun(*args)                                              # for what it changes
-        return np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + np.shape(x))
+        found = np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + np.shape(x))
+        return found[()]                                        # a number where it is one: `+=` may not change it
     return derivative
 
 
