@@ -29,7 +29,7 @@ _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "al
 def identity(name: str, t: Scalar) -> str:
     """What the reduction ``name`` starts from."""
     if name in ("sum", "cumsum", "prod", "cumprod"):
-        return literal(0 if name in ("sum", "cumsum") else 1, t)
+        return literal({"sum": 0.0, "cumsum": -0.0}.get(name, 1), t)
     if t.is_bool:
         return literal(name in ("all", "min"), t)
     if t.is_float:
@@ -76,9 +76,13 @@ def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[st
         return [combine(fn, op.name, t, acc[0], Elements(fn).get(source, place))]
 
     start = [(types.register(t), identity(op.name, t))]
-    return nest(fn, inner, body, start, flat, masked_tail(fn, source) or interleaved(fn),
-                unbounded=not is_bounded(fn, source),
-                cut=not outer, join=lambda xs, ys: [combine(fn, op.name, t, xs[0], ys[0])])[0]
+    total = nest(fn, inner, body, start, flat, masked_tail(fn, source) or interleaved(fn),
+                 unbounded=not is_bounded(fn, source),
+                 cut=not outer, join=lambda xs, ys: [combine(fn, op.name, t, xs[0], ys[0])])[0]
+    if op.name == "sum" and t.is_float and all(n.isdigit() for n in inner):
+        # A loop that LLVM unrolls begins with the first element, so that of nothing but -0 the sum would not be 0.
+        total = ops.TABLE["add"](fn, t, [total, literal(0, t)], ops.flags(fn.options, {}))
+    return total
 
 
 def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) -> None:

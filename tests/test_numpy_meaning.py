@@ -207,6 +207,12 @@ def test_the_sum_of_a_number_begins_with_zero() -> None:
     def sign(x: float) -> float:
         return math.copysign(1.0, np.sum(-x))
     assert jit(sign)(0.0) == sign(0.0) == 1.0
+    assert jit(lambda x: math.copysign(1.0, np.sum(np.array([-x, -x]))))(0.0) == 1.0
+    for shape in ((1,), (3,), (3, 1), (1, 2), (3, 2)):
+        zeros = np.full(shape, -0.0)
+        for fun in (lambda a: np.copysign(1.0, np.sum(a, axis=0)), lambda a: np.copysign(1.0, np.sum(a, axis=-1)),
+                    lambda a: np.copysign(1.0, np.cumsum(a))):
+            np.testing.assert_array_equal(jit(fun)(zeros), fun(zeros))
     assert jit(grad(lambda x: np.sum(x) * x))(3.0) == 6.0
 
 

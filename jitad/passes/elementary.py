@@ -18,6 +18,7 @@ from ..ir.builder import Builder
 from ..ir.graph import Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array, Scalar, Type, dims_of, dtype_of
+from .signs import has_no_sign
 
 Elements = np.ndarray
 Rule = Callable[[Builder, Op, list[Elements]], Elements]
@@ -200,6 +201,13 @@ def _reduction(name: str) -> Rule:
     return rule
 
 
+def _sum(b: Builder, op: Op, xs: list[Elements]) -> Elements:
+    total = _reduction("add")(b, op, xs)
+    if not dtype_of(op.result.type).is_float or all(has_no_sign(x) for x in xs[0].flat):
+        return total
+    return _each(b, "add", total, elements([b.const(0, dtype_of(op.result.type))]))        # of nothing but -0 it is 0
+
+
 def _scan(name: str) -> Rule:
     def rule(b: Builder, op: Op, xs: list[Elements]) -> Elements:
         rows = np.moveaxis(xs[0], op.attrs["axis"], 0).copy()
@@ -246,7 +254,7 @@ _MAPS: dict[str, Rule] = {
 RULES: dict[str, Rule] = {
     **_MAPS,
     "add_at": _update, "add_slice": _update,
-    "sum": _reduction("add"), "prod": _reduction("mul"), "all": _reduction("and"), "any": _reduction("or"),
+    "sum": _sum, "prod": _reduction("mul"), "all": _reduction("and"), "any": _reduction("or"),
     "max": _reduction("maximum"), "min": _reduction("minimum"),
     "cumsum": _scan("add"), "cumprod": _scan("mul"),
     "matmul": _matmul,

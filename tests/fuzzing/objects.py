@@ -100,7 +100,7 @@ class {name}:
     S("function that changes a field", "{.w=new C} = {@Model}({f})\ndef {new X}({.z}):\n    {.w}.a {?=|+=|*=} {.z}\n"
                                        "    return {.w}.loss({.z})"),
     S("function that changes a dict", "{.w=new d} = {{'s': {f}, 'w': {a} * 1.0}}\ndef {new X}({.z}):\n"
-                                      "    {.w}['{?s|w}'] = {.w}['{?s|s|w}'] * {.z}\n"
+                                      "    {.w}['{?s|s|w}'] *= {.z}\n"
                                       "    return {.z} * {.w}['w'][{i}]", 0.5),
     # --- dataclasses of anything
     D("Held", "", "@dataclass\nclass {name}:\n    x: Any\n    k: int"),
