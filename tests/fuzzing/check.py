@@ -141,6 +141,8 @@ class Checker(Otherwise):
         with environment(JITAD_OPT="1" if "default level" in self.checks else "0"):
             got = self._called(fun, at)
         value, gradient = got if both and not isinstance(got, Exception) else (got, None)
+        if both and isinstance(got, Exception) and isinstance(want, Exception) and not agree(got, want, 0.0):
+            value = outcome(self.once("main", Any), *copy.deepcopy(at))      # a gradient may fail elsewhere first
         if how == "chaos" or how == "unknown" and not steady(lambda *near: self._value(fun, near), at, value):
             return
         if how == "known":
