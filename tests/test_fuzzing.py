@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .fuzzing import check, plain
+from .fuzzing import check, plain, slopes
 from .fuzzing.check import Verdict, verdict
 from .fuzzing.compare import agree
 from .fuzzing.features import features
@@ -137,6 +137,17 @@ def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() 
     source = "from jitad import grad\n\n\ndef main(x):\n    return x * (1 + int(grad(lambda z: z + x)(x)))\n\n\n"
     found = verdict(source + "INPUTS = [(0.038,), (0.076,), (0.401,)]\n")
     assert found.what == "ok" and "value" not in found.counts
+
+
+def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In CPython differences give up at a kink before the loop; and ``vmap`` runs what CPython has not run."""
+    source = "from jitad import grad\n\n\ndef main(x):\n    s = {}\n    while x {} 0.0:\n        x = x * 1.0\n"
+    source += "    return s + x * x\n\n\nINPUTS = [(0.5,), (-0.5,)]\n"
+    monkeypatch.setattr(check, "FIRST", 1.0)
+    assert str(verdict(source.format("grad(abs)(x - x)", ">"), ())) == "ok"
+    monkeypatch.setattr(slopes, "LONGEST", 0.2)
+    mapped = verdict(source.format("0.5", "<"), {"vmap"})
+    assert str(mapped) == "ok" and mapped.counts["value"] == 1 and "vmap against a loop" not in mapped.counts
 
 
 def test_a_failure_shrinks() -> None:

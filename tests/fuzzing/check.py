@@ -53,6 +53,7 @@ ALL = frozenset(CHECKS)
 # The passes without which there is no code: everything else only makes it better.
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 NOISE = 1e-9                            # of a derivative by differences
+FIRST = 10.0                            # seconds of compiling and running what may have no end: see ``Pool``'s limit
 # A tangent that is a tree has to be made apart from the tree that it belongs to.
 REFUSED_WHILE_RUNNING = "a tangent is a tree of another shape than its value"
 
@@ -138,8 +139,9 @@ class Checker(Otherwise):
         self.doing = "value"
         both = self.scalar and bool(self.floats)
         fun = self._compiled("main")
-        with environment(JITAD_OPT="1" if "default level" in self.checks else "0"):
-            got = self._called(fun, at)
+        got = self._first(fun, at, how)
+        if got is TooLong:
+            return
         value, gradient = got if both and not isinstance(got, Exception) else (got, None)
         if both and isinstance(got, Exception) and isinstance(want, Exception) and not agree(got, want, 0.0):
             value = outcome(self.once("main", Any), *copy.deepcopy(at))      # a gradient may fail elsewhere first
@@ -186,6 +188,17 @@ class Checker(Otherwise):
         found: Function = made.value_and_grad if self.scalar and self.floats else made
         return found
 
+    def _first(self, fun: Function, at: tuple[Any, ...], how: str) -> Any:
+        """The outcome of the call that compiles, ``TooLong`` where CPython was not seen to end in its place either."""
+        with environment(JITAD_OPT="1" if "default level" in self.checks else "0"):
+            if how == "known":
+                return self._called(fun, at)
+            try:
+                with plain.limited(FIRST):
+                    return self._called(fun, at)
+            except plain.TooLong:
+                return TooLong
+
     def _called(self, fun: Function, at: tuple[Any, ...]) -> Any:
         """The outcome of a call, which leaves its arguments alone."""
         given, before = copy.deepcopy(at), copy.deepcopy(at)
@@ -202,8 +215,9 @@ class Checker(Otherwise):
         return got[0] if self.scalar and self.floats and not isinstance(got, Exception) else got
 
     def _python(self, at: tuple[Any, ...]) -> tuple[Any, str]:
-        """What CPython has, and what that is good for: "known", "unknown" where it is not to be relied on, "chaos"
-        where the last bit of the arguments decides, so that not even two ways of compiling need to agree.
+        """What CPython has, and what that is good for: "known", "unknown" where it is not to be relied on, not even
+        that it ends (differences may have given up before), "chaos" where the last bit of the arguments decides, so
+        that not even two ways of compiling need to agree.
         """
         with plain.instead(self.space):
             try:

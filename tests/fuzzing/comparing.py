@@ -14,7 +14,7 @@ from .values import flatten, flatten_like, is_float, unflatten
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
 # What depends on the last bit, or on the sign of a zero, on purpose: `fastmath` gives both away.
 SHARP = ("copysign(", "np.divide(", "== 0.0", "sign(", "heaviside(", "atan2(", "arctan2(", "float32", "SINGLE")
-LONGEST = 2.0                           # seconds of the reference interpreter
+LONGEST = 2.0                           # seconds of the reference interpreter, and of what may have no end
 
 
 class Wrong(Exception):
