@@ -13,7 +13,7 @@ import numpy as np
 from jitad import jit, value_and_grad
 
 from . import plain
-from .compare import Function, agree, finite, meaningless, outcome, shaken
+from .compare import Function, agree, as_floats, finite, meaningless, outcome, shaken
 from .slopes import Derivatives
 
 SHAKE = 1e-10
@@ -64,6 +64,8 @@ class Otherwise(Derivatives):
             if calm and not meaningless(want) and not self.derives:
                 found = outcome(fun, *copy.deepcopy(twin))
                 if not meaningless(found):                      # on a way that CPython does not go
+                    if change is float:                         # a variable that is now this and now an int is a float
+                        found, want = as_floats(found), as_floats(want)
                     self.same(self.doing, twin, found, want)
 
     def fast(self, at: tuple[Any, ...], fun: Function, value: Any, gradient: Any, compiled: Function) -> None:

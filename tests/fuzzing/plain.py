@@ -9,10 +9,13 @@ and the even part of the function whether there is one right here, which both se
 from __future__ import annotations
 
 import math
+import os
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +39,8 @@ _step = STEP
 _noise = 0.0                        # relative error that slopes are given on purpose, each another one of this size:
 _errors = random.Random(0)          # equal ones may cancel
 LONGEST = 0.5                       # seconds
+LARGEST = 2000                      # MiB
+PAGE = os.sysconf("SC_PAGE_SIZE") / 2 ** 20
 
 
 class Unsure(BaseException):
@@ -288,15 +293,21 @@ def closer() -> Iterator[None]:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """``TooLong`` is raised in what takes longer; the seconds are the processor's."""
-    before = signal.signal(signal.SIGVTALRM, _too_long)
+    """``TooLong`` is raised in what takes longer, of the processor, or has more memory than ``LARGEST``."""
+    start = time.process_time()
+
+    def look(*_: Any) -> None:
+        if time.process_time() - start >= seconds or memory() > LARGEST:
+            raise TooLong
+    before = signal.signal(signal.SIGVTALRM, look)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, 0.1)   # again, where an exception is lost
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)       # again, where an exception is lost
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _too_long(*_: Any) -> None:
-    raise TooLong
+def memory(process: int | str = "self") -> float:
+    """MiB in use."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from .check import Verdict
+from .plain import memory
 
 TIME_LIMIT = 60.0               # seconds of the processor for one job
 IDLE = 5                        # times that many seconds by the clock: a worker that waits for something
 JOBS = 400                      # of one worker, then a new one takes over: compiled code and garbage stay in memory
 LARGE, TOO_LARGE = 800, 4000    # MiB: then a new one takes over; then the job is wrong
 TICKS = os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE") / 2 ** 20
 FORK = multiprocessing.get_context("fork")
 
 
@@ -46,7 +46,7 @@ class _Worker:
 
     def memory(self) -> float:
         """MiB in use."""
-        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * PAGE
+        return memory(self.process.pid or 0)
 
 
 class Pool:
