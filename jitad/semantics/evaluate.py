@@ -14,7 +14,7 @@ played into the trace, which thus holds primitives alone and may be differentiat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,10 +81,12 @@ class Evaluator(Interpreter):
 
     def _by_rule(self, name: str, rule: Rule, x: list[Any]) -> list[Any]:
         """A step of the trace, which is differentiated as the rule says."""
-        count = len(self._signature(name).results)
-        zeros = [] if rule.kind == "vjp" else _zeros(x, rule.wrt)
-        y = self.evaluate(rule.functions[0], [*map(number, x), *zeros])[:count]
+        types = self._signature(name).results
+        zeros = [] if rule.kind == "vjp" else _zeros(x[i] for i in rule.wrt)
+        y = self.evaluate(rule.functions[0], [*map(number, x), *zeros])[:len(types)]
+        made = [r for r, t in zip(y, types) if is_float(t)]
         places = [i for i, r in enumerate(y) if is_float_value(r)]
+        wrt = tuple(i for i in rule.wrt if x[i] is not UNDEFINED)
 
         def run(x: list[Any]) -> list[Any]:
             results = self.evaluate(name, x)
@@ -92,19 +94,19 @@ class Evaluator(Interpreter):
 
         def pull(values: list[Any]) -> list[Any]:
             x, y_bar = values[:-len(places)], values[-len(places):]
-            return self._pull_by_rule(rule, x, count, y_bar)
-        return apply_ruled(Ruled(name, rule.wrt, run, pull), x, y)
+            x_bar = self._pull_by_rule(rule, x, len(types), _where_defined(made, y_bar))
+            return [g for i, g in zip(rule.wrt, x_bar, strict=True) if i in wrt]
+        return apply_ruled(Ruled(name, wrt, run, pull), x, y)
 
     def _pull_by_rule(self, rule: Rule, x: list[Any], count: int, y_bar: list[Any]) -> list[Any]:
         """The cotangents of the parameters ``rule.wrt``: a jvp rule is linear in the tangents, and transposed at 0."""
         if rule.kind == "vjp":
             forward, backward = rule.functions
             return self.evaluate(backward, [*x, *self.evaluate(forward, x)[count:], *y_bar])
-        zeros, (function,) = _zeros(x, rule.wrt), rule.functions
+        zeros, (function,) = _zeros(x[i] for i in rule.wrt), rule.functions
         tangents = tuple(range(len(x), len(x) + len(zeros)))
-        of_values = [np.zeros_like(number(u)) for u in y_bar]
         results = len(self._signature(function).results)
-        return self._pulled(Derived(function, "vjp", tangents), [*x, *zeros], [*of_values, *y_bar])[results:]
+        return self._pulled(Derived(function, "vjp", tangents), [*x, *zeros], [*_zeros(y_bar), *y_bar])[results:]
 
     # --- derivatives ------------------------------------------------------------------------------------
 
@@ -124,8 +126,8 @@ class Evaluator(Interpreter):
         made = [y for y, t in zip(trace.outputs, self._signature(what.base).results) if is_float(t)]
         given = [u for u, y in zip(y_bar, made, strict=True) if y is not UNDEFINED]
         values = play(reverse(trace, float_positions(x, what.wrt)), [*floats(x), *given])
-        x_bar = iter(values[len(trace.outputs):])
-        return values[:len(trace.outputs)] + [UNDEFINED if x[i] is UNDEFINED else next(x_bar) for i in what.wrt]
+        count = len(trace.outputs)
+        return values[:count] + _where_defined([x[i] for i in what.wrt], values[count:])
 
     def _recorded(self, what: Derived, x: list[Any]) -> Trace:
         """The trace of what is differentiated."""
@@ -135,12 +137,12 @@ class Evaluator(Interpreter):
         known = self._signature(what.base)
         x, v = args[:len(known.params)], args[len(known.params):]
         y = self.evaluate(what.base, x)
-        zeros = [np.zeros_like(number(r)) for r, t in zip(y, known.results) if is_float(t)]
+        zeros = _zeros(r for r, t in zip(y, known.results) if is_float(t))
         linear = record(lambda at: self._pulled(what, at[:len(x)], at[len(x):])[len(y):], [*x, *zeros])
-        first = len(floats(x))
-        transposed = reverse(linear, range(first, first + len(zeros)))
+        first, seeds = len(floats(x)), floats(zeros)
+        transposed = reverse(linear, range(first, first + len(seeds)))
         given = [u for u, i in zip(v, what.wrt, strict=True) if x[i] is not UNDEFINED]
-        return y + play(transposed, [*floats(x), *zeros, *given])[len(v):]
+        return y + _where_defined(zeros, play(transposed, [*floats(x), *seeds, *given])[len(v):])
 
     def _fwd(self, what: Derived, args: list[Any]) -> list[Any]:
         return [*self.evaluate(what.base, args), Kept(args)]
@@ -153,7 +155,7 @@ class Evaluator(Interpreter):
         y_bar, accumulators = rest[:len(results)], iter(rest[len(results):])
         x_bar = self._pulled(what, kept.values, y_bar)[len(known.results):]
         with_start = known.accumulated(what.wrt)
-        return [apply("add", {}, [next(accumulators), g]) if i in with_start else g for i, g in zip(what.wrt, x_bar)]
+        return [_sum(next(accumulators), g) if i in with_start else g for i, g in zip(what.wrt, x_bar)]
 
 
 _DERIVATIVES = {"vjp": Evaluator._vjp, "jvp": Evaluator._jvp, "fwd": Evaluator._fwd, "bwd": Evaluator._bwd}
@@ -168,5 +170,18 @@ def float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
     return [len(floats(xs[:i])) for i in wrt if xs[i] is not UNDEFINED]
 
 
-def _zeros(x: Sequence[Any], wrt: Sequence[int]) -> list[Any]:
-    return [np.zeros_like(number(x[i]))[()] for i in wrt]
+# What a path does not make is undefined there; such a value is no input of a trace, and its derivatives are undefined.
+
+def _where_defined(values: Iterable[Any], derivatives: Iterable[Any]) -> list[Any]:
+    """The derivative of each value, given those of the defined ones."""
+    rest = iter(derivatives)
+    return [UNDEFINED if x is UNDEFINED else next(rest) for x in values]
+
+
+def _zeros(values: Iterable[Any]) -> list[Any]:
+    """A zero like each value."""
+    return [UNDEFINED if x is UNDEFINED else np.zeros_like(number(x))[()] for x in values]
+
+
+def _sum(start: Any, x_bar: Any) -> Any:
+    return UNDEFINED if x_bar is UNDEFINED else apply("add", {}, [start, x_bar])
