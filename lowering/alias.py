@@ -29,13 +29,14 @@ SHARED, SCALAR = -1, -2
 class Summary:
     """A root for each parameter and each result of a function: a number, ``SHARED``, or ``SCALAR``.
 
-    ``leaked``: the numbers of leaked roots.  A function that never returns, or of which nothing is known yet, has no
-    results that share.
+    ``leaked``: the numbers of leaked roots; ``own``: the parameters whose memory is the function's own.  A function
+    that never returns, or of which nothing is known yet, has no results that share.
     """
 
     params: tuple[int, ...]
     results: tuple[int, ...]
     leaked: frozenset[int] = frozenset()
+    own: frozenset[int] = frozenset()
 
 
 class Roots:
@@ -47,6 +48,7 @@ class Roots:
         self._parent: dict[Value, Value] = {}
         self._borrowed: set[Value] = set()
         self._pushed: list[Value] = []
+        self._given: list[Value] = []
         self._shared: Value | None = None
         entry = func.entry
         for i, p in enumerate(entry.params):
@@ -94,6 +96,11 @@ class Roots:
         """Whether a stack may hold ``v``, so that it outlives what it was made for."""
         return self.is_shared(v) or self.is_leaked(v)
 
+    def is_given(self, v: Value) -> bool:
+        """Whether ``v`` may become a callee's own, which may compute a result in its memory and return that."""
+        root = self.find(v)
+        return any(self.find(g) is root for g in self._given)
+
     def is_returned(self, v: Value) -> bool:
         """Whether ``v`` may be what the function returns."""
         root = self.find(v)
@@ -110,7 +117,7 @@ class Roots:
 
         params = tuple(map(root, self.func.params))
         results = tuple(map(root, self._returned)) if self._returned else _apart(params, self.func)
-        return Summary(params, results, frozenset(n for v, n in number.items() if self.is_leaked(v)))
+        return Summary(params, results, frozenset(n for v, n in number.items() if self.is_leaked(v)), own(self.func))
 
     def members(self) -> dict[Value, list[Value]]:
         """The values of each root."""
@@ -150,6 +157,7 @@ class Roots:
         if summary is None:
             self._share_all((*op.operands, *results))
             return
+        self._given += [op.operands[i] for i in summary.own]
         by_root: dict[int, Value] = {}
         for v, root in zip((*op.operands, *results), summary.params + summary.results, strict=True):
             if root == SHARED:
@@ -186,6 +194,10 @@ def holds_arrays(func: Function) -> bool:
     return any(map(is_array, func.defined()))
 
 
+def own(func: Function) -> frozenset[int]:
+    return frozenset(i for i in func.own if is_array(func.params[i]))
+
+
 def _apart(params: tuple[int, ...], func: Function) -> tuple[int, ...]:
     """Roots of results that share with nothing."""
     first = 1 + max(params, default=-1)
@@ -197,7 +209,7 @@ def summaries(functions: Mapping[str, Function]) -> dict[str, Summary]:
     found: dict[str, Summary] = {}
     for name, func in functions.items():
         params = tuple(i if is_array(p) else SCALAR for i, p in enumerate(func.params))
-        found[name] = Summary(params, _apart(params, func))
+        found[name] = Summary(params, _apart(params, func), own=own(func))
     changed = any(op.name == "call" for func in functions.values() for op in func.all_ops())
     while changed:
         changed = False

@@ -8,8 +8,9 @@
 of its own in the stack frame.  Every edge to the head copies its argument there.
 
 *Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  Nothing
-outside of the function may hold it (what is returned is copied), and it must be dead when its op runs again: it must
-not be carried around a loop that holds the op, except in slots.
+outside of the function may hold it: what is returned is copied, but a callee that owns it may compute its result in
+that memory.  And it must be dead when its op runs again: it must not be carried around a loop that holds the op,
+except in slots.
 """
 
 from __future__ import annotations
@@ -114,10 +115,10 @@ class Places:
                 self.slotted.add(p)
 
     def _is_held(self, v: Value) -> bool:
-        """Whether a stack may hold ``v``."""
+        """Whether a stack may hold ``v``, or a callee's result be in its memory."""
         root = self.plan.roots.find(v)
         if root not in self._held:
-            self._held[root] = self.plan.roots.on_stack(root)
+            self._held[root] = self.plan.roots.on_stack(root) or self.plan.roots.is_given(root)
         return self._held[root]
 
     def is_local(self, v: Value) -> bool:

@@ -40,7 +40,7 @@ from .compare import (
     shaken,
     steady,
 )
-from .comparing import Wrong
+from .comparing import LONGEST, Wrong
 from .otherwise import Otherwise
 from .values import fits, flatten, is_float
 
@@ -164,7 +164,7 @@ class Checker(Otherwise):
             return
         if how == "known":
             self.counts["value"] = self.counts.get("value", 0) + 1
-            if not agree(value, want, 1e-5 if self.derives else self.tolerance) and self._confirmed(at, value):
+            if not agree(value, want, 1e-5 if self.derives else self.tolerance) and self._confirmed(at, value, want):
                 raise Wrong("value", f"compiled {value!r}, CPython {want!r} at {at!r}")
         if "interpreter" in self.checks:
             self.doing = "interpreter"
@@ -246,10 +246,18 @@ class Checker(Otherwise):
                 return TooLong, "unknown"
         return want, "known" if known else "unknown"          # differences do not stop
 
-    def _confirmed(self, at: tuple[Any, ...], value: Any) -> bool:
-        """Whether CPython has another value too where its differences are taken closer by."""
+    def _confirmed(self, at: tuple[Any, ...], value: Any, want: Any) -> bool:
+        """Whether CPython has another value too where its differences are taken closer by, and where it raised, since
+        a difference is not quite 1, say, the reference interpreter too.
+        """
         if not self.derives:
             return True
+        if isinstance(want, Exception) and not isinstance(value, Exception):
+            try:
+                with plain.limited(LONGEST):
+                    return not agree(value, outcome(interpret, self.main, *copy.deepcopy(at)), 1e-5)
+            except plain.TooLong:
+                return True
         with plain.closer():
             want, how = self._python(at)
         return how == "known" and not agree(value, want, 1e-5)
