@@ -98,6 +98,8 @@ class Generator:
         self.stack: list[str] = []
         self.program = Program(seed, "")
         self.fresh = 0
+        self.returned: list[str] = []                 # the kinds of what ``main`` returns in several parts
+        self.nested = False
         self.swarm = self._swarm()
 
     def _swarm(self) -> dict[str, float]:
@@ -374,11 +376,15 @@ class Generator:
         return " + ".join(f"{0.5 + 0.25 * (i % 6)} * {d}" for i, d in enumerate(digests))
 
     def parts(self) -> str:
-        known = [v.name for v in self.scope.vars if v.kind not in "FGXRBC"]
-        chosen = self.r.sample(known, min(len(known), 4))
-        if self.r.random() < 0.5:
-            return f"({', '.join(chosen)},)"
-        return f"({chosen[0]}, {{'of': [{', '.join(chosen[1:])}]}})"
+        """All returns of a program are of the same kinds: what is an int in one and a float in another is a float."""
+        known = [v for v in self.scope.vars if v.kind not in "FGXRBC"]
+        if not self.returned:
+            self.returned = [v.kind for v in self.r.sample(known, min(len(known), 4))]
+            self.nested = self.r.random() < 0.5
+        first, *others = [self.r.choice([v.name for v in known if v.kind == kind]) for kind in self.returned]
+        if not self.nested:
+            return f"({', '.join((first, *others))},)"
+        return f"({first}, {{'of': [{', '.join(others)}]}})"
 
     # --- arguments that have to be written out ------------------------------------------------------
 
