@@ -11,7 +11,7 @@ import pytest
 
 import jitad
 from jitad import grad, hessian, jacfwd, jit, jvp, value_and_grad, vjp, vmap
-from jitad.errors import UnsupportedError
+from jitad.errors import DifferentiationError, UnsupportedError
 
 X = np.array([0.3, 1.1, 2.0, 4.5])
 A = np.arange(12.0).reshape(4, 3) / 7
@@ -176,6 +176,24 @@ def test_forward_mode_and_pullbacks() -> None:
     close(da, np.repeat(X[:, None] ** 2, 3, 1))
     close(vmap(lambda x: jvp(wave, (x,), (1.0,))[1])(X), np.sin(X) + X * np.cos(X))
     jitad.check_grads(lambda k, x: vmap(lambda e: root(e * k) * k)(x), (1.5, X), order=1)
+
+
+def test_callables_whose_parameters_have_no_names() -> None:
+    """Pullbacks, linear functions, and what is built in and does not tell its parameters."""
+    def rows(v: Any) -> Any:
+        out, pull = vjp(lambda x: x * x[0], v)
+        return vmap(pull)(np.eye(len(out)))[0]
+    close(jit(rows)(X), jacfwd(lambda x: x * x[0])(X))
+    close(jit(lambda v: vmap(jitad.linearize(np.sin, v[0])[1])(v))(X), np.cos(X[0]) * X)
+    close(vmap(max)(X, 2 - X), np.maximum(X, 2 - X))
+    close(vmap(math.log)(X), np.log(X))
+    close(vmap(int)(X), [0, 1, 2, 4])
+    with pytest.raises(ValueError, match="mapped axis of 0 has size 4, that of 1 has size 3"):
+        vmap(max)(X, A[0])
+    with pytest.raises(DifferentiationError, match="no argument named 'y'"):
+        grad(math.hypot, "y")(1.0, 2.0)
+    with pytest.raises(DifferentiationError, match="no argument number 2"):
+        grad(math.hypot, 2)(1.0, 2.0)
 
 
 def test_perturbations_stay_apart() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import DifferentiationError, Loc
@@ -13,7 +13,7 @@ from .lattice import UNBOUND
 
 
 def parameter_names(fun: Any) -> list[str]:
-    """The names of the positional parameters of anything callable."""
+    """The names of the positional parameters of anything callable, as far as they are known."""
     if isinstance(fun, Fn):
         return [a.arg for a in (*fun.code.args.posonlyargs, *fun.code.args.args)]
     if isinstance(fun, BoundMethod):
@@ -23,7 +23,15 @@ def parameter_names(fun: Any) -> list[str]:
     inner = getattr(fun, "fun", None)
     if inner is not None and hasattr(type(fun), "traced_call"):
         return parameter_names(inner)
-    return [name for name, p in inspect.signature(fun).parameters.items() if p.kind is not p.KEYWORD_ONLY]
+    return [name for name, p in _parameters(fun).items() if p.kind is not p.KEYWORD_ONLY]
+
+
+def _parameters(fun: Any) -> Mapping[str, inspect.Parameter]:
+    """None of pullbacks and the like, and of built-in functions that do not tell theirs (``max``, ``math.log``)."""
+    try:
+        return inspect.signature(fun).parameters
+    except (TypeError, ValueError):
+        return {}
 
 
 def places(t: Any, fun: Any, keys: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any],
@@ -74,7 +82,7 @@ def default_of(fun: Any, name: str) -> Any:
         return default_of(fun.fun, name)
     if isinstance(fun, functools.partial) and name in fun.keywords:
         return fun.keywords[name]
-    found = inspect.signature(fun).parameters.get(name)
+    found = _parameters(fun).get(name)
     if found is None or found.default is found.empty or found.kind is found.POSITIONAL_ONLY:
         return UNBOUND
     return found.default
