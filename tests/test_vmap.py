@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,6 +220,35 @@ def test_sizes_that_only_the_elements_tell() -> None:
     close(vmap(lambda n, x: np.full(n, x))(np.array([2, 2]), X[:2]), np.repeat(X[:2, None], 2, 1))
     with pytest.raises(ValueError, match="size 2 for one element and 3 for another"):
         vmap(lambda n: np.zeros(n))(np.array([2, 3]))
+
+
+def test_sizes_behind_many_calls() -> None:
+    def step(v: Any) -> Any:
+        return v + 1.0
+
+    def steps(v: Any) -> Any:
+        for _ in jitad.unroll(range(250)):
+            v = step(v)
+        return v
+    close(vmap(steps)(A), A + 250)
+    assert vmap(steps)(A[:0]).shape == (0, 3)
+    assert "jvp" in jit(jacfwd(steps)).inspect("ir", X)
+
+
+@pytest.mark.parametrize("body", ["a = f(v); g = np.zeros((len(a) + a.shape[1], len(a)))",
+                                  "a = f(v); b = f(v); g = np.zeros((len(a) + b.shape[1], len(b)))"])
+def test_sizes_that_each_call_asks_twice_for(body: str, tmp_path: Path) -> None:
+    """What is asked for does not double with each call in a call."""
+    lines = ["import numpy as np", "def f0(v): return np.zeros((len(v), len(v)))"]
+    for k in range(1, 13):
+        lines += [f"def f{k}(v):", "    " + body.replace("f(", f"f{k - 1}("), "    return g + v[0]"]
+    file = tmp_path / "program.py"
+    file.write_text("\n".join(lines))
+    space: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    short, long = (jit(vmap(space[f"f{k}"])).inspect("ir", A).count("\n") for k in (6, 12))
+    assert long < 4 * short
+    np.testing.assert_array_equal(vmap(space["f3"])(A)[1], space["f3"](A[1]))
 
 
 def test_errors() -> None:
