@@ -632,6 +632,73 @@ def test_the_first_failing_iteration_is_told() -> None:
         assert several(np.zeros(60), np.zeros(60, np.int64)) == 0.0
 
 
+def row_told(x: Any, w: Any) -> Any:
+    """Of an iteration that is run again on the way back, beside the loop, for an array in it."""
+    s = 0.0
+    for i in range(len(x)):
+        t = np.zeros(3)
+        for j in range(3):
+            t[j] = x[i, j] * w[j] + j
+        s += (t * t).sum()
+        if x[i, 0] > 10:
+            raise ValueError(f"row {i} of {len(x)}")
+    return s
+
+
+def total_told(x: Any, w: Any) -> Any:
+    """In an inner loop, with what it has come to."""
+    s = 0.0
+    for i in range(len(x)):
+        t = 0.0
+        for j in range(3):
+            t += x[i, j] * w[j]
+            if t > 100:
+                raise ValueError(f"{t} in column {j}")
+        s += t * t
+    return s
+
+
+def bound_told(x: Any, w: Any) -> Any:
+    """What is known before the loop, but not after it."""
+    s = 0.0
+    for i in range(len(x)):
+        least = w[0] - 20
+        s += math.sin(x[i, 0]) * w[1]
+        if x[i, 0] < least or x[i, 0] > 10:
+            raise ValueError(f"not above {least}")
+    return s
+
+
+def sides_told(x: Any, w: Any) -> Any:
+    """One of three ways."""
+    def never(t: Any) -> Any:
+        raise ValueError(f"never {t}")
+    ways = [math.sin, never, lambda t: t * t]
+    s = 0.0
+    for i in range(len(x)):
+        t = 0.0
+        for j in range(3):
+            t += x[i, j] ** 2 * w[j]
+        s += ways[int(x[i, 0] > 10) if x[i, 0] > 0 else 2](t) * t
+    return s
+
+
+@pytest.mark.parametrize("several", [True, False])
+@pytest.mark.parametrize("f", [row_told, total_told, bound_told, sides_told], ids=lambda f: f.__name__)
+def test_exceptions_of_iterations_that_are_run_again(f: Callable[..., Any], several: bool) -> None:
+    x, w = X[:48].reshape(-1, 3).copy(), np.array([2.0, 1.0, 3.0])
+    compiled = jit(f, grad=1, parallel=several)
+    numeric = [(f(x, w + h) - f(x, w - h)) / 2e-6 for h in np.eye(3) * 1e-6]
+    np.testing.assert_allclose(compiled.grad(x, w), numeric, rtol=1e-6, atol=1e-5)
+    x[7], x[12] = 1e3, 2e3
+    with pytest.raises(ValueError) as wanted:
+        f(x, w)
+    for run in (compiled.grad, compiled.value_and_grad):
+        with pytest.raises(ValueError) as got:
+            run(x, w)
+        assert str(got.value).partition(" ")[2] == str(wanted.value).partition(" ")[2]
+
+
 def test_recursion_and_memory_run_out_on_any_thread() -> None:
     def deep(n: Any) -> Any:
         return 0.0 if n == 0 else 1.0 + deep(n - 1) * 1.5

@@ -28,6 +28,7 @@ class Rerun:
         assert back.top is not None and back.index is not None and back.count is not None
         self.values: dict[Value, Value] = {back.iv: back.count if plan.merged or plan.upwards else back.index}
         taint = set() if plan.merged else plan.taint
+        self.kept = plan.kept
         if plan.merged:
             self._carry_on()
         self.left: dict[Value, Value] = {}
@@ -90,12 +91,29 @@ class Rerun:
         for old in order:
             new = self.copies[old]
             for op in old.ops:
-                if not any(v in taint for v in op.operands):
+                if not any(v in taint for v in op.operands) and not (self.kept and op.name == "check"):
                     self._append(new, clone_op(op, self.values))
             if old is not self._latch():
                 assert old.term is not None
                 new.term = clone_op(old.term, self.values | gone, self.copies)
                 new.term.block = new
+                if self.kept:
+                    self._stay(new.term)
+
+    def _stay(self, term: Op) -> None:
+        """Edges to what only raises are never taken: the forward loop would have gone there."""
+        inside = [e for e in term.edges if e.block in self.original]
+        if len(inside) == len(term.edges):
+            return
+        if len(inside) == 1:
+            term.name, term.operands, term.edges, term.attrs = "jump", [], inside, {}
+            return
+        for edge in term.edges:
+            if edge.block not in self.original:
+                raises = _raise_behind(edge.block)
+                b = Builder(self.sweep.func.new_block("never"), raises.loc)
+                b.raise_(raises.attrs["exc"], [b.undef(v.type) for v in raises.operands])
+                edge.block, edge.args = b.block, []
 
     @staticmethod
     def _append(block: Block, op: Op) -> None:
@@ -143,6 +161,20 @@ class Rerun:
         for block in mine:
             for op in block.all_ops():
                 op.replace_uses(self.values)
+
+
+def _raise_behind(block: Block) -> Op:
+    """One of those to which a block that only raises leads."""
+    todo, seen = [block], {block}
+    while True:
+        term = todo.pop().term
+        assert term is not None
+        if term.name == "raise":
+            return term
+        for edge in term.edges:
+            if edge.block not in seen:
+                seen.add(edge.block)
+                todo.append(edge.block)
 
 
 def _inside(loop: Loop) -> list[Loop]:
