@@ -97,12 +97,9 @@ class _Version:
             x, y = op.operands
             return self._is_steady(x) and self._is_steady(y) and (self._from_outside(x) or self._from_outside(y))
         if op.name == "select":                             # wrapped, if this version is the one where it does not
-            return op.operands[0] in self.wanted and self._is_steady(op.operands[2]) or self._assumed(op)
+            self._look_at(op)
+            return self.wanted.get(op.operands[0]) is False and self._is_steady(op.operands[2])
         return op.name == "const"
-
-    def _assumed(self, op: Op) -> bool:
-        self._look_at(op)
-        return op.operands[0] in self.wanted and self._is_steady(op.operands[2])
 
     def _from_outside(self, v: Value) -> bool:
         return v.block not in self.loop.blocks or v.const is not None
