@@ -41,9 +41,15 @@ def small_arrays(count: int, seed: int) -> str:
     return "\n".join(["def program(x, y):", "    z = np.array([x, y, 1.0])", *lines, "    return z.sum()", ""])
 
 
+def views(count: int, seed: int) -> str:
+    """Each adjoint is read where another one is written."""
+    lines = [f"    b = z[1:]\n    b[0] += {i} * x[0]" for i in range(count)]
+    return "\n".join(["def program(x, y):", "    z = x * y", *lines, "    return z.sum()", ""])
+
+
 def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     """How many Python functions run when the gradient is compiled."""
-    source, x = make(count, seed), np.ones(5) if make is arrays else 0.5
+    source, x = make(count, seed), np.ones(5) if make in (arrays, views) else 0.5
     called = 0
 
     def seen(frame: object, event: str, argument: object) -> None:
@@ -61,7 +67,7 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
-                                        (small_arrays, 15)])
+                                        (small_arrays, 15), (views, 20)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(make, size, 0)

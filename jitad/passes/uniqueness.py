@@ -215,12 +215,14 @@ class _Placer:
 
     def _copy_rows(self) -> None:
         """Right behind the op that reads a row, for all that uses it."""
+        own: dict[Value, Value] = {}
         for v in self.rows:
             assert v.op is not None
-            own = _copy_before(v.block, v.block.ops.index(v.op) + 1, v)
-            copy = own.op
-            for op in (op for op in self.func.all_ops() if op is not copy):
-                op.replace_uses({v: own})
+            own[v] = _copy_before(v.block, v.block.ops.index(v.op) + 1, v)
+        copies = {v.op for v in own.values()}
+        for op in self.func.all_ops() if own else ():
+            if op not in copies:
+                op.replace_uses(own)
 
     def _copy_on_edges(self) -> None:
         """In the block before where that only jumps or the edge goes back, else in a block on the edge."""
