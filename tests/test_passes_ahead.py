@@ -239,6 +239,40 @@ def test_the_walk_ends_where_the_program_raises() -> None:
         jit(too_deep)(np.ones((10, 10)), np.ones((2, 10)), np.array([[1, 1], [0, 0]]), 0, 0, 60)
 
 
+def checked_elsewhere(n: int) -> int:
+    if n > 60:
+        raise ValueError("too deep")
+    return checked_elsewhere(n + 1) if n > 50 else 0
+
+
+def ended_elsewhere(w: Any, x: Any, i: int) -> Any:
+    """Nothing but what another function raises ends the recursion."""
+    if i < 0:
+        return w @ x[0]
+    checked_elsewhere(i)
+    return ended_elsewhere(w, x, i + 1) * 2.0
+
+
+def ended_by_a_result(w: Any, x: Any, i: int) -> Any:
+    """2⁶⁰ visits, were it not for what is raised behind the first that comes back."""
+    if i < 0:
+        return w @ x[0]
+    if i > 60:
+        return np.zeros(len(w))
+    if ended_by_a_result(w, x, i + 1)[0] <= 0.0:
+        raise ValueError("too small")
+    return ended_by_a_result(w, x, i + 1) * 2.0
+
+
+@pytest.mark.parametrize("f", [ended_elsewhere, ended_by_a_result])
+def test_the_walk_ends_where_it_does_not_foresee_what_is_raised(f: Callable[..., Any]) -> None:
+    w, x = np.ones((10, 10)), np.ones((2, 10))
+    assert ".collect(" in jit(f).inspect("cps", w, x, 0)
+    with pytest.raises(ValueError, match="too"):
+        jit(f)(w, x, 0)
+    assert np.allclose(jit(f)(w, x, -1), 10.0)
+
+
 def in_a_row(w: Any, x: Any, i: int) -> Any:
     return np.zeros(len(w)) if i <= 0 else w @ x[0] + in_a_row(w, x, i - 1)
 

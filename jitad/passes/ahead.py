@@ -23,7 +23,7 @@ from ..ir.graph import Block, Function, Module, Op, Value
 from ..ir.types import I64, Array, dims_of, dtype_of
 from .callgraph import CallGraph
 from .cfg import append, landing, substitute
-from .downward import FAILED, Downward, Size, Unknown, collector
+from .downward import CALLS, FAILED, Downward, Size, Unknown, collector
 
 SMALL = 8192
 """Elements of ``W`` below which it stays in the nearest cache, and its products stay where they are."""
@@ -211,7 +211,7 @@ class _Ahead:
         rows, kind = b.const(0), _rows_of(first)
         for _ in range(2):                               # count, then write down
             xs = b.emit("as_type", b.fill(zero, rows, size), type=kind)
-            xs, count = b.call_then(collect.name, [*args, xs, b.const(0)], [kind, I64])
+            xs, count, _ = b.call_then(collect.name, [*args, xs, b.const(0), b.const(CALLS)], [kind, I64, I64])
             rows = b.select(b.lt(count, FAILED), count, b.sub(count, FAILED))
         made = [b.emit("matmul", xs, m, **({"tb": True} if t.tb else {})) for m, t in zip(matrices, self.terms)]
         b.jump(go, [b.emit("as_type", y, type=t) for y, t in zip(made, self.products)])

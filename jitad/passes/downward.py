@@ -6,7 +6,8 @@ function that visits the same nodes in the same order and writes down a vector t
 row after row.
 
 It ends, in all calls, where the function itself would raise, so it raises nothing, and it tests every index that it
-reads at: what comes behind an exception that it does not foresee is read in vain, but never outside an array.
+reads at: what comes behind an exception that it does not foresee (another function raises it, or by what a call gives
+back) is read in vain, but never outside an array.  It ends, too, when it has made ``CALLS`` calls.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ VIEW = frozenset(("dim", "get", "as_type", "transpose"))        # of arrays
 
 FAILED = 1 << 62
 """Added to the count where the function would raise: the walk ends there, in all calls."""
+
+CALLS = 1 << 14
+"""Of a walk: an exception that it does not foresee may be all that ends the recursion."""
 
 
 class Unknown(Exception):
@@ -158,10 +162,11 @@ def _leading(goals: set[Block], preds: dict[Block, list[tuple[Block, Edge]]]) ->
 
 def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Array,
               most: int) -> tuple[Function, list[int], list[Size]]:
-    """The function (arguments…, sizes…, xs: ``rows``, count) → (xs, count) that visits what ``down.func`` visits.
+    """The function (arguments…, sizes…, xs: ``rows``, count, calls) → (xs, count, calls) that visits what ``down.func``
+    visits.
 
     At each visit of the op ``place`` it sets row ``count`` of ``xs`` to ``vector``, while there is one, and counts on
-    up to ``most``.  Where ``down.func`` would raise, the count is ``FAILED`` more.
+    up to ``most``.  Where ``down.func`` would raise, the count is ``FAILED`` more.  ``calls`` may be made yet.
     Yields also which arguments it has, and which sizes of others: given sizes alone, it does not depend on what is in
     these, and so has no derivative by them.  Raises ``Unknown``.
     """
@@ -171,21 +176,22 @@ def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Ar
 
 
 class _Collector:
-    """Copies of ``blocks`` with what is among ``values``; each has ``xs`` and ``count`` as its last parameters."""
+    """Copies of ``blocks`` with what is among ``values``; each has ``xs``, ``count`` and ``calls`` as its last
+    parameters."""
 
     def __init__(self, module: Module, down: Downward, place: Op, vector: Value, values: dict[Value, None],
                  blocks: set[Block], rows: Array, most: int) -> None:
         self.most = most
         self.down, self.place, self.vector, self.needed = down, place, vector, values
         self.params = [p.index for p in down.func.params if p in values]
-        self.types: list[Type] = [rows, I64]
+        self.types: list[Type] = [rows, I64, I64]
         sizes = {v: size for v in values if (size := down.size_of(v)) is not None}
         self.sizes = list(dict.fromkeys(sizes.values()))
         types = [*(down.func.params[i].type for i in self.params), *(I64 for _ in self.sizes)]
         name = module.unique_name(f"{down.func.name}.collect")
         self.func = module.add(Function(name, [*types, *self.types], self.types))
         self.func.own, self.func.loc = {len(types)}, down.func.loc
-        self.given = self.func.params[len(self.params):-2]
+        self.given = self.func.params[len(self.params):-3]
         self.new = {v: self.given[self.sizes.index(size)] for v, size in sizes.items()}
         self.blocks = {b: self.func.entry if b is down.func.entry else self.func.new_block(b.name)
                        for b in down.order if b in blocks}
@@ -197,13 +203,13 @@ class _Collector:
             self.new.update(zip(kept, block.params))
         self.stop, self.failed = self.func.new_block("stop"), self.func.new_block("failed")
         Builder(self.stop, self.func.loc).ret([self.stop.add_param(t) for t in self.types])
-        xs, count = (self.failed.add_param(t) for t in self.types)
+        xs, count, calls = (self.failed.add_param(t) for t in self.types)
         b = Builder(self.failed, self.func.loc)
-        b.ret([xs, b.add(count, FAILED)])
+        b.ret([xs, b.add(count, FAILED), calls])
 
     def made(self) -> tuple[Function, list[int], list[Size]]:
         for old, block in self.blocks.items():
-            self.b, self.log = Builder(block, old.func.loc), block.params[-2:]
+            self.b, self.log = Builder(block, old.func.loc), block.params[-3:]
             for op in old.ops:
                 self._op(op)
             assert old.term is not None
@@ -232,14 +238,14 @@ class _Collector:
             self.b.at(onward)
 
     def _write_down(self, x: Value) -> None:
-        b, (xs, count) = self.b, self.log
+        b, (xs, count, calls) = self.b, self.log
         self._only_if(b.eq(b.dim(x, axis=0), b.dim(xs, axis=1)))
         room, onward = self.func.new_block("room"), self.func.new_block()
         following = b.add(count, 1)
         b.branch(b.lt(count, b.dim(xs, axis=0)), room, [], onward, [xs])
         b.at(room)
         b.jump(onward, [b.set(xs, x, count)])
-        self.log = [onward.add_param(xs.type), following]
+        self.log = [onward.add_param(xs.type), following, calls]
         b.at(onward)
         self._only_if(b.lt(following, self.most), self.stop)
 
@@ -252,14 +258,19 @@ class _Collector:
             self.b.ret(self.log)
         elif term.name == "call" or not known:
             if term.name == "call" and term.attrs["callee"] == self.down.func.name:
-                args = [self.new[term.operands[i]] for i in self.params]
-                self.log = self.b.call_then(self.func.name, [*args, *self.given, *self.log], self.types)
-                self._only_if(self.b.lt(self.log[1], self.most), self.stop)
+                self._call([self.new[term.operands[i]] for i in self.params])
             edge = self._edge(ways[0])
             self.b.jump(edge.block, edge.args)
         else:
             set_term(self.b.block, term.name, [self.new[v] for v in term.operands],
                      [self._edge(e) for e in term.edges])
+
+    def _call(self, args: list[Value]) -> None:
+        b, (xs, count, calls) = self.b, self.log
+        self._only_if(b.gt(calls, 0), self.stop)
+        self.log = b.call_then(self.func.name, [*args, *self.given, xs, count, b.sub(calls, 1)], self.types)
+        _, count, calls = self.log
+        self._only_if(b.and_(b.lt(count, self.most), b.gt(calls, 0)), self.stop)
 
     def _edge(self, edge: Edge) -> Edge:
         if edge.block not in self.blocks:
