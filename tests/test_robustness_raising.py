@@ -107,3 +107,36 @@ def test_the_path_not_taken_costs_nothing() -> None:
     for call in (total, total.grad):
         with pytest.raises(AssertionError, match="negative: -4.0"):
             call(-a[::-1])
+
+
+def scaled(x, n):
+    s = 0.0
+    for i in range(n):
+        scale = n * 2 + 1
+        if i > 2:
+            raise ValueError(f"too many for {scale}")
+        s = s + np.sin(x[i] * scale)
+    return s
+
+
+def scaled_by_a_product(x, n):
+    s = x.sum()
+    for i in range(n):
+        scale, product = n * 2 + 1, x[0] * x[1]
+        if i > 2:
+            halves = s * 0.5
+            raise ValueError(f"too many for {scale} and {product}" if n > 0 else f"{halves}")
+        s = s * 0.9 + (x * x)[i] * scale * product
+    return s
+
+
+@pytest.mark.parametrize("fun", [scaled, scaled_by_a_product])
+@pytest.mark.parametrize("parallel", [False, True])
+def test_numbers_from_before_a_loop_that_is_run_again(fun: Any, parallel: bool) -> None:
+    """What raises hangs off the copy of the iteration, which comes before no longer."""
+    f, x = jit(fun, grad=True, parallel=parallel), np.array([0.4, 0.5, 2.0])
+    for call in (f, f.grad, f.value_and_grad):
+        assert str(raised(call, x, 5)) == str(raised(fun, x, 5))
+    for n in (0, 2, 3):
+        assert np.isclose(f(x, n), fun(x, n))
+        assert np.allclose(f.grad(x, n), interpret(grad(fun), x, n))

@@ -91,7 +91,7 @@ class Frames:
         self.original |= rerun.original
         self.reruns.append(rerun.level)
         for new, old in rerun.original.items():
-            self.levels[new] = rerun.levels[self.levels[old]]
+            self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
             self.live_in[new] = {rerun.values.get(v, v): None for v in self.live_in[old]}
         if not plan.kept:
             remove_forward(self.sweep, rerun.loop)

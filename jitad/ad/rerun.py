@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Edge, Op, Value
-from ..passes.loops import Loop
+from ..passes.loops import Loop, raising_blocks
 from .rerunnable import Plan
 from .reverse import ThereAndBack
 from .ways import LoopBack
@@ -18,8 +18,8 @@ class Rerun:
     """The copy of a loop's iteration at the start of the backward iteration.
 
     ``values`` maps forward values to the copy's; ``level`` stands for the copy as a loop level (its ``head`` and
-    ``latch`` are the first and last block); ``original`` maps blocks of the copy to the loop's; ``loops`` are the
-    copies of the inner loops with what pairs them with their backward loops.
+    ``latch`` are the first and last block); ``original`` maps blocks of the copy to the loop's, and to those that hang
+    off it only to raise; ``loops`` are the copies of the inner loops with what pairs them with their backward loops.
     """
 
     def __init__(self, sweep: ThereAndBack, plan: Plan) -> None:
@@ -28,7 +28,6 @@ class Rerun:
         assert back.top is not None and back.index is not None and back.count is not None
         self.values: dict[Value, Value] = {back.iv: back.count if plan.merged or plan.upwards else back.index}
         taint = set() if plan.merged else plan.taint
-        self.kept = plan.kept
         if plan.merged:
             self._carry_on()
         self.left: dict[Value, Value] = {}
@@ -36,7 +35,8 @@ class Rerun:
         self.copies: dict[Block, Block] = {}
         self._copy_blocks(taint)
         first, last = self.copies[self.loop.head], self.copies[self._latch()]
-        self.level = Loop(first, set(self.original), [last], parent=self.loop.parent, latch=last)
+        inside = {new for new, old in self.original.items() if old in self.loop.blocks}
+        self.level = Loop(first, inside, [last], parent=self.loop.parent, latch=last)
         self.levels: dict[Loop, Loop] = {self.loop: self.level}
         self.loops: list[LoopBack] = []
         for inner in _inside(self.loop):
@@ -76,7 +76,8 @@ class Rerun:
 
     def _copy_blocks(self, taint: set[Value]) -> None:
         func = self.sweep.func
-        order = [b for b in self.sweep.forward if b in self.loop.blocks]
+        region = _region(self.sweep, self.loop)
+        order = [b for b in self.sweep.forward if b in region]
         for old in order:
             new = self.copies[old] = func.new_block(f"{old.name}_again")
             self.original[new] = old
@@ -88,32 +89,18 @@ class Rerun:
         for v in taint:
             if v not in self.values:                          # parameters of inner blocks stay, and are passed undef
                 gone[v] = b.undef(v.type)
+        unknown = set(taint)                                  # and what a block that raises makes of them in vain
         for old in order:
             new = self.copies[old]
             for op in old.ops:
-                if not any(v in taint for v in op.operands) and not (self.kept and op.name == "check"):
+                if any(v in unknown for v in op.operands):
+                    unknown.update(op.results)
+                else:
                     self._append(new, clone_op(op, self.values))
             if old is not self._latch():
                 assert old.term is not None
                 new.term = clone_op(old.term, self.values | gone, self.copies)
                 new.term.block = new
-                if self.kept:
-                    self._stay(new.term)
-
-    def _stay(self, term: Op) -> None:
-        """Edges to what only raises are never taken: the forward loop would have gone there."""
-        inside = [e for e in term.edges if e.block in self.original]
-        if len(inside) == len(term.edges):
-            return
-        if len(inside) == 1:
-            term.name, term.operands, term.edges, term.attrs = "jump", [], inside, {}
-            return
-        for edge in term.edges:
-            if edge.block not in self.original:
-                raises = _raise_behind(edge.block)
-                b = Builder(self.sweep.func.new_block("never"), raises.loc)
-                b.raise_(raises.attrs["exc"], [b.undef(v.type) for v in raises.operands])
-                edge.block, edge.args = b.block, []
 
     @staticmethod
     def _append(block: Block, op: Op) -> None:
@@ -163,18 +150,9 @@ class Rerun:
                 op.replace_uses(self.values)
 
 
-def _raise_behind(block: Block) -> Op:
-    """One of those to which a block that only raises leads."""
-    todo, seen = [block], {block}
-    while True:
-        term = todo.pop().term
-        assert term is not None
-        if term.name == "raise":
-            return term
-        for edge in term.edges:
-            if edge.block not in seen:
-                seen.add(edge.block)
-                todo.append(edge.block)
+def _region(sweep: ThereAndBack, loop: Loop) -> set[Block]:
+    """The blocks of a loop, and what hangs off them only to raise, with values that the loop has or that are before."""
+    return loop.region(raising_blocks(sweep.forest.dom))
 
 
 def _inside(loop: Loop) -> list[Loop]:
@@ -193,6 +171,6 @@ def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
     args = [b.undef(a.type) if a.block in loop.blocks else a for a in loop.exit_edge().args]
     b.at(loop.preheader)
     b.jump(loop.exit, args)
-    gone = set(loop.blocks)
+    gone = _region(sweep, loop)
     sweep.func.blocks = [x for x in sweep.func.blocks if x not in gone]
     sweep.forward = [x for x in sweep.forward if x not in gone]

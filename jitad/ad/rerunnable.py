@@ -10,8 +10,7 @@ one pass, in forward order, carries on what the loop carries, and what follows t
 computed after it (``tail.py``).
 
 *Kept*: something needs what the loop computes before its backward sweep, so the forward loop stays as well.  That is
-done for several threads alone: frames on a stack would bind each iteration to the one before.  What would raise has
-done so on the way there, so the copies have no checks, and do not leave for what only raises.
+done for several threads alone: frames on a stack would bind each iteration to the one before.
 
 *Tainted*: a value of the loop that depends on something that the loop carries other than its index.
 """
@@ -55,7 +54,6 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
             found[loop] = Plan(back, taint)
     possible = dict(found)
-    found = {loop: plan for loop, plan in found.items() if _raises_as_well(sweep, loop)}
     _keep_unneeded(sweep, found, [])
     if results:
         merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
@@ -74,26 +72,6 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
     chosen = [*found.values(), *(kept if sweep.module.parallel else [])]
     return [replace(plan, upwards=order_free(sweep, plan.back)) for plan in chosen]
-
-
-def _raises_as_well(sweep: ThereAndBack, loop: Loop) -> bool:
-    """Whether what hangs off the loop only to raise can be come to from the copy: it reads nothing of the loop, nor
-    what is not there on every path to the backward sweep."""
-    region: set[Block] = set()
-    todo = hanging(loop)
-    while todo:
-        block = todo.pop()
-        if block not in region:
-            region.add(block)
-            todo += block.successors()
-    return all(v.block in region or (v.block not in loop.blocks and sweep.pivot is not None and
-                                     sweep.forest.dom.dominates(v.block, sweep.pivot))
-               for block in region for op in block.all_ops() for v in op.used())
-
-
-def hanging(loop: Loop) -> list[Block]:
-    """Blocks that the loop is left for only to raise."""
-    return [block for b in loop.blocks if b is not loop.latch for block in b.successors() if block not in loop.blocks]
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
