@@ -26,7 +26,7 @@ from .passes.facts import facts
 from .passes.first_write import first_write
 from .passes.fission import fission
 from .passes.inline import inline
-from .passes.known_sizes import known_sizes
+from .passes.known_sizes import end_at_failures, known_sizes
 from .passes.lanes import lanes
 from .passes.licm import licm
 from .passes.mask import mask
@@ -58,6 +58,9 @@ def _under_fastmath(run_pass: Callable[[Module], None]) -> Pass:
 def _known_sizes(module: Module, roots: Sequence[str]) -> None:
     if known_sizes(module):
         simplify(module)
+        if end_at_failures(module):
+            simplify(module)
+            dce(module, roots)
         cse(module)
 
 

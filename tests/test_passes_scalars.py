@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jitad
-from jitad import check_grads, interpret, jit
+from jitad import check_grads, grad, hessian, interpret, jit
 from jitad.cps import check_cps, to_cps
 from jitad.ir.verify import verify
 from jitad.passes import scalars
@@ -253,6 +253,31 @@ def test_both_sizes_of_a_matrix() -> None:
     for shape in ((2, 3), (3, 2), (3, 3)):
         with pytest.raises(ValueError, match="matmul|broadcast"):
             jit(turning)(np.ones(shape), 0.7, 3)
+
+
+def of_two_sizes(x: Any, n: int) -> Any:
+    """Of three elements, or it raises; what is done with two of them is bound to."""
+    s = x @ np.ones(3)
+    for i in range(n):
+        if i > 2:
+            s = s * 0.5 + x @ np.ones(2)
+            s = s + (np.ones((2, 2)) @ x)[i]
+        else:
+            s = s * 0.9 + (x * np.ones(3))[i]
+    return s * s
+
+
+def test_sizes_that_do_not_agree_where_nobody_comes() -> None:
+    calls = [jit(of_two_sizes), jit(grad(of_two_sizes)), jit(jitad.jacfwd(of_two_sizes)), jit(hessian(of_two_sizes))]
+    for call in calls:
+        with pytest.raises(ValueError, match="axis 0 of size 3 and axis 0 of size 2"):
+            call(X, 4)
+        with pytest.raises(ValueError, match="axis 0 of size 2 and axis 0 of size 3"):
+            call(X[:2], 0)
+    assert np.isclose(calls[0](X, 3), of_two_sizes(X, 3))
+    check_grads(lambda x: of_two_sizes(x, 3), (X,))
+    for call, meaning in zip(calls[1:], (grad, jitad.jacfwd, hessian)):
+        assert np.allclose(call(X, 3), interpret(meaning(of_two_sizes), X, 3))
 
 
 def test_an_index_out_of_bounds_is_found() -> None:

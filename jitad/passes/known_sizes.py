@@ -23,7 +23,7 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64, Array
-from .cfg import append, argument, set_term
+from .cfg import append, argument, remove_unreachable, set_term
 from .loops import Loop, loop_forest
 from .retype import retype
 from .sizes import Size, Solver
@@ -46,6 +46,22 @@ def known_sizes(module: Module) -> bool:
             if any([_before_loops(func, left), _behind_checks(func, left)]):
                 retype(module, func)
                 changed = True
+    return changed
+
+
+def end_at_failures(module: Module) -> bool:
+    """Let blocks end at checks that are bound to fail; whether any does.  What is behind such a check works on sizes
+    that do not agree, which no rule for an op foresees."""
+    changed = False
+    for func in module.functions.values():
+        failing = [(b, op) for b in func.blocks for op in b.ops if op.name == "check" and op.operands[0].const is False]
+        for block, check in reversed(failing):
+            del block.ops[block.ops.index(check):]
+            block.term = None
+            Builder(block, check.loc).raise_(check.attrs["exc"], check.operands[1:])
+        if failing:
+            remove_unreachable(func)
+            changed = True
     return changed
 
 
