@@ -428,3 +428,39 @@ def test_dicts_that_rules_return_are_matched_by_their_keys() -> None:
         assert (value, gradient) == (44.25, {"a": 3.0, "b": 21.0})
     assert jvp(g, (p,), ({"b": 1.0, "a": 10.0},)) == ({"x": 2.25, "y": 6.0}, {"x": 30.0, "y": 3.0})
     assert interpret(lambda d: jvp(g, (d,), (d,))[1], p) == {"x": 4.5, "y": 6.0}
+
+
+def test_calls_without_floats_have_no_derivative_and_ask_for_none() -> None:
+    @custom_vjp
+    def square(x: Any) -> Any:
+        return x * x
+
+    square.defvjp(lambda x: (x * x, x), lambda x, ct: (2 * x * ct,))
+
+    @custom_jvp
+    def half(x: Any) -> Any:
+        return x * 0.5
+
+    half.defjvp(lambda primals, tangents: (half(primals[0]), 0.5 * tangents[0]))
+
+    @custom_vjp
+    def whole(x: Any) -> Any:
+        return int(x)
+
+    whole.defvjp(lambda x: (whole(x), x), lambda x, ct: (x * ct,))
+    assert (square(3), half(3), whole(2.5)) == (9, 1.5, 2)
+    assert square(np.arange(3)).tolist() == [0, 1, 4]
+    assert grad(lambda x: x * square(3) + x * half(3) + x * whole(x))(2.5) == 12.5
+    assert jvp(lambda x: x * half(3) + half(x), (2.0,), (1.0,))[1] == 2.0
+
+    def captures(x: Any) -> Any:
+        @custom_vjp
+        def times(n: Any) -> Any:
+            return n * x
+
+        times.defvjp(lambda n: (n * x, None), lambda kept, ct: (None,))
+        return times(3)
+
+    assert jit(captures)(2.0) == 6.0
+    with pytest.raises(DifferentiationError, match="says nothing of a value that it uses"):
+        grad(captures)(2.0)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DifferentiationError, Loc, UnsupportedError
-from ..ir.graph import Function, Value
+from ..ir.graph import Function, Rule, Value
 from ..ir.types import is_float
 from . import builtin, data, programs, pytree
 from .applied import FLATTEN, Wrt, named, user_value
@@ -130,6 +130,9 @@ class Call:
 
     def run(self) -> Any:
         t, base = self.t, self.base
+        if not any(map(is_float, base.result_types)):        # no derivative goes through it
+            results = t.builder.call_then(base.name, base.params, base.result_types)
+            return user_value(t, self.structure, leaves(t, base, results))
         entry = self._entry()
         entry.called |= not entry.done
         extras = [t.value(t.constant(a)) for a in entry.extras]
@@ -147,7 +150,7 @@ class Call:
         t.module.functions[name] = Function(name)            # holds the name
         entry = known[self.base.name] = Entry(name, below)
         try:
-            RULES[self.custom.kind](self, entry)
+            (RULES[self.custom.kind] if self.places else of_integers)(self, entry)
         except BaseException:
             del known[self.base.name], t.module.functions[name]
             raise
@@ -234,6 +237,13 @@ def jvp_rule(call: Call, entry: Entry) -> None:
     types = [*base.result_types, *(base.result_types[i] for i in floats)]
     only.give(types, [*result, *(found[i] for i in floats)], [*[None] * n, *(("result", result[i]) for i in floats)])
     over.finish("jvp", [only], wrt)
+
+
+def of_integers(call: Call, entry: Entry) -> None:
+    """Of arguments without a float: the rule would be asked for no derivative, and is not traced.  What the function
+    captures has none, as ever."""
+    Over(call, entry).finish("checkpoint", [], [])
+    call.t.module.rules[entry.name] = Rule("checkpoint", (call.base.name,), ())
 
 
 RULES = {"custom_vjp": vjp_rule, "custom_jvp": jvp_rule}
