@@ -29,6 +29,14 @@ def arrays(count: int, seed: int) -> str:
     return "\n".join(["def program(x, y):", *lines, "    return x.sum()", ""])
 
 
+def recursions(count: int, seed: int) -> str:
+    """Each function is in none of the others, so that its derivative is one too."""
+    lines = [f"def f{i}(x, y):\n    return f{i - 1}(x, 2.0) if y < 1 else sin(f{i}(x, y - 1)) + x"
+             for i in range(1, count + 1)]
+    return "\n".join(["def f0(x, y):\n    return x * y", *lines,
+                      f"def program(x, y):\n    return f{count}(x, y)", ""])
+
+
 def conditions(count: int, seed: int) -> str:
     """Each condition is read twice in the next one."""
     lines = [f"    c = (c and x > {i}) or (c and y < {i})\n    x = x + 1.0 if c else x * 0.5" for i in range(count)]
@@ -67,7 +75,7 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
 
 
 @pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
-                                        (small_arrays, 15), (views, 20)])
+                                        (small_arrays, 15), (views, 20), (recursions, 4)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(make, size, 0)

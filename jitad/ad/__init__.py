@@ -15,16 +15,16 @@ A function with a rule (``ir.graph.Rule``) is differentiated as the rule says (`
 
 from __future__ import annotations
 
-from ..cps import to_cps
+from ..cps import normalise
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Derived, ExcInfo, Function, Module
 from ..ir.signature import signature
 from ..ir.types import STACK, Stack
-from ..passes.cse import cse
+from ..passes.cse import number_values
 from ..passes.dce import drop_idle_calls
 from ..passes.inline import inline, splice
-from ..passes.simplify import simplify
+from ..passes.simplify import simplify_function
 from .checkpoint import checkpoint_loops
 from .forward import jvp
 from .frames import Frames
@@ -40,16 +40,17 @@ HIGHEST = 4
 def differentiate(module: Module) -> None:
     """Make every function in ``module.derived`` until none is missing."""
     arguments_alone(module)
-    first = True
+    made: set[str] | None = None
     while todo := [n for n in module.derived if n not in module.functions]:
-        if not first:
-            _tidy(module)
+        if made is not None:
+            _tidy(module, made)
+        before = set(module.functions)
         ready = [n for n in todo if not _waits(module, module.derived[n].base)]
-        checkpoint_loops(module, ready)
+        cut = checkpoint_loops(module, ready)
         for name in ready or _through_one_another(module, todo):
             if name not in module.functions:
                 _make(module, name, module.derived[name])
-        first = False
+        made = cut | (module.functions.keys() - before) if made is not None else set(module.functions)
     module.rules.clear()
 
 
@@ -83,28 +84,30 @@ def _too_high(module: Module, name: str) -> Function:
     return func
 
 
-def _tidy(module: Module) -> None:
-    """Between derivatives of derivatives: small calls are opened, so that what they pass needs no stack."""
-    inline(module)
-    simplify(module)
-    cse(module)
-    to_cps(module)
+def _tidy(module: Module, made: set[str]) -> None:
+    """Between derivatives of derivatives: small calls are opened, so that what they pass needs no stack.
+
+    What has not been ``made`` since the last time is as tidy as it was, unless something is opened there.
+    """
+    untidy = made | inline(module)
+    for func in [f for name, f in module.functions.items() if name in untidy]:
+        simplify_function(func)
+        number_values(func)
+        normalise(func)
 
 
 def _waits(module: Module, base: str) -> bool:
     """Whether ``base`` or something that it calls, however far down, has yet to be made."""
-    if base not in module.functions:
-        return True
     seen, todo = {base}, [base]
     while todo:
-        for op in module.functions[todo.pop()].all_ops():
-            callee = op.attrs["callee"] if op.name == "call" else None
-            if callee is None or callee in seen:
-                continue
-            if callee not in module.functions:
-                return True
-            seen.add(callee)
-            todo.append(callee)
+        func = module.functions.get(todo.pop())
+        if func is None:
+            return True
+        for block in func.blocks:
+            callee = block.term.attrs["callee"] if block.term is not None and block.term.name == "call" else None
+            if callee is not None and callee not in seen:
+                seen.add(callee)
+                todo.append(callee)
     return False
 
 

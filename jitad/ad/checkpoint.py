@@ -34,19 +34,23 @@ from .reverse import ThereAndBack
 _MARK = "checkpoint_loop"
 
 
-def checkpoint_loops(module: Module, names: Iterable[str] | None = None) -> None:
-    """Cut the loops of functions that ask for it (attribute ``checkpoint``), once, and are differentiated.
+def checkpoint_loops(module: Module, names: Iterable[str] | None = None) -> set[str]:
+    """Cut the loops of functions that ask for it (attribute ``checkpoint``), once, and are differentiated; the names of
+    those that were cut.
 
     ``names``: the derivatives that are about to be made, of functions that call none that has yet to be made.
     """
+    found: set[str] = set()
     if not any("checkpoint" in f.attrs for f in module.functions.values()):
-        return
+        return found
     for name, ways in _differentiated(module, module.derived if names is None else names).items():
         func = module.functions[name]
         states = func.attrs.pop("checkpoint", None)
         if states is not None:
             for loop in _chosen(module, func, ways):
                 Cut(module, func, loop).run(states)
+                found.add(name)
+    return found
 
 
 def _differentiated(module: Module, names: Iterable[str]) -> dict[str, set[tuple[tuple[int, ...], bool]]]:

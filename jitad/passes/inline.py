@@ -20,14 +20,14 @@ LARGEST_CALLER = 4000
 """A function is not made larger than this, but by what asks to be inlined and by what is about its own size."""
 
 
-def inline(module: Module, roots: Iterable[str] | None = None) -> None:
-    """Inline throughout a module.  ``roots`` are called from outside, so one call site is not their only use; without
-    them any function may be, and stays.
+def inline(module: Module, roots: Iterable[str] | None = None) -> set[str]:
+    """Inline throughout a module; yields the names of what was inlined into.  ``roots`` are called from outside, so one
+    call site is not their only use; without them any function may be, and stays.
     """
     graph = CallGraph(module)
     used = {*(roots or ()), *(d.base for d in module.derived.values())}.union(
         *(r.functions for r in module.rules.values()))
-    size = {name: _size(f) for name, f in module.functions.items()}
+    size = _Sizes(module)
     changed: set[str] = set()
     for name in graph.order:
         func = module.functions[name]
@@ -48,11 +48,19 @@ def inline(module: Module, roots: Iterable[str] | None = None) -> None:
         if name in changed:                              # for each of them
             remove_unreachable(func)
             merge_chains(func)
+    return changed & module.functions.keys()
 
 
-def _size(func: Function) -> int:
-    """Ops that cost something."""
-    return sum(1 for op in func.all_ops() if op.name not in ("const", "jump", "return"))
+class _Sizes(dict[str, int]):
+    """By name, how many ops a function has that cost something; counted when it is first asked for."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def __missing__(self, name: str) -> int:
+        ops = self.module.functions[name].all_ops()
+        self[name] = found = sum(op.name not in ("const", "jump", "return") for op in ops)
+        return found
 
 
 def _callee(block: Block) -> str | None:
