@@ -195,6 +195,14 @@ def left_behind(x: Any, k: Any) -> Any:
     return s, last
 
 
+def counter_left_behind(x: Any, k: Any) -> Any:
+    s, at, last = 0.0, -1, -1
+    for i in range(len(x)):
+        s += x[i]
+        at, last = i, k[i] - i
+    return s, at, last
+
+
 def recursive(n: Any) -> Any:
     return 1.0 if n < 2 else recursive(n - 1) + recursive(n - 2)
 
@@ -230,7 +238,7 @@ def after_time(x: Any, k: Any) -> Any:
 
 
 PROGRAMS = [squares, neighbours, in_place, pairs, backwards, table, columns, scratch, reductions, product, histogram,
-            small_bins, left_behind, calls, mapped, after_time]
+            small_bins, left_behind, counter_left_behind, calls, mapped, after_time]
 
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)

@@ -140,7 +140,8 @@ class _Outliner:
                         values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore[arg-type]
 
     def _count(self, head: Block, latch: Block, first: Value, count: Value, values: dict[Value, Value]) -> None:
-        """The copy counts from 0; what it did with its counter sees ``first`` and how far it is from there."""
+        """The copy counts from 0; what it did with its counter sees ``first`` and how far it is from there, and so does
+        what comes behind the loop."""
         it = head.params[self.known.iv.index]
         number = Op("add", [first, it], [I64], loc=latch.func.loc)
         number.block = head
@@ -148,6 +149,7 @@ class _Outliner:
             for op in block.all_ops():
                 op.replace_uses({it: number.result})
         head.ops.insert(0, number)
+        values[self.known.iv] = number.result
         b, term = Builder(latch, latch.func.loc), latch.term
         assert term is not None
         following = b.emit_op("add", [it, b.const(1)]).result
