@@ -242,10 +242,13 @@ def test_slices_of_one_element_broadcast(fun: Any) -> None:
 
 
 def test_slices_of_one_element_at_run_time() -> None:
-    for fun, i in ((lambda do, a, i: a[i:i + 1] * a, 1), (lambda do, a, i: a - a[i - 1:i], 3)):
+    for fun, i in ((lambda do, a, i: a[i:i + 1] * a, 1), (lambda do, a, i: a - a[i - 1:i], 3),
+                   (lambda do, a, i: a[i % 3:i % 3 + 1] * a, 4), (lambda do, a, i: a - a[2 * i - 1:2 * i], 1)):
         assert np.array_equal(evaluate(fun, M, i), plain(fun, M, i))
     with pytest.raises(ValueError, match=r"shapes \(0, 4\) \(3, 4\)"):
         evaluate(lambda do, a, i: a[i:i + 1] * a, M, 3)
+    with pytest.raises(ValueError, match=r"shapes \(2, 4\) \(3, 4\)"):
+        evaluate(lambda do, a, i: a[i % 2:i % 3 + 1] * a, M, 4)
     with pytest.raises(ValueError, match="name the axis"):
         evaluate(lambda do, a, i: do(np.squeeze, a[:, :i]), M, 1)
     assert evaluate(lambda do, a, i: do(np.squeeze, a[:, :i]), M, 2).shape == (3, 2)

@@ -135,8 +135,14 @@ def _forward(t: Context, s: slice, n: Value) -> Span:
     return start, e.minimum(length, one) if _one_long(s) and not core.at_most_one(length) else length, one
 
 
+WRITTEN_TWICE = 6
+"""How deep the bounds of a slice are compared."""
+
+
 def _one_long(s: slice) -> bool:
-    """Whether a slice is seen to have one element at most: ``a[3:4]``, ``a[-1:]``, ``a[i:i + 1]``, ``a[i - 1:i]``."""
+    """Whether a slice is seen to have one element at most: ``a[3:4]``, ``a[-1:]``, ``a[i:i + 1]``, ``a[i - 1:i]``,
+    also where ``i`` is written out twice.
+    """
     first, last = static_int(s.start), static_int(s.stop)
     if first is not None:
         return first == -1 if s.stop is None else last is not None and last - first == 1 and (first < 0) == (last < 0)
@@ -147,7 +153,17 @@ def _one_long(s: slice) -> bool:
 
 
 def _is_op(v: Value, name: str, x: Value, by: int) -> bool:
-    return v.op is not None and v.op.name == name and v.op.operands[0] is x and v.op.operands[1].const == by
+    return (v.op is not None and v.op.name == name and v.op.operands[1].const == by
+            and _same(v.op.operands[0], x, WRITTEN_TWICE))
+
+
+def _same(v: Value, x: Value, depth: int) -> bool:
+    """Whether two values are one, or written alike, as ``2 * i`` in both bounds."""
+    if v is x or v.op is None or x.op is None:
+        return v is x
+    return (depth > 0 and v.op.name == x.op.name and v.op.attrs == x.op.attrs and len(v.op.results) == 1
+            and v.type == x.type and len(v.op.operands) == len(x.op.operands)
+            and all(_same(a, b, depth - 1) for a, b in zip(v.op.operands, x.op.operands)))
 
 
 def _clip(t: Context, bound: Any, n: Value, low: Value, high: Value) -> Value:
