@@ -464,3 +464,12 @@ def test_calls_without_floats_have_no_derivative_and_ask_for_none() -> None:
     assert jit(captures)(2.0) == 6.0
     with pytest.raises(DifferentiationError, match="says nothing of a value that it uses"):
         grad(captures)(2.0)
+
+
+def test_positions_are_integers_that_are_known() -> None:
+    for positions in ("x", 1.0, (0, 1.0), True):
+        with pytest.raises(TypeError, match="nondiff_argnums takes positions, not"):
+            custom_jvp(lambda x: x, nondiff_argnums=positions)
+    with pytest.raises(TypeError, match="not an int that is only known at run time"):
+        jit(lambda x, n: grad(lambda y, z: y * z, n)(x, x))(2.0, 1)
+    assert jit(lambda x, n: grad(lambda y, z: y * z * z, n)(x, x), static="n")(2.0, 1) == 8.0

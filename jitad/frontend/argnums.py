@@ -8,8 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import DifferentiationError, Loc
+from . import data
 from .closures import BoundMethod, Fn, Partial
 from .lattice import UNBOUND
+from .values import Sym
+
+
+def described(argnums: Any) -> str:
+    """What was given in place of positions."""
+    later = " that is only known at run time: name it in `jit(static=…)`" if isinstance(argnums, Sym) else ""
+    return data.describe(argnums) + later
 
 
 def parameter_names(fun: Any) -> list[str]:

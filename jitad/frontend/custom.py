@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import DifferentiationError
 from . import calls, over, programs, ruled
+from .argnums import described
 from .closures import Fn
 from .traceable import Maker, Traceable, Transform, native
 
@@ -140,7 +141,10 @@ class Decorator(Maker):
 
 
 def _nondiff(argnums: Any) -> Nondiff:
-    return (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    found = tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in found):
+        raise TypeError(f"nondiff_argnums takes positions, not {described(argnums)}")
+    return found
 
 
 @Decorator

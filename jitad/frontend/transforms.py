@@ -17,6 +17,7 @@ import numpy as np
 
 from . import jacobians, pytree
 from .applied import Applied, map_floats, snapshot
+from .argnums import described
 from .axes import parse
 from .keeping import as_now
 from .mapped import Mapped
@@ -134,7 +135,7 @@ class Linear(Traceable):
 
 def _argnums(argnums: Any) -> Argnums:
     if isinstance(argnums, bool) or not isinstance(argnums, (int, str, tuple, list)):
-        raise TypeError(f"argnums takes positions, names, or a tuple of them, not {argnums!r}")
+        raise TypeError(f"argnums takes positions, names, or a tuple of them, not {described(argnums)}")
     return tuple(argnums) if isinstance(argnums, list) else argnums
 
 
