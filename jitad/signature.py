@@ -6,7 +6,6 @@ native byte order, C order, one of the five element types, numbers of Python or 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import TypeInferenceError
-from .frontend.pytree import Structure, flatten, unflatten
+from .frontend.pytree import Structure, flatten, meaning, unflatten
 from .frontend.tracer import Leaf
 from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
 
@@ -48,12 +47,12 @@ def spec(text: str) -> Spec:
 
 
 class Static:
-    """A leaf that is a compile-time constant; values that mean the same are one signature (see ``_meaning``)."""
+    """A leaf that is a compile-time constant; values that mean the same are one signature (see ``pytree.meaning``)."""
 
     __slots__ = ("value", "_key")
 
     def __init__(self, value: Any) -> None:
-        self.value, self._key = value, _meaning(value)
+        self.value, self._key = value, meaning(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Static) and bool(self._key == other._key)
@@ -63,20 +62,6 @@ class Static:
 
     def __repr__(self) -> str:
         return repr(self.value)
-
-
-def _meaning(value: Any) -> tuple[Any, ...]:
-    """What a constant is compared by: its class and value, so that ``1`` is not ``True`` nor ``0.0`` ``-0.0``, in a
-    tuple, a frozenset or a dataclass neither; NaN is itself."""
-    if isinstance(value, float):
-        return type(value), float(value).hex()
-    if isinstance(value, tuple):
-        return type(value), *map(_meaning, value)
-    if isinstance(value, frozenset):
-        return type(value), frozenset(map(_meaning, value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return type(value), value, *(_meaning(getattr(value, f.name)) for f in dataclasses.fields(value))
-    return type(value), value
 
 
 class Signature:

@@ -151,6 +151,9 @@ class Unboxer:
         if s.type is type(None):
             self.require_equal("ptr", obj, pointer(None))
             return ()
+        if s.type is str and type(s.static) is not str:          # a member of an enumeration
+            self.require_equal("ptr", obj, pointer(s.static))
+            return ()
         assert s.type is not None
         self.require_type(obj, s.type)
         if s.type is str:
@@ -174,16 +177,35 @@ class Unboxer:
         return [self.load("ptr", items, 8 * i) for i in range(len(s.children))]
 
     def dict_items(self, s: Structure, obj: str) -> Sequence[str]:
-        size = self.code.op(f"call i64 {function('PyDict_Size')}(ptr {obj})")
+        """The values of a dict with these keys in this order, which the program can see."""
+        code = self.code
+        size = code.op(f"call i64 {function('PyDict_Size')}(ptr {obj})")
         self.require_equal("i64", size, str(len(s.children)))
+        at, key, value = code.alloca("i64"), code.alloca("ptr"), code.alloca("ptr")
+        code.do(f"store i64 0, ptr {at}, align 8")
         found = []
-        for key in s.static:
-            item = self.code.op(f"call ptr {function('PyDict_GetItem')}(ptr {obj}, ptr {pointer(key)})")
-            self.require(self.code.op(f"icmp ne ptr {item}, null", "c"))
+        for expected in s.static:
+            code.op(f"call i32 {function('PyDict_Next')}(ptr {obj}, ptr {at}, ptr {key}, ptr {value})")
+            self.require_key(self.load("ptr", key, 0), expected)
+            item = self.load("ptr", value, 0)
             if self.wary:
                 self.keep(item)
             found.append(item)
         return found
+
+    def require_key(self, key: str, expected: Any) -> None:
+        """Strings are compared by their text, other keys are the very objects, since equal ones may be two."""
+        if type(expected) is not str:
+            self.require_equal("ptr", key, pointer(expected))
+            return
+        compare, done = self.code.label("compare"), self.code.label("key")
+        self.code.branch(self.code.op(f"icmp eq ptr {key}, {pointer(expected)}", "c"), done, compare, self.likely)
+        self.code.start(compare)
+        self.require_type(key, str)
+        same = self.code.op(f"call i32 {function('PyUnicode_Compare')}(ptr {key}, ptr {pointer(expected)})")
+        self.require_equal("i32", same, "0")
+        self.code.jump(done)
+        self.code.start(done)
 
     def attribute(self, obj: str, name: str) -> str:
         """An attribute, which may be made by the class, so the reference is ours; without it, a miss."""

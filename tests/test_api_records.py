@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 import gc
+import math
 import sys
 from typing import Any, NamedTuple
 
@@ -141,3 +143,44 @@ def test_subclasses_of_containers_are_taken() -> None:
 def test_dicts_are_read_by_key() -> None:
     f = jit(lambda d: d["a"] - d["b"])
     assert f({"a": 3.0, "b": 1.0}) == 2.0 and f({"b": 1.0, "a": 3.0}) == 2.0
+
+
+def test_dicts_are_walked_in_their_order() -> None:
+    """Of the same keys, too, in another order; the machine code of the first took the second."""
+    f = jit(lambda d: (list(d.values())[0], d))
+    text = "".join(("b", "c"))                                   # equal to what the source has, and not the same object
+    for _ in range(3):
+        for d in ({"a": 1.0, "bc": 2.0}, {"bc": 2.0, "a": 1.0}, {"a": 3.0, text: 4.0}):
+            first, back = f(d)
+            assert first == next(iter(d.values())) and list(back.items()) == list(d.items())
+    assert f.stats["compilations"] == 2
+
+
+def test_keys_that_are_equal_and_yet_two() -> None:
+    f = jit(lambda d: [math.copysign(v, k) for k, v in d.items()][0])
+    g = jit(lambda d: next(iter(d)))
+    for _ in range(3):
+        assert [f({k: 1.0}) for k in (0.0, -0.0)] == [1.0, -1.0]
+        assert [repr(g({k: 1.0})) for k in (1, 1.0, True, (1,), (1.0,))] == ["1", "1.0", "True", "(1,)", "(1.0,)"]
+
+
+class Colour(str, enum.Enum):                # noqa: UP042 (``str`` of a member of a StrEnum is its text)
+    RED = "red"
+    BLUE = "blue"
+
+
+class Loud(str):
+    def __str__(self) -> str:
+        return self.upper()
+
+
+def test_kinds_of_strings() -> None:
+    """What a string of another class holds, not what its ``__str__`` says; members of enumerations are themselves."""
+    f = jit(lambda x, c: x if c == "red" else -x)
+    g = jit(lambda x, c: (x if c is Colour.RED else -x, c))
+    for _ in range(3):
+        for c in ("red", Colour.RED, Loud("red"), Colour.BLUE, "RED", "Colour.RED"):
+            assert f(1.0, c) == (1.0 if c == "red" else -1.0)
+            value, back = g(1.0, c)
+            assert value == (1.0 if c is Colour.RED else -1.0) and back == c and isinstance(c, type(back))
+    assert jit(lambda d: d["c"] is Colour.RED)({"c": Colour.RED})

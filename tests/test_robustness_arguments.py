@@ -8,6 +8,7 @@ import copy
 import datetime
 import decimal
 import fractions
+import math
 import pickle
 import types
 import weakref
@@ -170,6 +171,8 @@ def test_static_values_are_told_apart_by_what_they_mean() -> None:
             assert np.isnan(f(x, (float("nan"),)))
     assert f.stats["compilations"] == 1
     assert [str(f(np.float64(1.0), (k,))) for k in (0.0, -0.0, 0, True, 1, 1.0)] == ["0.0", "-0.0", "0.0", *["1.0"] * 3]
+    sign = jit(lambda x, k: math.copysign(x, k), static="k")
+    assert [sign(1.0, np.float32(k)) for k in (0.0, -0.0, 0.0)] == [1.0, -1.0, 1.0]
     kind = jit(lambda x, k: x // k[0], static="k")
     assert [kind(7, k) for k in ((2,), (2.0,), (2,))] == [3, 3.0, 3]
     assert [type(kind(7, k)) for k in ((2,), (2.0,), (2,))] == [int, float, int]

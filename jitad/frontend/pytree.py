@@ -10,6 +10,7 @@ Structures are hashable and compare by meaning, so that they can key compiled co
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -44,7 +45,7 @@ class Structure:
         if self is other:
             return True
         return (isinstance(other, Structure) and self._hash == other._hash and self.type is other.type
-                and self.static == other.static and self.children == other.children)
+                and _alike(self.static, other.static) and self.children == other.children)
 
     def __repr__(self) -> str:
         if self.is_leaf:
@@ -102,6 +103,31 @@ NoneType = type(None)
 LEAF = Structure(None, count=1)
 NONE = Structure(NoneType)
 _FLAT: list[Structure] = [Structure(tuple, None, (LEAF,) * n) for n in range(16)]
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether what is static in two structures means the same; keys of dicts may be equal and yet two."""
+    if type(a) is not type(b) or not a == b:
+        return False
+    return not isinstance(a, tuple) or all(x is y or meaning(x) == meaning(y) for x, y in zip(a, b))
+
+
+def meaning(value: Any) -> tuple[Any, ...]:
+    """What a constant is compared by: its class and value, so that ``1`` is not ``True`` nor ``0.0`` ``-0.0``, in a
+    tuple, a frozenset or a dataclass neither; NaN is itself."""
+    if isinstance(value, float):
+        return type(value), float(value).hex()
+    if isinstance(value, complex):
+        return type(value), value.real.hex(), value.imag.hex()
+    if isinstance(value, np.generic):
+        return type(value), value.dtype, value.tobytes()
+    if isinstance(value, tuple):
+        return type(value), *map(meaning, value)
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(meaning, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return type(value), value, *(meaning(getattr(value, f.name)) for f in dataclasses.fields(value))
+    return type(value), value
 
 
 def _name(t: type | None) -> str:
@@ -173,7 +199,7 @@ def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
         names = field_names(t)
         return Structure(t, names, tuple([_flatten(getattr(x, n), leaves) for n in names]))
     if isinstance(x, str):
-        return Structure(str, str(x))
+        return Structure(str, x if isinstance(x, enum.Enum) else str.__str__(x))     # where ``__str__`` may be another
     base = next(c for c in (dict, list, tuple) if isinstance(x, c))
     raise TypeInferenceError(f"a {t.__name__} means something else than the {base.__name__} that it is made of",
                              hint=f"pass {base.__name__}(x), or a NamedTuple or dataclass")
