@@ -118,7 +118,7 @@ class Handle:
         self.dispatcher: Dispatcher | None = None
         self.target = native_callable.make(Handle.__call__, self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
             return (self.dispatcher or self.wake())(*args, **kwargs)
         except Exception as error:
@@ -163,7 +163,7 @@ def _jit_options(self: Any) -> dict[str, Any]:
     return {"static": handle.static, **handle.options}
 
 
-def _inspect(self: Any, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
+def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``llvm``, ``asm`` or ``ptx``.
 
     ``parallel``: of each loop whether several threads run it, or why not.
@@ -191,7 +191,7 @@ def _recompile(self: Any) -> None:
             dispatcher(self.__dict__[name]).forget()
 
 
-def _visualize(self: Any, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
+def _visualize(self: Any, /, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
     return dispatcher(self).graph(stage, args, kwargs)
 
@@ -216,7 +216,7 @@ class _Bound:
     def __init__(self, jitted: Any, obj: Any) -> None:
         self.__func__, self.__self__ = jitted, obj
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.__func__(self.__self__, *args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -232,17 +232,17 @@ class _Bound:
         found = getattr(self.__func__, name)
         return types.MethodType(found, self.__self__) if name in ("grad", "value_and_grad") else found
 
-    def inspect(self, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
+    def inspect(self, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
         given = (self.__self__, *args) if args or kwargs or self._takes_the_object_alone() else ()
         return _inspect(self.__func__, stage, *given, **kwargs)
 
-    def visualize(self, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
+    def visualize(self, /, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
         given = (self.__self__, *args) if args or kwargs or self._takes_the_object_alone() else ()
         return _visualize(self.__func__, *given, stage=stage, **kwargs)
 
     def _takes_the_object_alone(self) -> bool:
         """Whether no arguments are a call, and not the last one."""
-        return len(dispatcher(self.__func__).facts()[0]) == 1
+        return dispatcher(self.__func__).takes() == 1
 
     def __repr__(self) -> str:
         return f"<bound {self.__func__!r} of {self.__self__!r}>"

@@ -24,7 +24,7 @@ from .frontend import transforms
 from .frontend.builtin import location
 from .frontend.custom import Custom
 from .frontend.packed import returned
-from .frontend.traceable import Transform
+from .frontend.traceable import POSITIONAL, Transform, positional, signature_of
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
 from .reference import interpret
@@ -32,7 +32,6 @@ from .room import with_room
 from .signature import Signature, Static, signature
 from .visualize import graph
 
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
@@ -56,7 +55,7 @@ class Dispatcher:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if tracing() and _has_stand_in((args, kwargs)):
             return context().call(self.fun, *args, **kwargs)
         if DISABLED:
@@ -76,7 +75,7 @@ class Dispatcher:
         found = compiled.call(*[x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
         return returned(found, (args, kwargs)) if compiled.packs else found
 
-    def run_as_python(self, *args: Any, **kwargs: Any) -> Any:
+    def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
         if isinstance(self.fun, Transform):
             run = _instead.get()
@@ -108,7 +107,7 @@ class Dispatcher:
         if not kwargs:
             return args, kwargs
         names, rest, moved = self.facts()[0], dict(kwargs), list(args)
-        for name in names[len(args):]:
+        for name in names[len(args):] if len(args) >= self._by_position_alone else ():
             if name not in rest:
                 break
             moved.append(rest.pop(name))
@@ -118,14 +117,26 @@ class Dispatcher:
     def _takes_any_name(self) -> bool:
         return any(p.kind is p.VAR_KEYWORD for p in parameters(self.described_by))
 
+    @cached_property
+    def _by_position_alone(self) -> int:
+        return sum(p.kind is p.POSITIONAL_ONLY for p in parameters(self.described_by))
+
     def facts(self) -> tuple[tuple[str, ...], frozenset[str | int]]:
         """Names of the parameters that can be passed by position; positions and names of the static ones."""
         if self._facts is None:
-            names = tuple(p.name for p in parameters(self.described_by) if p.kind in _POSITIONAL)
-            static = [_static_name(self.described_by, s, names) for s in self.static]
-            positions = [names.index(s) for s in static if s in names]
+            names = tuple(p.name for p in parameters(self.described_by) if p.kind in POSITIONAL)
+            known = positional(self.described_by) if self.static and parameters(self.described_by) else []
+            static = [_static_name(self.described_by, s, known) for s in self.static]
+            positions = [known.index(s) for s in static if s in known]
             self._facts = names, frozenset([*static, *positions])
         return self._facts
+
+    def takes(self) -> int | None:
+        """How many parameters there are, ``None`` where Python cannot tell."""
+        try:
+            return len(signature_of(self.described_by).parameters)
+        except (TypeError, ValueError):
+            return None
 
     # --- compiling --------------------------------------------------------------------------------
 
@@ -152,11 +163,12 @@ class Dispatcher:
     def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call that the function does not take raises what it would raise in Python."""
         try:
-            found = inspect.signature(self.described_by)
+            found = signature_of(self.described_by)
         except (TypeError, ValueError):
             return
+        free = [p.name for p in found.parameters.values() if p.kind is p.POSITIONAL_ONLY and self._takes_any_name]
         try:
-            found.bind(*args, **kwargs)
+            found.bind(*args, **{k: v for k, v in kwargs.items() if k not in free})      # which ``bind`` refuses
         except TypeError as e:
             raise TypeError(f"{name_of(self.described_by)}() {e}") from None
 
@@ -193,7 +205,7 @@ class Dispatcher:
 
     def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
         """The signature of these arguments, or without any the last call's."""
-        if args or kwargs or not self.facts()[0]:
+        if args or kwargs or self.takes() == 0:
             return self.signature(args, kwargs)[0]
         if self.last is None:
             raise ValueError(f"{name_of(self.fun)} has not been called yet: pass arguments, or jitad.spec(…) for each")
@@ -257,7 +269,7 @@ def calls_go_to(run: Run) -> Iterator[None]:
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a callable, none where Python cannot tell."""
     try:
-        return list(inspect.signature(fun).parameters.values())
+        return list(signature_of(fun).parameters.values())
     except (TypeError, ValueError):
         return []
 
@@ -267,7 +279,8 @@ def _static_name(fun: Callable[..., Any], key: str | int, names: Sequence[str]) 
     if isinstance(key, int) and -len(names) <= key < len(names):
         return names[key]
     known = parameters(fun)
-    if isinstance(key, str) and (key in [p.name for p in known] or any(p.kind is p.VAR_KEYWORD for p in known)):
+    any_name = any(p.kind is p.VAR_KEYWORD for p in known)
+    if isinstance(key, str) and (any_name or key in [*names, *(p.name for p in known)]):
         return key
     raise TypeError(f"jit(static=…): {name_of(fun)}() has no parameter {key!r}: there are {', '.join(names)}")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import array
 import collections
 import copy
+import dataclasses
 import datetime
 import decimal
 import fractions
+import functools
 import math
 import pickle
 import types
@@ -19,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jitad
 from jitad import DifferentiationError, JitadError, TypeInferenceError, jit
 
 
@@ -216,3 +219,102 @@ def test_bound_methods_are_values() -> None:
     assert obj.times == obj.times and hash(obj.times) == hash(obj.times) and obj.times != Scaled(2.0).times
     for other in (copy.copy(obj.times), copy.deepcopy(obj.times), pickle.loads(pickle.dumps(obj.times))):
         assert other.__self__.k == 2.0 and other.__func__ is Scaled.times
+
+
+# --- what a call takes --------------------------------------------------------------------------------------
+
+def scaled(g: Any) -> Any:
+    @functools.wraps(g)
+    def wrapper(scale: Any, x: Any) -> Any:
+        return scale * g(x)
+    return wrapper
+
+
+def turned(g: Any) -> Any:
+    @functools.wraps(g)
+    def wrapper(b: Any, a: Any = 1.0) -> Any:
+        return g(a, b)
+    return wrapper
+
+
+def counting(g: Any) -> Any:
+    @functools.wraps(g)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return len(args), len(kwargs), g(*args, **kwargs)
+    return wrapper
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def difference(a: Any, b: Any) -> Any:
+    return a - 10 * b
+
+
+def test_decorated_functions_take_what_the_outer_one_takes() -> None:
+    """``functools.wraps`` says otherwise to ``inspect.signature``."""
+    f = jit(scaled(square), grad="x")
+    for _ in range(3):
+        assert f(2.0, 3.0) == f(x=3.0, scale=2.0) == 18.0
+        assert f.grad(2.0, 3.0) == jitad.grad(scaled(square), "x")(2.0, 3.0) == 12.0
+        assert jitad.grad(scaled(square), ("x", "scale"))(scale=2.0, x=3.0) == (12.0, 9.0)
+    with pytest.raises(TypeError, match="missing a required argument: 'x'"):
+        f(2.0)
+    g = jit(turned(difference))
+    for _ in range(3):
+        assert [g(1.0), g(a=2.0, b=1.0), g(1.0, a=2.0), g(1.0, 2.0)] == [-9.0, -8.0, -8.0, -8.0]
+
+
+def test_a_decorator_that_passes_all_on_sees_how_it_was_passed() -> None:
+    f = jit(counting(difference), static="b")
+    for _ in range(3):
+        assert [f(1.0, 2), f(1.0, b=2), f(b=2, a=1.0)] == [(2, 0, -19.0), (1, 1, -19.0), (0, 2, -19.0)]
+    assert f.stats["compilations"] == 3 and f(1.0, 3)[2] == -29.0 and f.stats["compilations"] == 4
+    assert jitad.grad(lambda x: counting(square)(x)[2])(3.0) == 6.0
+
+
+def test_names_of_parameters_by_position_are_free_for_others() -> None:
+    def f(a: Any, x: Any = 1.0, /, **kwargs: Any) -> Any:
+        return a + 10 * x + 100 * kwargs.get("x", 0.0)
+    g = jit(f)
+    for _ in range(3):
+        assert [g(1.0), g(1.0, 2.0), g(1.0, x=5.0), g(1.0, 2.0, x=5.0)] == [11.0, 21.0, 511.0, 521.0]
+
+
+@dataclasses.dataclass
+class Holder:
+    w: Any
+
+    def apply(self, x: Any, fun: Any) -> Any:
+        return fun(x) * self.w
+
+    def __call__(self, fun: Any, t: Any) -> Any:
+        return self.w * fun - t
+
+
+def test_any_name_will_do_for_a_parameter() -> None:
+    """Such as those that the compiler has for its own."""
+    def f(self: Any, args: Any) -> Any:
+        return self - args
+    for g in (jit(f, grad="self"), jit(f, grad="self").grad, jitad.grad(f, "args"), jitad.vmap(f)):
+        for _ in range(3):
+            x = (np.ones(2), np.ones(2)) if g is not None and "vmap" in g.__name__ else (3.0, 2.0)
+            np.testing.assert_array_equal(g(self=x[0], args=x[1]), g(*x))
+    def inside(m: Any, x: Any) -> Any:
+        part = functools.partial(m.apply, fun=math.sqrt)
+        d = dict(t=x, v=2 * x, self=3 * x, fun=x)
+        return m.apply(x, fun=math.sin) + part(x) + m(fun=x, t=d["t"]) + d["v"] + sum(d.values())
+    assert jit(inside)(Holder(2.0), 0.5) == pytest.approx(inside(Holder(2.0), 0.5), rel=1e-15)
+    assert jit(Holder(3.0))(fun=2.0, t=1.0) == 5.0
+
+
+def test_what_takes_any_number_of_arguments_is_shown_for_the_last_call() -> None:
+    for f, args, kwargs in ((lambda *xs: xs[0] + xs[1], (1.0, 2.0), {}), (lambda *, x: x + 1.0, (), {"x": 1.0}),
+                            (lambda **kw: kw["y"] + 1.0, (), {"y": 1.0})):
+        g = jit(f)
+        with pytest.raises(ValueError, match="has not been called yet"):
+            g.inspect("ir")
+        g(*args, **kwargs)
+        assert g.inspect("ir") == g.inspect("ir", *args, **kwargs) and "add" in g.inspect("ir")
+    assert "1.0" in jit(lambda: 1.0).inspect("ir")

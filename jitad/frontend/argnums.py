@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import DifferentiationError, Loc
 from . import data
 from .closures import BoundMethod, Fn, Partial
 from .lattice import UNBOUND
+from .traceable import positional, signature_of
 from .values import Sym
 
 
@@ -31,15 +31,10 @@ def parameter_names(fun: Any) -> list[str]:
     inner = getattr(fun, "fun", None)
     if inner is not None and hasattr(type(fun), "traced_call"):
         return parameter_names(inner)
-    return [name for name, p in _parameters(fun).items() if p.kind is not p.KEYWORD_ONLY]
-
-
-def _parameters(fun: Any) -> Mapping[str, inspect.Parameter]:
-    """None of pullbacks and the like, and of built-in functions that do not tell theirs (``max``, ``math.log``)."""
     try:
-        return inspect.signature(fun).parameters
-    except (TypeError, ValueError):
-        return {}
+        return positional(fun)
+    except (TypeError, ValueError):          # pullbacks and the like, and built-in functions that do not tell theirs
+        return []
 
 
 def places(t: Any, fun: Any, keys: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any],
@@ -90,7 +85,10 @@ def default_of(fun: Any, name: str) -> Any:
         return default_of(fun.fun, name)
     if isinstance(fun, functools.partial) and name in fun.keywords:
         return fun.keywords[name]
-    found = _parameters(fun).get(name)
+    try:
+        found = signature_of(fun).parameters.get(name)
+    except (TypeError, ValueError):
+        return UNBOUND
     if found is None or found.default is found.empty or found.kind is found.POSITIONAL_ONLY:
         return UNBOUND
     return found.default

@@ -61,7 +61,7 @@ def fn_of(fun: Any) -> Fn:
               fun.__globals__, cells)
 
 
-def _forward(fun: Any, *args: Any, **kwargs: Any) -> Any:
+def _forward(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
     return fun(*args, **kwargs)
 
 
@@ -159,7 +159,7 @@ def _tuple(t: Any, v: Any = ()) -> tuple[Any, ...]:
     return v if type(v) is tuple else tuple(t.iterate(v))
 
 
-def _dict(t: Any, v: Any = (), **kwargs: Any) -> DictObj:
+def _dict(t: Any, v: Any = (), /, **kwargs: Any) -> DictObj:
     pairs = t.contents(v) if isinstance(v, DictObj) else {data.key(t, k): x for k, x in map(t.iterate, t.iterate(v))}
     return t.new_dict({**pairs, **kwargs})
 
@@ -233,7 +233,7 @@ def _callable(t: Any, v: Any) -> bool:
     return not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v)
 
 
-def _partial(t: Any, fun: Any, *args: Any, **kwargs: Any) -> Partial:
+def _partial(t: Any, fun: Any, /, *args: Any, **kwargs: Any) -> Partial:
     return Partial(tuple(kwargs), fun, args, tuple(kwargs.values()))
 
 

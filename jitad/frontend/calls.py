@@ -49,7 +49,7 @@ class Calls:
 
     heaps: dict[Any, Any]
 
-    def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
         return self.call_at(self.builder.loc, fun, args, kwargs)             # type: ignore[attr-defined]
 
     def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -213,7 +213,7 @@ def _is_scalar_function(fun: Any) -> bool:
     return isinstance(fun, (np.ufunc, type)) or getattr(fun, "__module__", "") in ("math", "builtins")
 
 
-def _quiet(fun: Any, *args: Any, **kwargs: Any) -> Any:
+def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
     with np.errstate(all="ignore"):
         return fun(*args, **kwargs)
 

@@ -61,7 +61,7 @@ class Custom(Traceable):
     def with_parts(self, parts: tuple[Any, ...]) -> Any:
         return type(self)(parts[0], self.nondiff, tuple(parts[1:]))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._jitted is None:
             self._jitted = native(self)
         return self._jitted(*args, **kwargs)
@@ -136,7 +136,7 @@ class SumOfParts(Traceable):
 class Decorator(Maker):
     """``custom_vjp`` and ``custom_jvp``: what they make is an object of its own, in traced code and outside."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.make(*args, **kwargs)
 
 

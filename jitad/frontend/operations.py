@@ -58,7 +58,7 @@ class Operations(Comparisons, Elements):
 
     # --- operators ------------------------------------------------------------------------------------
 
-    def native(self, fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def native(self, fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Let Python do it; an exception that is certain on this path is recorded there."""
         try:
             return fun(*args, **kwargs)
@@ -150,7 +150,7 @@ class Operations(Comparisons, Elements):
             raise TypeError(f"bad operand type for unary {SIGNS[op]}: {data.describe(x)}")
         return self.native(NATIVE[op], x)
 
-    def _emit(self, rule: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _emit(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a rule on what the arguments hold now."""
         c = self.first_choice((*args, *kwargs.values()))
         if c is not None:

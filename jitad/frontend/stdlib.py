@@ -85,7 +85,7 @@ CALLABLE: dict[type, Rule] = {
 
 def _listing(fun: Callable[..., Any]) -> Rule:
     """A function of iterables that moves elements and looks at none: Python does it, on what they hold."""
-    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
         columns = [a if isinstance(a, int) else _boxed(t.iterate(a)) for a in args]
         return objects.stream(t, [_unboxed(x) for x in fun(*columns, **kwargs)])
     return rule
@@ -274,7 +274,7 @@ def _deepcopy(t: Any, v: Any) -> Any:
 
 def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
     """A function that ``written`` has in Python; of what is known while tracing, Python computes it."""
-    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
         if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
             return t.native(fun, *args, **kwargs)
         return t.call(substitute, *args, **kwargs)

@@ -53,7 +53,7 @@ class Transform(Traceable):
     def with_parts(self, parts: tuple[Any, ...]) -> Any:
         return type(self)(parts[0], *self.static)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return compiled(self)(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -61,7 +61,45 @@ class Transform(Traceable):
 
     @property
     def __signature__(self) -> Any:
-        return inspect.signature(self.fun)
+        return signature_of(self.fun)
+
+
+def signature_of(fun: Any) -> inspect.Signature:
+    """What a call of ``fun`` itself takes, where ``inspect.signature`` tells of a decorated function what the one
+    inside takes.  Raises as that does.
+    """
+    if isinstance(fun, types.MethodType) and isinstance(fun.__func__, types.FunctionType):
+        return inspect.signature(types.MethodType(_bare(fun.__func__), fun.__self__))
+    if getattr(type(fun), "is_jitad", False):
+        return signature_of(fun.py_func)
+    if isinstance(fun, Traceable):
+        return inspect.signature(fun) if "__signature__" in vars(type(fun)) else signature_of(fun.fun)   # type: ignore[attr-defined]
+    if isinstance(fun, types.FunctionType):
+        return inspect.signature(_bare(fun))
+    call = inspect.getattr_static(type(fun), "__call__", None)
+    own = isinstance(call, types.FunctionType) and not isinstance(fun, type)
+    return signature_of(types.MethodType(call, fun)) if own else inspect.signature(fun)
+
+
+def positional(fun: Any) -> list[str]:
+    """The names of the parameters that may be given by position; of a decorated function that takes ``*args`` and
+    nothing else, those of the function inside.  Raises as ``inspect.signature`` does.
+    """
+    own = signature_of(fun).parameters.values()
+    found = [p.name for p in own if p.kind in POSITIONAL]
+    if not found and any(p.kind is p.VAR_POSITIONAL for p in own):
+        found = [p.name for p in inspect.signature(fun).parameters.values() if p.kind in POSITIONAL]
+    return found
+
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _bare(fun: types.FunctionType) -> types.FunctionType:
+    """A function without attributes."""
+    bare = types.FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__)
+    bare.__kwdefaults__ = fun.__kwdefaults__
+    return bare
 
 
 def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
@@ -100,7 +138,7 @@ class Maker(Traceable):
         functools.update_wrapper(self, make)
         self.make = make
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         made = self.make(*args, **kwargs)
         return made if tracing() else compiled(made)
 
@@ -122,7 +160,7 @@ class Immediate(Traceable):
         self.inside = inside
         return self
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.outside(*args, **kwargs)
 
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -60,7 +60,7 @@ class Context(Protocol):
     def raise_(self, kind: str, message: str, *values: Any) -> NoReturn:
         """This path raises for certain: record it and abandon the path."""
 
-    def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call any callable that the user may hold, on user values."""
 
 
@@ -134,7 +134,7 @@ class Operators:
     def __getitem__(self, index: Any) -> Any:
         return context().getitem(self, index)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return context().call(self, *args, **kwargs)
 
 
