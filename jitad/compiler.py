@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from . import pipeline
 from .errors import CompileError, UnsupportedError
 from .frontend import tracer
@@ -24,6 +26,7 @@ from .frontend.tracer import Leaf
 from .frontend.values import Options
 from .ir.graph import Function, Module
 from .ir.text import print_module
+from .ir.types import Array, Type, from_numpy
 from .kernels import openmp
 from .lowering import callable as native_callable
 from .lowering import cpu, nvptx, pycall
@@ -81,10 +84,10 @@ class Compiled:
     # --- entry points -----------------------------------------------------------------------------
 
     def flat_entry(self, name: str) -> pycall.Entry:
-        """An entry that takes the leaves that are no constants by position."""
+        """An entry that takes the leaves that are no constants by position, and then what is ``converted``."""
         dynamic = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)]
         arguments = [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(dynamic)]
-        return self._entry(name, arguments, Shape(len(dynamic)))
+        return self._entry(name, arguments, Shape(len(dynamic) + len(self._strange)))
 
     def entry(self, name: str, shape: Shape, names: Sequence[str]) -> pycall.Entry:
         """An entry for calls of this shape; ``names``: of the parameters that can be passed by position."""
@@ -104,15 +107,35 @@ class Compiled:
         return self._entry(name, arguments, shape)
 
     def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> pycall.Entry:
-        for constant in self.captured:
-            leaf, value = classify(constant)
-            assert isinstance(leaf, Leaf)
-            arguments.append(Argument(None, LEAF, (leaf,), value))
+        places = {id(a): shape.count - len(self._strange) + i for i, a in enumerate(self._strange)}
+        for constant, t in zip(self.captured, self._captured_types):
+            arguments.append(Argument(places.get(id(constant)), LEAF, (Leaf(t, False),), classify(constant)[1]))
         build = None if buildable(self.result) else self._build
         entry = pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
                              self.result, self.effort, self.recursive, self.failures, build, self.fixed)
         self.kept.append(entry)
         return entry
+
+    # --- arrays from outside ----------------------------------------------------------------------
+
+    @property
+    def _captured_types(self) -> Sequence[Type]:
+        """With their sizes, which the program knows."""
+        return self.function.param_types[len(self.function.param_types) - len(self.captured):]
+
+    @cached_property
+    def _strange(self) -> list[np.ndarray]:
+        """Those that machine code does not read where they are: their contents are looked up at each call."""
+        return [a for a in self.captured if a.size and not np.may_share_memory(a, classify(a)[1])]
+
+    def converted(self) -> list[np.ndarray]:
+        """Arrays from outside as they are now, in the form that machine code reads, where they are not so."""
+        return [classify(a)[1] for a in self._strange]
+
+    def holds(self) -> bool:
+        """Whether the arrays from outside have the types and sizes for which this was compiled."""
+        return all(isinstance(t, Array) and a.shape == t.dims and from_numpy(a.dtype) == t.dtype
+                   for a, t in zip(self.captured, self._captured_types))
 
     @cached_property
     def packs(self) -> bool:
@@ -125,6 +148,8 @@ class Compiled:
 
     def enterable(self) -> bool:
         """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
+        if self._strange:
+            return False
         args, kwargs = self.signature.structure.children
         whole = sum(a.is_leaf for a in (*args.children, *kwargs.children))
         return readable(self.signature.structure) and (whole == self.signature.structure.count or not any(
@@ -134,7 +159,8 @@ class Compiled:
         """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""
         dynamic = all(not isinstance(leaf, Static) for leaf in self.signature.leaves)
         args, kwargs = self.signature.structure.children
-        return not shape.keywords and not kwargs.children and dynamic and all(a.is_leaf for a in args.children)
+        plain = not shape.keywords and not kwargs.children and dynamic and not self._strange
+        return plain and all(a.is_leaf for a in args.children)
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> pycall.Entry:
         """One more entry point."""

@@ -64,6 +64,10 @@ class Dispatcher:
             return run(self.target, args, kwargs)
         sig, leaves = self.signature(args, kwargs)
         compiled = self.table.get(sig)
+        if compiled is not None and not compiled.holds():
+            self.retired.append(compiled)
+            self.table.pop(sig, None)
+            compiled = None
         if compiled is None:
             compiled = self.compile(sig, args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
@@ -72,7 +76,8 @@ class Dispatcher:
                 return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
         self._seen(compiled, args, kwargs)
         self.last = sig
-        found = compiled.call(*[x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)])
+        given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
+        found = compiled.call(*given, *compiled.converted())
         return returned(found, (args, kwargs)) if compiled.packs else found
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:

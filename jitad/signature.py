@@ -169,8 +169,9 @@ def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static, 
     x = _known_dtype(x)
     if x.ndim == 0:
         return classify(x[()])
-    if not (x.flags.c_contiguous and x.flags.aligned and type(x) is np.ndarray):
-        x = np.array(x, order="C", subok=False)
+    x = np.asarray(x)                                         # of a subclass without a copy
+    if not (x.flags.c_contiguous and x.flags.aligned):
+        x = np.array(x, order="C")
     return _array_leaf(x.dtype, tuple([n if static_shapes or n == 1 else None for n in x.shape])), x
 
 

@@ -439,3 +439,38 @@ def test_static_values_that_are_equal_and_yet_two() -> None:
             assert (repr(value), y) == (repr(s), math.copysign(3.0, s))
             value, y = pair((s, "a"), 3)
             assert (repr(value), repr(y)) == (repr((s, "a")), repr(3 * s))
+
+
+def test_captured_arrays_are_read_at_the_call_however_they_lie() -> None:
+    base, narrow = np.arange(12.0).reshape(3, 4), np.arange(6.0)[::2]
+    turned, rows, swapped = base.T, base[:, ::2], np.lib.stride_tricks.as_strided(base, (2, 3), (8, 32))
+
+    @jit(grad=True)
+    def f(x: Any, k: int = 2) -> Any:
+        return (turned[1] * x + rows.sum() + swapped[0, k] + narrow[k]).sum()
+
+    def value(x: float) -> float:
+        return float((base[:, 1] * x + base[:, ::2].sum() + base[2, 0] + narrow[2]).sum())
+    for n in range(4):
+        base += 1.0
+        narrow[2] = n
+        assert f(2.0) == f(2.0, k=2) == value(2.0) and f.grad(2.0) == base[:, 1].sum()
+        assert f.value_and_grad(np.float64(2.0)) == (value(2.0), base[:, 1].sum())
+    assert f.stats["compilations"] <= 2
+
+
+def test_captured_arrays_that_change_their_shape_compile_anew() -> None:
+    """Their sizes are known to the program, which read beyond an array that had become smaller."""
+    a, b, c = np.arange(6.0).reshape(2, 3), np.arange(100_000.0), np.ones(4)
+    first, total, kind = jit(lambda: a[1, 0] + 0.0), jit(lambda: b.sum()), jit(lambda x: (c + x).sum())
+    assert first() == 3.0 and total() == b.sum() and kind(1.0) == 8.0
+    for _ in range(2):
+        a.shape = (3, 2)
+        b.resize(3, refcheck=False)
+        c.dtype = np.dtype(np.int64)
+        assert first() == 2.0 and total() == 3.0 and kind(1.0) == (c + 1.0).sum()
+        a.shape, c.dtype = (2, 3), np.dtype(float)
+        assert first() == 3.0 and kind(1.0) == 8.0
+    a.shape = (6,)
+    with pytest.raises(IndexError):
+        first()
