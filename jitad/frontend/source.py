@@ -2,6 +2,8 @@
 
 A ``def`` is found by its name and line.  Lambdas have no name, so a lambda is found by columns: it
 is the smallest ``Lambda`` node around every position that its code object knows.
+
+A file may change while its functions run, and be loaded anew.
 """
 
 from __future__ import annotations
@@ -9,17 +11,21 @@ from __future__ import annotations
 import ast
 import linecache
 import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 from ..errors import Loc, UnsupportedError
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 _files: dict[str, tuple[list[str], ast.Module]] = {}
+_versions: dict[str, list[_Version]] = {}
 
 
 def find(code: types.CodeType) -> FunctionNode:
     """The ``def`` or ``lambda`` that this code object was compiled from."""
     loc = Loc(code.co_filename, code.co_firstlineno, 0, 0, code.co_name)
-    lines = linecache.getlines(code.co_filename)
+    lines = _lines(code)
     if not lines:
         raise UnsupportedError(f"{code.co_name} has no source to read", loc,
                                "define it in a file or in a notebook cell")
@@ -31,12 +37,66 @@ def find(code: types.CodeType) -> FunctionNode:
     return node
 
 
+class _Version:
+    """The lines of a file at one time."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self._made: set[tuple[Any, ...]] | None = None
+
+    def holds(self, code: types.CodeType) -> bool:
+        """Whether Python makes this code of this file."""
+        if self._made is None:
+            self._made = set(map(_identity, _codes_of("".join(self.lines), code.co_filename)))
+        return _identity(code) in self._made
+
+
+def _identity(code: types.CodeType) -> tuple[Any, ...]:
+    return code, *code.co_positions()
+
+
+def _codes_of(text: str, file: str) -> Iterator[types.CodeType]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            todo = [compile(text, file, "exec", dont_inherit=True)]
+        except (SyntaxError, ValueError):
+            return
+    while todo:
+        code = todo.pop()
+        yield code
+        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _lines(code: types.CodeType) -> list[str]:
+    """The lines of a function's file as they are now, or the newest that it has had from which the function is."""
+    known = _versions.setdefault(code.co_filename, [])
+    for update in (False, True):
+        if update:
+            linecache.checkcache(code.co_filename)
+        lines = linecache.getlines(code.co_filename)
+        if lines:
+            now = next((v for v in known if lines is v.lines or lines == v.lines), None) or _Version(lines)
+            known[:] = [*(v for v in known if v is not now), now]
+    newest = known[-1].lines if known else []
+    return newest if len(known) < 2 else next((v.lines for v in reversed(known) if v.holds(code)), newest)
+
+
+def _parse(text: str, file: str = "<unknown>") -> ast.Module:
+    """Parse source that Python has parsed before, and has told what it finds strange."""
+    if "\\" not in text:
+        return ast.parse(text, file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, file)
+
+
 def _parse_file(code: types.CodeType, lines: list[str]) -> ast.Module:
     known = _files.get(code.co_filename)
     if known is not None and known[0] is lines:
         return known[1]
     try:
-        tree = ast.parse("".join(lines), code.co_filename)
+        tree = _parse("".join(lines), code.co_filename)
     except SyntaxError as e:
         raise UnsupportedError(f"the source of {code.co_name} cannot be parsed: {e}",
                                Loc(code.co_filename, code.co_firstlineno)) from None
@@ -52,7 +112,7 @@ def _find_def(code: types.CodeType, lines: list[str]) -> ast.FunctionDef | ast.A
     padding = "\n" * (first - 2) + "if 1:\n" if text[:1].isspace() and first > 1 else "\n" * (first - 1)
     trees = []
     try:
-        trees.append(ast.parse(padding + text))
+        trees.append(_parse(padding + text))
     except SyntaxError:
         pass                                        # its last line goes on further than its code
     for tree in trees or [_parse_file(code, lines)]:
@@ -67,6 +127,8 @@ def _find_def(code: types.CodeType, lines: list[str]) -> ast.FunctionDef | ast.A
 def _find_lambda(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
     spots = [(l0, c0, l1, c1) for l0, l1, c0, c1 in code.co_positions()
              if l0 is not None and l1 is not None and c0 is not None and c1 is not None and (l1, c1) > (l0, c0)]
+    if not spots:
+        return _find_lambda_by_line(code, lines)
     best: ast.Lambda | None = None
     for node in ast.walk(_parse_file(code, lines)):
         if not isinstance(node, ast.Lambda):
@@ -77,6 +139,19 @@ def _find_lambda(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
         if around and node.lineno >= code.co_firstlineno and (best is None or _inside(node, best)):
             best = node
     return best
+
+
+def _find_lambda_by_line(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
+    """Where code has no columns (``python -X no_debug_ranges``)."""
+    names = list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
+    found = {ast.dump(node): node for node in ast.walk(_parse_file(code, lines))
+             if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+             and [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)] == names}
+    if len(found) > 1:
+        raise UnsupportedError("there are several lambdas on this line, and Python does not keep which is which",
+                               Loc(code.co_filename, code.co_firstlineno),
+                               "one to a line, or Python without `-X no_debug_ranges`")
+    return next(iter(found.values()), None)
 
 
 def _inside(a: ast.AST, b: ast.AST) -> bool:

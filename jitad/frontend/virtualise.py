@@ -20,12 +20,12 @@ from .expressions import Expressions
 from .patterns import Patterns
 from .scope import Liveness, Scope, stores
 
-_codes: dict[types.CodeType, Code] = {}
+_codes: dict[tuple[str, types.CodeType], Code] = {}            # code may be equal in two files
 
 
 def virtualise(code: types.CodeType) -> Code:
     """The hooks of a function, made once."""
-    known = _codes.get(code)
+    known = _codes.get((code.co_filename, code))
     if known is None:
         if code.co_flags & 0x2A0:
             raise UnsupportedError(f"{code.co_name} is a generator or a coroutine",
@@ -33,7 +33,7 @@ def virtualise(code: types.CodeType) -> Code:
                                    "return an array or a tuple")
         node = source.find(code)
         scope = Scope(node, None, frozenset(code.co_freevars))
-        known = _codes[code] = Virtualiser(code.co_filename, scope, code.co_name).function(node)
+        known = _codes[code.co_filename, code] = Virtualiser(code.co_filename, scope, code.co_name).function(node)
     return known
 
 
