@@ -79,11 +79,15 @@ _MODULES = ("random",)
 
 
 def __getattr__(name: str) -> Any:
+    if name not in _MODULES and name not in _HOME:
+        raise AttributeError(f"module 'jitad' has no attribute {name!r}")
+    return importlib.import_module(".room", __name__).with_room(lambda: _find(name))
+
+
+def _find(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'jitad' has no attribute {name!r}")
+    home = _HOME[name]
     module = importlib.import_module(f".{home}", __name__)
     if home.startswith("frontend."):                        # outside traced code they are compiled like any function
         jit = importlib.import_module(".api", __name__).jit

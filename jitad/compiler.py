@@ -37,6 +37,7 @@ from .lowering.failure import Failures
 from .lowering.module import ModuleLowering
 from .lowering.ops import Options as LoweringOptions
 from .lowering.unbox import Argument, readable
+from .room import with_room
 from .signature import Signature, Spec, Static, classify
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
@@ -171,12 +172,15 @@ class Compiled:
     @property
     def call(self) -> Any:
         if self._call is None:
-            with lock:
-                if self._call is None:
-                    entry = self.flat_entry("jitad.entry")
-                    self._compile_alone(entry)
-                    self.set_call(entry)
+            with_room(self._make_call)
         return self._call
+
+    def _make_call(self) -> None:
+        with lock:
+            if self._call is None:
+                entry = self.flat_entry("jitad.entry")
+                self._compile_alone(entry)
+                self.set_call(entry)
 
     def set_call(self, flat: pycall.Entry) -> None:
         call = native_callable.make(_refused, self)

@@ -184,9 +184,12 @@ class Dispatcher:
             return
         self._shapes[compiled.signature, shape] += 1
         if self._shapes[compiled.signature, shape] == SHAPE_AFTER:
-            with compiler.lock:
-                compiled.add_shape(shape, self.facts()[0])
-                self._install(compiled, shape)
+            with_room(lambda: self._add(compiled, shape))
+
+    def _add(self, compiled: Compiled, shape: Shape) -> None:
+        with compiler.lock:
+            compiled.add_shape(shape, self.facts()[0])
+            self._install(compiled, shape)
 
     def _install(self, compiled: Compiled, shape: Shape) -> None:
         """Put an entry in front of those that calls go through."""
@@ -218,11 +221,13 @@ class Dispatcher:
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the compilation as text."""
-        return compiler.stage_text(self.fun, self.signature_for(args, kwargs), self.options, stage)
+        sig = self.signature_for(args, kwargs)
+        return with_room(lambda: compiler.stage_text(self.fun, sig, self.options, stage))
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the IR as a graph."""
-        return graph(compiler.stage_module(self.fun, self.signature_for(args, kwargs), self.options, stage))
+        sig = self.signature_for(args, kwargs)
+        return with_room(lambda: graph(compiler.stage_module(self.fun, sig, self.options, stage)))
 
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""

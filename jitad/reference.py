@@ -17,6 +17,7 @@ from .ir.types import F32, I32, Scalar, Type
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
+from .room import with_room
 from .signature import Static, signature
 
 
@@ -29,12 +30,20 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """
     if not callable(fun):
         raise TypeError(f"interpret takes a function, not {fun!r}")
+    return with_room(lambda: _interpreted(fun, args, kwargs))
+
+
+def _interpreted(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     program, given = _traced(fun, args, kwargs)
     return returned(_as_returned(program, Evaluator(program.module).run(program.root, given)), (args, kwargs))
 
 
 def watch(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
     """``interpret``, with ``tell`` called for each point without a derivative that it meets (``semantics.kinks``)."""
+    return with_room(lambda: _watched(fun, args, kwargs, tell))
+
+
+def _watched(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
     program, given = _traced(fun, args, kwargs)
     own = len(given) - len(program.consts)
     results = Watcher(program.module, tell).watch(program.root, given, own)

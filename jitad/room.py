@@ -6,6 +6,8 @@ as 32 KiB.
 
 from __future__ import annotations
 
+import contextvars
+import ctypes
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -18,9 +20,9 @@ _setting = threading.Lock()
 
 
 def with_room(work: Callable[[], T]) -> T:
-    """What ``work`` yields or raises, run in a thread with a large stack where this one may have a small one."""
+    """What ``work`` yields or raises, run in a thread with a large stack where this one has a small one."""
     here = threading.current_thread()
-    if here is threading.main_thread() or isinstance(here, _Worker) or not _small():
+    if here is threading.main_thread() or isinstance(here, _Worker) or stack_size() >= ENOUGH:
         return work()
     worker = _Worker(work)
     with _setting:                                       # the size is one setting for all threads
@@ -36,23 +38,34 @@ def with_room(work: Callable[[], T]) -> T:
     return result
 
 
-def _small() -> bool:
-    """Whether new threads have a small stack, so that this one may; asking for the size sets it to the default."""
+def stack_size() -> int:
+    """Bytes of this thread's stack.  Where the system does not tell, new threads have as much."""
+    libc = ctypes.CDLL(None)
+    attributes = ctypes.create_string_buffer(64)         # pthread_attr_t
+    low, size = ctypes.c_size_t(), ctypes.c_size_t()
+    try:
+        libc.pthread_self.restype = ctypes.c_size_t
+        if libc.pthread_getattr_np(ctypes.c_size_t(libc.pthread_self()), attributes) == 0:
+            libc.pthread_attr_getstack(attributes, ctypes.byref(low), ctypes.byref(size))
+            libc.pthread_attr_destroy(attributes)
+            return size.value
+    except AttributeError:
+        pass
     with _setting:
-        size = threading.stack_size()
-        threading.stack_size(size)
-    return 0 < size < ENOUGH
+        before = threading.stack_size()                  # which sets it to the default
+        threading.stack_size(before)
+    return before or ENOUGH
 
 
 class _Worker(threading.Thread):
     def __init__(self, work: Callable[[], Any]) -> None:
         super().__init__(name="jitad compiles", daemon=True)
-        self.work = work
+        self.work, self.context = work, contextvars.copy_context()
         self.result: Any = None
         self.error: BaseException | None = None
 
     def run(self) -> None:
         try:
-            self.result = self.work()
+            self.result = self.context.run(self.work)
         except BaseException as e:
             self.error = e

@@ -268,23 +268,43 @@ def test_arrays_are_as_quick() -> None:
 
 
 
-def test_compiling_in_a_thread_with_the_smallest_stack() -> None:
-    """In a process of its own, since a crash would take this one along; the compiler is not imported before."""
-    program = """
+SMALLEST = """
 import threading
 import numpy as np
+import jitad
 from jitad import jit
+f = jit(lambda x, k=1.0: np.sum(np.sin(x)) * k, grad=True)
+a = np.zeros((3, 3))
 out = []
-f = jit(lambda x: np.sum(np.sin(x)), grad=True)
+{before}
+def work():
+    going.wait()
+    {work}
+    out.append(True)
+going = threading.Event()
 threading.stack_size(32768)
-thread = threading.Thread(target=lambda: out.append(f.grad(np.zeros(3))))
+thread = threading.Thread(target=work)
 thread.start()
+{after}
+going.set()
 thread.join()
-assert out[0].tolist() == [1.0, 1.0, 1.0] and threading.stack_size() == 32768
+assert out == [True]
 """
+
+
+@pytest.mark.parametrize(("work", "before", "after"), [
+    ("assert (f.grad(a) == 1.0).all()", "", "assert threading.stack_size() == 32768"),
+    ("assert (f.grad(a) == 1.0).all()", "", "threading.stack_size(0)"),
+    ("assert f(a.T) == 0.0 and [f(a, k=2.0) for _ in range(12)] == [0.0] * 12", "f(a)", "threading.stack_size(0)"),
+    ("assert f.inspect('asm') and f.visualize(a) and jitad.spec('f64')", "f(a)", ""),
+    ("assert jitad.interpret(f, a) == 0.0 and (jitad.grad(lambda x: (x * x).sum())(a) == 0.0).all()", "", ""),
+    ("with jitad.debug_nondifferentiable() as report: jit(np.abs)(a)\n    assert report[0].count == 9", "", ""),
+])
+def test_compiling_in_a_thread_with_the_smallest_stack(work: str, before: str, after: str) -> None:
+    """In a process of its own, since a crash would take this one along; the compiler may not have been imported."""
     path = Path(tempfile.mkdtemp()) / "program.py"
-    path.write_text(program)
-    subprocess.run([sys.executable, str(path)], check=True, timeout=60)
+    path.write_text(SMALLEST.format(work=work, before=before, after=after))
+    subprocess.run([sys.executable, "-W", "ignore", str(path)], check=True, timeout=60)
 
 
 def test_what_only_a_list_keeps_alive_is_held_through_tuples() -> None:
