@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import os
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -49,6 +50,7 @@ class Dispatcher:
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
+        self._diverted = 0                           # the entry that calls go through again, while they do not
         self._last: Signature | None = None          # of the calls that came to Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._facts: tuple[tuple[str, ...], frozenset[str | int]] | None = None
@@ -194,8 +196,22 @@ class Dispatcher:
     def _install(self, compiled: Compiled, shape: Shape) -> None:
         """Put an entry in front of those that calls go through."""
         entry = compiled.entries[shape]
-        entry.next.value = native_callable.entry_of(self.target)
-        native_callable.set_entry(self.target, entry.code)
+        entry.next.value = self._diverted or native_callable.entry_of(self.target)
+        if _diverting:
+            self._diverted = entry.code
+        else:
+            native_callable.set_entry(self.target, entry.code)
+
+    def divert(self) -> None:
+        """Let all calls come to Python until ``resume``."""
+        if not self._diverted:
+            self._diverted = native_callable.entry_of(self.target)
+            native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
+
+    def resume(self) -> None:
+        if self._diverted:
+            native_callable.set_entry(self.target, self._diverted)
+            self._diverted = 0
 
     # --- looking inside ---------------------------------------------------------------------------
 
@@ -233,6 +249,7 @@ class Dispatcher:
         """Drop all code; the next call compiles anew."""
         self.last = self.last                        # while what took it is known
         native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
+        self._diverted = 0
         self.retired += self.table.values()
         self.table.clear()
         self._shapes.clear()
@@ -254,6 +271,7 @@ def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: 
 
 Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _all: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
+_diverting: list[int] = []                           # the threads whose calls go elsewhere now, by their numbers
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
 
 
@@ -263,17 +281,33 @@ def calls_go_to(run: Run) -> Iterator[None]:
 
     Other threads' calls are found to be none of those, and go on to machine code by the slow way meanwhile.
     """
-    entries = [(d.target, native_callable.entry_of(d.target)) for d in list(_all)]
-    for target, _ in entries:
-        native_callable.set_entry(target, native_callable.SLOW_VECTORCALL)
+    here = threading.get_ident()
+    with compiler.lock:
+        _diverting.append(here)
+        for d in list(_all):
+            d.divert()
     token = _instead.set(run)
     try:
         yield
     finally:
         _instead.reset(token)
-        for target, entry in entries:
-            if native_callable.entry_of(target) == native_callable.SLOW_VECTORCALL:
-                native_callable.set_entry(target, entry)
+        with compiler.lock:
+            _diverting.remove(here)
+            _resume()
+
+
+def _resume() -> None:
+    for d in list(_all) if not _diverting else ():
+        d.resume()
+
+
+def _only_here() -> None:
+    """In a child process there are no other threads."""
+    _diverting[:] = [number for number in _diverting if number == threading.get_ident()]
+    _resume()
+
+
+os.register_at_fork(after_in_child=_only_here)
 
 
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:

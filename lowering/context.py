@@ -21,6 +21,7 @@ field has eight bytes.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -111,15 +112,16 @@ def _reserve() -> mmap.mmap:
     while True:
         try:
             region = mmap.mmap(-1, size, flags=flags)
-            if hasattr(mmap, "MADV_DONTFORK"):
-                region.madvise(mmap.MADV_DONTFORK)
-            if hasattr(mmap, "MADV_HUGEPAGE") and size > HUGE_PAGE:
-                region.madvise(mmap.MADV_HUGEPAGE, HUGE_PAGE, size - HUGE_PAGE)
-            return region
+            break
         except (OSError, ValueError, OverflowError):
             if size <= _SMALLEST:
                 raise MemoryError("no address space for the arena of compiled code") from None
             size //= 2
+    for advice, start in (("MADV_DONTFORK", 0), ("MADV_HUGEPAGE", HUGE_PAGE)):
+        if hasattr(mmap, advice) and size > start:
+            with contextlib.suppress(OSError):                 # a kernel without huge pages does not know of them
+                region.madvise(getattr(mmap, advice), start, size - start)
+    return region
 
 
 def _abandon() -> None:

@@ -7,6 +7,7 @@ import re
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -219,3 +220,34 @@ def test_other_threads_are_not_watched() -> None:
         thread.start()
         thread.join()
     assert report == []
+
+
+def test_what_changes_meanwhile() -> None:
+    """Functions that are forgotten or compiled within, here or by other threads, and threads that watch at once."""
+    slope = 2.0
+    f = jit(lambda x: abs(x) * slope)
+    assert f(-1.0) == 2.0
+    with debug_nondifferentiable():
+        slope = 5.0
+        f.recompile()
+    assert f(-1.0) == 5.0
+
+    def elsewhere(work: Any) -> None:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with debug_nondifferentiable() as report:
+            elsewhere(lambda: f(np.zeros(3)))
+            f(np.zeros(3))
+        assert [kink.count for kink in report] == [3]
+        first, second, entered = debug_nondifferentiable(), debug_nondifferentiable(), []
+        with ThreadPoolExecutor(1) as other:
+            other.submit(lambda: entered.append(first.__enter__())).result()
+            with second as report:
+                other.submit(lambda: first.__exit__(None, None, None)).result()
+                f(0.0)
+        assert len(report) == 1
+    called = f.stats["compilations"]
+    assert f(np.ones(3)).tolist() == [5.0] * 3 and f(2.0) == 10.0 and f.stats["compilations"] == called

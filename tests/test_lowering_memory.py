@@ -1,9 +1,11 @@
 """Memory of compiled code: what a loop or a function allocates is given back, and nothing that is still in use."""
 
+import mmap
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from jitad.lowering import context
 from jitad.lowering.invoke import Compiled
 
 from jitad import jit
@@ -250,3 +252,12 @@ def test_functions_may_be_called_as_our_routines_are():
             n -= 1
         return a
     np.testing.assert_allclose(jit(recycle)(np.ones(50), 4), recycle(np.ones(50), 4))
+
+
+@pytest.mark.parametrize("advice", ["MADV_HUGEPAGE", "MADV_DONTFORK"])
+def test_a_kernel_that_takes_no_advice(monkeypatch: pytest.MonkeyPatch, advice: str) -> None:
+    """One without huge pages refuses to be asked for them, which is no lack of memory."""
+    monkeypatch.setattr(mmap, advice, 9999)
+    before = len(context._all)
+    assert context.new() and len(context._all) == before + 1
+    assert len(context._all[-1][1]) > context._SMALLEST
