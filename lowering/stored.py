@@ -25,11 +25,12 @@ def stored(origin: str, make: Callable[[], bytes]) -> bytes:
     """What ``make`` yields, or yielded in an earlier process.  ``origin`` tells all that it follows from."""
     if (home := directory()) is None:
         return make()
-    path = os.path.join(home, hashlib.blake2b(origin.encode(), digest_size=20).hexdigest() + ".o")
-    if (found := _read(path)) is not None:
+    name = hashlib.blake2b(origin.encode(), digest_size=20)
+    path = os.path.join(home, name.hexdigest() + ".o")
+    if (found := _read(path, name.digest())) is not None:
         return found
     made = make()
-    _write(path, made)
+    _write(path, made, name.digest())
     return made
 
 
@@ -40,7 +41,12 @@ def directory() -> str | None:
     return home if os.path.isabs(home) and hasattr(os, "getuid") else None
 
 
-def _read(path: str) -> bytes | None:
+def _seal(data: bytes, name: bytes) -> bytes:
+    """What shows that a file is whole, and has the name that it was given."""
+    return hashlib.blake2b(data, key=name).digest()
+
+
+def _read(path: str, name: bytes) -> bytes | None:
     """The contents of a file that is this user's own and whole."""
     try:
         with open(path, "rb") as file:
@@ -50,17 +56,17 @@ def _read(path: str) -> bytes | None:
             data = file.read()
     except OSError:
         return None
-    return data[_DIGEST:] if hashlib.blake2b(data[_DIGEST:]).digest() == data[:_DIGEST] else None
+    return data[_DIGEST:] if _seal(data[_DIGEST:], name) == data[:_DIGEST] else None
 
 
-def _write(path: str, data: bytes) -> None:
+def _write(path: str, data: bytes, name: bytes) -> None:
     """Write a file, which is there as a whole or not at all."""
     new = f"{path}.{os.getpid()}.{time.time_ns()}"
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
             with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(hashlib.blake2b(data).digest() + data)
+                file.write(_seal(data, name) + data)
             os.replace(new, path)
         except BaseException:
             with contextlib.suppress(OSError):

@@ -71,6 +71,16 @@ def test_what_is_spoilt_is_made_anew(home: Path, spoil: Callable[[Path], None]) 
     assert make.times == 2
 
 
+def test_a_file_under_another_name(home: Path) -> None:
+    """It is whole, and other code."""
+    stored("a", lambda: b"code of a")
+    file, = home.iterdir()
+    stored("b", lambda: b"code of b")
+    other, = set(home.iterdir()) - {file}
+    other.write_bytes(file.read_bytes())
+    assert stored("b", lambda: b"code of b") == b"code of b" and stored("a", lambda: b"") == b"code of a"
+
+
 def test_of_another_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = Maker()
     stored("a", make)

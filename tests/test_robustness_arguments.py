@@ -318,3 +318,24 @@ def test_what_takes_any_number_of_arguments_is_shown_for_the_last_call() -> None
         g(*args, **kwargs)
         assert g.inspect("ir") == g.inspect("ir", *args, **kwargs) and "add" in g.inspect("ir")
     assert "1.0" in jit(lambda: 1.0).inspect("ir")
+
+
+def scaled_square(factor: Any, x: Any) -> Any:
+    return np.sum(factor) * x * x
+
+
+def test_partial_functions_keep_nothing_of_what_is_compiled() -> None:
+    """They could not be pickled, and a deep copy shared the code, and the arrays, of what it was copied from."""
+    part = functools.partial(scaled_square, np.array([1.0, 2.0]))
+    grad = jitad.grad(part)
+    assert grad(2.0) == 12.0 and jitad.grad(part) is grad
+    assert jitad.grad(pickle.loads(pickle.dumps(part)))(2.0) == 12.0
+    other = copy.deepcopy(part)
+    other.args[0][:] = 10.0
+    assert jitad.grad(other)(2.0) == 80.0 and jitad.grad(part)(2.0) == 12.0
+    listed = functools.partial(lambda w, x: w[0] * x, [3.0])
+    assert jitad.grad(listed)(1.0) == 3.0
+    listed.args[0][0] = 4.0
+    assert jitad.grad(listed)(1.0) == 4.0
+    method = functools.partial(Holder(5.0).apply, fun=math.exp)
+    assert jitad.grad(method)(0.0) == 5.0 and jitad.grad(method) is jitad.grad(method)

@@ -1,11 +1,12 @@
 """What has been compiled from a function, kept with it, so that equal transforms of it are compiled once.
 
-A method of an object takes the object as a constant, and so does an object that is called.  What is compiled is theirs
-for as long as the object holds what it held then.
+A method of an object takes the object as a constant, and so do an object that is called and a ``functools.partial``.
+What is compiled is theirs for as long as the object holds what it held then.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections import OrderedDict
@@ -23,6 +24,8 @@ def compiled_of(fun: Any) -> dict[Any, Any]:
     """What has been compiled from a function; it lives as long as the function does."""
     if isinstance(fun, types.MethodType):
         return _of_object(fun.__self__, fun.__func__)
+    if isinstance(fun, functools.partial):                  # whose attributes are copied and pickled with it
+        return _of_object(fun, functools.partial)
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType) and not _is_own(fun):
         return _of_object(fun, type(fun))
     known: tuple[Any, dict[Any, Any]] | None = getattr(fun, _MEMO, None)
@@ -84,6 +87,10 @@ def _contents(obj: Any) -> Any:
             return type(x), [walk(v) for v in x]
         if isinstance(x, dict):
             return type(x), [(walk(k), walk(v)) for k, v in x.items()]
+        if isinstance(x, types.MethodType):
+            return _Same(x.__func__), walk(x.__self__)
+        if isinstance(x, functools.partial):
+            return _Same(x), walk(x.func), walk(x.args), walk(x.keywords)
         names = [n for c in type(x).__mro__ for n in _slots(c)] + list(getattr(x, "__dict__", ()))
         return _Same(x), [(n, walk(getattr(x, n, None))) for n in names]
     try:
