@@ -74,7 +74,7 @@ def assembly(source: str, arch: str, keep: Sequence[str]) -> str:
         if not function.is_declaration:
             outside = function.name in keep
             function.linkage = "external" if outside else "internal"
-            function.name = ptx_name(function.name) if outside else function.name
+            function.name = ptx_name(function.name) if outside or not function.name.isascii() else function.name
     machine = _machine(arch)
     tuning = llvm.create_pipeline_tuning_options(speed_level=3)
     tuning.loop_vectorization = tuning.slp_vectorization = False
@@ -84,8 +84,8 @@ def assembly(source: str, arch: str, keep: Sequence[str]) -> str:
 
 
 def ptx_name(name: str) -> str:
-    """What a function is called in PTX, which has no dots in names."""
-    return re.sub(r"\W", "_", name)
+    """What a function is called in PTX, which has ASCII names without dots; LLVM ends the process at others."""
+    return re.sub(r"\W", lambda c: "_" if c[0].isascii() else f"u{ord(c[0]):x}", name, flags=re.ASCII)
 
 
 def _link_libdevice(unit: llvm.ModuleRef) -> None:

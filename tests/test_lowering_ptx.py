@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from jitad.lowering import nvptx
 
+from jitad import jit
+
 from jitad.ir.builder import Builder
 from jitad.ir.graph import ExcInfo, Function, Module
 from jitad.ir.types import F64, I64, SCALARS, Scalar
@@ -81,3 +83,14 @@ def test_a_loop(arch: str, tmp_path: Path) -> None:
     ptx = nvptx.to_ptx(loop(), ["f"], arch)
     assert f".target {arch}" in ptx
     assemble(ptx, tmp_path, arch)
+
+
+def test_names_that_are_not_ascii() -> None:
+    """LLVM ends the process at a symbol that PTX cannot have."""
+    def größe(x: float, n: int) -> float:
+        return x if n <= 0 else größe(x * 0.5, n - 1) + µ(x, n)
+
+    def µ(x: float, n: int) -> float:
+        return x if n <= 0 else größe(x, n - 2)
+    text = jit(größe).inspect("ptx", 1.0, 3)
+    assert text.isascii() and "gru" in text

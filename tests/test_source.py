@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from jitad import UnsupportedError, jit
+from jitad import UnsupportedError, grad, jit
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_escapes_that_python_warns_of(module: Callable[..., ModuleType]) -> None
 
 
 NO_COLUMNS = """
-from jitad import UnsupportedError, jit
+from jitad import UnsupportedError, grad, jit
 f = jit(lambda x: x * 3.0)
 several = [jit(lambda x: x + 1.0), jit(lambda x: x + 2.0), jit(lambda y: y + 3.0)]
 same = [jit(lambda x: x + 4.0), jit(lambda x: x + 4.0)]
@@ -103,6 +103,37 @@ def test_code_without_columns(tmp_path: Path) -> None:
                           capture_output=True, timeout=120)
     refused = "there are several lambdas on this line, and Python does not keep which is which"
     assert done.stdout.splitlines() == ["3.0 4.0 [5.0, 5.0] 4.0", refused, refused], done.stderr
+
+
+class __Model:
+    """With names of its own, in which the class's is written without the underscores before it."""
+
+    def __init__(self) -> None:
+        self.__w, self.__name__ = 3.0, "model"
+
+    def __scaled(self, __x: float) -> float:
+        return self.__w * __x
+
+    def value(self, __x: float) -> float:
+        def __twice(__f: Callable[[float], float]) -> float:
+            return __f(__x) + self.__scaled(__x)
+        match (1.0, 2.0):
+            case (__first, *__others):
+                return __twice(lambda __y: __y * self.__w) + __first + len(__others)
+
+    def inner(self) -> Callable[[float], float]:
+        return lambda x: x * self.__w
+
+
+def test_private_names() -> None:
+    model = globals()["__Model"]()
+    assert jit(model.value)(2.0) == model.value(2.0) == 14.0
+    assert jit(model.inner())(2.0) == 6.0
+    assert grad(model.value)(1.0) == 6.0
+
+    def __outside(__x: float) -> float:
+        return __x + 1.0
+    assert jit(__outside)(1.0) == 2.0
 
 
 def test_no_source_at_all() -> None:

@@ -34,7 +34,37 @@ def find(code: types.CodeType) -> FunctionNode:
         raise UnsupportedError(f"{code.co_name} is a coroutine", loc, "write an ordinary function")
     if node is None:
         raise UnsupportedError(f"the source of {code.co_name} is not where its code says: has the file changed?", loc)
+    if cls := _class_around(code.co_qualname):
+        _make_private(node, f"_{cls}")
     return node
+
+
+def _class_around(qualname: str) -> str:
+    """The class in whose body a function stands, or a function around it, as far as it counts for names in it."""
+    places = qualname.split(".")
+    while len(places) > 2 and places[-2] == "<locals>":
+        places = places[:-2]
+    return places[-2].lstrip("_") if len(places) > 1 else ""
+
+
+def _make_private(function: FunctionNode, prefix: str) -> None:
+    """Names such as ``__x`` stand for ``_Class__x`` within a class, but as keywords of calls and patterns."""
+    for node in ast.walk(function):
+        for kind, field in _NAMES:
+            if isinstance(node, kind) and node is not function:
+                found = getattr(node, field)
+                new = [_private(x, prefix) for x in found] if isinstance(found, list) else _private(found, prefix)
+                setattr(node, field, new)
+
+
+def _private(name: str | None, prefix: str) -> str | None:
+    return prefix + name if name and name.startswith("__") and not name.endswith("__") else name
+
+
+_NAMES: tuple[tuple[type[ast.AST], str], ...] = (
+    (ast.Name, "id"), (ast.Attribute, "attr"), (ast.arg, "arg"), (ast.FunctionDef, "name"), (ast.Global, "names"),
+    (ast.Nonlocal, "names"), (ast.alias, "asname"), (ast.MatchAs, "name"), (ast.MatchStar, "name"),
+    (ast.MatchMapping, "rest"))
 
 
 class _Version:
