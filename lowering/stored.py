@@ -49,9 +49,10 @@ def _seal(data: bytes, name: bytes) -> bytes:
 def _read(path: str, name: bytes) -> bytes | None:
     """The contents of a file that is this user's own and whole."""
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:        # of a pipe it does not wait
             facts = os.fstat(file.fileno())
-            if facts.st_uid != os.getuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if facts.st_uid != os.getuid() or others or not stat.S_ISREG(facts.st_mode):
                 return None
             data = file.read()
     except OSError:

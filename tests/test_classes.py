@@ -12,6 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
+from jitad import UnsupportedError, grad, jit
+
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
 
@@ -731,3 +733,71 @@ def test_errors_are_pythons() -> None:
             f(0.7)
         with pytest.raises(type(expected.value)):
             tracing.run(tracing.trace(f, 0.7), 0.7)
+
+
+# --- descriptors ----------------------------------------------------------------------------------------
+
+class Times:
+    def __init__(self, k: float) -> None:
+        self.k = k
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return -1.0 if obj is None else obj.w * self.k
+
+    def __set__(self, obj: Any, value: float) -> None:
+        obj.w = value / self.k
+
+
+def described(*bases: type) -> Any:
+    class Described(*bases):
+        thrice = Times(3.0)
+
+        def shifted(self, x: float, by: float) -> float:
+            return self.w * x + by
+        twice = functools.partialmethod(shifted, 2.0, by=0.5)
+        kept = functools.cached_property(lambda self: self.w + 1.0)
+
+        @functools.lru_cache                                         # noqa: B019
+        def remembered(self, x: float) -> float:
+            return x * 4.0
+        __hash__ = object.__hash__
+    return Described
+
+
+@dataclass
+class Weight:
+    w: float
+
+
+@dataclass
+class Knot:
+    w: float
+    following: Knot | None = None
+
+
+Described, DescribedKnot = dataclass(described(Weight), eq=False), dataclass(described(Knot), eq=False)
+
+
+def all_described(d: Any) -> float:
+    return d.thrice + d.twice() * 10.0 + d.twice(by=1.0) * 100.0 + d.kept * 1000.0 + d.remembered(2.0) * 10000.0
+
+
+def described_and_set(x: float) -> float:
+    d = Described(x)
+    d.thrice = x * 6.0
+    return d.w + d.thrice
+
+
+def test_descriptors() -> None:
+    """What a class holds is bound to the object: it was read off the class, as the value that it has there."""
+    for make in (Described, DescribedKnot):
+        assert jit(all_described)(make(2.0)) == all_described(make(2.0))
+        assert grad(all_described)(make(2.0)).w == pytest.approx(3.0 + 20.0 + 200.0 + 1000.0)
+    assert jit(described_and_set)(1.5) == described_and_set(1.5)
+
+
+def test_the_table_of_an_object() -> None:
+    """Was that of its class, with the values that are defaults."""
+    for make in (Described, DescribedKnot):
+        with pytest.raises(UnsupportedError, match="the `__dict__` of an object"):
+            jit(lambda d: d.__dict__["w"])(make(2.0))

@@ -59,7 +59,12 @@ def opened_to_others(file: Path) -> None:
     file.chmod(0o666)
 
 
-@pytest.mark.parametrize("spoil", [shortened, altered, emptied, opened_to_others])
+def made_a_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+@pytest.mark.parametrize("spoil", [shortened, altered, emptied, opened_to_others, made_a_pipe])
 def test_what_is_spoilt_is_made_anew(home: Path, spoil: Callable[[Path], None]) -> None:
     make = Maker()
     stored("a", make)

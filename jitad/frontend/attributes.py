@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .closures import BoundMethod, Fn, Method
+from .closures import BoundMethod, Fn, Method, Partial
 from .data import type_of, writable
 from .families import family_of
 from .lattice import UNBOUND, describe
@@ -43,16 +43,44 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
             t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
             return v.value
         return v
-    if isinstance(found, types.FunctionType):
-        return BoundMethod(found, obj)
-    if isinstance(found, classmethod):
-        return BoundMethod(found.__func__, obj.cls)
+    if name == "__dict__":
+        refuse_table(t)
+    if binds(found):
+        return bound(t, found, obj, obj.cls)
     if found is UNBOUND or inspect.ismemberdescriptor(found):
         fallback = getattr(obj.cls, "__getattr__", None)
         if isinstance(fallback, types.FunctionType):
             return t.call(fallback, obj, name)
         raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
     return t.lift(getattr(obj.cls, name))
+
+
+def refuse_table(t: Any) -> None:
+    t.unsupported("the `__dict__` of an object: compiled code has no table of its attributes",
+                  "name the attributes, or `getattr(x, field.name)` for those of `dataclasses.fields(x)`")
+
+
+def binds(found: Any) -> bool:
+    """Whether what a class holds is something else for each object: a descriptor, but none of CPython's."""
+    return isinstance(found, _BINDING) or isinstance(getattr(type(found), "__get__", None), types.FunctionType)
+
+
+_BINDING = (types.FunctionType, classmethod, functools.partialmethod, functools.cached_property,
+            functools._lru_cache_wrapper)
+
+
+def bound(t: Any, found: Any, obj: Any, cls: type) -> Any:
+    """What ``found`` in the class ``cls`` is for the object."""
+    if isinstance(found, (types.FunctionType, functools._lru_cache_wrapper)):
+        return BoundMethod(found, obj)
+    if isinstance(found, classmethod):
+        return BoundMethod(found.__func__, cls)
+    if isinstance(found, functools.cached_property):
+        return t.call(found.func, obj)
+    if isinstance(found, functools.partialmethod):
+        inner = bound(t, found.func, obj, cls) if binds(found.func) else found.func
+        return Partial(tuple(found.keywords), inner, found.args, tuple(found.keywords.values()))
+    return t.call(type(found).__get__, found, obj, cls)
 
 
 def static_attribute(t: Any, v: Any, name: str) -> Any:
@@ -101,6 +129,9 @@ def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
         if found.fset is None:
             raise AttributeError(f"property '{name}' of '{obj.cls.__name__}' object has no setter")
         return t.call(found.fset, obj, value)
+    own_setter = getattr(type(found), "__set__", None)
+    if isinstance(own_setter, types.FunctionType) and name not in t.contents(obj):
+        return t.call(own_setter, found, obj, value)
     setter = obj.cls.__setattr__
     if isinstance(setter, types.FunctionType) and not is_generated(setter):
         return t.call(setter, obj, name, value)

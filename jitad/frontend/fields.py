@@ -12,7 +12,7 @@ from typing import Any
 
 from ..ir.graph import Value
 from ..ir.types import I64
-from . import views
+from . import attributes, views
 from .closures import BoundMethod, Method
 from .lattice import UNBOUND
 from .layouts import Block, Kind, Number, Parts, Perhaps, Ref, Refs, Text
@@ -52,6 +52,8 @@ def attribute(t: Any, ref: Reference, name: str) -> Any:
     classes, owners = ref.family.classes, owners_of(t, ref, name)
     if name == "__class__":
         return ref.type_of(t)
+    if name == "__dict__":
+        attributes.refuse_table(t)
     functions = {_function(classes[k], name) for k in owners}
     if None not in functions:
         return BoundMethod(functions.pop(), ref) if len(functions) == 1 else Virtual(name, ref)
@@ -85,10 +87,10 @@ def _of_class(t: Any, ref: Reference, k: int, name: str) -> Any:
         return t.call(found.fget, ref)
     if kind is not None:
         return read(t, ref.store, kind, ref.layout.path(k, name), row_of(t, ref))
-    if isinstance(found, classmethod):
-        return BoundMethod(found.__func__, cls)
     function = _function(cls, name)
-    return BoundMethod(function, ref) if function is not None else t.lift(getattr(cls, name))
+    if function is not None:
+        return BoundMethod(function, ref)
+    return attributes.bound(t, found, ref, cls) if attributes.binds(found) else t.lift(getattr(cls, name))
 
 
 def field(t: Any, ref: Reference, k: int, name: str) -> Any:
