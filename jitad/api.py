@@ -131,6 +131,8 @@ class Handle:
 
     def _wake(self) -> Dispatcher:
         from .dispatch import make
+        from .frontend.traceable import register
+        register(jit)
         with Handle._lock:
             if self.dispatcher is None:
                 made = make(self.target, self.fun, self.options, self.static, self.derive)

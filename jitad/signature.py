@@ -43,6 +43,8 @@ def spec(text: str) -> Spec:
     if not isinstance(text, str):
         raise TypeError(f'spec takes the text of a type, such as "f64[:, :]", not {text!r}')
     t = parse(text)
+    if not isinstance(t, (Scalar, Array)):
+        raise ValueError(f"not a type of arguments: {text!r} (types look like f64, i64, f64[:], f32[:, 3])")
     return Spec(Leaf(t, isinstance(t, Scalar) and t in (F64, I64, BOOL)))
 
 

@@ -222,6 +222,8 @@ def test_the_order_of_what_kwargs_takes() -> None:
 
 
 def test_what_spec_takes() -> None:
+    with pytest.raises(ValueError, match="not a type of arguments: 'stack'"):
+        jitad.spec("stack")
     for text in ("f64[:", "f64[]", "f64[::]", "f64[:,]", "f64[-1]", "float64", ""):
         with pytest.raises(ValueError, match="not a type"):
             jitad.spec(text)
@@ -474,3 +476,34 @@ def test_captured_arrays_that_change_their_shape_compile_anew() -> None:
     a.shape = (6,)
     with pytest.raises(IndexError):
         first()
+
+
+def test_jit_inside_of_compiled_code_is_what_it_is_of() -> None:
+    """``jit`` itself was traced, and refused at a line of its own."""
+    def f(x: Any) -> Any:
+        @jit
+        def scaled(y: Any) -> Any:
+            return y * x
+
+        @jit(fastmath=True)
+        def shifted(y: Any) -> Any:
+            return y + x
+        return scaled(2.0) + shifted(1.0) + jit(lambda z: z * z, static=())(x)
+    assert jit(f)(3.0) == f(3.0) == 19.0 and jitad.grad(f)(3.0) == 9.0
+    with pytest.raises(jitad.UnsupportedError, match=r"jit\(grad=…\) inside of compiled code"):
+        jit(lambda x: jit(lambda z: z * z, grad=True).grad(x))(3.0)
+
+
+OPTIMISED = """
+from jitad import jit
+def f(x):
+    assert x > 0, "not positive"
+    return 1.0 if __debug__ else 2.0
+print(f(-1.0), jit(f)(-1.0))
+"""
+
+
+def test_assertions_are_left_out_where_python_does(tmp_path: Any) -> None:
+    (tmp_path / "program.py").write_text(OPTIMISED)
+    done = subprocess.run([sys.executable, "-O", str(tmp_path / "program.py")], text=True, capture_output=True)
+    assert done.stdout == "2.0 2.0\n", done.stderr

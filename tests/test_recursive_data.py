@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -529,3 +530,39 @@ def test_a_list_of_a_million_does_not_crash() -> None:
         pass
     while long is not None:                          # Python itself would free it by recursion
         long = long.tail
+
+
+@dataclasses.dataclass
+class Methodical:
+    v: float
+    following: Methodical | None = None
+
+    @jit(grad=True)
+    def total(self, k: float = 1.0) -> float:
+        return self.v * k + (self.following.total(k) if self.following is not None else 0.0)
+
+    @functools.cached_property
+    def doubled(self) -> float:
+        return self.v * 2.0
+
+    @classmethod
+    def kind(cls) -> str:
+        return cls.__name__
+
+    @staticmethod
+    def same(x: float) -> float:
+        return x
+
+    def scaled(self, k: float) -> float:
+        return self.v * k
+    thrice = functools.partialmethod(scaled, 3.0)
+
+
+def test_what_a_packed_value_reads_off_its_class() -> None:
+    packed = jitad.pack(Methodical(1.0, Methodical(2.0)))
+    assert packed.total() == 3.0 and packed.following.total(2.0) == 4.0 and packed.total.grad().following.v == 1.0
+    assert (packed.doubled, packed.kind(), packed.same(5.0), packed.thrice()) == (2.0, "Methodical", 5.0, 3.0)
+    several = jitad.pack([Methodical(float(i)) for i in range(4)])
+    assert [m.v for m in several[1:]] == [1.0, 2.0, 3.0] and [m.v for m in several[::-2]] == [3.0, 1.0]
+    with pytest.raises(TypeError):
+        several[0.5]

@@ -31,6 +31,7 @@ from . import (
     refusals,
     specialise,
     stdlib,
+    traceable,
     views,
 )
 from .closures import BoundMethod, Fn, Method, Partial
@@ -112,6 +113,8 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     rule = builtin.find(fun)
     if rule is not None:
         return _call_builtin(t, fun, rule, args, kwargs)
+    if traceable.is_compile(fun):
+        return t.native(traceable.compile_in_traced_code, *args, **kwargs)
     rule = numpy_api.find(t, fun)
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-import types
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -56,9 +57,10 @@ class Packed:
             return _Reader(self).value(kind, self._root.layout.path(number, name), row)
         cls = self._root.layout.family.classes[number]
         found = inspect.getattr_static(cls, name)
-        if isinstance(found, property):
-            return found.fget(self)                  # type: ignore[misc]
-        return types.MethodType(found, self) if isinstance(found, types.FunctionType) else getattr(cls, name)
+        if isinstance(found, functools.cached_property):
+            return found.func(self)
+        bind = getattr(type(found), "__get__", None)
+        return bind(found, self, cls) if bind is not None else found
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a packed value cannot be changed: `.unpack()` it to assign {name!r}")
@@ -71,8 +73,11 @@ class Packed:
     def __bool__(self) -> bool:
         return not self._root.is_list or self._leaves[1] > 0
 
-    def __getitem__(self, index: int) -> Any:
+    def __getitem__(self, index: Any) -> Any:
         n = len(self)
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(n))]
+        index = operator.index(index)
         if not -n <= index < n:
             raise IndexError("list index out of range")
         reader = _Reader(self)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import DifferentiationError
+from ..errors import DifferentiationError, UnsupportedError
 from . import data, memory
 from .values import tracing
 
@@ -31,6 +31,22 @@ class Traceable:
     def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for the user values ``args``, emitted through the trace ``t``."""
         raise NotImplementedError
+
+
+def is_compile(fun: Any) -> bool:
+    """Whether a function is ``jit``."""
+    return fun is _compile
+
+
+def compile_in_traced_code(fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
+    """``jit`` where all is compiled: the function, or what a decorator makes of it."""
+    if grad is not False:
+        raise UnsupportedError("jit(grad=…) inside of compiled code", hint="jitad.grad(f), jitad.value_and_grad(f)")
+    return _as_it_is if fun is None else fun
+
+
+def _as_it_is(fun: Any) -> Any:
+    return fun
 
 
 # --- transforms of a function ---------------------------------------------------------------------

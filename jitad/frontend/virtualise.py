@@ -9,6 +9,7 @@ compiling that would take several times as long as tracing does, and each hook k
 from __future__ import annotations
 
 import ast
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -213,6 +214,8 @@ class Virtualiser(Expressions, Patterns):
         return lambda f: loops.continue_(f)
 
     def do_Assert(self, s: ast.Assert) -> Hook:
+        if sys.flags.optimize:
+            return lambda f: None                                      # python -O
         test, loc = self.condition(s.test), self.loc(s)
         message = self.expr(s.msg) if s.msg else None
         return lambda f: raising.assert_(f, test, message, loc)
