@@ -257,12 +257,30 @@ class _ShareWriter:
         code.branch(first, go, fresh)
         code.start(fresh)
         mine = self._word("%row", self.layout.result(k), "ptr")
-        code.do(f"call void @llvm.memset.p0.i64(ptr {mine}, i8 0, i64 {self._bytes(t, parts[1:])}, i1 false)")
+        self._clear(mine, t, self._bytes(t, parts[1:]))
         code.add_incoming(ptr, mine)
         code.jump(go)
         code.start(go)
         buffers[k] = Buffer(ptr, tuple(parts[1:]), t)
         return [ptr, *parts[1:]]
+
+    def _clear(self, mine: str, t: Array, size: str) -> None:
+        """Nothing yet: of floats −0, as sums of −0 and the like stay what they are."""
+        code = self.code
+        if not t.dtype.is_float:
+            code.do(f"call void @llvm.memset.p0.i64(ptr {mine}, i8 0, i64 {size}, i1 false)")
+            return
+        body, done = code.label("clear"), code.label("cleared")
+        at = code.phi("i64", body, "at")
+        code.add_incoming(at, "0")
+        code.branch(code.op(f"icmp ne i64 {size}, 0", "c"), body, done)
+        code.start(body)
+        where = code.op(f"getelementptr inbounds i8, ptr {mine}, i64 {at}")
+        code.do(f"store {types.memory(t.dtype)} {_neutral('add', t.dtype)}, ptr {where}, align {types.width(t.dtype)}")
+        following = code.op(f"add nuw i64 {at}, {types.width(t.dtype)}")
+        code.add_incoming(at, following)
+        code.branch(code.op(f"icmp ult i64 {following}, {size}", "c"), body, done)
+        code.start(done)
 
     def _bytes(self, t: Array, sizes: Sequence[str]) -> str:
         total = str(types.width(t.dtype))

@@ -252,6 +252,30 @@ def test_the_same_as_one_thread(f: Callable[..., Any]) -> None:
             assert same(e, g), (n, e, g)
 
 
+def test_sums_of_nothing_and_of_minus_zero() -> None:
+    def f(x: Any, k: Any) -> Any:
+        s, bins, rows = -0.0, np.full(5, -0.0), np.full((3, 2), -0.0, np.float32)
+        for i in range(len(x)):
+            s += x[i]
+            bins[k[i]] += x[i]
+            rows += np.float32(x[i])
+        return s, bins, rows
+    assert report(f, X, K)[0].startswith("several threads")
+    for x in (np.full(50, -0.0), np.full(50, 0.0), np.full(1, -0.0)):
+        for got, expected in zip(jit(f, parallel=True)(x, K[:len(x)] % 4), f(x, K[:len(x)] % 4)):
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+    def wide(x: Any, n: Any) -> Any:
+        total = np.zeros(n)
+        for i in range(len(x)):
+            total += x[i]
+        return total
+    assert report(wide, X, 3)[0] == "several threads: total: add"
+    several = jit(wide, parallel=True)
+    for n in (0, 1, 2, 17):
+        assert same(several(X, n), wide(X, n))
+
+
 def test_the_best_where_some_are_no_number() -> None:
     for n in (50, 7, 3):
         assert same(jit(with_nan, parallel=True)(X[:n], K[:n]), with_nan(X[:n], K[:n]))
