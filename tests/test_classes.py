@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pytest
 
-from jitad import UnsupportedError, grad, jit
+from jitad import UnsupportedError, checkpoint, custom_jvp, grad, jit, vmap
 
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
@@ -801,3 +802,44 @@ def test_the_table_of_an_object() -> None:
     for make in (Described, DescribedKnot):
         with pytest.raises(UnsupportedError, match="the `__dict__` of an object"):
             jit(lambda d: d.__dict__["w"])(make(2.0))
+
+
+def transformed(*bases: type) -> Any:
+    class Transformed(*bases):
+        @checkpoint
+        def kept(self, x: float) -> float:
+            return self.w * x
+
+        @functools.partial(grad, argnums=1)
+        def slope(self, x: float) -> float:
+            return self.w * x * x
+
+        @jit
+        @functools.partial(vmap, in_axes=(None, 0))
+        def each(self, x: float) -> float:
+            return self.w + x
+
+        @custom_jvp
+        def ruled(self, x: float) -> float:
+            return self.w * x
+        ruled.defjvp(lambda primals, tangents: (primals[0].w * primals[1], 100.0 * primals[0].w * tangents[1]))
+    return Transformed
+
+
+Transformed, TransformedKnot = dataclass(transformed(Weight)), dataclass(transformed(Knot))
+
+
+def all_transformed(d: Any, x: float) -> float:
+    return d.kept(x) + 10.0 * d.slope(x) + d.each(np.array([x, x]))[1]
+
+
+def test_methods_that_are_transformed() -> None:
+    """Inside compiled code they lost the object; those with rules of their own outside as well."""
+    for make in (Transformed, TransformedKnot):
+        d = make(3.0)
+        assert jit(all_transformed)(d, 2.0) == all_transformed(d, 2.0) == 131.0
+        assert jit(lambda x, d=d: all_transformed(d, x))(2.0) == 131.0
+        assert grad(all_transformed, 1)(d, 2.0) == 3.0 + 60.0 + 1.0
+    ruled = Transformed(3.0)
+    assert ruled.ruled(2.0) == jit(lambda d, x: d.ruled(x))(ruled, 2.0) == 6.0
+    assert grad(ruled.ruled)(2.0) == grad(lambda d, x: d.ruled(x), 1)(ruled, 2.0) == 300.0

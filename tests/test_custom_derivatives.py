@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+import jitad
 from jitad import (
     DifferentiationError,
     UnsupportedError,
@@ -473,3 +475,22 @@ def test_positions_are_integers_that_are_known() -> None:
     with pytest.raises(TypeError, match="not an int that is only known at run time"):
         jit(lambda x, n: grad(lambda y, z: y * z, n)(x, x))(2.0, 1)
     assert jit(lambda x, n: grad(lambda y, z: y * z * z, n)(x, x), static="n")(2.0, 1) == 8.0
+
+
+@dataclasses.dataclass
+class Branch:
+    w: float
+    following: Branch | None = None
+
+
+def test_a_tree_of_tangents_is_refused() -> None:
+    """It was an IndexError of the compiler's."""
+    def f(tree: Any, x: float) -> float:
+        return tree.w * x
+    whole, known = jitad.custom_jvp(f), jitad.custom_jvp(f, nondiff_argnums=(0,))
+    whole.defjvp(lambda primals, tangents: (f(*primals), primals[0].w * tangents[1]))
+    known.defjvp(lambda tree, primals, tangents: (f(tree, *primals), 100.0 * tree.w * tangents[0]))
+    with pytest.raises(jitad.DifferentiationError, match="the rule of `f` takes a tree of tangents"):
+        whole(Branch(3.0), 2.0)
+    assert jit(lambda tree, x: known(tree, x))(Branch(3.0), 2.0) == 6.0
+    assert jitad.grad(lambda tree, x: known(tree, x), 1)(Branch(3.0), 2.0) == 300.0

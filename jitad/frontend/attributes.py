@@ -28,8 +28,6 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
     if name == "__class__":
         return obj.cls
     found = inspect.getattr_static(obj.cls, name, UNBOUND)
-    if getattr(type(found), "is_jitad", False):
-        found = found.py_func
     if isinstance(found, property):
         return t.call(found.fget, obj)
     own = t.contents(obj)
@@ -72,6 +70,10 @@ _BINDING = (types.FunctionType, classmethod, functools.partialmethod, functools.
 def bound(t: Any, found: Any, obj: Any, cls: type) -> Any:
     """What ``found`` in the class ``cls`` is for the object."""
     if isinstance(found, (types.FunctionType, functools._lru_cache_wrapper)):
+        return BoundMethod(found, obj)
+    if getattr(type(found), "is_jitad", False):
+        return BoundMethod(found.py_func, obj)
+    if hasattr(type(found), "traced_call"):
         return BoundMethod(found, obj)
     if isinstance(found, classmethod):
         return BoundMethod(found.__func__, cls)

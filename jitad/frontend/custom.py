@@ -66,6 +66,9 @@ class Custom(Traceable):
             self._jitted = native(self)
         return self._jitted(*args, **kwargs)
 
+    def __get__(self, obj: Any, owner: type | None = None) -> Any:
+        return self if obj is None else types.MethodType(self, obj)
+
     def __repr__(self) -> str:
         return f"<jitad {self.kind} of {getattr(self.fun, '__qualname__', self.fun)}>"
 

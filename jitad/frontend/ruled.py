@@ -217,6 +217,9 @@ def jvp_rule(call: Call, entry: Entry) -> None:
     """``rule(primals, tangents) -> (out, tangent)``."""
     t, base = call.t, call.base
     loc = builtin.location(call.custom.rules[0])
+    if any(pytree.holds_packed(w.structure) for w in call.wrt):
+        raise DifferentiationError(f"the rule of `{call.custom.__name__}` takes a tree of tangents", loc,
+                                   "give the function the numbers in an array, or name the tree in nondiff_argnums")
     dots = {v: t.builder.undef(v.type) for v in call.places}
     tangents = tuple(data.import_(t, w.tree(lambda x: Sym(dots[x.value], x.weak))) for w in call.wrt)
     rule = call.trace(Last, (call.primals, tangents))
