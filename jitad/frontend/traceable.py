@@ -89,7 +89,8 @@ def signature_of(fun: Any) -> inspect.Signature:
     if getattr(type(fun), "is_jitad", False):
         return signature_of(fun.py_func)
     if isinstance(fun, Traceable):
-        return inspect.signature(fun) if "__signature__" in vars(type(fun)) else signature_of(fun.fun)   # type: ignore[attr-defined]
+        told: Any = fun
+        return inspect.signature(told) if "__signature__" in vars(type(fun)) else signature_of(told.fun)
     if isinstance(fun, types.FunctionType):
         return inspect.signature(_bare(fun))
     call = inspect.getattr_static(type(fun), "__call__", None)
