@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import math
@@ -428,6 +429,37 @@ def constant_sets(x):
     return x * len({1, 2} | {2, 3}) + x * (2 in {1, 2})
 
 
+RATES = {"ab": 2.0, "cd": 3.0}
+WEIGHTS = {"w": A, "deep": {"b": np.array([2.0])}, "list": [A, 2.0]}
+LAYERS = [A, A * 2.0]
+
+
+@program
+def copies_of_a_dict_from_outside(x):
+    made = [dict(RATES), {**RATES, "e": x}, RATES | {"ab": x}, {"ab": x} | RATES, RATES.copy(), dict(RATES, ab=x)]
+    for d in made:
+        d["cd"] = d["cd"] * x
+    return sum(d["ab"] * d["cd"] + len(d) * x for d in made) + RATES["cd"]
+
+
+@program
+def arrays_in_a_dict_from_outside(x):
+    made = [dict(WEIGHTS), {**WEIGHTS}, WEIGHTS | {"z": x}, WEIGHTS.copy()]
+    made[0].update(WEIGHTS)
+    return sum((d["w"] * x).sum() + d["deep"]["b"][0] * x + (d["list"][0] * x)[1] for d in made)
+
+
+@program
+def copies_of_a_list_from_outside(x):
+    made = [list(LAYERS), [*LAYERS], LAYERS + [], [] + LAYERS, LAYERS[:], LAYERS.copy(), LAYERS * 2]
+    for layers in made:
+        layers[1] = layers[1] * x
+        layers.append(x)
+    words = "a b".split()
+    words.append("c")
+    return sum((layers[0] * layers[1]).sum() * layers[-1] for layers in made) * len(words) + LAYERS[1][0]
+
+
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_program(f: Program) -> None:
     check(f)
@@ -456,6 +488,17 @@ def test_refused() -> None:
     refuses(lambda x: next(v for v in (x, 1.0) if v > 0.8), "depends on run-time values", "conditional expression")
     refuses(lambda x: next(zip([x], [1.0]))[0], "`next` of a zip", "break")
     refuses(taken_and_summed, "may have been walked before", "list")
+
+
+def test_collections_that_change() -> None:
+    known, shared = collections.defaultdict(list, a=[1.0]), {"a": [1.0]}
+    refuses(lambda x: x + len(known["b"]), "reads what is not in a defaultdict", "`.get`")
+    assert list(known) == ["a"]
+    refuses(lambda x: collections.defaultdict(float)["a"] + x, "`collections.defaultdict`", "a dict")
+    refuses(lambda x: collections.deque([x])[0], "`collections.deque`", "a list")
+    refuses(lambda x: shared.get("a").append(x), "changes a list from outside", "copy it first")
+    refuses(lambda x: (x, 1.0).index(x), "tuple.index of values", "a loop")
+    refuses(lambda x: round(int(x), int(x)), "the number of digits must be known", "a constant")
 
 
 def test_errors_are_pythons() -> None:

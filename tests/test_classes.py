@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import enum
 import functools
 import math
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pytest
@@ -686,6 +687,125 @@ def classes_as_values(x):
     return sum(m.area() for m in made) + chosen.area()
 
 
+class Scaled:
+    """A descriptor with a setter."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __set_name__(self, owner, name):
+        self.name = "_" + name
+
+    def __get__(self, obj, cls=None):
+        return getattr(obj, self.name) * self.factor
+
+    def __set__(self, obj, value):
+        if value < -1.0:
+            raise ValueError(f"{self.name} below -1")
+        setattr(obj, self.name, value + 1.0)
+
+
+class Doubled:
+    """A descriptor without one: the object's own attribute goes first."""
+
+    def __get__(self, obj, cls=None):
+        return 2.0 * obj.length
+
+
+class Described:
+    length = Scaled(3.0)
+    double = Doubled()
+    hidden = Doubled()
+
+    def __init__(self, x):
+        self.length = x
+        self.hidden = x * x
+
+    def power(self, n, factor=1.0):
+        return self.length ** n * factor
+
+    square = functools.partialmethod(power, 2, factor=0.5)
+
+
+@program
+def descriptors(x):
+    d = Described(x)
+    d.length += x
+    return d.length + d.double + d.hidden + d.square()
+
+
+class Counted:
+    def __init__(self, x):
+        self.x, self.asked = x, 0.0
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value * 2.0 if name == "x" else value)
+
+    @property
+    def shown(self):
+        self.asked += 1.0
+        return self.x
+
+    @shown.setter
+    def shown(self, value):
+        self.x = value
+
+
+@program
+def attributes_by_builtins(x):
+    c = Counted(x)
+    total = getattr(c, "shown", 0.0) + getattr(c, "absent", x) * hasattr(c, "shown")
+    object.__setattr__(c, "shown", x)
+    return total * c.asked + c.x
+
+
+T = TypeVar("T")
+
+
+class Sized(Protocol):
+    def size(self) -> float: ...
+
+
+class Held(Generic[T]):
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+
+@dataclass
+class Measured(Sized):
+    value: float
+
+    def size(self) -> float:
+        return self.value ** 2
+
+
+class Thing:
+    pass
+
+
+class Plain(Thing):
+    """No dataclass, beside one of the same base class."""
+
+    def __init__(self, x):
+        self.x = x
+
+
+@dataclass
+class Fielded(Thing):
+    x: Any
+
+
+@program
+def generic_classes_and_protocols(x):
+    held = Held[float](x)
+    return held.value + Measured(x).size() + bool(Quaternion(x, x, x, x)) * list[float]((x, 2.0))[0]
+
+
+@program
+def a_dataclass_with_a_plain_sibling(x):
+    return Fielded(x).x * Plain(x).x
+
+
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_program(f: Program) -> None:
     check(f)
@@ -702,6 +822,33 @@ class Yielding:
         yield 1.0
 
 
+class Abstract(abc.ABC):
+    @abc.abstractmethod
+    def area(self) -> float: ...
+
+
+class Remade:
+    def __new__(cls, x):
+        made = super().__new__(cls)
+        made.x = 2.0 * x
+        return made
+
+
+class Chosen(Point):
+    def __new__(cls, x):
+        return super().__new__(cls, 2.0 * x, x)
+
+
+class Intercepting:
+    def __getattribute__(self, name):
+        return 1.0
+
+
+class Deciding:
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
 class Stepping:
     def __iter__(self):
         return self
@@ -715,6 +862,10 @@ def test_refused() -> None:
     refuses(lambda x: [v for v in Stepping()][0] + x, "iterator of its own", "while")
     refuses(lambda x: [v * x for v in Square(x)], "no `__iter__`", "give the class")
     refuses(lambda x: {Complex(x): 1.0}[Complex(x)], "as a key of a dict", "number")
+    refuses(lambda x: Remade(x).x, "`__new__` of its own", "a function")
+    refuses(lambda x: Chosen(x).x, "`__new__` of its own", "a function")
+    refuses(lambda x: Intercepting().x, "`__getattribute__` of its own", "properties")
+    refuses(lambda x: getattr(Deciding(), "missing", x), "`__getattr__` decides", "__init__")
 
 
 def test_errors_are_pythons() -> None:
@@ -728,7 +879,13 @@ def test_errors_are_pythons() -> None:
         object.__setattr__(a, "re", 2.0 * x)
         return a.re + Quaternion(x, x, x, x).missing
 
-    for f in (frozen, no_setter, lambda x: Square(x) + 1.0, lambda x: -Square(x), lambda x: Square(x) < Square(x),
+    def no_slot(x):
+        p = Ranked(x, x)
+        object.__setattr__(p, "other", x)
+        return x
+
+    for f in (frozen, no_setter, no_slot, lambda x: Abstract().area(), lambda x: Square(x)(x),
+              lambda x: Square(x) + 1.0, lambda x: -Square(x), lambda x: Square(x) < Square(x),
               lambda x: Square(x)[0], lambda x: len(Square(x)), lambda x: {[x]: 1.0}[0], lambda x: Square(x).area(1)):
         with pytest.raises((TypeError, AttributeError)) as expected:
             f(0.7)
@@ -776,7 +933,7 @@ class Knot:
     following: Knot | None = None
 
 
-Described, DescribedKnot = dataclass(described(Weight), eq=False), dataclass(described(Knot), eq=False)
+DescribedWeight, DescribedKnot = dataclass(described(Weight), eq=False), dataclass(described(Knot), eq=False)
 
 
 def all_described(d: Any) -> float:
@@ -784,14 +941,14 @@ def all_described(d: Any) -> float:
 
 
 def described_and_set(x: float) -> float:
-    d = Described(x)
+    d = DescribedWeight(x)
     d.thrice = x * 6.0
     return d.w + d.thrice
 
 
 def test_descriptors() -> None:
     """What a class holds is bound to the object: it was read off the class, as the value that it has there."""
-    for make in (Described, DescribedKnot):
+    for make in (DescribedWeight, DescribedKnot):
         assert jit(all_described)(make(2.0)) == all_described(make(2.0))
         assert grad(all_described)(make(2.0)).w == pytest.approx(3.0 + 20.0 + 200.0 + 1000.0)
     assert jit(described_and_set)(1.5) == described_and_set(1.5)
@@ -799,7 +956,7 @@ def test_descriptors() -> None:
 
 def test_the_table_of_an_object() -> None:
     """Was that of its class, with the values that are defaults."""
-    for make in (Described, DescribedKnot):
+    for make in (DescribedWeight, DescribedKnot):
         with pytest.raises(UnsupportedError, match="the `__dict__` of an object"):
             jit(lambda d: d.__dict__["w"])(make(2.0))
 

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+import re
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -183,6 +184,34 @@ def test_messages_of_the_users_own() -> None:
         jit(checked)(np.ones(2), [1, 2.5, 3])
     with pytest.raises(UnsupportedError, match="at most four numbers"):
         jit(checked)(np.ones(2), np.ones(2))
+
+
+def formatted(x, n, width):
+    if n == 0:
+        raise ValueError("x=" + f"{x:.2f}" + f", {n} {{}}" + "{}")
+    if n == 1:
+        raise ValueError(f"{'abc':>{8}}|{n:0{4}d}|{x:{8}.{3}f}")
+    raise ValueError(f"{x:{width}.2f}")
+
+
+def test_texts_put_together() -> None:
+    weights = jit(lambda x: {f"w{i:0{2}d}" + "!": x * i for i in range(2)})(2.0)
+    assert weights == {"w00!": 0.0, "w01!": 2.0}
+    for n in (0, 1):
+        with pytest.raises(ValueError, match=".") as expected:
+            formatted(1.2345, n, 8)
+        with pytest.raises(ValueError, match=f"^{re.escape(str(expected.value))}$"):
+            jit(formatted, static="n")(1.2345, n, 8)
+    with pytest.raises(UnsupportedError, match="a format that is only known at run time"):
+        jit(formatted, static="n")(1.2345, 3, 8)
+    with pytest.raises(UnsupportedError, match="at most 4 numbers"):
+        jit(lambda a, b, c, d, e: missing_message(a, b, c, d, e))(1.0, 2.0, 3.0, 4.0, 5.0)
+
+
+def missing_message(a, b, c, d, e):
+    head = f"{a} {b} {c} {d}"
+    assert a > b, f"{e} {head}"
+    return a
 
 
 def test_a_static_parameter_that_is_not_there() -> None:

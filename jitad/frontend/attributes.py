@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .closures import BoundMethod, Fn, Method, Partial
-from .data import type_of, writable
+from .data import is_static, type_of, writable
 from .families import family_of
 from .lattice import UNBOUND, describe
 from .values import Active, Instance, Maybe, Sym
@@ -24,12 +24,14 @@ CHANGES = frozenset((
 
 
 def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
-    """``obj.name`` as Python looks it up: properties, then the object's own, then the class's."""
+    """``obj.name`` as Python looks it up: properties, descriptors with a setter, the object's own, then the class's."""
     if name == "__class__":
         return obj.cls
     found = inspect.getattr_static(obj.cls, name, UNBOUND)
     if isinstance(found, property):
         return t.call(found.fget, obj)
+    if binds(found) and hasattr(type(found), "__set__"):
+        return bound(t, found, obj, obj.cls)
     own = t.contents(obj)
     if isinstance(found, functools.cached_property) and name not in own:
         value = t.call(found.func, obj)
@@ -46,11 +48,17 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
     if binds(found):
         return bound(t, found, obj, obj.cls)
     if found is UNBOUND or inspect.ismemberdescriptor(found):
-        fallback = getattr(obj.cls, "__getattr__", None)
-        if isinstance(fallback, types.FunctionType):
+        fallback = fallback_of(obj)
+        if fallback is not None:
             return t.call(fallback, obj, name)
         raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
     return t.lift(getattr(obj.cls, name))
+
+
+def fallback_of(obj: Instance) -> types.FunctionType | None:
+    """The ``__getattr__`` of an object's class."""
+    found = getattr(obj.cls, "__getattr__", None)
+    return found if isinstance(found, types.FunctionType) else None
 
 
 def refuse_table(t: Any) -> None:
@@ -93,6 +101,8 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
         t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
     if name in TUPLE_METHODS and hasattr(v, "_fields"):
         return Method(name, v)
+    if type(v).__mro__[-2] is tuple and name in ("index", "count") and not is_static(v):
+        t.unsupported(f"tuple.{name} of values that are only known at run time", "write the search as a loop")
     of_class = inspect.getattr_static(type(v), name, None)
     if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
         return t.call(of_class.fget, v)
@@ -126,17 +136,27 @@ def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
     params = getattr(obj.cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
-    found = inspect.getattr_static(obj.cls, name, None)
+    setter = obj.cls.__setattr__
+    if has_source(setter):
+        return t.call(setter, obj, name, value)
+    set_directly(t, obj, name, value)
+
+
+def set_directly(t: Any, obj: Any, name: str, value: Any) -> None:
+    """``object.__setattr__(obj, name, value)``: past what the class has of its own for all names."""
+    if not isinstance(obj, Instance):
+        return set_attribute(t, obj, name, value)
+    writable(t, obj, "an object")
+    found = inspect.getattr_static(obj.cls, name, UNBOUND)
     if isinstance(found, property):
         if found.fset is None:
             raise AttributeError(f"property '{name}' of '{obj.cls.__name__}' object has no setter")
         return t.call(found.fset, obj, value)
-    own_setter = getattr(type(found), "__set__", None)
-    if isinstance(own_setter, types.FunctionType) and name not in t.contents(obj):
-        return t.call(own_setter, found, obj, value)
-    setter = obj.cls.__setattr__
-    if isinstance(setter, types.FunctionType) and not is_generated(setter):
-        return t.call(setter, obj, name, value)
+    if has_source(inspect.getattr_static(type(found), "__set__", None)):
+        return t.call(type(found).__set__, found, obj, value)
+    if obj.cls.__dictoffset__ == 0 and not inspect.ismemberdescriptor(found):             # __slots__
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'" if found is UNBOUND else
+                             f"'{obj.cls.__name__}' object attribute '{name}' is read-only")
     t.state[obj] = {**t.contents(obj), name: value}
 
 
@@ -153,6 +173,10 @@ def delete_attribute(t: Any, obj: Any, name: str) -> None:
 
 def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """An object of the user's class, made while tracing."""
+    for name in ("__new__", "__getattribute__"):
+        if has_source(getattr(cls, name)):
+            t.unsupported(f"makes an object of class {cls.__name__}, which has a `{name}` of its own",
+                          "a function that makes the object" if name == "__new__" else "properties, or `__getattr__`")
     if issubclass(cls, tuple):
         make: Any = getattr(cls, "_make", None)
         if make is None:
@@ -160,6 +184,8 @@ def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any
         bound = inspect.signature(cls).bind(*args, **kwargs)
         bound.apply_defaults()
         return make(bound.arguments.values())
+    if inspect.isabstract(cls):
+        object.__new__(cls)                                        # raises
     obj = Instance(cls)
     t.state[obj] = {}
     if dataclasses.is_dataclass(cls) and is_generated(cls.__init__):

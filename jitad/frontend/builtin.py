@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import NOWHERE, Loc
 from ..ir.types import I64
-from . import data, iteration, numpy_api, objects, reducing, refusals, stdlib, virtualise
+from . import attributes, data, iteration, numpy_api, objects, reducing, refusals, stdlib, virtualise
 from .closures import (
     BoundMethod,
     Enumerate,
@@ -160,8 +160,9 @@ def _tuple(t: Any, v: Any = ()) -> tuple[Any, ...]:
 
 
 def _dict(t: Any, v: Any = (), /, **kwargs: Any) -> DictObj:
-    pairs = t.contents(v) if isinstance(v, DictObj) else {data.key(t, k): x for k, x in map(t.iterate, t.iterate(v))}
-    return t.new_dict({**pairs, **kwargs})
+    if isinstance(v, (DictObj, dict)):
+        return t.new_dict({**t.mapping(v), **kwargs})
+    return t.new_dict({**{data.key(t, k): x for k, x in map(t.iterate, t.iterate(v))}, **kwargs})
 
 
 def _set(t: Any, v: Any = ()) -> frozenset[Any]:
@@ -210,6 +211,7 @@ def _isinstance(t: Any, v: Any, cls: Any) -> Any:
 def _hasattr(t: Any, v: Any, name: str) -> Any:
     if isinstance(v, Active):
         return v.has(t, name)
+    _refuse_fallback(t, v, name)
     try:
         t.getattr(v, name)
     except AttributeError:
@@ -218,9 +220,21 @@ def _hasattr(t: Any, v: Any, name: str) -> Any:
 
 
 def _getattr(t: Any, v: Any, name: str, *default: Any) -> Any:
-    if default and not _hasattr(t, v, name):
+    if isinstance(v, Active) or not default:
+        return default[0] if default and not _hasattr(t, v, name) else t.getattr(v, name)
+    _refuse_fallback(t, v, name)
+    try:
+        return t.getattr(v, name)
+    except AttributeError:
         return default[0]
-    return t.getattr(v, name)
+
+
+def _refuse_fallback(t: Any, v: Any, name: str) -> None:
+    """Whether an object has an attribute is not known where its class decides by an exception."""
+    if isinstance(v, Instance) and attributes.fallback_of(v) is not None and name not in t.contents(v) and \
+            not hasattr(v.cls, name):
+        t.unsupported(f"asks whether {data.describe(v)} has an attribute, which its class's `__getattr__` decides",
+                      "give it the attribute in `__init__`")
 
 
 def _callable(t: Any, v: Any) -> bool:
@@ -251,7 +265,7 @@ TABLE: dict[Any, Rule] = {
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
     set: _set, frozenset: _set,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},
-    iter: objects.iterator, next: objects.next_, super: objects.super_, object.__setattr__: objects.set_directly,
+    iter: objects.iterator, next: objects.next_, super: objects.super_, object.__setattr__: attributes.set_directly,
     dataclasses.fields: objects.fields, dataclasses.replace: objects.replace, dataclasses.asdict: objects.as_dict,
     dataclasses.astuple: objects.as_tuple,
 }

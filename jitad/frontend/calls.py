@@ -13,6 +13,7 @@ import inspect
 import os
 import sys
 import types
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ from .fields import Virtual
 from .lattice import is_number
 from .records import Reference
 from .specialise import FunctionRef, Specialisation
-from .values import ArrayRef, Choice, DictObj, Instance, Sym
+from .values import ArrayRef, Choice, DictObj, Instance, ListObj, Sym
 
 OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 __all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
@@ -64,6 +65,8 @@ class Calls:
         if isinstance(fun, Reference) and fun.family.functions:
             return boxes.call(self, fun, args, kwargs)
         if isinstance(fun, Instance):
+            if not builtin.TABLE[callable](self, fun):
+                raise TypeError(f"'{fun.cls.__name__}' object is not callable")
             return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)    # type: ignore[attr-defined]
         if isinstance(fun, (Sym, ArrayRef)) or fun is None:
             raise TypeError(f"'{builtin.type_name(self, fun)}' object is not callable")
@@ -223,6 +226,8 @@ def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
+    if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj)):
+        return t.truth(args[0])
     if args and builtin.hashable(fun) and fun in objects.ASKING:
         found = objects.ask(t, fun, args, kwargs)
         if found is not objects.MISSING:
@@ -245,6 +250,8 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
     if attributes.is_user_class(fun):
         return attributes.construct(t, fun, args, kwargs)
+    if isinstance(origin := typing.get_origin(fun), type):             # list[int], Stack[float]
+        return t.call(origin, *args, **kwargs)
     if type(fun) in stdlib.CALLABLE:
         return t.native(stdlib.CALLABLE[type(fun)], t, fun, *args, **kwargs)
     if isinstance(fun, functools._lru_cache_wrapper):
@@ -255,10 +262,17 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return t.call(type(fun).__call__, fun, *args, **kwargs)
     _refuse_fickle(t, fun)
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
-        return t.lift(t.native(fun, *args, **kwargs))
+        result = t.native(fun, *args, **kwargs)
+        return t.own(result) if _makes_new(fun) else t.lift(result)
     name = getattr(fun, "__qualname__", None) or repr(fun)
     raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
                            refusals.hint(fun))
+
+
+def _makes_new(fun: Any) -> bool:
+    """A method of a constant whose result is nobody else's: ``copy``, ``split``."""
+    owner = getattr(fun, "__self__", None)
+    return isinstance(owner, str) or (isinstance(owner, (list, dict)) and fun.__name__ == "copy")
 
 
 def _refuse_fickle(t: Any, fun: Any) -> None:

@@ -143,7 +143,7 @@ def _written(v: Any) -> tuple[str, list[Any]]:
 
 def format_(f: Frame, pieces: Sequence[Any]) -> Any:
     """An f-string: a string when all is known, otherwise a ``Template``."""
-    return _text(f, [p if isinstance(p, str) else (p[0](f), *p[1:]) for p in pieces])
+    return _text(f, [p if isinstance(p, str) else (p[0](f), p[1], p[2](f)) for p in pieces])
 
 
 def _text(f: Frame, pieces: Sequence[Any]) -> Any:
@@ -158,6 +158,8 @@ def _text(f: Frame, pieces: Sequence[Any]) -> Any:
             continue
         v, conversion, spec = p
         v = data.plain(f.t, v)
+        if not isinstance(spec, str):
+            f.t.unsupported("a format that is only known at run time", "a constant width")
         if _is_known(v):
             shown = repr(v) if conversion == "r" else str(v) if conversion == "s" else v
             text += escape(format(shown, spec))

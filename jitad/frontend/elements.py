@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import operator
 from typing import Any
 
@@ -83,9 +84,12 @@ class Elements(TracePart):
         if isinstance(obj, Range) or (isinstance(obj, range) and isinstance(index, Sym)):
             return iteration.range_item(self, obj, index)
         if isinstance(obj, (list, str, range)):
-            return self.lift(self.native(data.list_item, self, obj, index))
+            found = self.native(data.list_item, self, obj, index)
+            return self.own(found) if isinstance(index, slice) else self.lift(found)
         if not data.is_static(index) and not isinstance(obj, dict):
             self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time")
+        if isinstance(obj, collections.defaultdict) and index not in obj:
+            self.unsupported(f"reads what is not in {data.describe(obj)}, which would put it there", "`.get`")
         return self.lift(self.native(operator.getitem, obj, index))
 
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
@@ -171,7 +175,7 @@ class Elements(TracePart):
         return [views.element(self, v, self.sym(i)) for i in range(n)]
 
     def mapping(self, v: Any) -> dict[str, Any]:
-        return dict(self.contents(v)) if isinstance(v, DictObj) else dict(v)
+        return dict(self.contents(v)) if isinstance(v, DictObj) else {k: self.lift(x) for k, x in dict(v).items()}
 
     def length(self, v: Any) -> Any:
         if type(v) is Choice:

@@ -191,8 +191,7 @@ class Expressions:
         pieces: list[Any] = []
         for v in e.values:
             if isinstance(v, ast.FormattedValue):
-                spec = "".join(str(s.value) for s in v.format_spec.values if isinstance(s, ast.Constant)) \
-                    if isinstance(v.format_spec, ast.JoinedStr) else ""
+                spec = self.expr(v.format_spec) if v.format_spec is not None else _no_spec
                 pieces.append((self.expr(v.value), "" if v.conversion < 0 else chr(v.conversion), spec))
             else:
                 pieces.append(v.value)                              # type: ignore[attr-defined]
@@ -292,3 +291,7 @@ class Expressions:
 
 def _none(f: Any) -> None:
     return None
+
+
+def _no_spec(f: Any) -> str:
+    return ""

@@ -240,28 +240,19 @@ def super_attribute(t: Any, s: Super, name: str) -> Any:
 
 
 def _bound(t: Any, found: Any, obj: Any, own: type) -> Any:
-    found = getattr(found, "py_func", found)
-    if isinstance(found, types.FunctionType):
-        return BoundMethod(found, obj)
-    if isinstance(found, classmethod):
-        return BoundMethod(found.__func__, own)
     if isinstance(found, property):
         return t.call(found.fget, obj)
+    if attributes.binds(found):
+        return attributes.bound(t, found, obj, own)
     if found is object.__init__ or found is object.__init_subclass__:
         return _nothing
+    if found is object.__setattr__:
+        return BoundMethod(found, obj)
     return t.lift(inspect.getattr_static(found, "__func__", found))
 
 
 def _nothing() -> None:
     """``object.__init__`` of an object."""
-
-
-def set_directly(t: Any, obj: Any, name: str, value: Any) -> None:
-    """``object.__setattr__(obj, name, value)``: past what the class says of it."""
-    if type(obj) is not Instance:
-        return attributes.set_attribute(t, obj, name, value)
-    data.writable(t, obj, "an object")
-    t.state[obj] = {**t.contents(obj), name: value}
 
 
 # --- dataclasses and NamedTuples --------------------------------------------------------------------

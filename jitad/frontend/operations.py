@@ -14,10 +14,12 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from . import data, numpy_api, objects, refusals, views
+from .closures import Template
 from .comparing import Comparisons
 from .elements import Elements
 from .lattice import UNBOUND, is_number, scalar_type
 from .packed import Packed
+from .raising import joined
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
@@ -47,6 +49,12 @@ class Operations(Comparisons, Elements):
         if type(v) is Packed:
             return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
         return self.constant(v) if type(v) is np.ndarray else v
+
+    def own(self, v: Any) -> Any:
+        """A new list or dict that Python made of constants, as one that may be changed."""
+        if type(v) is list:
+            return self.new_list([self.lift(x) for x in v])
+        return self.new_dict(self.mapping(v)) if type(v) is dict else self.lift(v)
 
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""
@@ -87,14 +95,16 @@ class Operations(Comparisons, Elements):
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             self._check_operands(op, x, y)
             return self._emit(numpy_api.OPERATORS[op], x, y)
-        if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
-            return self.new_list(self.contents(x) + self.contents(y))
-        if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
-            xs, n = (x, y) if isinstance(x, ListObj) else (y, x)
+        if op == "add" and isinstance(x, (ListObj, list)) and isinstance(y, (ListObj, list)):
+            return self.new_list([*self.iterate(x), *self.iterate(y)])
+        if op == "mul" and (isinstance(x, (ListObj, list)) or isinstance(y, (ListObj, list))):
+            xs, n = (x, y) if isinstance(x, (ListObj, list)) else (y, x)
             if isinstance(n, int):
-                return self.new_list(self.contents(xs) * n)
-        if op == "or" and isinstance(x, DictObj):
-            return self.new_dict({**self.contents(x), **self.mapping(y)})
+                return self.new_list(self.iterate(xs) * n)
+        if op == "or" and isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)):
+            return self.new_dict({**self.mapping(x), **self.mapping(y)})
+        if op == "add" and all(isinstance(v, (str, Template)) for v in (x, y)):
+            return joined(x, y)
         if isinstance(x, Operators) or isinstance(y, Operators):
             raise _no_operands(op, x, y)
         return self.lift(self.native(NATIVE[op], x, y))

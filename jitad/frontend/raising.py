@@ -60,6 +60,9 @@ def _raise(f: Frame, exc: Any, loc: Loc) -> None:
     if not args:
         t.raise_info(ExcInfo(kind, None, loc, cls))
     if len(args) == 1 and isinstance(args[0], Template):
+        if len(args[0].parts()) > MOST:
+            t.unsupported(f"a message takes at most {MOST} numbers that are known at run time only",
+                          "leave further values out")
         t.raise_info(ExcInfo(kind, args[0].text, loc, cls), *args[0].parts())
     if len(args) == 1 and isinstance(args[0], str):
         t.raise_info(ExcInfo(kind, escape(args[0]), loc, cls))
@@ -123,6 +126,14 @@ def make(t: Any, cls: type[BaseException], args: list[Any], kwargs: dict[str, An
             t.unsupported(f"keyword-only arguments of {cls.__name__}", "pass them by position")
         args = list(bound.args)
     return Raised(cls, *args)
+
+
+def joined(x: Any, y: Any) -> Any:
+    """``x + y`` of texts."""
+    if isinstance(x, str) and isinstance(y, str):
+        return x + y
+    texts = [v.text if isinstance(v, Template) else escape(v) for v in (x, y)]
+    return Template("".join(texts), *(part for v in (x, y) if isinstance(v, Template) for part in v.parts()))
 
 
 def escape(text: str) -> str:

@@ -7,6 +7,7 @@ tracing where the arguments are known then, and has no meaning for values that a
 from __future__ import annotations
 
 import builtins
+import collections
 import contextlib
 import functools
 import itertools
@@ -38,6 +39,9 @@ ALWAYS: dict[Any, tuple[str, str]] = {
     bytearray: ("`bytearray` in compiled code", "an array of integers"),
     functools.lru_cache: ("`functools.lru_cache`: compiled code keeps no results between calls", "an array of results"),
     functools.cache: ("`functools.cache`: compiled code keeps no results between calls", "an array of results"),
+    collections.defaultdict: ("`collections.defaultdict` in compiled code",
+                              "a dict: `d[k] = d.get(k, 0.0) + x`, `d.setdefault(k, []).append(x)`"),
+    collections.deque: ("`collections.deque` in compiled code", "a list, with `pop(0)` and `insert(0, x)`"),
     itertools.count: ("`itertools.count` has no end", "`while True:` with a counter"),
     itertools.cycle: ("`itertools.cycle` has no end", "an index modulo the length"),
     **{f: (f"`{f.__name__}` inside a traced function", "define the class at module level")

@@ -75,7 +75,7 @@ def round_builtin(t: Context, number: Any, ndigits: Any = None) -> Sym:
     if not x.scalar.is_float:
         if ndigits is None or x.scalar.is_bool:
             x = Sym(core.cast(t, x.value, I64), True)
-        return Sym(to_tens(t, x.value, _digits(t, ndigits or 0)), x.weak)
+        return Sym(to_tens(t, x.value, _digits(t, 0 if ndigits is None else ndigits)), x.weak)
     if ndigits is None:
         return Sym(_whole(t, t.builder.round(x.value)), True)
     way = _rounded if x.weak and x.value.type == F64 else rounded
