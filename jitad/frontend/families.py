@@ -96,8 +96,8 @@ def _neighbours(cls: type) -> Iterator[type]:
     for c in [*vars(module).values()] if module is not None else []:
         if is_record(c) and c in _reach(c):
             yield c
-    for base in cls.__mro__[1:-1]:
-        yield from (c for c in _subclasses(base) if c in _reach(c))
+    for base in filter(_may_have_records, cls.__mro__[1:]):
+        yield from (c for c in _subclasses(base) if is_record(c) and c in _reach(c))
 
 
 def _reach(cls: type) -> dict[type, None]:
