@@ -759,6 +759,45 @@ def attributes_by_builtins(x):
     return total * c.asked + c.x
 
 
+@functools.total_ordering
+class Ordered:
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return self.x == other.x if isinstance(other, Ordered) else NotImplemented
+
+    def __lt__(self, other):
+        return self.x < other.x
+
+
+@program
+def the_other_comparisons(x):
+    a, b = Ordered(x), Ordered(1.0)
+    return (a >= b) * x + (a <= b) * x * x + (a > b) + max(a, b).x + (a == x) + (x is not NotImplemented) * x
+
+
+@functools.singledispatch
+def measure(thing, factor=1.0):
+    return factor
+
+
+@measure.register
+def _(thing: Point, factor=1.0):
+    return thing.a * factor
+
+
+@measure.register(float)
+@measure.register(int)
+def _(thing, factor=1.0):
+    return thing * thing * factor
+
+
+@program
+def functions_by_class(x):
+    return measure(Point(x), factor=x) + measure(x) + measure(3) + measure("") + measure(Point(x) if x > 1 else x)
+
+
 T = TypeVar("T")
 
 

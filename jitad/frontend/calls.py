@@ -121,10 +121,19 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     rule = numpy_api.find(t, fun)
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
+    if args and hasattr(fun, "registry") and isinstance(getattr(fun, "dispatch", None), types.FunctionType):
+        return _call_by_class(t, fun, args, kwargs)
     _refuse_fickle(t, fun)
     if str(fun.__module__).split(".")[0] in LIBRARIES:
         return _call_library(t, fun, args, kwargs)
     return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+
+
+def _call_by_class(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function with ``functools.singledispatch``: the one for the class of the first argument."""
+    if type(args[0]) is Choice:
+        return t.over(args[0], lambda v: _call_by_class(t, fun, [v, *args[1:]], kwargs))
+    return t.call(fun.dispatch(builtin.TABLE[type](t, args[0])), *args, **kwargs)
 
 
 def _call_library(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:

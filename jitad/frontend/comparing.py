@@ -84,7 +84,7 @@ class Comparisons(TracePart):
                 return v if known else self.not_(v)
         if x is None or y is None or isinstance(x, (type, bool)) or isinstance(y, (type, bool)):
             return False
-        if isinstance(x, (Sym,)) or isinstance(y, (Sym,)):
+        if _may_be_number(x) and _may_be_number(y) and (isinstance(x, Sym) or isinstance(y, Sym)):
             self.unsupported("`is` between values that are only known at run time", "use `==`")
         return False
 
@@ -138,6 +138,10 @@ class Comparisons(TracePart):
     def not_(self, v: Any, loc: Loc | None = None) -> Any:
         c = self.truth(v, loc)
         return not c if isinstance(c, bool) else Sym(self.builder.not_(c.value), True)
+
+
+def _may_be_number(v: Any) -> bool:
+    return isinstance(v, Sym) or is_number(v)
 
 
 def _number_and_sequence(x: Any, y: Any) -> bool:
