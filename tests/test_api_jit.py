@@ -490,7 +490,7 @@ def test_jit_inside_of_compiled_code_is_what_it_is_of() -> None:
             return y + x
         return scaled(2.0) + shifted(1.0) + jit(lambda z: z * z, static=())(x)
     assert jit(f)(3.0) == f(3.0) == 19.0 and jitad.grad(f)(3.0) == 9.0
-    with pytest.raises(jitad.UnsupportedError, match=r"jit\(grad=…\) inside of compiled code"):
+    with pytest.raises(jitad.UnsupportedError, match=r"`jit\(grad=…\)` inside of compiled code"):
         jit(lambda x: jit(lambda z: z * z, grad=True).grad(x))(3.0)
 
 

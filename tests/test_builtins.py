@@ -429,6 +429,18 @@ def constant_sets(x):
     return x * len({1, 2} | {2, 3}) + x * (2 in {1, 2})
 
 
+@program
+def jitted_inside(x):
+    @jit
+    def scaled(y):
+        return y * x
+
+    @jit(static="n", fastmath=True)
+    def power(y, n=2):
+        return y ** n
+    return scaled(2.0) * jit(lambda y: y + x)(1.0) + power(x) + power(x, 3) + jit(math.sin)(x) + jit(scaled)(x)
+
+
 RATES = {"ab": 2.0, "cd": 3.0}
 WEIGHTS = {"w": A, "deep": {"b": np.array([2.0])}, "list": [A, 2.0]}
 LAYERS = [A, A * 2.0]
@@ -486,6 +498,7 @@ def test_refused() -> None:
     refuses(lambda x: math.nextafter(x, 2.0), "cannot be called with values that are only known at run time")
     refuses(lambda x: np.vectorize(lambda v: v * x)(A).sum(), "vectorize", "a loop")
     refuses(lambda x: next(v for v in (x, 1.0) if v > 0.8), "depends on run-time values", "conditional expression")
+    refuses(lambda x: jit(lambda y: y * x, grad=True).grad(x), "`jit\\(grad=…\\)` inside of compiled", "`jitad.grad")
     refuses(lambda x: next(zip([x], [1.0]))[0], "`next` of a zip", "break")
     refuses(taken_and_summed, "may have been walked before", "list")
 

@@ -41,7 +41,7 @@ def is_compile(fun: Any) -> bool:
 def compile_in_traced_code(fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
     """``jit`` where all is compiled: the function, or what a decorator makes of it."""
     if grad is not False:
-        raise UnsupportedError("jit(grad=…) inside of compiled code", hint="jitad.grad(f), jitad.value_and_grad(f)")
+        raise UnsupportedError("`jit(grad=…)` inside of compiled code", hint="`jitad.grad(f)`, `jitad.value_and_grad(f)`")
     return _as_it_is if fun is None else fun
 
 
