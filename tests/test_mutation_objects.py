@@ -441,6 +441,98 @@ def written_under_a_condition(x):
     return (a * a).sum()
 
 
+# --- views across calls ---------------------------------------------------------------------------------
+
+class Parameters:
+    """An array and views of it, in one object."""
+
+    def __init__(self, p, n):
+        self.p, self.w, self.b, self.m = p, p[:n], p[n:], p.reshape(2, -1)
+
+    def out(self, x):
+        return self.w.sum() * x + self.b[0] + self.m[1, 0]
+
+    def update(self, rate):
+        self.p -= rate * self.p ** 2
+        self.w[0] *= 2
+
+
+@program
+def an_object_with_an_array_and_its_parts(x):
+    net, total = Parameters(np.arange(6.0) * x, 2), 0.0
+    for _ in range(3):
+        total += net.out(x)
+        net.update(0.01)
+    return total + net.b.sum()
+
+
+def parts_of(x, n):
+    a = np.arange(6.0) * x
+    return a[:n], a[n:], a.reshape(2, 3), a
+
+
+@program
+def parts_as_a_result(x):
+    head, tail, matrix, whole = parts_of(x, 2)
+    head += 1
+    tail[-1] = 50.0
+    matrix[1] *= 2 * x
+    return head.sum() + (tail * np.arange(4.0)).sum() + matrix[0, 1] + whole[3] * x
+
+
+@program
+def overlapping_arguments(x):
+    def changes(row, column, rest):
+        row += column
+        rest[0] = 5.0 * x
+        column *= 2
+        return row @ column
+
+    a = np.ones((3, 3)) * x
+    total = 0.0
+    for i in range(3):
+        total += changes(a[i], a[:, i], a[i, i:])
+    return total + (a * np.arange(9.0).reshape(3, 3)).sum()
+
+
+@program
+def captured_with_a_part(x):
+    a = np.arange(4.0) * x
+    part = a[1:]
+
+    def write(k):
+        part[k] += 1.0
+        return a[k + 1]
+    first = sum(map(lambda i: write(i) * a[i], [0, 1])) + write(2)
+    return first + grad(lambda y: (a * y).sum() + (part * y ** 2).sum())(x) + a.sum()
+
+
+def sort(p, room):
+    """Merge sort of a part of an array, in another part of it."""
+    n = len(p)
+    if n > 1:
+        half = n // 2
+        sort(p[:half], room[:half])
+        sort(p[half:], room[half:])
+        room[:] = p
+        i, j = 0, half
+        for k in range(n):
+            if j >= n or (i < half and room[i] <= room[j]):
+                p[k] = room[i]
+                i += 1
+            else:
+                p[k] = room[j]
+                j += 1
+
+
+@program
+def parts_of_one_array_in_a_recursion(x):
+    a = np.zeros(10)
+    a[:5] = np.array([3.0 * x, x, 2.0, x * x, 5.0])
+    sort(a[:5], a[5:])
+    return (a * np.arange(10.0)).sum()
+
+
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_program(f: Program) -> None:
     check(f)

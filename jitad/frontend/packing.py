@@ -7,7 +7,7 @@ Arguments form a graph: values that hold mutable objects, which hold values.  ``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,39 @@ from .lattice import UNBOUND, is_structure
 from .values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 
+class Overlap(Exception):
+    """An array is reached in several ways, by views that show different parts of it."""
+
+    def __init__(self, obj: ArrayObj) -> None:
+        super().__init__()
+        self.obj = obj
+
+
+def packed(t: Any, values: Sequence[Any], known: Sequence[Obj] = ()) -> tuple[Packer, tuple[Any, ...]]:
+    """A packer of these values, beside objects that the other side has, and their keys."""
+    shared: frozenset[ArrayObj] = frozenset()
+    while True:
+        packer = Packer(t, shared)
+        for obj in known:
+            packer.index[obj] = len(packer.refs)
+            packer.refs.append(obj)
+        try:
+            return packer, tuple(map(packer.pack, values))
+        except Overlap as overlap:
+            shared |= {overlap.obj}
+
+
 class Packer:
     """Takes a graph of values apart.
 
     ``leaves``: the run-time values in order.  ``refs``: for each mutable object, in order, how the caller names
-    it (a view counts as an array of its own when nothing else reaches its base).
+    it (a view counts as an array of its own when nothing else reaches its base).  ``shared``: the arrays that are
+    reached in several ways, of which views are taken for views; others than these raise ``Overlap``.
     """
 
-    def __init__(self, t: Any) -> None:
+    def __init__(self, t: Any, shared: frozenset[ArrayObj] = frozenset()) -> None:
         self.t = t
+        self.shared = shared
         self.leaves: list[Sym] = []
         self.index: dict[Any, int] = {}
         self.refs: list[Any] = []
@@ -54,6 +78,8 @@ class Packer:
         name = ref.obj if not ref.steps else (ref.obj, *ref.steps)
         if name in self.index:
             return ("same", self.index[name])
+        if ref.steps and ref.obj in self.shared:
+            return ("view", self._array(ArrayRef(ref.obj)), *map(self._step, ref.steps))
         self._no_overlap(ref.obj)
         self.index[name] = len(self.refs)
         self.refs.append(ref)
@@ -62,15 +88,25 @@ class Packer:
         return ("array", sym.type, ref.obj.readonly, views.is_scattered(ref))
 
     def _no_overlap(self, obj: ArrayObj) -> None:
-        """The callee takes its arrays for different ones: refuse those that overlap, unless nobody can write them."""
+        """The callee takes its arrays for different ones, which matters if they are written."""
         if obj in self._passed and not obj.readonly:
-            self.t.unsupported("passes an array and a view of it (or two views of it) to a function",
-                               "pass a copy of one of them, or the array and the index")
+            raise Overlap(obj)
         others = {o for o, _ in obj.maybe if not o.readonly}
         if obj in self._not_with or others & self._passed:
             self.t.unsupported("passes an array that may be the same as another argument", "pass a copy: `x.copy()`")
         self._passed.add(obj)
         self._not_with |= others
+
+    def _step(self, step: Any) -> Any:
+        values: list[Any] = []
+
+        def visit(v: Value) -> Value:
+            if v.const is None:
+                self.leaves.append(Sym(v))
+            values.append((v.type, v.const))
+            return v
+        step.moved(visit)
+        return (type(step), step.static, *values)
 
     def _obj(self, obj: Obj) -> Any:
         if obj in self.index:
@@ -184,13 +220,15 @@ class Inwards(Transfer):
 
     def __init__(self, outer: Any, inner: Any, known: dict[Any, Any], packer: Packer) -> None:
         super().__init__(outer.state, inner, self._parameter, known)
-        self.outer = outer
+        self.outer, self.shared = outer, packer.shared
         self.order: list[Obj] = []
 
     def _parameter(self, s: Sym) -> Sym:
         return Sym(self.t.func.entry.add_param(s.type), s.weak)
 
     def _array(self, ref: ArrayRef) -> ArrayRef:
+        if ref.steps and ref.obj in self.shared:
+            return ArrayRef(self._array(ArrayRef(ref.obj)).obj, tuple(s.moved(self._moved) for s in ref.steps))
         name: Any = ref.obj if not ref.steps else (ref.obj, *ref.steps)
         if name not in self.known:
             new = ArrayObj(ref.obj.readonly, views.is_scattered(ref))

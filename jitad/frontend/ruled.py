@@ -25,7 +25,7 @@ from ..ir.types import is_float
 from . import builtin, data, programs, pytree
 from .applied import FLATTEN, Wrt, named, user_value
 from .over import Over
-from .packing import Packer, object_of
+from .packing import object_of, packed
 from .pytree import Structure
 from .specialise import FunctionRef
 from .values import ArrayRef, Sym
@@ -114,8 +114,7 @@ class Call:
         function = {Primal: self.custom.fun, Forward: self.custom.rules[0]}.get(step, self.custom.rules[-1])
         loc = builtin.location(function)
         run = named(programs.run, self.custom.__name__, loc)
-        given = Packer(self.t)
-        given.pack(args)
+        given, _ = packed(self.t, args)
         ref: FunctionRef = self.t.call_traced(run, (step(self.where), self.custom, self.fixed, args), {})
         if step is not Primal and not set(ref.changed) <= set(map(object_of, given.refs)):
             raise UnsupportedError(f"a rule of `{self.custom.__name__}` changes what it captures", loc,

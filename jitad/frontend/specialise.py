@@ -21,7 +21,7 @@ from ..ir.types import Type
 from . import lattice, nesting
 from .closures import Fn
 from .lattice import UNBOUND, is_number, same
-from .packing import Inwards, Packer, Transfer, object_of, static_key
+from .packing import Inwards, Packer, Transfer, object_of, packed, static_key
 from .values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
 
 ROUNDS = 12
@@ -158,9 +158,9 @@ def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisatio
     """The IR function for these arguments, traced now if there is none."""
     session = t.session
     bound = _generalise(t, fn, {k: t.trimmed(v) for k, v in bound.items()})
-    packer = Packer(t)
     cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
-    key = (fn.code, cells, tuple(fn.slots), *map(packer.pack, (*fn.slots.values(), *bound.values(), *t.heaps.values())))
+    packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
+    key = (fn.code, cells, tuple(fn.slots), *keys)
     spec = session.functions.get(key)
     if spec is None:
         around = sum(s.key[0] is fn.code for s in session.stack)
@@ -316,12 +316,8 @@ def _places(outcome: Outcome) -> Iterable[int]:
 
 
 def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:
-    packer = Packer(t)
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
-    for o in spec.objs:
-        packer.index[o] = len(packer.refs)
-        packer.refs.append(o)
-    key = packer.pack(value)
+    _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)
     shape = (key, places, contents, tuple(map(id, spec.consts)))
     return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)

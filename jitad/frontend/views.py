@@ -45,6 +45,11 @@ class IndexStep:
     def rank(self) -> int:
         return len(self.window.shown)
 
+    @property
+    def static(self) -> Any:
+        """What is known of it beside the values that ``moved`` visits."""
+        return self.window.shown, self.lead, tuple(isinstance(a, Value) for a in self.window.axes)
+
     def read(self, t: Any, base: Sym) -> Sym:
         return Sym(windows.read(t, base.value, self.window))
 
@@ -76,6 +81,10 @@ class TransposeStep:
     def rank(self) -> int:
         return len(self.perm)
 
+    @property
+    def static(self) -> Any:
+        return self.perm
+
     def read(self, t: Any, base: Sym) -> Sym:
         return Sym(t.builder.transpose(base.value, perm=self.perm))
 
@@ -96,6 +105,10 @@ class ReshapeStep:
 
     @property
     def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def static(self) -> Any:
         return len(self.sizes)
 
     def read(self, t: Any, base: Sym) -> Sym:
