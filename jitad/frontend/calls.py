@@ -117,7 +117,7 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     if rule is not None:
         return _call_builtin(t, fun, rule, args, kwargs)
     if traceable.is_compile(fun):
-        return t.native(traceable.compile_in_traced_code, *args, **kwargs)
+        return t.native(traceable.compile_in_traced_code, t, *args, **kwargs)
     rule = numpy_api.find(t, fun)
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import DifferentiationError, UnsupportedError
+from ..errors import DifferentiationError
 from . import data, memory
 from .values import tracing
 
@@ -38,10 +38,10 @@ def is_compile(fun: Any) -> bool:
     return fun is _compile
 
 
-def compile_in_traced_code(fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
+def compile_in_traced_code(t: Any, fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
     """``jit`` where all is compiled: the function, or what a decorator makes of it."""
     if grad is not False:
-        raise UnsupportedError("`jit(grad=…)` inside of compiled code", hint="`jitad.grad(f)`, `jitad.value_and_grad(f)`")
+        t.unsupported("`jit(grad=…)` inside of compiled code", "`jitad.grad(f)`, `jitad.value_and_grad(f)`")
     return _as_it_is if fun is None else fun
 
 
