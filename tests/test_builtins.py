@@ -446,6 +446,18 @@ WEIGHTS = {"w": A, "deep": {"b": np.array([2.0])}, "list": [A, 2.0]}
 LAYERS = [A, A * 2.0]
 
 
+SHARES = {0: 0.5, 1: 2.5, 7: -1.0}
+
+
+@program
+def dicts_asked_for_run_time_numbers(x):
+    total, n = 0.0, int(2 * x)
+    own = {0: x, 1: x * x, "s": 5.0}
+    for i in range(4):
+        total += own.get(i, 3.0 * x) + SHARES.get(i, x) * (i in SHARES) + (i in own) * x + (own.get(i) is None)
+    return total + SHARES[n - 1] * x + (own[n] if n in own else -x) + (x in own) + {}.get(n, x) * (n not in SHARES)
+
+
 @program
 def copies_of_a_dict_from_outside(x):
     made = [dict(RATES), {**RATES, "e": x}, RATES | {"ab": x}, {"ab": x} | RATES, RATES.copy(), dict(RATES, ab=x)]
@@ -507,6 +519,7 @@ def test_collections_that_change() -> None:
     known, shared = collections.defaultdict(list, a=[1.0]), {"a": [1.0]}
     refuses(lambda x: x + len(known["b"]), "reads what is not in a defaultdict", "`.get`")
     assert list(known) == ["a"]
+    refuses(lambda x: x + known[int(x)], "the hash of a value")
     refuses(lambda x: collections.defaultdict(float)["a"] + x, "`collections.defaultdict`", "a dict")
     refuses(lambda x: collections.deque([x])[0], "`collections.deque`", "a list")
     refuses(lambda x: shared.get("a").append(x), "changes a list from outside", "copy it first")

@@ -273,6 +273,8 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
         result = t.native(fun, *args, **kwargs)
         return t.own(result) if _makes_new(fun) else t.lift(result)
+    if getattr(fun, "__name__", "") == "get" and type(owner := getattr(fun, "__self__", None)) is dict:
+        return t.call(t.getattr(t.own(owner), "get"), *args, **kwargs)
     name = getattr(fun, "__qualname__", None) or repr(fun)
     raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
                            refusals.hint(fun))

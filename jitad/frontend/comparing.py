@@ -94,6 +94,8 @@ class Comparisons(TracePart):
             return self.truth(found)
         if isinstance(container, View) and container.kind == "keys":
             container = container.parts()[0]
+        if isinstance(container, (DictObj, dict)) and isinstance(x, Sym) and not x.is_array:
+            container = tuple(k for k in self.mapping(container) if is_number(k))
         if isinstance(container, DictObj):
             return data.key(self, x) in self.contents(container)
         if isinstance(container, ArrayRef):

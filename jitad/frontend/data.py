@@ -217,6 +217,8 @@ def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str
         return View(name, d)
     if name == "copy":
         return t.new_dict(items)
+    if name == "get" and args and isinstance(args[0], Sym) and not args[0].is_array:
+        return t.get(d, *args)
     if name == "update":
         args = [t.mapping(a) for a in args]
     result = getattr(items, name)(*args, **kwargs)

@@ -30,7 +30,7 @@ class Elements(TracePart):
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
         if isinstance(index, Sym) and isinstance(obj, (tuple, ListObj)):
             return self.over(self.position(obj, index), lambda k: self.getitem(obj, k))
-        if isinstance(index, Sym) and not index.is_array and isinstance(obj, DictObj) and self.contents(obj):
+        if isinstance(index, Sym) and not index.is_array and _by_number(obj) and self.mapping(obj):
             return self.over(self.key(obj, index), lambda k: self.getitem(obj, k))
         return self.settle(self._item(obj, index))
 
@@ -49,18 +49,37 @@ class Elements(TracePart):
         self.check(b.and_(b.ge(i, 0), b.lt(i, n)), "IndexError", f"{_kind(obj)} index out of range")
         return Choice(Sym(i, True), tuple(range(n)))
 
-    def key(self, d: DictObj, number: Sym) -> Choice:
+    def key(self, d: Any, number: Sym) -> Choice:
         """A run-time number that is a key of a dict as a choice of its keys."""
-        b, keys = self.builder, [k for k in self.contents(d) if is_number(k)]
+        keys = self._numbers(d)
+        tag = self._place(keys, number)
+        missing = self.module.exception(ExcInfo("KeyError", None, self.builder.loc, None, (Operand(0),)))
+        self.builder.check(self.builder.ne(tag.value, len(keys)), missing, number.value)
+        return Choice(tag, tuple(keys))
+
+    def get(self, d: Any, number: Sym, default: Any = None) -> Any:
+        """``d.get(number, default)`` of a run-time number."""
+        keys = self._numbers(d)
+        if not keys:
+            return default
+        tag = self._place(keys, number)
+        return self.over(Choice(tag, tuple(range(len(keys) + 1))),
+                         lambda k: self.getitem(d, keys[k]) if k < len(keys) else default)
+
+    def _numbers(self, d: Any) -> list[Any]:
+        keys = [k for k in self.mapping(d) if is_number(k)]
         if len(keys) > MOST_PLACES:
             self.unsupported(f"a dict of more than {MOST_PLACES} numbers with a key that is only known at run time",
                              "use an array")
+        return keys
+
+    def _place(self, keys: list[Any], number: Sym) -> Sym:
+        """Which of the keys a run-time number is; their count where it is none."""
+        b = self.builder
         tag = b.const(len(keys))
         for place, k in enumerate(keys):
             tag = b.select(self.value(self.compare("eq", number, k)), b.const(place), tag)
-        missing = self.module.exception(ExcInfo("KeyError", None, self.builder.loc, None, (Operand(0),)))
-        b.check(b.ne(tag, len(keys)), missing, number.value)
-        return Choice(Sym(tag, True), tuple(keys))
+        return Sym(tag, True)
 
     def _item(self, obj: Any, index: Any) -> Any:
         if isinstance(obj, ArrayRef):
@@ -238,6 +257,11 @@ class Elements(TracePart):
     def delattr(self, obj: Any, name: str, loc: Loc) -> None:
         self.builder.loc = loc
         attributes.delete_attribute(self, obj, name)
+
+
+def _by_number(v: Any) -> bool:
+    """Whether this is a dict that raises for what is not in it."""
+    return isinstance(v, DictObj) or (isinstance(v, dict) and not hasattr(type(v), "__missing__"))
 
 
 def _kind(obj: Any) -> str:
