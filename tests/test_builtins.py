@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
+import copy
 import functools
+import heapq
 import itertools
 import math
 import operator
@@ -449,6 +452,56 @@ LAYERS = [A, A * 2.0]
 SHARES = {0: 0.5, 1: 2.5, 7: -1.0}
 
 
+COEFFICIENTS = [1.0, -0.5, 2.0]
+ORDER = [3, 1, 2]
+
+
+@program
+def a_list_from_outside_in_a_loop(x):
+    total = 0.0
+    for i in range(len(COEFFICIENTS)):
+        total += COEFFICIENTS[i] * x ** i + (LAYERS[i - 1] * x)[0]
+    return total + COEFFICIENTS[-int(x + 1)] * x
+
+
+@dataclass
+class Held:
+    x: Any
+    items: list
+
+
+NESTED, KNOWN, OBJECT = [[1.0], (2.0,)], {"a": 1.0, "b": [1.0, 2.0]}, Held(1.0, [2.0])
+
+
+@program
+def comparisons_with_what_is_outside(x):
+    equal = [[3, 1, 2] == ORDER, ORDER == [3, 1, x], NESTED == [[1.0], (2.0,)], [[x], (2.0,)] == NESTED, [3, 0] < ORDER,
+             KNOWN == {"b": [1.0, 2.0], "a": 1.0}, {"a": x, "b": [1.0, 2.0]} == KNOWN, OBJECT == Held(1.0, [2.0]),
+             list(ORDER) == ORDER, KNOWN != dict(KNOWN), ORDER in [[3, 1, 2]], (ORDER,) == ([3, 1, 2],)]
+    return sum(2 ** i * e for i, e in enumerate(equal)) * x
+
+
+@program
+def deep_copies_of_what_is_outside(x):
+    nested, known, held = copy.deepcopy(NESTED), copy.deepcopy(KNOWN), copy.deepcopy(OBJECT)
+    nested[0][0], known["b"][1], held.items[0] = x, x * x, 2.0 * x
+    flat = copy.copy(ORDER)
+    flat.append(x)
+    total = nested[0][0] + known["b"][1] * held.items[0] + sum(flat)
+    return total * (NESTED[0][0] + KNOWN["b"][1] + OBJECT.items[0] + len(ORDER))
+
+
+@program
+def letters_by_number(x):
+    return sum((("abc"[i] == "b") + ("abc"[-i] == "c")) * i * x for i in range(3))
+
+
+@program
+def extremes_of_what_is_known(x):
+    best = max(ORDER, key=lambda v: -v) + min((1, 5), (2, 1), key=lambda v: v[1])[0]
+    return best * x + len(max("abc", "d", key=lambda s: -len(s))) + max(LAYERS, key=lambda a: a[0])[0] * x
+
+
 @program
 def dicts_asked_for_run_time_numbers(x):
     total, n = 0.0, int(2 * x)
@@ -522,9 +575,45 @@ def test_collections_that_change() -> None:
     refuses(lambda x: x + known[int(x)], "the hash of a value")
     refuses(lambda x: collections.defaultdict(float)["a"] + x, "`collections.defaultdict`", "a dict")
     refuses(lambda x: collections.deque([x])[0], "`collections.deque`", "a list")
+    for change in (lambda xs: list.append(xs, 4.0), lambda xs: xs.__setitem__(0, 5.0), lambda xs: xs.__iadd__(xs)):
+        refuses(lambda x, change=change: change(shared["a"]) or x, "changes a list from outside")
+    refuses(lambda x: heapq.heappush(shared["a"], 3.0) or x, "`heapq.heappush`", "`sorted`")
+    refuses(lambda x: bisect.insort(shared["a"], 3.0) or x, "`bisect.insort_right`", "`sorted`")
+    assert shared == {"a": [1.0]}
     refuses(lambda x: shared.get("a").append(x), "changes a list from outside", "copy it first")
     refuses(lambda x: (x, 1.0).index(x), "tuple.index of values", "a loop")
     refuses(lambda x: round(int(x), int(x)), "the number of digits must be known", "a constant")
+
+
+def test_arrays_in_a_list_from_outside_hold_what_they_do_at_the_call() -> None:
+    shared = np.array([1.0, 2.0])
+    inside = [shared, shared + 1.0]
+    for f in (lambda x: np.stack(inside).sum() * x, lambda x: np.concatenate(inside)[0] * x,
+              lambda x: sum(inside)[0] * x, lambda x: np.array(inside)[0, 0] * x,
+              lambda x: np.mean((inside[0], inside[1])) * x, lambda x: np.asarray(inside).max() * x,
+              lambda x: max(inside, key=lambda a: a[0])[0] * x):
+        compiled = jit(f)
+        for first in (1.0, 50.0):
+            shared[0] = first
+            assert compiled(2.0) == f(2.0)
+
+
+def test_a_variable_from_outside_is_not_assigned() -> None:
+    n = 0
+
+    def counting(x):
+        nonlocal n
+        n += 1
+        return x + n
+
+    def inner(x):
+        def count():
+            nonlocal n
+            n += 1
+        count()
+        return x
+    refuses(counting, "assignment to `n`, a variable from outside", "return")
+    refuses(inner, "assignment to `n`, a variable from outside", "return")
 
 
 def test_errors_are_pythons() -> None:

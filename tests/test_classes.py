@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -904,6 +905,7 @@ def test_refused() -> None:
     refuses(lambda x: Remade(x).x, "`__new__` of its own", "a function")
     refuses(lambda x: Chosen(x).x, "`__new__` of its own", "a function")
     refuses(lambda x: Intercepting().x, "`__getattribute__` of its own", "properties")
+    refuses(lambda x: len(Square(x).__dict__) * x, "the `__dict__` of an object", "name the attributes")
     refuses(lambda x: getattr(Deciding(), "missing", x), "`__getattr__` decides", "__init__")
 
 
@@ -930,6 +932,11 @@ def test_errors_are_pythons() -> None:
             f(0.7)
         with pytest.raises(type(expected.value)):
             tracing.run(tracing.trace(f, 0.7), 0.7)
+    for f in (lambda x: Ranked(x, 1.0, x), lambda x: Ranked(), lambda x: Ranked(x, other=x)):
+        with pytest.raises(TypeError) as expected:
+            f(0.7)
+        with pytest.raises(TypeError, match=f"^{re.escape(str(expected.value))}"):
+            tracing.trace(f, 0.7)
 
 
 # --- descriptors ----------------------------------------------------------------------------------------

@@ -208,6 +208,21 @@ def test_texts_put_together() -> None:
         jit(lambda a, b, c, d, e: missing_message(a, b, c, d, e))(1.0, 2.0, 3.0, 4.0, 5.0)
 
 
+@pytest.mark.parametrize("fun", [
+    lambda n: f"{n}" == "3", lambda n: f"{n}" != "3", lambda n: f"k{n}" < "k4", lambda n: f"{n}" in ("1", "3"),
+    lambda n: "k" in f"k{n}", lambda n: f"{n}".startswith("3"), lambda n: len(f"{n}"), lambda n: int(f"{n}"),
+    lambda n: f"{n}"[0], lambda n: f"{n}" * 2,
+])
+def test_what_a_text_says_is_not_known(fun: Callable[..., Any]) -> None:
+    """It was taken for a value of another class, which equals no string."""
+    with pytest.raises(UnsupportedError, match="looks into a string made from run-time values"):
+        jit(fun)(3)
+
+
+def test_a_text_is_a_string() -> None:
+    assert jit(lambda n: (isinstance(f"{n}", str), type(f"{n}") is str, f"{n}" is None))(3) == (True, True, False)
+
+
 def missing_message(a, b, c, d, e):
     head = f"{a} {b} {c} {d}"
     assert a > b, f"{e} {head}"

@@ -20,13 +20,19 @@ TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
 CHANGES = frozenset((
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
     "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
-    "sort", "subtract", "symmetric_difference_update", "update"))
+    "sort", "subtract", "symmetric_difference_update", "update", "__setitem__", "__delitem__", "__iadd__", "__imul__",
+    "__ior__", "__iand__", "__isub__", "__ixor__"))
+
+BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
+UNBOUND_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
     """``obj.name`` as Python looks it up: properties, descriptors with a setter, the object's own, then the class's."""
     if name == "__class__":
         return obj.cls
+    if name == "__dict__":
+        refuse_table(t)
     found = inspect.getattr_static(obj.cls, name, UNBOUND)
     if isinstance(found, property):
         return t.call(found.fget, obj)
@@ -43,8 +49,6 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
             t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
             return v.value
         return v
-    if name == "__dict__":
-        refuse_table(t)
     if binds(found):
         return bound(t, found, obj, obj.cls)
     if found is UNBOUND or inspect.ismemberdescriptor(found):
@@ -95,8 +99,8 @@ def bound(t: Any, found: Any, obj: Any, cls: type) -> Any:
 
 def static_attribute(t: Any, v: Any, name: str) -> Any:
     """An attribute of something static; methods of the user's classes are traced when called."""
-    if name in CHANGES and (isinstance(v, frozenset) or isinstance(getattr(v, name, None), types.BuiltinFunctionType)):
-        _refuse_change(t, v, name)
+    if name in CHANGES and (isinstance(v, frozenset) or isinstance(getattr(v, name, None), BUILTIN)):
+        refuse_change(t, v, name)
     if isinstance(v, Fn) and name not in ("__name__",):
         t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
     if name in TUPLE_METHODS and hasattr(v, "_fields"):
@@ -112,7 +116,7 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
     return t.lift(found)
 
 
-def _refuse_change(t: Any, v: Any, name: str) -> None:
+def refuse_change(t: Any, v: Any, name: str) -> None:
     """Refuse a method that would change something static: at once, and not when the compiled code runs."""
     if isinstance(v, (set, frozenset)):
         t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
@@ -126,6 +130,8 @@ def _refuse_change(t: Any, v: Any, name: str) -> None:
 def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
     if isinstance(obj, Active):
         return obj.assign(t, name, value)
+    if name == "__dict__" and isinstance(obj, Instance):
+        refuse_table(t)
     if obj is None or isinstance(obj, Sym):
         cls = type(None) if obj is None else type_of(obj)
         raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
@@ -210,7 +216,12 @@ def has_source(fun: Any) -> bool:
 
 def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
     """What the ``__init__`` that ``dataclass`` writes does."""
-    bound = inspect.signature(cls).bind(*args, **kwargs).arguments
+    try:
+        bound = inspect.signature(cls).bind(*args, **kwargs).arguments
+    except TypeError:
+        init: Any = cls.__init__                           # type: ignore[misc]
+        init(object.__new__(cls), *args, **kwargs)         # raises in Python's words
+        raise
     content: dict[str, Any] = {}
     only_init = []
     for name, field in cls.__dataclass_fields__.items():           # type: ignore[attr-defined]

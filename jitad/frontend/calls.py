@@ -270,6 +270,8 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):
         return t.call(type(fun).__call__, fun, *args, **kwargs)
     _refuse_fickle(t, fun)
+    if isinstance(fun, attributes.UNBOUND_METHOD) and fun.__name__ in attributes.CHANGES and data.is_static(args):
+        attributes.refuse_change(t, args[0], fun.__name__)
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
         result = t.native(fun, *args, **kwargs)
         return t.own(result) if _makes_new(fun) else t.lift(result)
@@ -297,7 +299,8 @@ def _refuse_fickle(t: Any, fun: Any) -> None:
 
 
 LIBRARIES = frozenset((*sys.stdlib_module_names, "scipy")) - {"__main__"}
-FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading"))
+FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading",
+                    "thread"))
 _KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
     Fn: _call_fn, types.FunctionType: _call_function, BoundMethod: _call_bound, types.MethodType: _call_bound,
     Method: _call_method, Partial: _call_partial, Virtual: lambda t, m, args, kwargs: m.traced_call(t, args, kwargs),

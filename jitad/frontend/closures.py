@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from .values import Operators, Slot
+from .values import Active, Operators, Slot
 
 if TYPE_CHECKING:
     from .code import Code
@@ -157,8 +157,41 @@ class Raised(Labelled):
     cls = property(attrgetter("static"))
 
 
-class Template(Labelled):
-    """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts."""
+class Template(Labelled, Active):
+    """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts.
+
+    It may be put into others and into exceptions; what it says is not known.
+    """
 
     __slots__ = ()
     text = property(attrgetter("static"))
+
+    def describe(self) -> str:
+        return TEXT
+
+    def _refuse(self, t: Any) -> Any:
+        t.unsupported(f"looks into {TEXT}", "compare the number, and format it outside")
+
+    def has(self, t: Any, name: str) -> Any:
+        return self._refuse(t)
+
+    def attribute(self, t: Any, name: str) -> Any:
+        return self._refuse(t)
+
+    def item(self, t: Any, index: Any) -> Any:
+        return self._refuse(t)
+
+    def compare(self, t: Any, op: str, other: Any) -> Any:
+        return op == "is not" if op in ("is", "is not") else self._refuse(t)
+
+    def is_a(self, t: Any, cls: Any) -> Any:
+        return issubclass(str, cls)
+
+    def type_of(self, t: Any) -> Any:
+        return str
+
+    def exported(self, t: Any) -> Any:
+        return t.unsupported(f"{TEXT} as a result", "return numbers, arrays, and tuples, lists or dicts of them")
+
+
+TEXT = "a string made from run-time values"

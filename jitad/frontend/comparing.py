@@ -51,11 +51,11 @@ class Comparisons(TracePart):
                 return known
             self.python_refuses(getattr(operator, op), x, y)
             return self._emit(numpy_api.compare, op, x, y)
-        for kind in (tuple, ListObj):
+        for kind in (tuple, (ListObj, list)):
             if isinstance(x, kind) and isinstance(y, kind) and not (data.is_static(x) and data.is_static(y)):
                 return objects.in_order(self, op, self.iterate(x), self.iterate(y))
-        if isinstance(x, DictObj) and isinstance(y, DictObj) and op in ("eq", "ne"):
-            equal = self._same_items(self.contents(x), self.contents(y))
+        if isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)) and op in ("eq", "ne"):
+            equal = self._same_items(self.mapping(x), self.mapping(y))
             return equal if op == "eq" else self.not_(equal)
         if not (data.is_static(x) and data.is_static(y)):
             if op in ("eq", "ne") and type(x) is not type(y):

@@ -38,6 +38,10 @@ def plain(t: Any, v: Any) -> Any:
         return [plain(t, x) for x in t.contents(v)]
     if isinstance(v, DictObj):
         return {k: plain(t, x) for k, x in t.contents(v).items()}
+    if isinstance(v, np.ndarray):                     # inside a constant: it holds what it does at the call
+        return t.read(t.lift(v))
+    if type(v) is list and any(isinstance(x, (np.ndarray, list, tuple)) for x in v):
+        return [plain(t, x) for x in v]
     if isinstance(v, tuple):
         return rebuild(v, tuple(plain(t, x) for x in v))
     if isinstance(v, slice):

@@ -28,7 +28,7 @@ class Elements(TracePart):
         c = obj if type(obj) is Choice else self.first_choice((index,))
         if c is not None:
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
-        if isinstance(index, Sym) and isinstance(obj, (tuple, ListObj)):
+        if isinstance(index, Sym) and isinstance(obj, (tuple, list, str, ListObj)):
             return self.over(self.position(obj, index), lambda k: self.getitem(obj, k))
         if isinstance(index, Sym) and not index.is_array and _by_number(obj) and self.mapping(obj):
             return self.over(self.key(obj, index), lambda k: self.getitem(obj, k))
@@ -265,4 +265,4 @@ def _by_number(v: Any) -> bool:
 
 
 def _kind(obj: Any) -> str:
-    return "list" if isinstance(obj, ListObj) else "tuple"
+    return "tuple" if isinstance(obj, tuple) else "string" if isinstance(obj, str) else "list"

@@ -87,6 +87,8 @@ class Operations(Comparisons, Elements):
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
+        if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
+            return joined(x, y)
         found = objects.binary(self, op, x, y)
         if found is not objects.MISSING:
             return found
@@ -103,8 +105,6 @@ class Operations(Comparisons, Elements):
                 return self.new_list(self.iterate(xs) * n)
         if op == "or" and isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)):
             return self.new_dict({**self.mapping(x), **self.mapping(y)})
-        if op == "add" and all(isinstance(v, (str, Template)) for v in (x, y)):
-            return joined(x, y)
         if isinstance(x, Operators) or isinstance(y, Operators):
             raise _no_operands(op, x, y)
         return self.lift(self.native(NATIVE[op], x, y))

@@ -40,7 +40,7 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
             if name in (any, all):
                 iteration.mark(t.state, args[0], None)           # where they stop is not known
             args = (items, *args[1:])
-        elif all(data.is_static(a) for a in args) and data.is_static(tuple(kwargs.values())):
+        elif "key" not in kwargs and all(_is_constant(a) for a in (*args, *kwargs.values())):
             return t.native(name, *args, **kwargs)
         if name in (min, max) and args and ("key" in kwargs or not _are_numbers(t, args)):
             return _by_key(t, name, *args, **kwargs)
@@ -49,6 +49,13 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
                                     args[1] if len(args) > 1 else kwargs.get("start", 0))
         return t._emit(numpy_api.TABLE[name], *args, **kwargs)
     return rule
+
+
+def _is_constant(v: Any) -> bool:
+    """Whether Python may reduce it now: what arrays from outside hold is looked at when the compiled code runs."""
+    if isinstance(v, (list, tuple)):
+        return all(map(_is_constant, v))
+    return data.is_static(v) and not isinstance(v, np.ndarray)
 
 
 def _takes_a_loop(t: Any, v: Any) -> bool:

@@ -6,10 +6,12 @@ tracing where the arguments are known then, and has no meaning for values that a
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import collections
 import contextlib
 import functools
+import heapq
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +44,9 @@ ALWAYS: dict[Any, tuple[str, str]] = {
     collections.defaultdict: ("`collections.defaultdict` in compiled code",
                               "a dict: `d[k] = d.get(k, 0.0) + x`, `d.setdefault(k, []).append(x)`"),
     collections.deque: ("`collections.deque` in compiled code", "a list, with `pop(0)` and `insert(0, x)`"),
+    **{f: (f"`{f.__module__.lstrip('_')}.{f.__name__}` in compiled code, which changes a list", "`sorted`, or an array")
+       for f in (heapq.heapify, heapq.heappush, heapq.heappop, heapq.heapreplace, heapq.heappushpop,
+                 bisect.insort_left, bisect.insort_right)},
     itertools.count: ("`itertools.count` has no end", "`while True:` with a counter"),
     itertools.cycle: ("`itertools.cycle` has no end", "an index modulo the length"),
     **{f: (f"`{f.__name__}` inside a traced function", "define the class at module level")

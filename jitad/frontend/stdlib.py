@@ -12,8 +12,9 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import data, iteration, objects, written
+from . import attributes, data, iteration, objects, written
 from .closures import Stream
+from .families import family_of
 from .lattice import is_scalar, rebuild
 from .values import ArrayRef, DictObj, Instance, ListObj
 
@@ -257,6 +258,13 @@ def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
         return t.new_dict({k: part(t, x) for k, x in t.contents(v).items()})
     if isinstance(v, Instance):
         return _instance(t, v.cls, {k: part(t, x) for k, x in t.contents(v).items()})
+    if type(v) is list:
+        return t.new_list([part(t, t.lift(x)) for x in v])
+    if type(v) is dict:
+        return t.new_dict({k: part(t, t.lift(x)) for k, x in v.items()})
+    if hasattr(v, "__dict__") and not isinstance(v, type) and attributes.is_user_class(type(v)) and \
+            family_of(type(v)) is None:
+        return _instance(t, type(v), {k: part(t, t.lift(x)) for k, x in vars(v).items()})
     return rebuild(v, tuple([part(t, x) for x in v])) if isinstance(v, tuple) else v
 
 

@@ -105,7 +105,16 @@ class Virtualiser(Expressions, Patterns):
     def do_Pass(self, s: ast.Pass) -> Hook:
         return lambda f: None
 
-    do_Nonlocal = do_Pass                                             # Scope has seen it
+    def do_Nonlocal(self, s: ast.Nonlocal) -> Hook:
+        around = self.scope.parent
+        known = set[str]()
+        while around is not None:
+            known |= around.locals
+            around = around.parent
+        if unknown := [n for n in s.names if n not in known]:
+            return self.unsupported(s, f"assignment to `{unknown[0]}`, a variable from outside of compiled code",
+                                    "return the value")
+        return lambda f: None
 
     def do_Global(self, s: ast.Global) -> Hook:
         return self.unsupported(s, "assignment to global variables is not supported", "return the value")
