@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jitad import grad, jit
 from jitad.errors import ShapeError, UnsupportedError
 from jitad.frontend import numpy_api
 from tests.rulecontext import Rules, evaluate, ops_of, plain, trace
@@ -262,3 +263,44 @@ def test_indices_and_axes_that_are_no_integers() -> None:
         evaluate(lambda do, a, i: a[i / 2], M, 2)
     with pytest.raises(TypeError, match="interpreted as an integer"):
         evaluate(lambda do, a: a.sum(axis=1.0), M)
+
+
+# --- ranges stand for arrays ----------------------------------------------------------------------
+
+def _stored_at_a_range(a: Any, y: Any) -> Any:
+    a = a.copy()
+    a[range(len(y)), y] -= 1.0
+    a[range(len(y) - 1, 0, -2)] *= 2.0
+    return a
+
+
+@pytest.mark.parametrize("fun", [
+    lambda a, y: a[range(len(y)), y], lambda a, y: a[range(3), y], lambda a, y: a[:, range(2)],
+    lambda a, y: a[range(len(y) - 1, -1, -2)], lambda a, y: a[range(0)], lambda a, y: a[range(len(y), len(y))],
+    lambda a, y: np.take(a, range(len(y)), axis=0), lambda a, y: np.array([range(len(y)), y]),
+    lambda a, y: np.asarray(range(len(y)), dtype=float), lambda a, y: a * range(4), lambda a, y: range(len(y)) + y,
+    lambda a, y: np.float64(2) * range(3), lambda a, y: np.sum(range(100_000)) + np.exp(range(len(y))),
+    lambda a, y: np.concatenate([y, range(len(y))]), lambda a, y: np.where(y > 0, range(len(y)), 0),
+    lambda a, y: y @ range(len(y)), _stored_at_a_range])
+def test_ranges_are_arrays_to_numpy(fun: Any) -> None:
+    y = np.array([0, 2, 1])
+    expected, got = fun(M, y), jit(fun)(M, y)
+    assert np.asarray(got).dtype == np.asarray(expected).dtype and np.array_equal(got, expected)
+
+
+def test_ranges_that_are_no_indices() -> None:
+    with pytest.raises(IndexError, match="index 3 is out of bounds"):
+        jit(lambda a, n: a[range(n)])(M, 4)
+    with pytest.raises(ValueError, match="arg 3 must not be zero"):
+        jit(lambda a, n: a[range(0, 3, n)])(M, 0)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        jit(lambda n: 2 * range(n))(3)
+
+
+def test_gradient_of_the_classes_of_rows() -> None:
+    def loss(z: Any, y: Any) -> Any:
+        return np.mean(np.log(np.exp(z).sum(1)) - z[range(len(y)), y])
+    z, y = np.sin(M), np.array([0, 2, 1])
+    p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+    p[range(3), y] -= 1
+    assert np.allclose(grad(loss)(z, y), p / 3, rtol=1e-12)

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import Loc
 from ..ir.graph import ExcInfo
 from . import data, numpy_api, objects, refusals, views
-from .closures import Template
+from .closures import Range, Template
 from .comparing import Comparisons
 from .elements import Elements
 from .lattice import UNBOUND, is_number, scalar_type
@@ -115,7 +115,8 @@ class Operations(Comparisons, Elements):
             if is_number(one) or isinstance(one, (Sym, ArrayRef)):
                 continue
             sequence = isinstance(one, (ListObj, tuple))
-            if sequence and (isinstance(other, ArrayRef) or not scalar_type(other)[1]):
+            arrays = isinstance(other, ArrayRef) or not scalar_type(other)[1]
+            if arrays and (sequence or isinstance(one, (range, Range))):
                 continue
             if op == "mul" and isinstance(other, Sym) and not other.scalar.is_float and (sequence or type(one) is str):
                 self.unsupported(f"repeats {data.describe(one)} a number of times that is only known at run time",

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.graph import Value
 from ...ir.types import I64, dtype_of
+from ..closures import Range
 from ..values import Context, Sym
 from . import core, windows
 from .core import rank, refuse, size, sizes
@@ -53,6 +54,8 @@ def index_items(t: Context, index: Any) -> tuple[Any, ...]:
     for item in items:
         if isinstance(item, (list, np.ndarray, tuple)):
             item = lift(t, item) if len(item) else Sym(t.builder.empty(t.builder.const(0), dtype=I64))
+        elif isinstance(item, (range, Range)):
+            item = lift(t, item)
         elif isinstance(item, (bool, np.bool_)):
             item = lift(t, np.bool_(item))
         if isinstance(item, Sym) and item.scalar.is_float and rank(item.value):

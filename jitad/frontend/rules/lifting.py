@@ -10,8 +10,10 @@ import numpy as np
 from ...errors import TypeInferenceError
 from ...ir.graph import Value
 from ...ir.types import Scalar
+from ..closures import Range
 from ..values import Context, Sym
 from . import core
+from .lengths import check_room, range_length
 
 _MATERIALISED = 4096        # larger constant arrays are refused: they belong in arguments
 
@@ -28,6 +30,8 @@ def lift(t: Context, x: Any) -> Sym:
         return constant(t, x)
     if isinstance(x, (list, tuple)):
         return from_list(t, x)
+    if isinstance(x, (range, Range)):
+        return _of_range(t, x)
     raise TypeInferenceError(f"a value of type {type(x).__name__} is neither a number nor an array", t.loc)
 
 
@@ -56,6 +60,15 @@ def constant(t: Context, x: np.ndarray) -> Sym:
         core.refuse(t, f"a constant array of {x.size} elements", "pass it as an argument")
     elements = [t.builder.const(v.item(), dtype) for v in flat]
     return Sym(core.reshape(t, vector(t, elements, dtype), shape), False)
+
+
+def _of_range(t: Context, x: range | Range) -> Sym:
+    e, given = t.builder, (x.start, x.stop, x.step) if isinstance(x, range) else x.parts()
+    start, stop, step = (core.cast(t, lift(t, v).value, core.I64) for v in given)
+    t.check(e.ne(step, 0), "ValueError", "range() arg 3 must not be zero")
+    n = range_length(t, start, stop, step)
+    check_room(t, [n])
+    return Sym(e.add(e.mul(e.iota(n), step), start), False)
 
 
 def vector(t: Context, elements: Sequence[Value], dtype: Scalar) -> Value:

@@ -11,7 +11,7 @@ from ...ir.types import I64, dims_of, dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import Rule, axes_arg, axis_arg, inexact, must_be_static, promote, rank, refuse, size, sizes
-from .creation import check_room, nonnegative
+from .lengths import check_room, nonnegative
 from .lifting import from_list, lift
 from .reductions import adding, extreme, reduce
 

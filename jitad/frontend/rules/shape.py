@@ -11,7 +11,8 @@ from ...ir.types import dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, axes_arg, axis_arg, must_be_static, rank, refuse, size, sizes, static_int
-from .creation import check_room, new_shape, shape_arg, true_product
+from .creation import new_shape, shape_arg
+from .lengths import check_room, true_product
 from .lifting import lift, same_shape
 from .lifting import stack as stack_values
 from .reductions import part

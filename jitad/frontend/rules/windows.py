@@ -16,7 +16,7 @@ from ...ir.types import dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import int_value, rank, refuse, size, static_int
-from .creation import nonnegative, range_length
+from .lengths import nonnegative, range_length
 
 Span = tuple[Value, Value, Value]                   # start, length, step
 
