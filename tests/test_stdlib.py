@@ -34,6 +34,9 @@ CASES: list[tuple[Any, ...]] = [
     (lambda n: (range(n)[1], range(2, n)[-1], range(10)[n], 2 in range(n), n in range(1, 9, 3)), 4),
     (lambda x: (int("3"), float("2.5"), x), 1.0),
     (lambda a: np.sin(a, out=np.zeros(3)), np.ones(3)),
+    (lambda x: x + len("".join("F[+F]" if c == "F" else c for c in "F-F")), 1.0),
+    (lambda x: x + len("-".join(["a", "b"]) + "".join(map(str.upper, "abc")) + "".join({"k": x})), 1.0),
+    (lambda x: x + len("".join(sorted("cab"))) + len(", ".join(str(i) for i in range(3))), 1.0),
 ]
 
 
@@ -100,6 +103,8 @@ def test_errors_are_pythons() -> None:
 def test_arguments_without_a_place() -> None:
     for fun, what in [(lambda a: np.sin(a, where=a > 0), "the argument `where` of `np.sin`"),
                       (lambda a: a.sum(where=a > 0).foo, "has no attribute"),
-                      (lambda a: [1.0] * len(a), "repeats a list")]:
+                      (lambda a: [1.0] * len(a), "repeats a list"),
+                      (lambda a: "".join("x" for v in a), "a length that is only known at run time"),
+                      (lambda a: "".join(str(a[0]) for k in range(2)), "`str` cannot be called with")]:
         with pytest.raises((UnsupportedError, AttributeError), match=what):
             jit(fun)(np.ones(3))

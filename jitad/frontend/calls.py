@@ -272,6 +272,8 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     _refuse_fickle(t, fun)
     if isinstance(fun, attributes.UNBOUND_METHOD) and fun.__name__ in attributes.CHANGES and data.is_static(args):
         attributes.refuse_change(t, args[0], fun.__name__)
+    if isinstance(getattr(fun, "__self__", None), str) and fun.__name__ == "join" and len(args) == 1:
+        args = [tuple(t.iterate(args[0]))]                     # a list, a map, a generator expression of what is known
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
         result = t.native(fun, *args, **kwargs)
         return t.own(result) if _makes_new(fun) else t.lift(result)
