@@ -8,7 +8,8 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from .values import Active, Operators, Slot
+from . import refusals
+from .values import Active, Operators, Slot, refuse
 
 if TYPE_CHECKING:
     from .code import Code
@@ -160,29 +161,32 @@ class Raised(Labelled):
 class Template(Labelled, Active):
     """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts.
 
-    It may be put into others and into exceptions; what it says is not known.
+    It may become part of a message; whatever would look at the text is refused.
     """
 
     __slots__ = ()
     text = property(attrgetter("static"))
+    __hash__ = refuse("hash", "dict keys and set elements must be known while tracing, as `i` is in "
+                              "`for i in jitad.unroll(range(…))`")
 
     def describe(self) -> str:
-        return TEXT
+        return "a string made from run-time values"
 
-    def _refuse(self, t: Any) -> Any:
-        t.unsupported(f"looks into {TEXT}", "compare the number, and format it outside")
-
-    def has(self, t: Any, name: str) -> Any:
-        return self._refuse(t)
+    def has(self, t: Any, name: str) -> bool:
+        return not name.startswith("__") and hasattr(str, name)
 
     def attribute(self, t: Any, name: str) -> Any:
-        return self._refuse(t)
+        if not hasattr(str, name):
+            raise AttributeError(f"'str' object has no attribute '{name}'")
+        return self.refused(t, f"`{name}` of")
 
     def item(self, t: Any, index: Any) -> Any:
-        return self._refuse(t)
+        return self.refused(t, "an element of")
 
     def compare(self, t: Any, op: str, other: Any) -> Any:
-        return op == "is not" if op in ("is", "is not") else self._refuse(t)
+        if op in ("eq", "ne", "is", "is not") and not (isinstance(other, Active) or isinstance(other, str)):
+            return op in ("ne", "is not")
+        return self.refused(t, "a comparison with")
 
     def is_a(self, t: Any, cls: Any) -> Any:
         return issubclass(str, cls)
@@ -191,7 +195,8 @@ class Template(Labelled, Active):
         return str
 
     def exported(self, t: Any) -> Any:
-        return t.unsupported(f"{TEXT} as a result", "return numbers, arrays, and tuples, lists or dicts of them")
+        return t.unsupported(f"{self.describe()} as a result", "return numbers, arrays, and tuples, lists or dicts "
+                                                               "of them")
 
-
-TEXT = "a string made from run-time values"
+    def refused(self, t: Any, what: str) -> Any:
+        return t.unsupported(f"{what} {self.describe()}", refusals.TEXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import KeysView
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..errors import Loc
 from ..ir.types import BOOL
 from . import builtin, data, iteration, numpy_api, objects
-from .closures import Range, View
+from .closures import Fn, Range, View
 from .lattice import is_number, is_scalar, same, scalar_type
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Sym, TracePart
 
@@ -51,17 +52,36 @@ class Comparisons(TracePart):
                 return known
             self.python_refuses(getattr(operator, op), x, y)
             return self._emit(numpy_api.compare, op, x, y)
+        if data.is_static(x) and data.is_static(y):
+            return self.native(getattr(operator, op), x, y)
+        return self._compare_structures(op, x, y)
+
+    def _compare_structures(self, op: str, x: Any, y: Any) -> Any:
+        """What is made here, and what may be a constant from outside: the same to Python."""
         for kind in (tuple, (ListObj, list)):
-            if isinstance(x, kind) and isinstance(y, kind) and not (data.is_static(x) and data.is_static(y)):
+            if isinstance(x, kind) and isinstance(y, kind):
                 return objects.in_order(self, op, self.iterate(x), self.iterate(y))
-        if isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)) and op in ("eq", "ne"):
+        equal = None
+        if isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)):
             equal = self._same_items(self.mapping(x), self.mapping(y))
+        elif isinstance(x, (Range, range)) and isinstance(y, (Range, range)):
+            equal = self._same_ranges(x, y)
+        if equal is not None and op in ("eq", "ne"):
             return equal if op == "eq" else self.not_(equal)
-        if not (data.is_static(x) and data.is_static(y)):
-            if op in ("eq", "ne") and type(x) is not type(y):
-                return op == "ne"
-            self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")
-        return self.native(getattr(operator, op), x, y)
+        keys = [_keys_of(self, v) for v in (x, y)]
+        if None not in keys:
+            return self.native(getattr(operator, op), *keys)
+        other = isinstance(x, Fn) or isinstance(y, Fn) or builtin.type_name(self, x) != builtin.type_name(self, y)
+        if op in ("eq", "ne") and other:
+            return op == "ne"
+        return self.unsupported(f"compares {data.describe(x)} and {data.describe(y)}", "compare their elements")
+
+    def _same_ranges(self, x: Any, y: Any) -> Any:
+        """Whether two ranges hold the same numbers."""
+        n, m = iteration.count(self, x), iteration.count(self, y)
+        first, step = (self.compare("eq", self.getattr(x, name), self.getattr(y, name)) for name in ("start", "step"))
+        alike = self.both("and", first, self.both("or", step, self.compare("eq", n, 1)))
+        return self.both("and", self.compare("eq", n, m), self.both("or", alike, self.compare("eq", n, 0)))
 
     def _same_items(self, x: dict[Any, Any], y: dict[Any, Any]) -> Any:
         """Whether two dicts hold equal values under the same keys."""
@@ -153,3 +173,11 @@ def _number_and_sequence(x: Any, y: Any) -> bool:
 
 def _is_numeric(v: Any) -> bool:
     return is_number(v) or isinstance(v, (Sym, ArrayRef, ListObj, tuple))
+
+
+def _keys_of(t: Any, v: Any) -> set[Any] | None:
+    """What a set holds, or a view of the keys of a dict, as sets to compare; ``None`` for anything else."""
+    if isinstance(v, View) and v.kind == "keys":
+        d = v.parts()[0]
+        return set(t.contents(d) if isinstance(d, DictObj) else d)
+    return set(v) if isinstance(v, (set, frozenset, KeysView)) else None

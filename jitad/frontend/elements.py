@@ -14,9 +14,10 @@ from ..ir.types import I64, Array
 from . import attributes, data, iteration, numpy_api, objects, views, written
 from .closures import WALKS, BoundMethod, Fn, Method, Range, Super
 from .lattice import is_number
-from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Sym, TracePart
+from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym, TracePart
 
 MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
+_BOUNDS = ("start", "stop", "step")
 
 
 class Elements(TracePart):
@@ -105,6 +106,8 @@ class Elements(TracePart):
         if isinstance(obj, (list, str, range)):
             found = self.native(data.list_item, self, obj, index)
             return self.own(found) if isinstance(index, slice) else self.lift(found)
+        if isinstance(obj, Operators):
+            raise TypeError(f"{data.describe(obj)} is not subscriptable")
         if not data.is_static(index) and not isinstance(obj, dict):
             self.unsupported(f"indexes {data.describe(obj)} by a value that is only known at run time")
         if isinstance(obj, collections.defaultdict) and index not in obj:
@@ -225,6 +228,8 @@ class Elements(TracePart):
             return data.structure_method(self, obj, name)
         if isinstance(obj, Super):
             return objects.super_attribute(self, obj, name)
+        if isinstance(obj, Range) and name in _BOUNDS:
+            return obj.parts()[_BOUNDS.index(name)]
         if isinstance(obj, tuple) and name in getattr(obj, "_fields", ()):
             return getattr(obj, name)
         return attributes.static_attribute(self, obj, name)

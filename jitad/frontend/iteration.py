@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ir.types import Array
 from . import lattice, objects
-from .closures import Enumerate, Mapped, Range, Reversed, Stream, Unrolled, View, Zip
+from .closures import Enumerate, Mapped, Range, Reversed, Stream, Template, Unrolled, View, Zip
 from .values import Active, ArrayRef, DictObj, ListObj, Slot, Sym
 
 STREAMS = "make a list of it first, `list(...)`, or make it anew where it is walked"
@@ -156,6 +156,8 @@ def _written_out(t: Any, v: Any) -> Any:
         return found
     if hasattr(v, "items") and hasattr(v, "clauses"):
         return v.items()
+    if isinstance(v, Template):
+        v.refused(t, "the elements of")
     if isinstance(v, (Sym, Active)) or v is None:
         raise TypeError(f"{lattice.describe(v)} is not iterable")
     if hasattr(v, "__next__"):

@@ -169,7 +169,7 @@ _KINDS = {
     "DictObj": "a dict", "Fn": "a function", "Partial": "a function", "BoundMethod": "a method", "Method": "a method",
     "Range": "a range", "Zip": "a zip", "Enumerate": "an enumerate", "Reversed": "a reversed", "Mapped": "a map",
     "View": "a view of a dict", "Unrolled": "an unroll", "Generator": "a generator expression",
-    "Raised": "an exception", "Template": "a string made from run-time values", "type": "a class",
+    "Raised": "an exception", "type": "a class",
     "module": "a module", "function": "a function", "builtin_function_or_method": "a builtin function",
     "ufunc": "a NumPy function", "ellipsis": "`...`",
 }

@@ -13,13 +13,12 @@ import numpy as np
 
 from ..errors import Loc
 from ..ir.graph import ExcInfo
-from . import data, numpy_api, objects, refusals, views
+from . import data, numpy_api, objects, raising, refusals, views
 from .closures import Range, Template
 from .comparing import Comparisons
 from .elements import Elements
 from .lattice import UNBOUND, is_number, scalar_type
 from .packed import Packed
-from .raising import joined
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {
@@ -87,11 +86,13 @@ class Operations(Comparisons, Elements):
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
-        if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
-            return joined(x, y)
         found = objects.binary(self, op, x, y)
         if found is not objects.MISSING:
             return found
+        if isinstance(x, Template) or isinstance(y, Template):
+            joined = raising.joined(self, op, x, y)
+            if joined is not None:
+                return joined
         if isinstance(x, (Instance, Active)) or isinstance(y, (Instance, Active)):
             raise _no_operands(op, x, y)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):

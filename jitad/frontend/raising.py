@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Loc
 from ..ir.graph import ExcInfo, Filled, Operand
-from . import data
+from . import data, refusals
 from .closures import Raised, Template
 from .lattice import rebuild
 from .values import Sym
@@ -128,14 +128,16 @@ def make(t: Any, cls: type[BaseException], args: list[Any], kwargs: dict[str, An
     return Raised(cls, *args)
 
 
-def joined(x: Any, y: Any) -> Any:
-    """``x + y`` of texts."""
-    if isinstance(x, str) and isinstance(y, str):
-        return x + y
-    texts = [v.text if isinstance(v, Template) else escape(v) for v in (x, y)]
-    return Template("".join(texts), *(part for v in (x, y) if isinstance(v, Template) for part in v.parts()))
-
-
 def escape(text: str) -> str:
     """Text as a ``str.format`` template."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+def joined(t: Any, op: str, x: Any, y: Any) -> Template | None:
+    """``x op y`` where one is a string made from run-time values; ``None`` for what Python refuses too."""
+    if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
+        parts = [p for v in (x, y) if isinstance(v, Template) for p in v.parts()]
+        return Template("".join(v.text if isinstance(v, Template) else escape(v) for v in (x, y)), *parts)
+    if op in ("mul", "mod"):
+        t.unsupported("a string made from values that are only known at run time", refusals.TEXT)
+    return None

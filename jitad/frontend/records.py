@@ -16,6 +16,7 @@ from typing import Any
 
 from ..ir.graph import Value
 from . import attributes, views
+from .closures import Template
 from .families import Family
 from .lattice import UNBOUND
 from .layouts import POOL, Layout, Root, root, strings
@@ -187,6 +188,8 @@ class TextOf(Active):
         return "a string"
 
     def compare(self, t: Any, op: str, other: Any) -> Any:
+        if isinstance(other, Template):
+            return other.refused(t, "a comparison with")
         if op in ("eq", "ne", "is", "is not") and isinstance(other, (str, TextOf)):
             number = strings(other) if isinstance(other, str) else other.index
             return t.compare("eq" if op in ("eq", "is") else "ne", self.index, number)

@@ -91,7 +91,8 @@ def activate(t: Any) -> Iterator[None]:
         stack.pop()
 
 
-def _refuse(what: str, hint: str) -> Any:
+def refuse(what: str, hint: str) -> Any:
+    """A method of stand-ins that Python calls, and that asks what is not known."""
     def method(self: Any, *args: Any) -> NoReturn:
         loc = context().loc if tracing() else None
         raise UnsupportedError(f"the {what} of a value that is only known at run time", loc, hint)
@@ -110,12 +111,12 @@ class Operators:
 
     __slots__ = ()
 
-    __bool__ = _refuse("truth", "use it as a condition (`if`, `while`, `and`) in traced code")
-    __hash__ = _refuse("hash", "dict keys and set elements must be known while tracing")
-    __float__ = _refuse("Python float", "use the value as it is, or `np.float64(x)`")
-    __int__ = _refuse("Python int", "use `int(x)` in traced code")
-    __index__ = _refuse("Python index", "index an array, or walk the list with `jitad.unroll`")
-    __array__ = _refuse("NumPy array", "call a NumPy function that jitad knows")
+    __bool__ = refuse("truth", "use it as a condition (`if`, `while`, `and`) in traced code")
+    __hash__ = refuse("hash", "dict keys and set elements must be known while tracing")
+    __float__ = refuse("Python float", "use the value as it is, or `np.float64(x)`")
+    __int__ = refuse("Python int", "use `int(x)` in traced code")
+    __index__ = refuse("Python index", "index an array, or walk the list with `jitad.unroll`")
+    __array__ = refuse("NumPy array", "call a NumPy function that jitad knows")
 
     def __iter__(self) -> Iterator[Any]:
         return iter(context().iterate(self))

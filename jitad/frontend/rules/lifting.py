@@ -11,6 +11,7 @@ from ...errors import TypeInferenceError
 from ...ir.graph import Value
 from ...ir.types import Scalar
 from ..closures import Range
+from ..lattice import describe
 from ..values import Context, Sym
 from . import core
 from .lengths import check_room, range_length
@@ -32,7 +33,7 @@ def lift(t: Context, x: Any) -> Sym:
         return from_list(t, x)
     if isinstance(x, (range, Range)):
         return _of_range(t, x)
-    raise TypeInferenceError(f"a value of type {type(x).__name__} is neither a number nor an array", t.loc)
+    raise TypeInferenceError(f"{describe(x)} is neither a number nor an array", t.loc)
 
 
 def _in_range(t: Context, x: Any) -> Any:

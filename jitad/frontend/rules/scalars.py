@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir.graph import Value
 from ...ir.types import BOOL, F32, F64, I64, dtype_of
+from ..closures import Template
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, rank, refuse
@@ -28,6 +29,8 @@ _LIMIT = 2.0 ** 63
 
 
 def _scalar(t: Context, x: Any, name: str) -> Value:
+    if isinstance(x, Template):
+        x.refused(t, f"`{name}` of")
     v = lift(t, x).value
     if rank(v):
         if any(d != 1 for d in core.dims_of(v.type)):
