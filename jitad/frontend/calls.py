@@ -272,22 +272,15 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
     _refuse_fickle(t, fun)
     if isinstance(fun, attributes.UNBOUND_METHOD) and fun.__name__ in attributes.CHANGES and data.is_static(args):
         attributes.refuse_change(t, args[0], fun.__name__)
-    if isinstance(getattr(fun, "__self__", None), str) and fun.__name__ == "join" and len(args) == 1:
+    of_text = isinstance(getattr(fun, "__self__", None), str)
+    if of_text and fun.__name__ == "join" and len(args) == 1:
         args = [tuple(t.iterate(args[0]))]                     # a list, a map, a generator expression of what is known
     if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
         result = t.native(fun, *args, **kwargs)
-        return t.own(result) if _makes_new(fun) else t.lift(result)
-    if getattr(fun, "__name__", "") == "get" and type(owner := getattr(fun, "__self__", None)) is dict:
-        return t.call(t.getattr(t.own(owner), "get"), *args, **kwargs)
+        return t.opened(result) if of_text else t.lift(result)       # what a string gives is nobody else's
     name = getattr(fun, "__qualname__", None) or repr(fun)
     raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
                            refusals.hint(fun))
-
-
-def _makes_new(fun: Any) -> bool:
-    """A method of a constant whose result is nobody else's: ``copy``, ``split``."""
-    owner = getattr(fun, "__self__", None)
-    return isinstance(owner, str) or (isinstance(owner, (list, dict)) and fun.__name__ == "copy")
 
 
 def _refuse_fickle(t: Any, fun: Any) -> None:

@@ -36,6 +36,8 @@ class Comparisons(TracePart):
         if op in ("in", "not in"):
             found = self._contains(y, x)
             return found if op == "in" else self.not_(found)
+        if not (data.is_static(x) and data.is_static(y)):
+            x, y = self.opened(x), self.opened(y)
         found = objects.compare(self, op, x, y)
         if found is not objects.MISSING:
             return found

@@ -18,6 +18,7 @@ from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Operat
 
 MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
 _BOUNDS = ("start", "stop", "step")
+_ASKS: dict[type, tuple[str, ...]] = {list: ("copy", "index", "count"), dict: ("copy", "get")}     # changing nothing
 
 
 class Elements(TracePart):
@@ -29,9 +30,11 @@ class Elements(TracePart):
         c = obj if type(obj) is Choice else self.first_choice((index,))
         if c is not None:
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
-        if isinstance(index, Sym) and isinstance(obj, (tuple, list, str, ListObj)):
+        if isinstance(index, (Sym, slice)):
+            obj = self.opened(obj)
+        if isinstance(index, Sym) and isinstance(obj, (tuple, str, ListObj)):
             return self.over(self.position(obj, index), lambda k: self.getitem(obj, k))
-        if isinstance(index, Sym) and not index.is_array and _by_number(obj) and self.mapping(obj):
+        if isinstance(index, Sym) and not index.is_array and isinstance(obj, DictObj) and self.contents(obj):
             return self.over(self.key(obj, index), lambda k: self.getitem(obj, k))
         return self.settle(self._item(obj, index))
 
@@ -50,15 +53,17 @@ class Elements(TracePart):
         self.check(b.and_(b.ge(i, 0), b.lt(i, n)), "IndexError", f"{_kind(obj)} index out of range")
         return Choice(Sym(i, True), tuple(range(n)))
 
-    def key(self, d: Any, number: Sym) -> Choice:
+    def key(self, d: DictObj, number: Sym) -> Choice:
         """A run-time number that is a key of a dict as a choice of its keys."""
         keys = self._numbers(d)
+        missing = ExcInfo("KeyError", None, self.builder.loc, None, (Operand(0),))
+        if not keys:
+            self.raise_info(missing, number)
         tag = self._place(keys, number)
-        missing = self.module.exception(ExcInfo("KeyError", None, self.builder.loc, None, (Operand(0),)))
-        self.builder.check(self.builder.ne(tag.value, len(keys)), missing, number.value)
+        self.builder.check(self.builder.ne(tag.value, len(keys)), self.module.exception(missing), number.value)
         return Choice(tag, tuple(keys))
 
-    def get(self, d: Any, number: Sym, default: Any = None) -> Any:
+    def get(self, d: DictObj, number: Sym, default: Any = None) -> Any:
         """``d.get(number, default)`` of a run-time number."""
         keys = self._numbers(d)
         if not keys:
@@ -67,8 +72,8 @@ class Elements(TracePart):
         return self.over(Choice(tag, tuple(range(len(keys) + 1))),
                          lambda k: self.getitem(d, keys[k]) if k < len(keys) else default)
 
-    def _numbers(self, d: Any) -> list[Any]:
-        keys = [k for k in self.mapping(d) if is_number(k)]
+    def _numbers(self, d: DictObj) -> list[Any]:
+        keys = [k for k in self.contents(d) if is_number(k)]
         if len(keys) > MOST_PLACES:
             self.unsupported(f"a dict of more than {MOST_PLACES} numbers with a key that is only known at run time",
                              "use an array")
@@ -104,8 +109,7 @@ class Elements(TracePart):
         if isinstance(obj, Range) or (isinstance(obj, range) and isinstance(index, Sym)):
             return iteration.range_item(self, obj, index)
         if isinstance(obj, (list, str, range)):
-            found = self.native(data.list_item, self, obj, index)
-            return self.own(found) if isinstance(index, slice) else self.lift(found)
+            return self.lift(self.native(data.list_item, self, obj, index))
         if isinstance(obj, Operators):
             raise TypeError(f"{data.describe(obj)} is not subscriptable")
         if not data.is_static(index) and not isinstance(obj, dict):
@@ -199,6 +203,12 @@ class Elements(TracePart):
     def mapping(self, v: Any) -> dict[str, Any]:
         return dict(self.contents(v)) if isinstance(v, DictObj) else {k: self.lift(x) for k, x in dict(v).items()}
 
+    def opened(self, v: Any) -> Any:
+        """A list or dict from outside as one that is made here; what is in it stays a constant."""
+        if type(v) is list:
+            return self.new_list([self.lift(x) for x in v])
+        return self.new_dict(self.mapping(v)) if type(v) is dict else self.lift(v)
+
     def length(self, v: Any) -> Any:
         if type(v) is Choice:
             return self.over(v, self.length)
@@ -226,6 +236,8 @@ class Elements(TracePart):
             return attributes.instance_attribute(self, obj, name)
         if isinstance(obj, (ListObj, DictObj)):
             return data.structure_method(self, obj, name)
+        if name in _ASKS.get(type(obj), ()):
+            return data.structure_method(self, self.opened(obj), name)
         if isinstance(obj, Super):
             return objects.super_attribute(self, obj, name)
         if isinstance(obj, Range) and name in _BOUNDS:
@@ -262,11 +274,6 @@ class Elements(TracePart):
     def delattr(self, obj: Any, name: str, loc: Loc) -> None:
         self.builder.loc = loc
         attributes.delete_attribute(self, obj, name)
-
-
-def _by_number(v: Any) -> bool:
-    """Whether this is a dict that raises for what is not in it."""
-    return isinstance(v, DictObj) or (isinstance(v, dict) and not hasattr(type(v), "__missing__"))
 
 
 def _kind(obj: Any) -> str:

@@ -49,12 +49,6 @@ class Operations(Comparisons, Elements):
             return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
         return self.constant(v) if type(v) is np.ndarray else v
 
-    def own(self, v: Any) -> Any:
-        """A new list or dict that Python made of constants, as one that may be changed."""
-        if type(v) is list:
-            return self.new_list([self.lift(x) for x in v])
-        return self.new_dict(self.mapping(v)) if type(v) is dict else self.lift(v)
-
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""
         return data.import_(self, v)
@@ -86,6 +80,7 @@ class Operations(Comparisons, Elements):
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
             return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
+        x, y = self.opened(x), self.opened(y)
         found = objects.binary(self, op, x, y)
         if found is not objects.MISSING:
             return found
@@ -98,12 +93,12 @@ class Operations(Comparisons, Elements):
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             self._check_operands(op, x, y)
             return self._emit(numpy_api.OPERATORS[op], x, y)
-        if op == "add" and isinstance(x, (ListObj, list)) and isinstance(y, (ListObj, list)):
-            return self.new_list([*self.iterate(x), *self.iterate(y)])
-        if op == "mul" and (isinstance(x, (ListObj, list)) or isinstance(y, (ListObj, list))):
-            xs, n = (x, y) if isinstance(x, (ListObj, list)) else (y, x)
+        if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
+            return self.new_list(self.contents(x) + self.contents(y))
+        if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
+            xs, n = (x, y) if isinstance(x, ListObj) else (y, x)
             if isinstance(n, int):
-                return self.new_list(self.iterate(xs) * n)
+                return self.new_list(self.contents(xs) * n)
         if op == "or" and isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)):
             return self.new_dict({**self.mapping(x), **self.mapping(y)})
         if isinstance(x, Operators) or isinstance(y, Operators):

@@ -250,6 +250,7 @@ def _fold_stream(fun: Any, items: Any) -> Any:
 
 def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
     """A new object with the parts of ``v``, each as ``part`` makes it."""
+    v = t.opened(v)
     if isinstance(v, ArrayRef):
         return t.call(t.getattr(v, "copy"))
     if isinstance(v, ListObj):
@@ -258,10 +259,6 @@ def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
         return t.new_dict({k: part(t, x) for k, x in t.contents(v).items()})
     if isinstance(v, Instance):
         return _instance(t, v.cls, {k: part(t, x) for k, x in t.contents(v).items()})
-    if type(v) is list:
-        return t.new_list([part(t, t.lift(x)) for x in v])
-    if type(v) is dict:
-        return t.new_dict({k: part(t, t.lift(x)) for k, x in v.items()})
     if hasattr(v, "__dict__") and not isinstance(v, type) and attributes.is_user_class(type(v)) and \
             family_of(type(v)) is None:
         return _instance(t, type(v), {k: part(t, t.lift(x)) for k, x in vars(v).items()})

@@ -1,0 +1,104 @@
+"""Lists and dicts from outside are constants: they may be read in every way, and copied."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import UnsupportedError, grad, jit
+
+LIST, FLOATS = [1.5, 2.0], [1.0, 2.0, 3.0]
+DICT = {"a": 1.5, "w": np.array([1.0, 2.0]), "l": [1.0, 2.0], "n": {"p": np.ones(2)}}
+NUMBERED, FUNCTIONS, NAMES = {0: 1.0, 5: 2.0}, {0: math.sin, 5: math.cos}, {0: "a", 5: "b"}
+A = np.array([3.0, 1.0, 2.0])
+
+
+class Model:
+    items = [1.0, 2.0]
+    table = {"k": 3.0}
+
+    def __init__(self, v: float) -> None:
+        self.v = v
+
+    def at(self, n: int) -> Any:
+        return self.items[n] * self.v + self.table.get("q", self.v) + self.table.get("k", 0.0)
+
+
+def taken(**kwargs: Any) -> Any:
+    return kwargs["w"] * kwargs["a"]
+
+
+def updated(x: float) -> Any:
+    d: dict[str, Any] = {}
+    d.update(DICT)
+    d["a"] += x
+    return d["w"] * x + d["n"]["p"], d["a"]
+
+
+def changed(x: float) -> Any:
+    a, b, c, d, e = LIST.copy(), LIST[:], list(LIST), copy.copy(LIST), LIST * 2
+    a.append(x)
+    b[0] = c[1] = d[0] = e[3] = x
+    return a, b, c, d, e, LIST
+
+
+def changed_dicts(x: float) -> Any:
+    a, b, c, d = DICT.copy(), dict(DICT, extra=x), copy.deepcopy(DICT), DICT | {"b": x}
+    a["a"] = b["a"] = d["a"] = x
+    c["w"][0] = x
+    c["l"].append(x)
+    return a, b, c, d, DICT["a"]
+
+
+def matched(x: float) -> Any:
+    match DICT:
+        case {"w": w, "l": [p, q], **rest}:
+            return w * x + p * q, len(rest), rest["n"]["p"] * x
+
+
+def stored(a: Any) -> Any:
+    a = a.copy()
+    a += FLOATS
+    a[1:] = FLOATS[1:]
+    return a
+
+
+@pytest.mark.parametrize(("fun", "arg"), [
+    (lambda x: LIST + [x], 1.5), (lambda x: [x] + LIST + LIST, 1.5), (lambda x: LIST * 2, 1.5),
+    (lambda x: DICT | {"b": x}, 1.5), (lambda x: {"b": x} | DICT, 1.5), (lambda x: dict(DICT), 1.5),
+    (lambda x: dict(DICT, b=x), 1.5), (lambda x: {**DICT, "b": x}["w"] * x, 1.5), (lambda x: taken(**DICT), 1.5),
+    (lambda x: (DICT.get("zz", x), DICT.get("a", x), DICT.get("none")), 1.5),
+    (lambda n: (LIST[n], [LIST, [3.0, 4.0]][n][n], LIST[-n]), 1), (lambda n: NUMBERED[n], 5),
+    (lambda n: FUNCTIONS[n](1.0), 5), (lambda n: NAMES[n] == "b", 5), (lambda n: Model(2.0).at(n), 1),
+    (lambda x: functools.reduce(lambda s, v: s * x + v, LIST), 1.5),
+    (lambda a: (a * FLOATS, FLOATS - a, float(a @ FLOATS), float(np.dot(FLOATS, a))), A),
+    (lambda a: (a == FLOATS, FLOATS != a, a > FLOATS, FLOATS <= a), A),
+    (updated, 1.5), (changed, 1.5), (changed_dicts, 1.5), (matched, 1.5), (stored, A)])
+def test_as_in_python(fun: Any, arg: Any) -> None:
+    assert repr(jit(fun)(arg)) == repr(fun(arg))
+
+
+def test_gradient() -> None:
+    def loss(x: Any) -> Any:
+        return sum(v * x for v in LIST + [x]) + DICT.get("zz", x) * x + LIST[int(x)] * x
+    assert grad(loss)(1.5) == 3.5 + 4 * 1.5 + 2.0
+
+
+@pytest.mark.parametrize(("fun", "kind"), [
+    (lambda n: LIST[n], IndexError), (lambda n: DICT[n], KeyError), (lambda n: {"a": n}[n], KeyError),
+    (lambda n: NUMBERED[n], KeyError), (lambda n: LIST + (1.0,), TypeError), (lambda n: LIST - LIST, TypeError)])
+def test_errors_are_pythons(fun: Any, kind: type) -> None:
+    for call in (fun, jit(fun)):
+        with pytest.raises(kind):
+            call(7)
+
+
+@pytest.mark.parametrize("fun", [lambda x: LIST.append(x), lambda x: DICT.update(a=x), lambda x: DICT["l"].append(x)])
+def test_they_are_not_changed(fun: Any) -> None:
+    with pytest.raises(UnsupportedError, match="which is a constant here"):
+        jit(fun)(1.5)
