@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -102,3 +103,43 @@ def test_errors_are_pythons(fun: Any, kind: type) -> None:
 def test_they_are_not_changed(fun: Any) -> None:
     with pytest.raises(UnsupportedError, match="which is a constant here"):
         jit(fun)(1.5)
+
+
+@dataclass
+class Settings:
+    rate: float = 0.1
+    weights: Any = None
+    seen: list[float] = field(default_factory=list)
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.v, self.settings = 2.0, SETTINGS
+
+    def twice(self) -> Any:
+        return 2 * self.v
+
+
+SETTINGS = Settings(weights=np.ones(2), seen=[1.0])
+PLAIN = Plain()
+
+
+def copies_of_objects(x: float) -> Any:
+    a, b, c, d = copy.copy(SETTINGS), copy.deepcopy(SETTINGS), copy.copy(PLAIN), copy.deepcopy(PLAIN)
+    a.rate = b.rate = c.v = d.settings.rate = x
+    b.weights[0] = x
+    b.seen.append(x)
+    return a, b, c.twice(), d.settings, SETTINGS, PLAIN.v, c is PLAIN, c.settings is SETTINGS
+
+
+def test_copies_of_objects_may_be_changed() -> None:
+    assert repr(jit(copies_of_objects)(1.5)) == repr(copies_of_objects(1.5))
+
+
+@pytest.mark.parametrize("fun", [
+    lambda a: (np.finfo(a.dtype).eps * a, np.finfo(float).tiny + a, np.iinfo(np.int64).max),
+    lambda a: (np.issubdtype(a.dtype, np.floating), np.issubdtype(a.dtype, np.integer)),
+    lambda a: (np.isscalar(a), np.isscalar(a[0]), np.isscalar(2), np.isscalar("a"), np.isscalar(None))])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_numpy_says_of_types(fun: Any, dtype: Any) -> None:
+    assert repr(jit(fun)(A.astype(dtype))) == repr(fun(A.astype(dtype)))

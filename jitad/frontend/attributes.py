@@ -109,7 +109,8 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
         t.unsupported(f"tuple.{name} of values that are only known at run time", "write the search as a loop")
     of_class = inspect.getattr_static(type(v), name, None)
     if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
-        return t.call(of_class.fget, v)
+        if type(v).__module__ != "numpy":
+            return t.call(of_class.fget, v)
     found = getattr(v, name)
     if isinstance(found, types.MethodType):
         return BoundMethod(found.__func__, found.__self__)

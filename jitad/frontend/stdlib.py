@@ -12,6 +12,8 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import attributes, data, iteration, objects, written
 from .closures import Stream
 from .families import family_of
@@ -259,8 +261,7 @@ def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
         return t.new_dict({k: part(t, x) for k, x in t.contents(v).items()})
     if isinstance(v, Instance):
         return _instance(t, v.cls, {k: part(t, x) for k, x in t.contents(v).items()})
-    if hasattr(v, "__dict__") and not isinstance(v, type) and attributes.is_user_class(type(v)) and \
-            family_of(type(v)) is None:
+    if _taken_apart(v):
         return _instance(t, type(v), {k: part(t, t.lift(x)) for k, x in vars(v).items()})
     return rebuild(v, tuple([part(t, x) for x in v])) if isinstance(v, tuple) else v
 
@@ -273,6 +274,28 @@ def _instance(t: Any, cls: type, content: dict[str, Any]) -> Instance:
 
 def _deepcopy(t: Any, v: Any) -> Any:
     return _copied(t, v, _deepcopy)
+
+
+def _taken_apart(v: Any) -> bool:
+    """Whether an object from outside is copied by Python field by field."""
+    cls = type(v)
+    own = ("__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__")
+    return (attributes.is_user_class(cls) and not isinstance(v, (tuple, type)) and hasattr(v, "__dict__")
+            and family_of(cls) is None and not any(name in vars(c) for c in cls.__mro__[:-1] for name in own))
+
+
+# --- what NumPy says of types -----------------------------------------------------------------------
+
+def _of_types(fun: Any) -> Rule:
+    def rule(t: Any, *args: Any) -> Any:
+        if not all(map(data.is_static, args)):
+            t.unsupported(f"`np.{fun.__name__}` of values that are only known at run time", "a dtype: `x.dtype`")
+        return t.lift(t.native(fun, *args))
+    return rule
+
+
+def _isscalar(t: Any, v: Any) -> bool:
+    return is_scalar(v) or data.is_static(v) and np.isscalar(v)
 
 
 # --- the rest ---------------------------------------------------------------------------------------
@@ -307,6 +330,7 @@ def pow_(t: Any, base: Any, exp: Any, mod: Any = None) -> Any:
 
 TABLE: dict[Any, Rule] = {
     **_OPERATOR, **_ITERTOOLS, sorted: _sorted, functools.reduce: _reduce, pow: pow_,
+    **{fun: _of_types(fun) for fun in (np.finfo, np.iinfo, np.issubdtype)}, np.isscalar: _isscalar,
     copy.copy: lambda t, x: _copied(t, x, lambda t, part: part), copy.deepcopy: _deepcopy,
     functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation have no use here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
