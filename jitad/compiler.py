@@ -151,10 +151,12 @@ class Compiled:
         """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
         if self._strange:
             return False
-        args, kwargs = self.signature.structure.children
-        whole = sum(a.is_leaf for a in (*args.children, *kwargs.children))
-        return readable(self.signature.structure) and (whole == self.signature.structure.count or not any(
-            isinstance(leaf, Static) for leaf in self.signature.leaves))
+        leaves, (args, kwargs) = iter(self.signature.leaves), self.signature.structure.children
+        for a in (*args.children, *kwargs.children):
+            mine = [next(leaves) for _ in range(a.count)]
+            if not a.is_leaf and any(isinstance(leaf, Static) for leaf in mine):
+                return False
+        return readable(self.signature.structure)
 
     def is_flat(self, shape: Shape) -> bool:
         """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""

@@ -246,6 +246,25 @@ def test_static_arguments() -> None:
         power(2.0, [1])
 
 
+def test_calls_with_static_values_beside_structures_go_to_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    @jit(static=("act", "n"), grad="ps")
+    def net(ps, x, act, n=2):
+        for i in range(n):
+            x = act(ps[i]["w"] @ x + ps[i]["b"])
+        return x.sum()
+    ps = [{"w": np.eye(3) / 2, "b": np.ones(3)} for _ in range(3)]
+    calls = [(np.tanh, 1), (np.sin, 1), (np.tanh, 2), (np.tanh, 2.0 > 1)]
+    expected = [net.py_func(ps, np.ones(3), act, n) for act, n in calls]
+    grads = [net.grad(ps, np.ones(3), act, n)[0]["b"] for act, n in calls]
+    assert np.allclose([net(ps, np.ones(3), act, n) for act, n in calls], expected, rtol=1e-14)
+    monkeypatch.setattr("jitad.dispatch.Dispatcher.__call__", None)
+    for _ in range(2):
+        assert np.allclose([net(ps, np.ones(3), act, n) for act, n in calls], expected, rtol=1e-14)
+        assert np.array_equal([net.grad(ps, np.ones(3), act, n)[0]["b"] for act, n in calls], grads)
+    with pytest.raises(TypeError):                             # what machine code does not know comes to Python
+        net(ps, np.ones(3), np.cos, 1)
+
+
 def test_functions_as_arguments() -> None:
     apply = jit(lambda f, x: f(f(x)))
     assert apply(np.sin, 0.5) == np.sin(np.sin(0.5)) or abs(apply(np.sin, 0.5) - np.sin(np.sin(0.5))) < 1e-15
