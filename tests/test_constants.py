@@ -6,7 +6,7 @@ import copy
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -143,3 +143,45 @@ def test_copies_of_objects_may_be_changed() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_numpy_says_of_types(fun: Any, dtype: Any) -> None:
     assert repr(jit(fun)(A.astype(dtype))) == repr(fun(A.astype(dtype)))
+
+
+class Weights(NamedTuple):
+    w: Any
+    b: float
+    inner: tuple[Any, ...] = ()
+
+
+SHARED = np.ones(2)
+ARRAYS, TUPLES = [SHARED, SHARED], ((SHARED, 1.0), (np.zeros(2), 2.0))
+WEIGHTS = Weights(SHARED, 3.0, (SHARED, 2.0))
+HOLDER = {"t": (SHARED, 2.0), "n": WEIGHTS}
+
+
+def outer_product(x: Any, given: Any = WEIGHTS) -> Any:
+    return given.w * x + given.inner[0]
+
+
+@pytest.mark.parametrize("fun", [
+    lambda x: WEIGHTS.w * x + WEIGHTS.b, lambda x: WEIGHTS.inner[0] * x, lambda x: WEIGHTS._asdict()["w"] * x,
+    lambda x: WEIGHTS._replace(b=x).w * x, lambda x: getattr(WEIGHTS, "w") * x, outer_product,          # noqa: B009
+    lambda x: HOLDER["n"].w * x + HOLDER["t"][0], lambda x: (TUPLES[0] if x > 1 else TUPLES[1])[0] * x,
+    lambda x: sum(ARRAYS) * x, lambda x: np.sum(ARRAYS) * x, lambda x: np.array(ARRAYS) * x,
+    lambda x: np.stack(ARRAYS) * x, lambda x: np.concatenate(ARRAYS) * x, lambda x: np.max(ARRAYS) * x,
+    lambda x: np.asarray(ARRAYS) * x, lambda x: math.prod(ARRAYS) * x, lambda x: np.vstack([p[0] for p in TUPLES]) * x,
+    lambda x: max(TUPLES, key=lambda p: -p[1])[0] * x, lambda x: functools.reduce(np.add, ARRAYS) * x])
+def test_arrays_in_structures_are_as_they_are_at_the_call(fun: Any) -> None:
+    compiled = jit(fun)
+    assert np.array_equal(compiled(1.5), fun(1.5))
+    SHARED[:] = [5.0, 7.0]
+    try:
+        assert np.array_equal(compiled(1.5), fun(1.5))
+    finally:
+        SHARED[:] = 1.0
+
+
+@pytest.mark.parametrize("fun", [
+    lambda x: max((1, 2, 3), key=lambda v: -v) * x, lambda x: min(3, 1, 2, key=lambda v: -v) * x,
+    lambda x: max(("a", "bbb", "cc"), key=lambda s: len(s)) == "bbb", lambda x: max(("a", "bbb"), key=len) == "bbb",
+    lambda x: max((), default=3) * x, lambda x: sum((1, 2, 3), 4) * x])
+def test_extremes_of_constants_by_a_key(fun: Any) -> None:
+    assert jit(fun)(1.5) == fun(1.5)

@@ -34,14 +34,12 @@ def plain(t: Any, v: Any) -> Any:
         v = t.settle(v)
     if isinstance(v, ArrayRef):
         return t.read(v)
-    if isinstance(v, ListObj):
-        return [plain(t, x) for x in t.contents(v)]
+    if type(v) is np.ndarray:                    # in a list or tuple from outside
+        return t.read(t.lift(v))
+    if isinstance(v, (ListObj, list)):
+        return [plain(t, x) for x in (t.contents(v) if isinstance(v, ListObj) else v)]
     if isinstance(v, DictObj):
         return {k: plain(t, x) for k, x in t.contents(v).items()}
-    if isinstance(v, np.ndarray):                     # inside a constant: it holds what it does at the call
-        return t.read(t.lift(v))
-    if type(v) is list and any(isinstance(x, (np.ndarray, list, tuple)) for x in v):
-        return [plain(t, x) for x in v]
     if isinstance(v, tuple):
         return rebuild(v, tuple(plain(t, x) for x in v))
     if isinstance(v, slice):

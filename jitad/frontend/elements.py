@@ -204,7 +204,7 @@ class Elements(TracePart):
         return dict(self.contents(v)) if isinstance(v, DictObj) else {k: self.lift(x) for k, x in dict(v).items()}
 
     def opened(self, v: Any) -> Any:
-        """A list or dict from outside as one that is made here; what is in it stays a constant."""
+        """What is from outside as it would be made here: a list or dict that may be changed, of constants."""
         if type(v) is list:
             return self.new_list([self.lift(x) for x in v])
         return self.new_dict(self.mapping(v)) if type(v) is dict else self.lift(v)
@@ -243,7 +243,7 @@ class Elements(TracePart):
         if isinstance(obj, Range) and name in _BOUNDS:
             return obj.parts()[_BOUNDS.index(name)]
         if isinstance(obj, tuple) and name in getattr(obj, "_fields", ()):
-            return getattr(obj, name)
+            return self.lift(getattr(obj, name))
         return attributes.static_attribute(self, obj, name)
 
     def _array_attribute(self, obj: Any, name: str) -> Any:

@@ -303,7 +303,7 @@ def tuple_method(t: Any, v: Any, name: str, args: list[Any], kwargs: dict[str, A
     if name == "_make":
         made: tuple[Any, ...] = v._make(t.iterate(args[0]))
         return made
-    known = dict(zip(v._fields, v))
+    known = dict(zip(v._fields, map(t.lift, v)))
     if name == "_asdict":
         return t.new_dict(known)
     if unknown := kwargs.keys() - known.keys():

@@ -24,7 +24,7 @@ from .values import (
 
 ARGUMENT = "it belongs to the caller"
 GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
-           "assign `out[i] = x`")
+           "assign `out[i] = x`; or write out a loop of known length, `for i in jitad.unroll(range(3))`")
 
 
 class Dead(Exception):
