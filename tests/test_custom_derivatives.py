@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,8 @@ from jitad import (
     value_and_grad,
     vjp,
 )
+
+from . import tracing
 
 X = np.array([0.5, -1.25, 2.0])
 
@@ -477,20 +479,171 @@ def test_positions_are_integers_that_are_known() -> None:
     assert jit(lambda x, n: grad(lambda y, z: y * z * z, n)(x, x), static="n")(2.0, 1) == 8.0
 
 
-@dataclasses.dataclass
+@dataclass
 class Branch:
     w: float
     following: Branch | None = None
 
 
-def test_a_tree_of_tangents_is_refused() -> None:
-    """It was an IndexError of the compiler's."""
+def test_a_tree_of_tangents() -> None:
+    """It was an IndexError of the compiler's, and then refused."""
     def f(tree: Any, x: float) -> float:
         return tree.w * x
     whole, known = jitad.custom_jvp(f), jitad.custom_jvp(f, nondiff_argnums=(0,))
-    whole.defjvp(lambda primals, tangents: (f(*primals), primals[0].w * tangents[1]))
+    whole.defjvp(lambda primals, tangents: (
+        f(*primals), 10.0 * (primals[0].w * tangents[1] + tangents[0].w * primals[1])))
     known.defjvp(lambda tree, primals, tangents: (f(tree, *primals), 100.0 * tree.w * tangents[0]))
-    with pytest.raises(jitad.DifferentiationError, match="the rule of `f` takes a tree of tangents"):
-        whole(Branch(3.0), 2.0)
-    assert jit(lambda tree, x: known(tree, x))(Branch(3.0), 2.0) == 6.0
-    assert jitad.grad(lambda tree, x: known(tree, x), 1)(Branch(3.0), 2.0) == 300.0
+    for rule, slope in (whole, 30.0), (known, 300.0):
+        assert rule(Branch(3.0), 2.0) == jit(lambda tree, x, rule=rule: rule(tree, x))(Branch(3.0), 2.0) == 6.0
+        assert jitad.grad(lambda tree, x, rule=rule: rule(tree, x), 1)(Branch(3.0), 2.0) == slope
+    assert jitad.grad(lambda tree, x: whole(tree, x))(Branch(3.0), 2.0).w == 20.0
+
+
+# --- unions --------------------------------------------------------------------------------------------
+
+@dataclass
+class Held:
+    x: Any
+
+
+@dataclass
+class Chain:
+    head: float
+    tail: Chain | None
+
+
+P = np.array([0.5, 0.75, -0.25])
+
+
+def held(x: Any) -> Any:
+    """``None``, or an object that holds a float or an array."""
+    h = Held(P * x)
+    if x > 0:
+        h.x = x * P[0]
+    return None if x > 0.5 else h
+
+
+def held_tangent(x: Any, dx: Any) -> Any:
+    h = Held(P * dx)
+    if x > 0:
+        h.x = dx * P[0]
+    return None if x > 0.5 else h
+
+
+def square(h: Any) -> Any:
+    return 1.0 if h is None else np.sum(h.x * h.x)
+
+
+def weighed(g: Any, h: Any) -> Any:
+    return square(g) * (2.0 if h is None else np.sum(h.x))
+
+
+def weighed_tangent(g: Any, h: Any, dg: Any, dh: Any) -> Any:
+    first = 0.0 if g is None else 2 * np.sum(g.x * dg.x)
+    return first * (2.0 if h is None else np.sum(h.x)) + square(g) * (0.0 if h is None else np.sum(dh.x))
+
+
+def weighed_cotangents(kept: Any, ct: Any) -> Any:
+    g, h = kept
+    return (None if g is None else Held(2 * ct * (2.0 if h is None else np.sum(h.x)) * g.x),
+            None if h is None else Held(ct * square(g) * (h.x * 0 + 1)))
+
+
+weighed_forward, weighed_back = custom_jvp(weighed), custom_vjp(weighed)
+weighed_forward.defjvp(lambda primals, tangents: (weighed(*primals), weighed_tangent(*primals, *tangents)))
+weighed_back.defvjp(lambda g, h: (weighed(g, h), (g, h)), weighed_cotangents)
+
+half = custom_vjp(lambda h: 0.5 * square(h))            # its cotangent holds whatever its argument does
+half.defvjp(lambda h: (0.5 * square(h), h), lambda h, ct: (h,))
+
+held_forward, held_back = custom_jvp(held), custom_vjp(held)
+held_forward.defjvp(lambda primals, tangents: (held(*primals), held_tangent(*primals, *tangents)))
+
+held_back.defvjp(lambda x: (held(x), x), lambda x, ct: (
+    0.0 if ct is None else ct.x * P[0] if isinstance(ct.x, float) else np.sum(ct.x * P),))
+
+
+def product_of_unions(rule: Any) -> Any:
+    """Each argument has a tag of its own, also where another call has given it twice."""
+    def fun(x: Any) -> Any:
+        g, h = held(x), held(0.3 - 3 * x * x)
+        return (rule(g, g) + rule(g, h) + rule(h, g)) * x
+    return fun
+
+
+def tree_or_array(x: Any) -> Any:
+    return Chain(x, Chain(x * x, None)) if x > 0 else P * x
+
+
+def heads(tree: Any) -> Any:
+    return tree.head * tree.tail.head if isinstance(tree, Chain) else np.sum(tree * tree)
+
+
+heads_forward = custom_jvp(heads)
+heads_forward.defjvp(lambda primals, tangents: (heads(primals[0]), heads_tangent(primals[0], tangents[0])))
+
+
+def heads_tangent(tree: Any, d: Any) -> Any:
+    if isinstance(tree, Chain):
+        return tree.head * d.tail.head + d.head * tree.tail.head
+    return 2 * np.sum(tree * d)
+
+
+two_heads = custom_jvp(lambda tree: tree.head * tree.tail.head)
+two_heads.defjvp(lambda primals, tangents: (
+    primals[0].head * primals[0].tail.head,
+    primals[0].head * tangents[0].tail.head + tangents[0].head * primals[0].tail.head))
+
+UNIONS = [
+    (product_of_unions(weighed), product_of_unions(weighed_forward)),
+    (product_of_unions(weighed), product_of_unions(weighed_back)),
+    (lambda x: 0.5 * square(held(x)), lambda x: half(held(x))),
+    (lambda x: square(held(x)), lambda x: square(held_forward(x))),
+    (lambda x: square(held(x)), lambda x: square(held_back(x))),
+    (lambda x: heads(tree_or_array(x)), lambda x: heads_forward(tree_or_array(x))),
+    (lambda x: 3 * x * x, lambda x: two_heads(Chain(x, Chain(3 * x, None)))),
+]
+
+
+@pytest.mark.parametrize("number", range(len(UNIONS)))
+def test_arguments_and_results_of_several_kinds(number: int) -> None:
+    plain, ruled = UNIONS[number]
+    compiled, h = jit(value_and_grad(ruled)), 1e-4
+    for x in (0.25, -0.4, 0.8):
+        slope, bent = (plain(x + h) - plain(x - h)) / (2 * h), (plain(x + h) - 2 * plain(x) + plain(x - h)) / h ** 2
+        for found in (compiled(x), interpret(value_and_grad(ruled), x)):
+            assert found == pytest.approx((plain(x), slope), rel=1e-5, abs=1e-7)
+        assert tracing.meant_and_made(grad(grad(ruled)), x) == pytest.approx([bent] * 2, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("number", (0, 3, 5, 6))
+def test_forward_mode_of_several_kinds(number: int) -> None:
+    ruled = UNIONS[number][1]
+    for x in (0.25, -0.4, 0.8):
+        slope = interpret(grad(ruled), x)
+        assert tracing.meant_and_made(lambda x: jvp(ruled, (x,), (1.0,))[1], x) == pytest.approx([slope] * 2)
+
+
+def test_kinds_in_another_order_are_refused() -> None:
+    def array_first(x: Any) -> Any:
+        h = Held(x * P[0])
+        if x <= 0:
+            h.x = P * x
+        return None if x > 0.5 else h
+    rule = custom_vjp(held)
+    rule.defvjp(lambda x: (array_first(x), x), lambda x, ct: (x,))
+    with pytest.raises(UnsupportedError, match="several kinds, and they come in another order"):
+        grad(lambda x: square(rule(x)))(0.3)
+    rule = custom_vjp(square)
+    rule.defvjp(lambda h: (square(h), h), lambda h, ct: (None if h is None else array_first(np.sum(h.x)),))
+    with pytest.raises(DifferentiationError, match="is needed(.|\n)*in the same order"):
+        grad(lambda x: rule(held(x)))(0.3)
+
+
+def test_a_cotangent_of_another_kind_is_an_error() -> None:
+    rule = custom_vjp(square)
+    rule.defvjp(lambda h: (square(h), h), lambda h, ct: (held(0.3 - square(h)),))
+    with pytest.raises(ValueError, match="a derivative of another kind than its value"):
+        grad(lambda x: rule(held(x)))(-0.3)
+    with pytest.raises(ValueError, match="a derivative of another kind than its value"):
+        interpret(grad(lambda x: rule(held(x))), -0.3)

@@ -15,7 +15,7 @@ import pytest
 
 from jitad import DifferentiationError, UnsupportedError, grad, interpret, jit, jvp, vjp, vmap
 
-from . import choices
+from . import choices, tracing
 from .choices import differentiable, program, refused
 
 A = np.array([3.0, -1.0, 2.0, 5.0])
@@ -662,6 +662,54 @@ def test_derivatives_of_a_pullback_of_a_union():
     for n in (0, 1):
         assert grad(f)(1.5, n, 0.7) == pytest.approx((f(1.5 + h, n, 0.7) - f(1.5 - h, n, 0.7)) / (2 * h), rel=1e-7)
         assert jvp(f, (1.5, n, 0.7), (1.0, None, 0.0))[1] == pytest.approx(grad(f)(1.5, n, 0.7), rel=1e-12)
+
+
+def float_or_array(x, p):
+    y = p * x                                          # is there, under another name, where a float is returned
+    if x > 0.5:
+        return None
+    return x * p[0] if x > 0 else y
+
+
+def square(y):
+    return 0.0 if y is None else np.sum(y * y)
+
+
+def cotangent_is_its_value(x, p):
+    y, pull = vjp(lambda x: float_or_array(x, p), x)
+    return pull(y)[0]
+
+
+def pulled_back_twice(x, p):
+    y, pull = vjp(lambda y: y, [float_or_array(x, p)])
+    return 0.5 * square(pull(pull(y)[0])[0][0])
+
+
+def pushed_forward(x, p):
+    y = float_or_array(x, p)
+    return 0.5 * jvp(square, (y,), (y,))[1] if y is not None else 0.0
+
+
+def pulled_back_where_it_is_a_float(x, p):
+    return vjp(lambda x: [float_or_array(x, p), p * x], x)[1]([x * p[0], np.zeros(3)])[0]
+
+
+P = np.array([0.5, 0.75, -0.25])
+
+
+@pytest.mark.parametrize("x", (0.4, -0.4, 0.8))
+def test_cotangents_of_variants_that_are_not_there_are_nothing(x):
+    """Neither their sizes, nor what their columns hold by chance."""
+    h = 1e-6
+    slope = (square(float_or_array(x + h, P)) - square(float_or_array(x - h, P))) / (4 * h)
+    value = 0.5 * square(float_or_array(x, P))
+    for fun, want in ((cotangent_is_its_value, slope), (pulled_back_twice, value), (pushed_forward, 2 * value)):
+        found = tracing.meant_and_made(fun, x, P)
+        assert found == pytest.approx([want, want], rel=1e-7)
+        bent = (jit(fun)(x + h, P) - jit(fun)(x - h, P)) / (2 * h)
+        assert tracing.meant_and_made(grad(fun), x, P) == pytest.approx([bent, bent], rel=1e-7)
+    if 0 < x < 0.5:
+        assert tracing.meant_and_made(pulled_back_where_it_is_a_float, x, P) == pytest.approx([x * P[0] ** 2] * 2)
 
 
 # --- refusals ----------------------------------------------------------------------------------------

@@ -22,12 +22,13 @@ from . import builtin, data, programs, pytree
 from .closures import Fn
 from .lattice import is_number
 from .nodes import ENTER
+from .presence import presence
 from .pytree import Structure
 from .rules import core
 from .tangents import like, read, same_references, tangent_like
 from .values import ArrayRef, Choice, Sym
 
-Seed = Callable[[int, Value | None], Value | None]
+Seed = Callable[[int, Sequence[Value]], Value | None]
 DIFFERENTIATED = "it is an argument of a function that is differentiated"
 
 
@@ -117,11 +118,15 @@ class Fixed:
 # --- the arguments --------------------------------------------------------------------------------
 
 class Wrt:
-    """One argument to differentiate with respect to: its leaves, those of them that are floats, as fresh values."""
+    """One argument to differentiate with respect to: its leaves, those of them that are floats, as fresh values.
 
-    def __init__(self, t: Any, argument: Any) -> None:
+    ``apart``: so are those that its derivatives have in common with it.
+    """
+
+    def __init__(self, t: Any, argument: Any, apart: bool = False) -> None:
         leaves, self.structure = leaves_of(t, argument)
-        self.leaves = [self._fresh(t, x) if _is_float(x) else x for x in leaves]
+        self.leaves = [self._fresh(t, x) if _is_float(x) or (apart and fixed and isinstance(x, Sym)) else x
+                       for x, fixed in zip(leaves, self.structure.tags())]
         self.floats = [x for x in self.leaves if isinstance(x, Sym) and is_float(x.type)]
         self.argument = data.import_(t, pytree.unflatten(self.structure, [
             t.new_array(x, DIFFERENTIATED) if isinstance(x, Sym) and x.is_array else x for x in self.leaves]))
@@ -138,10 +143,11 @@ class Wrt:
         """The argument's structure with cotangents for floats and ``None`` for the rest."""
         return data.import_(t, self.tree(lambda x: Sym(of[x.value], x.weak)))
 
-    def tree(self, entry: Callable[[Sym], Any]) -> Any:
-        """The argument's structure with ``entry`` of its floats and ``None`` for the rest (but for its shape)."""
+    def tree(self, entry: Callable[[Sym], Any], shape: Callable[[Any], Any] = lambda x: x) -> Any:
+        """The argument's structure with ``entry`` of its floats, ``shape`` of what its derivatives have in common with
+        it, and ``None`` for the rest."""
         return pytree.as_gradient(self.structure, [
-            entry(x) if isinstance(x, Sym) and is_float(x.type) else x if fixed else None
+            entry(x) if isinstance(x, Sym) and is_float(x.type) else shape(x) if fixed else None
             for x, fixed in zip(self.leaves, self.structure.tags())])
 
 
@@ -211,7 +217,7 @@ class Applied:
             raise DifferentiationError(f"{self.what} takes a function that returns one float: {found}", self.loc,
                                        "return a float (sum or mean of an array), or use jacrev or vjp")
         seeds = {0: t.builder.const(1.0, types[0])}
-        results, cotangents = self._reverse(lambda i, result: seeds.get(i))
+        results, cotangents = self._reverse(lambda i, results: seeds.get(i))
         leaves, structure = self.finish(results)
         self._check_loss(structure, has_aux)
         return user_value(t, structure, leaves), self._gradients(cotangents)
@@ -227,35 +233,43 @@ class Applied:
 
     def pull_back(self, cotangent: Any) -> Any:
         """The cotangents of the arguments for one of the result."""
-        given: list[Any] = []
+        t, types = self.t, self.ref.result_types
+        given = like(t, self.structure, types, cotangent, f"{self.what}: the cotangent")
 
-        def seed(i: int, result: Value | None) -> Value | None:
-            return self._tangent(given[i], self.ref.result_types[i], result) if i < len(given) else None
-        given += self._like_result(cotangent)
-        _, cotangents = self._reverse(seed, lambda results: self._same_references(results, given))
+        def seed(i: int, results: Sequence[Value]) -> Value | None:
+            return self._tangent(given[i], types[i], i, results, self.structure) if i < len(given) else None
+        _, cotangents = self._reverse(seed, lambda results: self._same_references(results, given, self.structure),
+                                      any(self.structure.within()))
         return self._gradients(cotangents)
 
-    def _same_references(self, results: Sequence[Value], given: Sequence[Any]) -> None:
-        """Check that the trees of a cotangent refer to their nodes as those of the result do."""
-        structure: Structure = self.ref.value[0].static
-        for result, x, fixed in zip(results, given, structure.tags()):
-            if fixed and x is not None:
-                same_references(self.t, Sym(result), x, self.what)
+    @property
+    def structure(self) -> Structure:
+        """That of the result."""
+        found: Structure = self.ref.value[0].static
+        return found
 
-    def _like_result(self, cotangent: Any) -> list[Any]:
-        structure: Structure = self.ref.value[0].static
-        return like(self.t, structure, self.ref.result_types, cotangent, f"{self.what}: the cotangent")
+    def _same_references(self, values: Sequence[Any], given: Sequence[Any], structure: Structure) -> None:
+        """Check that tangents refer to nodes as these leaves do, and are of the kinds that they are."""
+        for i, (x, dx, fixed) in enumerate(zip(values, given, structure.tags())):
+            if fixed and dx is not None:
+                same_references(self.t, x, dx, self.what, self._presence(i, values, structure))
 
-    def _reverse(self, seed: Seed, check: Callable[[list[Value]], None] = lambda results: None,
+    def _presence(self, i: int, values: Sequence[Any], structure: Structure) -> Value | None:
+        """Whether leaf ``i`` of a value of several kinds is there."""
+        t = self.t
+        return presence(t.builder, [(t.value(values[tag]), variant) for tag, variant in structure.within()[i]])
+
+    def _reverse(self, seed: Seed, check: Callable[[list[Value]], None] = lambda results: None, asks: bool = False,
                  ) -> tuple[list[Value], list[Value]]:
-        """The results, and the cotangents of the inputs.  ``seed(i, result)`` is that of result ``i``, or ``None``.
+        """The results, and the cotangents of the inputs.  ``seed(i, results)`` is that of result ``i``, or ``None``.
 
-        Cotangents of arrays take their sizes from the results: the two sweeps are then two calls.
+        Cotangents of arrays take their sizes from the results, and those of unions (``asks``) what is there: the two
+        sweeps are then two calls.
         """
-        if any(isinstance(self.ref.result_types[i], Array) for i in self.float_results):
+        if asks or any(isinstance(self.ref.result_types[i], Array) for i in self.float_results):
             return self._in_two_calls(seed, check)
         t, b = self.t, self.t.builder
-        seeds = [seed(i, None) for i in self.float_results]
+        seeds = [seed(i, ()) for i in self.float_results]
         zeros = [b.const(0.0, r) for r in map(self.ref.result_types.__getitem__, self.float_results)]
         name = t.module.derive(self.ref.name, "vjp", self.positions)
         types = [*self.ref.result_types, *self._input_types()]
@@ -270,7 +284,7 @@ class Applied:
         check(results)
         seeds = []
         for i in self.float_results:
-            given = seed(i, results[i])
+            given = seed(i, results)
             seeds.append(self.t.builder.zeros_like(results[i]) if given is None else given)
         return results, self.sweep_back(seeds, tape)
 
@@ -303,11 +317,10 @@ class Applied:
         for w, tangent in zip(self.wrt, tangents):
             types = [t.sym(x).type if isinstance(x, Sym) or is_number(x) else None for x in w.leaves]
             given = like(t, w.structure, types, tangent, f"{self.what}: a tangent")
-            for x, dx, fixed in zip(w.leaves, given, w.structure.tags()):
-                if fixed and dx is not None:
-                    same_references(t, x, dx, self.what)
+            self._same_references(w.leaves, given, w.structure)
+            for i, (x, dx) in enumerate(zip(w.leaves, given)):
                 if isinstance(x, Sym) and is_float(x.type):
-                    of[x.value] = self._tangent(dx, x.type, x.value)
+                    of[x.value] = self._tangent(dx, x.type, i, w.leaves, w.structure)
         name = t.module.derive(ref.name, "jvp", self.positions)
         types = [*ref.result_types, *(ref.result_types[i] for i in self.float_results)]
         values = t.builder.call_then(name, [*ref.params, *(of[v] for v in self.inputs)], types)
@@ -318,10 +331,12 @@ class Applied:
                    for i, (x, fixed) in enumerate(zip(leaves, structure.tags()))]
         return user_value(t, structure, leaves), data.import_(t, pytree.as_gradient(structure, tangent))
 
-    def _tangent(self, x: Any, type: Type, like: Value | None) -> Value:
-        """A tangent or cotangent brought to its value's type and checked against its sizes."""
-        shape = core.sizes(self.t, like) if like is not None and isinstance(type, Array) else []
-        return tangent_like(self.t, x, type, shape, self.what)
+    def _tangent(self, dx: Any, type: Type, i: int, values: Sequence[Any], structure: Structure) -> Value:
+        """A tangent or cotangent brought to the type of leaf ``i`` of ``values``, and checked against its sizes; of a
+        float alone nothing has to be known."""
+        t = self.t
+        shape = core.sizes(t, t.value(values[i])) if isinstance(type, Array) else []
+        return tangent_like(t, dx, type, shape, self.what, self._presence(i, values, structure))
 
 
 def sweep_back(t: Any, name: str, wrt: tuple[int, ...], primals: dict[int, Value], seeds: Sequence[Value],

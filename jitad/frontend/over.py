@@ -7,7 +7,8 @@ parameters that this takes, and brings its results to the types and sizes that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +18,26 @@ from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Rule, Value
 from ..ir.types import Array, Type, dims_of, dtype_of, is_float
 from . import builtin
+from .presence import presence, unless_absent, zero_if_absent, zeros
+from .pytree import Within
 from .specialise import FunctionRef
 
 if TYPE_CHECKING:
     from .ruled import Call, Entry
 
-Like = tuple[str, int] | None                                # ("param" | "result", number)
+EMPTY: Mapping[Value, int] = {}
+
+
+@dataclass(frozen=True)
+class Like:
+    """What a derivative is of: a parameter, or a result of the function below.
+
+    ``within``: the variants that it is a part of; their tags are numbered as it is.
+    """
+
+    number: int
+    of_result: bool
+    within: Within = ()
 
 
 class Over:
@@ -43,11 +58,15 @@ class Over:
             self.entry.extras.append(array)
         return self.first_const + (known[0] if known else len(self.arrays) - 1)
 
-    def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc) -> Caller:
-        """A function that calls ``below``; ``stand_ins`` are parameters of it alone, behind all others."""
-        count = len(below.params) - len(below.consts)
-        own = {v: k for k, v in enumerate(stand_ins)}
-        takes = [(1, own[v]) if v in own else (0, i) for i, v in enumerate(below.params[:count])]
+    def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc,
+                 twice: Mapping[Value, int] = EMPTY) -> Caller:
+        """A function that calls ``below``; ``stand_ins`` are parameters of it alone, behind all others, and those of
+        ``twice`` are what parameter so and so is."""
+        params = below.params[:len(below.params) - len(below.consts)]
+        known = {v: (0, i) for v, i in twice.items()} | {v: (1, k) for k, v in enumerate(stand_ins)}
+        first = next((i for i, v in enumerate(params) if v in known), len(params))
+        end = self.first_const - len(params)                 # what comes behind the arguments is found from the end
+        takes = [known[v] if v in known else (0, i if i < first else end + i) for i, v in enumerate(params)]
         takes += [(0, self.place(a)) for a in below.consts]
         return Caller(self.module, below, name, takes, [v.type for v in stand_ins], loc)
 
@@ -72,10 +91,11 @@ class Caller:
                  own: list[Type], loc: Loc) -> None:
         self.module, self.below, self.name, self.takes, self.own, self.loc = module, below, name, takes, own, loc
 
-    def give(self, types: Sequence[Type], which: Sequence[int | None], like: Sequence[Like] = ()) -> None:
+    def give(self, types: Sequence[Type], which: Sequence[int | None], like: Sequence[Like | None] = (),
+             tags: Sequence[tuple[int, Like]] = ()) -> None:
         """Result ``i`` is number ``which[i]`` of those of ``below``, or zero, of ``types[i]`` and the sizes of
-        ``like[i]``."""
-        self.types, self.which, self.like = list(types), list(which), list(like)
+        ``like[i]``.  ``tags``: the results that have to be the tags that they are like."""
+        self.types, self.which, self.like, self.tags = list(types), list(which), list(like), tags
 
     def write(self, types: Sequence[Type]) -> Function:
         func = Function(self.name, [*types, *self.own], self.types)
@@ -83,34 +103,53 @@ class Caller:
         b = Builder(func.entry, self.loc)
         args = [func.params[i + len(types) * mine] for mine, i in self.takes]
         results = b.call_then(self.below.name, args, self.below.result_types)
+        for i, like in self.tags:
+            self._check_tag(b, results, results[i], like)
         b.ret([self._result(b, results, i) for i in range(len(self.types))])
         self.module.functions[self.name] = func
         return func
 
     def _result(self, b: Builder, results: list[Value], i: int) -> Value:
-        which, type, like = self.which[i], self.types[i], None
-        if i < len(self.like) and (where := self.like[i]) is not None:
-            like = (b.func.params if where[0] == "param" else results)[where[1]]
+        which, type = self.which[i], self.types[i]
+        like = self.like[i] if i < len(self.like) else None
+        value, there = self._found(b, results, like) if like is not None else (None, None)
         if which is not None:
-            return converted(b, self.module, results[which], type, like, self.loc)
-        assert like is not None
-        zero = b.zeros_like(like)
-        return b.as_type(zero, type=type) if zero.type != type else zero
+            return converted(b, self.module, results[which], type, value, there, self.loc)
+        assert value is not None
+        return zeros(b, type, _sizes(b, value))
+
+    def _found(self, b: Builder, results: list[Value], like: Like) -> tuple[Value, Value | None]:
+        """A value, and whether it is there."""
+        values = results if like.of_result else b.func.params
+        return values[like.number], presence(b, [(values[tag], variant) for tag, variant in like.within])
+
+    def _check_tag(self, b: Builder, results: list[Value], tag: Value, like: Like) -> None:
+        mine, there = self._found(b, results, like)
+        exc = self.module.exception(ExcInfo("ValueError", "a rule gives a derivative of another kind than its value",
+                                            self.loc))
+        b.check(unless_absent(b, there, b.eq(tag, mine)), exc)
 
 
-def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | None, loc: Loc) -> Value:
-    """``v`` as a value of this type, with the sizes of ``like``: checked when it runs where they are not known."""
+def _sizes(b: Builder, v: Value) -> list[Value]:
+    return b.dims(v) if isinstance(v.type, Array) else []
+
+
+def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | None, there: Value | None, loc: Loc,
+              ) -> Value:
+    """``v`` as a value of this type, with the sizes of ``like``: checked when it runs where they are not known.  It is
+    zero where there is no such value."""
     fit = len(dims_of(v.type)) == len(dims_of(type)) and is_float(v.type) == is_float(type) and all(
         n == m or n is None or m is None for n, m in zip(dims_of(v.type), dims_of(type)))
     if not fit:
-        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc)
+        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc, None if there is None else
+                                   "of what is of several kinds, choose among them in the same order")
     if dtype_of(v.type) != dtype_of(type):
         v = b.cast(v, dtype=dtype_of(type))
     if like is not None and isinstance(type, Array):
         exc = module.exception(ExcInfo("ValueError", "a rule gives an array of size {} where {} is needed", loc))
         for n, m in zip(b.dims(v), b.dims(like)):
-            b.check(b.eq(n, m), exc, n, m)
-    return v if v.type == type else b.as_type(v, type=type)
+            b.check(unless_absent(b, there, b.eq(n, m)), exc, n, m)
+    return zero_if_absent(b, there, v, type, lambda: _sizes(b, like) if like is not None else [])
 
 
 # --- checkpoint -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ..ir.types import Array, Type, is_float
 from . import data, pytree
 from .applied import Applied, sweep_back, user_value
 from .lattice import is_number
+from .presence import presence
 from .pytree import Structure
 from .rules import core
 from .tangents import like, same_references, tangent_like
@@ -101,15 +102,17 @@ class Pullback:
     def _seeds(self, t: Any, given: Sequence[Any]) -> list[Value]:
         """The cotangents of the floats of the result, of their types and sizes; of what else the function has changed,
         which comes behind the result, they are zero."""
-        sizes, references, seeds = iter(self.sizes), iter(self.references), []
-        for x, kind, fixed in zip_longest(given, self.static.result_types, self.static.result.tags()):
-            mine = next(references) if fixed else None
-            if fixed and x is not None:
-                same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, x, "vjp")
+        result, sizes, seeds = self.static.result, iter(self.sizes), []
+        references = dict(zip((i for i, fixed in enumerate(result.tags()) if fixed), self.references))
+        for i, (x, kind, within) in enumerate(zip_longest(given, self.static.result_types, result.within())):
+            there = presence(t.builder, [(t.value(references[tag]), variant) for tag, variant in within or ()])
+            mine = references.get(i)
+            if mine is not None and x is not None:
+                same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, x, "vjp", there)
             if is_float(kind):
                 shape = [t.value(next(sizes)) for _ in range(kind.rank if isinstance(kind, Array) else 0)]
-                seeds.append(tangent_like(t, x, kind, shape, "vjp"))
-            elif x is not None and not fixed and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
+                seeds.append(tangent_like(t, x, kind, shape, "vjp", there))
+            elif x is not None and mine is None and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
                 raise TypeError(f"vjp: the cotangent holds {x!r} in the place of a number")
         return seeds
 

@@ -22,6 +22,8 @@ from .families import family_of
 from .packed import Packed, pack_node
 from .values import ArrayRef, Conflict, Maybe
 
+Within = tuple[tuple[int, int], ...]         # (the number of a tag among the leaves, a variant), the outermost first
+
 
 class Structure:
     """One node: its Python type, what is static in it (keys, field names, a string), its children."""
@@ -70,6 +72,16 @@ class Structure:
         out = [t for c in self.children for t in c.tags()]
         if self.type is OneOf:
             out[0] = True
+        return out
+
+    def within(self, first: int = 0) -> list[Within]:
+        """For each leaf the variants of ``OneOf``s that it is a part of; leaves are counted from ``first``."""
+        if not self.children or self.type is Packed:
+            return [()] * self.count
+        out: list[Within] = []
+        for k, child in enumerate(self.children):
+            around = ((first, k - 1),) if self.type is OneOf and k else ()
+            out += [(*around, *inner) for inner in child.within(first + len(out))]
         return out
 
     def paths(self, prefix: str = "") -> Iterator[str]:

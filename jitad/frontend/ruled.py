@@ -21,10 +21,10 @@ import numpy as np
 
 from ..errors import DifferentiationError, Loc, UnsupportedError
 from ..ir.graph import Function, Rule, Value
-from ..ir.types import is_float
+from ..ir.types import Array, Type, is_float
 from . import builtin, data, programs, pytree
 from .applied import FLATTEN, Wrt, named, user_value
-from .over import Over
+from .over import Like, Over
 from .packing import object_of, packed
 from .pytree import Structure
 from .specialise import FunctionRef
@@ -95,7 +95,7 @@ class Call:
         nondiff = {self._place(i, len(args)) for i in custom.nondiff}
         self.where = tuple(i for i in range(len(args)) if i not in nondiff)
         self.fixed = tuple(args[i] for i in sorted(nondiff))
-        self.wrt = [Wrt(t, args[i]) for i in self.where]
+        self.wrt = [Wrt(t, args[i], apart=True) for i in self.where]
         self.primals = tuple(w.argument for w in self.wrt)
         self.base = self.trace(Primal, self.primals)
         if self.base.mutates:
@@ -103,6 +103,8 @@ class Call:
                                    "captures", builtin.location(custom.fun), "return the new value")
         index = {v: i for i, v in enumerate(self.base.params)}
         self.places = {x.value: index[x.value] for w in self.wrt for x in w.floats}
+        self.shape = {x.value: index[x.value] for w in self.wrt for x, fixed in zip(w.leaves, w.structure.tags())
+                      if fixed and isinstance(x, Sym)}
 
     def _place(self, i: int, count: int) -> int:
         if -count <= i < count:
@@ -120,6 +122,12 @@ class Call:
             raise UnsupportedError(f"a rule of `{self.custom.__name__}` changes what it captures", loc,
                                    "return the new value, or let the forward rule give it to the other one")
         return ref
+
+    def likes(self, w: Wrt) -> list[Like | None]:
+        """For each leaf of an argument that has a cotangent, or a part in the shape of it, the parameter that it is."""
+        places = [self.places.get(x.value, self.shape.get(x.value)) if isinstance(x, Sym) else None for x in w.leaves]
+        return [None if i is None else Like(i, False, tuple((places[tag], variant) for tag, variant in within))
+                for i, within in zip(places, w.structure.within())]
 
     @property
     def structure(self) -> Structure:
@@ -177,6 +185,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
         raise DifferentiationError(f"the forward rule of `{call.custom.__name__}` returns {made}", fwd,
                                    "return (result, residuals)")
     result = _matched(call.structure, made.children[0], fwd, "the result of the forward rule")
+    _same_kinds(call, [forward.result_types[k] for k in result], fwd)
     n = len(result)
     stand_ins = [t.builder.undef(x) for x in forward.result_types]
     seen = leaves(t, forward, stand_ins)
@@ -189,20 +198,27 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     if given.type is not tuple or len(given.children) != len(call.wrt):
         raise DifferentiationError(f"the backward rule of `{call.custom.__name__}` returns {given}", bwd,
                                    f"return a tuple of {len(call.wrt)}: a cotangent for each argument, None for zero")
-    of: dict[int, int | None] = {}                           # parameter → which result is its cotangent
+    of: dict[int, tuple[Like, int | None]] = {}              # parameter → which result is its cotangent
+    tags: list[tuple[int, Like]] = []
     at = 0
     for w, s in zip(call.wrt, given.children):
         _refuse_tree(call, s, bwd)
         found = _derivative(w.structure, s, bwd, "the cotangent of an argument", at)
         at += s.count
-        of |= {call.places[x.value]: k for x, k in zip(w.leaves, found) if isinstance(x, Sym) and is_float(x.type)}
+        for x, k, like in zip(w.leaves, found, call.likes(w)):
+            if isinstance(x, Sym) and is_float(x.type):
+                of[call.places[x.value]] = like, k
+            elif like is not None and k is not None:
+                tags.append((k, like))
 
     over = Over(call, entry)
+    shape = [k for k, fixed in zip(result, call.structure.tags()) if fixed]      # kept for the cotangent's own
+    kept = [*range(n, len(forward.result_types)), *shape]
     first = over.function(forward, f"{entry.name}.fwd", [], fwd)
-    first.give([*base.result_types, *forward.result_types[n:]], [*result, *range(n, len(forward.result_types))])
-    second = over.function(backward, f"{entry.name}.bwd", [*stand_ins[n:], *seeds.values()], bwd)
+    first.give([*base.result_types, *(forward.result_types[k] for k in kept)], [*result, *kept])
+    second = over.function(backward, f"{entry.name}.bwd", [*(stand_ins[k] for k in kept), *seeds.values()], bwd)
     wrt = sorted(of)
-    second.give([base.params[i].type for i in wrt], [of[i] for i in wrt], [("param", i) for i in wrt])
+    second.give([base.params[i].type for i in wrt], [of[i][1] for i in wrt], [of[i][0] for i in wrt], tags)
     over.finish("vjp", [first, second], wrt)
 
 
@@ -212,15 +228,28 @@ def _refuse_tree(call: Call, derivative: Structure, loc: Loc) -> None:
                                    "give the function the numbers in an array")
 
 
+def _same_kinds(call: Call, types: Sequence[Type], loc: Loc) -> None:
+    """A tag means the same in a rule's result, whose leaves have these types, as in the function's."""
+    for mine, type, within in zip(call.base.result_types, types, call.structure.within()):
+        if within and _kind(mine) != _kind(type):
+            raise UnsupportedError(f"a rule of `{call.custom.__name__}` has a result of several kinds, and they come "
+                                   f"in another order than in its own: {type} where that has {mine}", loc,
+                                   "choose among them by the same `if` as the function, written in the same order")
+
+
+def _kind(type: Type) -> Any:
+    """What is the same of the types of one variant (``variants.kind``)."""
+    return (type.dtype, [n == 1 for n in type.dims]) if isinstance(type, Array) else None
+
+
 def jvp_rule(call: Call, entry: Entry) -> None:
     """``rule(primals, tangents) -> (out, tangent)``."""
     t, base = call.t, call.base
     loc = builtin.location(call.custom.rules[0])
-    if any(pytree.holds_packed(w.structure) for w in call.wrt):
-        raise DifferentiationError(f"the rule of `{call.custom.__name__}` takes a tree of tangents", loc,
-                                   "give the function the numbers in an array, or name the tree in nondiff_argnums")
-    dots = {v: t.builder.undef(v.type) for v in call.places}
-    tangents = tuple(data.import_(t, w.tree(lambda x: Sym(dots[x.value], x.weak))) for w in call.wrt)
+    dots, shape = ({v: t.builder.undef(v.type) for v in values} for values in (call.places, call.shape))
+    tangents = tuple(data.import_(t, w.tree(
+        lambda x: Sym(dots[x.value], x.weak), lambda x: Sym(shape[x.value], x.weak) if isinstance(x, Sym) else x))
+        for w in call.wrt)
     rule = call.trace(Last, (call.primals, tangents))
     made: Structure = rule.value[0].static
     _refuse_tree(call, made.children[-1] if made.children else made, loc)
@@ -228,6 +257,7 @@ def jvp_rule(call: Call, entry: Entry) -> None:
         raise DifferentiationError(f"the rule of `{call.custom.__name__}` returns {made}", loc,
                                    "return (result, tangent of the result)")
     result = _matched(call.structure, made.children[0], loc, "the result of the rule")
+    _same_kinds(call, [rule.result_types[k] for k in result], loc)
     n = len(result)
     found = _derivative(call.structure, made.children[1], loc, "the tangent of the result", n)
     floats = [i for i, x in enumerate(base.result_types) if is_float(x)]
@@ -235,9 +265,13 @@ def jvp_rule(call: Call, entry: Entry) -> None:
     over = Over(call, entry)
     wrt = sorted(call.places.values())
     by_place = {i: dots[v] for v, i in call.places.items()}
-    only = over.function(rule, f"{entry.name}.jvp", [by_place[i] for i in wrt], loc)
+    only = over.function(rule, f"{entry.name}.jvp", [by_place[i] for i in wrt], loc,
+                         {shape[v]: i for v, i in call.shape.items()})
     types = [*base.result_types, *(base.result_types[i] for i in floats)]
-    only.give(types, [*result, *(found[i] for i in floats)], [*[None] * n, *(("result", result[i]) for i in floats)])
+    likes = [Like(k, True, tuple((result[tag], variant) for tag, variant in within))
+             for k, within in zip(result, call.structure.within())]
+    only.give(types, [*result, *(found[i] for i in floats)], [*[None] * n, *(likes[i] for i in floats)],
+              [(k, like) for k, like, fixed in zip(found, likes, call.structure.tags()) if fixed and k is not None])
     over.finish("jvp", [only], wrt)
 
 

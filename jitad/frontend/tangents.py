@@ -19,6 +19,7 @@ from ..ir.types import Array, Type, is_float
 from . import data, numpy_api, pytree
 from .lattice import is_number
 from .packed import Packed
+from .presence import unless_absent, zero_if_absent, zeros
 from .pytree import NoneType, OneOf, Structure
 from .rules import core
 from .values import ArrayRef, Sym
@@ -179,43 +180,45 @@ def _only_numbers(s: Structure, types: Sequence[Type | None]) -> bool:
 
 # --- at run time --------------------------------------------------------------------------------------
 
-def same_references(t: Any, x: Any, dx: Any, what: str) -> None:
+def same_references(t: Any, x: Any, dx: Any, what: str, there: Value | None) -> None:
     """Check that a tangent or cotangent refers to its nodes as its value does, and is of the kind that it is."""
     b = t.builder
     if isinstance(dx, Fits):
-        return _check_tag(t, t.value(x), dx)
+        return _check_tag(t, t.value(x), dx, there)
     x, dx = t.value(x), t.value(numpy_api.lift(t, dx))
     if x is dx:
         return
     message = what + ANOTHER_SHAPE
     if isinstance(x.type, Array):
-        for m, n in zip(core.sizes(t, x), core.sizes(t, dx)):
+        sizes = core.sizes(t, x)
+        for m, n in zip(sizes, core.sizes(t, dx)):
             if (same := core.equal_sizes(t, m, n)) is not None:
-                t.check(same, "ValueError", message)
+                t.check(unless_absent(b, there, same), "ValueError", message)
+        dx = zero_if_absent(b, there, dx, dx.type, lambda: sizes)
         x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
-    t.check(b.eq(x, dx), "ValueError", message)
+    t.check(unless_absent(b, there, b.eq(x, dx)), "ValueError", message)
 
 
-def _check_tag(t: Any, tag: Value, fits: Fits) -> None:
+def _check_tag(t: Any, tag: Value, fits: Fits, around: Value | None) -> None:
     b = t.builder
     there = [b.eq(tag, b.const(k, tag.type)) for k in fits.tags]
     if fits.tag is not None:
         own = t.value(fits.tag)
         there = [b.and_(test, b.eq(own, b.const(j, own.type))) for test, j in zip(there, fits.own)]
-    t.check(functools.reduce(b.or_, there), "ValueError", fits.otherwise)
+    t.check(unless_absent(b, around, functools.reduce(b.or_, there)), "ValueError", fits.otherwise)
 
 
-def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str) -> Value:
-    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero."""
+def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str, there: Value | None) -> Value:
+    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero, and so is
+    that of what is not there."""
     b = t.builder
     if x is None:
-        zero = b.const(0, core.dtype_of(type))
-        zeros = b.fill(zero, *shape) if isinstance(type, Array) else zero
-        return zeros if zeros.type == type else b.as_type(zeros, type=type)
+        return zeros(b, type, shape)
     value = core.as_dtype(t, numpy_api.lift(t, x), core.dtype_of(type))
     if core.rank(value) != len(core.dims_of(type)):
         raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
     for n, m in zip(core.sizes(t, value), shape):
         if (same := core.equal_sizes(t, n, m)) is not None:
-            t.check(same, "ValueError", f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
-    return value if value.type == type else b.as_type(value, type=type)
+            t.check(unless_absent(b, there, same), "ValueError",
+                    f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
+    return zero_if_absent(b, there, value, type, lambda: shape)
