@@ -141,7 +141,7 @@ def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | No
     fit = len(dims_of(v.type)) == len(dims_of(type)) and is_float(v.type) == is_float(type) and all(
         n == m or n is None or m is None for n, m in zip(dims_of(v.type), dims_of(type)))
     if not fit:
-        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc, None if there is None else
+        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc, "" if there is None else
                                    "of what is of several kinds, choose among them in the same order")
     if dtype_of(v.type) != dtype_of(type):
         v = b.cast(v, dtype=dtype_of(type))

@@ -123,11 +123,12 @@ class Call:
                                    "return the new value, or let the forward rule give it to the other one")
         return ref
 
-    def likes(self, w: Wrt) -> list[Like | None]:
-        """For each leaf of an argument that has a cotangent, or a part in the shape of it, the parameter that it is."""
-        places = [self.places.get(x.value, self.shape.get(x.value)) if isinstance(x, Sym) else None for x in w.leaves]
-        return [None if i is None else Like(i, False, tuple((places[tag], variant) for tag, variant in within))
-                for i, within in zip(places, w.structure.within())]
+    def likes(self, w: Wrt) -> dict[int, Like]:
+        """For the leaves of an argument that have a cotangent, or are in it as they are: their parameters."""
+        place = self.places | self.shape
+        of = {i: place[x.value] for i, x in enumerate(w.leaves) if isinstance(x, Sym) and x.value in place}
+        within = w.structure.within()
+        return {i: Like(k, False, tuple((of[tag], variant) for tag, variant in within[i])) for i, k in of.items()}
 
     @property
     def structure(self) -> Structure:
@@ -205,11 +206,11 @@ def vjp_rule(call: Call, entry: Entry) -> None:
         _refuse_tree(call, s, bwd)
         found = _derivative(w.structure, s, bwd, "the cotangent of an argument", at)
         at += s.count
-        for x, k, like in zip(w.leaves, found, call.likes(w)):
-            if isinstance(x, Sym) and is_float(x.type):
-                of[call.places[x.value]] = like, k
-            elif like is not None and k is not None:
-                tags.append((k, like))
+        for i, like in call.likes(w).items():
+            if is_float(base.params[like.number].type):
+                of[like.number] = like, found[i]
+            elif (tag := found[i]) is not None:
+                tags.append((tag, like))
 
     over = Over(call, entry)
     shape = [k for k, fixed in zip(result, call.structure.tags()) if fixed]      # kept for the cotangent's own
