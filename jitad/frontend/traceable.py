@@ -89,13 +89,15 @@ def signature_of(fun: Any) -> inspect.Signature:
     if getattr(type(fun), "is_jitad", False):
         return signature_of(fun.py_func)
     if isinstance(fun, Traceable):
-        told: Any = fun
-        return inspect.signature(told) if "__signature__" in vars(type(fun)) else signature_of(told.fun)
+        inner: Any = getattr(fun, "fun", None)                 # linear functions and makers of transforms have none
+        own = inner is None or "__signature__" in vars(type(fun))
+        return inspect.signature(fun) if own else signature_of(inner)      # type: ignore[arg-type]
     if isinstance(fun, types.FunctionType):
         return inspect.signature(_bare(fun))
     call = inspect.getattr_static(type(fun), "__call__", None)
-    own = isinstance(call, types.FunctionType) and not isinstance(fun, type)
-    return signature_of(types.MethodType(call, fun)) if own else inspect.signature(fun)
+    if isinstance(call, types.FunctionType) and not isinstance(fun, type):
+        return signature_of(types.MethodType(call, fun))
+    return inspect.signature(fun)
 
 
 def positional(fun: Any) -> list[str]:
