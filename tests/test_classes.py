@@ -1000,6 +1000,27 @@ def test_descriptors() -> None:
     assert jit(described_and_set)(1.5) == described_and_set(1.5)
 
 
+@dataclass
+class Fields:
+    size: float = Scaled(3.0)
+    plain: float = 2.0
+
+
+def described_fields(x: float) -> float:
+    made = Fields(x)
+    made.size += x
+    return made.size + Fields(x, plain=x).plain
+
+
+def test_fields_that_are_descriptors() -> None:
+    """The ``__init__`` of a dataclass sets them as an assignment does."""
+    @dataclass
+    class Given(Fields):
+        size: float = dataclasses.field(default=1.0)
+    assert jit(described_fields)(1.5) == described_fields(1.5)
+    assert jit(lambda x: Given(plain=x).size * x)(1.5) == 1.5
+
+
 def test_the_table_of_an_object() -> None:
     """Was that of its class, with the values that are defaults."""
     for make in (DescribedWeight, DescribedKnot):

@@ -223,7 +223,6 @@ def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict
         init: Any = cls.__init__                           # type: ignore[misc]
         init(object.__new__(cls), *args, **kwargs)         # raises in Python's words
         raise
-    content: dict[str, Any] = {}
     only_init = []
     for name, field in cls.__dataclass_fields__.items():           # type: ignore[attr-defined]
         kind = field._field_type.name
@@ -240,8 +239,7 @@ def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict
         if kind == "_FIELD_INITVAR":
             only_init.append(value)
         else:
-            content[name] = value
-    t.state[obj] = content
+            set_directly(t, obj, name, value)
     if hasattr(cls, "__post_init__"):
         t.call(cls.__post_init__, obj, *only_init)
 
