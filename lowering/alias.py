@@ -96,10 +96,12 @@ class Roots:
         """Whether a stack may hold ``v``, so that it outlives what it was made for."""
         return self.is_shared(v) or self.is_leaked(v)
 
-    def is_given(self, v: Value) -> bool:
-        """Whether ``v`` may become a callee's own, which may compute a result in its memory and return that."""
-        root = self.find(v)
-        return any(self.find(g) is root for g in self._given)
+    def held(self) -> set[Value]:
+        """The roots whose memory may be in use when they are not: a stack may hold it, or it may become a callee's
+        own, which may compute a result there and return or push that.
+        """
+        shared = [self._shared] if self._shared is not None else []
+        return {self.find(v) for v in (*self._pushed, *self._given, *shared)}
 
     def is_returned(self, v: Value) -> bool:
         """Whether ``v`` may be what the function returns."""

@@ -187,6 +187,8 @@ class Flow:
             if loop.head not in self._recyclers:
                 self._recyclers[loop.head] = memory.Recycler(self.fn, loop)
             self._recyclers[loop.head].enter()
+        else:
+            self.fn.scratch.enter(loop)
         return self.fn.polling.enter(loop, args)
 
     def allocates(self) -> None:

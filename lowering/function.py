@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..ir.graph import Function, Op, Value
 from ..ir.types import Array, Scalar
 from ..passes.loops import loop_forest
-from . import arrays, context, control, memory, ops, places, polling, stack, types, whole
+from . import arrays, context, control, memory, ops, places, polling, scratch, stack, types, whole
 from .alias import is_array
 from .emit import Code, global_name, symbol
 from .parts import cut_long_blocks
@@ -46,6 +46,7 @@ class FunctionLowering:
         self.flow = control.Flow(self)
         self.polling = polling.Polling(self)
         self.places = places.Places(func, self.plan, self.forest)
+        self.scratch = scratch.Scratch(self)
         self.in_place = memory.made_in_place(func)       # arrays that are yet to be made without a call
         self.frame = 0                                   # bytes of arrays in the stack frame
         self.loc = func.loc                              # of the op that is being lowered

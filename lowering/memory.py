@@ -5,7 +5,7 @@ the mark is garbage but for the arrays that are carried on.  ``runtime.recycle``
 one of two spaces that it uses in turn, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.
 On return ``runtime.keep`` moves the results down to the function's own mark.  Where a stack of frames lives on,
 nothing is given back, since frames hold pointers to arrays: in loops that carry a stack and push, and in functions
-that return one.
+that return one.  What no frame holds has one place in all iterations of such a loop (``scratch.py``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value 
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
     result = value is not None and _may_be_result(fn, value)
-    return Buffer(_reserve_array(fn, type, sizes, result), sizes, type)
+    slot = "" if value is None else fn.scratch.slot(value)
+    return Buffer(_reserve_array(fn, type, sizes, result, slot), sizes, type)
 
 
 def _has_room(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> bool:
@@ -113,16 +114,19 @@ def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
     return known, [s for s in sizes if s[0] == "%"]
 
 
-def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False) -> str:
+def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False,
+                   slot: str = "") -> str:
+    """Memory for an array; ``result``: it may be in a block; ``slot``: it may be where that tells (``scratch.py``)."""
     known, unknown = _known(type, sizes)
     result = result and (bool(unknown) or known >= blocks.LARGE)
-    if fn.in_place > 0 or fn.target.is_gpu:
+    if (fn.in_place > 0 or fn.target.is_gpu) and not slot:
         fn.in_place -= 1
         size = _bytes(fn, type, sizes)
         return _result(fn, size) if result else reserve(fn, size, ALIGN)
     given: Sequence[object] = (known, *unknown) if len(unknown) <= MOST else [_bytes(fn, type, sizes)]
-    callee = reserving(fn.writer, len(given) - 1, result)
-    at = fn.code.op(f"call preserve_mostcc ptr {callee}(ptr %ctx, {', '.join(f'i64 {n}' for n in given)})", "a")
+    callee = reserving(fn.writer, len(given) - 1, "scratch" if slot else "result" if result else "reserve")
+    args = ["ptr %ctx", *([f"ptr {slot}"] if slot else ()), *(f"i64 {n}" for n in given)]
+    at = fn.code.op(f"call preserve_mostcc ptr {callee}({', '.join(args)})", "a")
     fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
     fn.flow.allocates()
     return at

@@ -37,7 +37,7 @@ class Places:
         self.steady: set[Value] = set()
         self._find_steady()
         self._carried: dict[Value, set[Loop]] = {}
-        self._held: dict[Value, bool] = {}
+        self._held = plan.roots.held()
         self.slotted: set[Value] = set()
         self._small_roots: set[Value] | None = None
         self._find_slotted()
@@ -109,21 +109,18 @@ class Places:
         for p, loop in moving.items():
             if not is_small(p.type):
                 continue
-            if self._is_held(p) or self.plan.roots.find(p) in self._carried:
+            if self.is_held(p) or self.plan.roots.find(p) in self._carried:
                 self._carried.setdefault(self.plan.roots.find(p), set()).add(loop)
             else:
                 self.slotted.add(p)
 
-    def _is_held(self, v: Value) -> bool:
+    def is_held(self, v: Value) -> bool:
         """Whether a stack may hold ``v``, or a callee's result be in its memory."""
-        root = self.plan.roots.find(v)
-        if root not in self._held:
-            self._held[root] = self.plan.roots.on_stack(root) or self.plan.roots.is_given(root)
-        return self._held[root]
+        return self.plan.roots.find(v) in self._held
 
     def is_local(self, v: Value) -> bool:
         """Whether the op that makes ``v`` may put it into the stack frame."""
-        if not is_small(v.type) or self._is_held(v):
+        if not is_small(v.type) or self.is_held(v):
             return False
         return not any(v.block in loop.blocks for loop in self._carried.get(self.plan.roots.find(v), ()))
 
@@ -133,7 +130,7 @@ class Places:
             find = self.plan.roots.find
             made = [r for b in self.forest.dom.order for op in b.ops for r in op.results]
             self._small_roots = {find(r) for r in (*made, *self.slotted) if is_small(r.type)}
-        return not self._is_held(v) and self.plan.roots.find(v) in self._small_roots
+        return not self.is_held(v) and self.plan.roots.find(v) in self._small_roots
 
 
 def is_small(t: object) -> bool:

@@ -6,6 +6,7 @@ for signals.
     ptr @jitad.reserve(ptr %ctx, i64 %bytes)                          null where the arena has no room
     ptr @jitad.reserve.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)      %bytes * %n0 * %n1, which may overflow
     ptr @jitad.result.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)       if it is large in a block (``blocks.py``)
+    ptr @jitad.scratch.2(ptr %ctx, ptr %slot, …)                      where it was last time, if that is enough
     i32 @jitad.ask(ptr %ctx)                                          asks the handler; not 0 means stop
 
 Callers keep their values in registers across them (``preserve_mostcc``).
@@ -19,7 +20,7 @@ from . import blocks, context
 from .emit import Code, Writer
 
 MOST = 2                    # sizes that a routine takes
-ROUTINES = ("jitad.ask", *(f"jitad.{what}{n}" for what in ("reserve", "result") for n in ("", ".1", ".2")))
+ROUTINES = ("jitad.ask", *(f"jitad.{what}{n}" for what in ("reserve", "result", "scratch") for n in ("", ".1", ".2")))
 _MAKING = "nounwind willreturn memory(argmem: readwrite)"
 _ASKING = "cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)"
 
@@ -46,6 +47,32 @@ none:
 }}
 """
 
+# A slot is a pointer, null at first, and the bytes there are (``scratch.py``).
+_SCRATCH = """define preserve_mostcc ptr @jitad.scratch(ptr %ctx, ptr %slot, i64 %size) nounwind {
+entry:
+  %room.at = getelementptr inbounds i8, ptr %slot, i64 8
+  %last = load ptr, ptr %slot, align 8
+  %none = icmp eq ptr %last, null
+  br i1 %none, label %make, label %look
+look:
+  %room = load i64, ptr %room.at, align 8
+  %fits = icmp ule i64 %size, %room
+  br i1 %fits, label %again, label %make
+again:
+  ret ptr %last
+make:
+  %made = call preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size)
+  %lack = icmp eq ptr %made, null
+  br i1 %lack, label %done, label %note
+note:
+  store ptr %made, ptr %slot, align 8
+  store i64 %size, ptr %room.at, align 8
+  br label %done
+done:
+  ret ptr %made
+}
+"""
+
 _ASK = """define preserve_mostcc i32 @jitad.ask(ptr %ctx) nounwind {{
 entry:
   %at = getelementptr inbounds i8, ptr %ctx, i64 {poll}
@@ -61,11 +88,12 @@ go.on:
 """
 
 
-def reserving(writer: Writer, sizes: int, result: bool) -> str:
-    """``@name`` of the routine for arrays of so many sizes; ``result``: they may stay where they are made."""
-    name = f"jitad.{'result' if result else 'reserve'}" + (f".{sizes}" if sizes else "")
-    attributes = "nounwind" if result else writer.attributes(_MAKING)
-    return writer.declare(name, "preserve_mostcc ptr", ", ".join(["ptr", "i64", *["i64"] * sizes]), attributes)
+def reserving(writer: Writer, sizes: int, what: str) -> str:
+    """``@name`` of the routine for arrays of so many sizes; ``what``: ``reserve``, ``result`` or ``scratch``."""
+    name = f"jitad.{what}" + (f".{sizes}" if sizes else "")
+    attributes = "nounwind" if what == "result" else writer.attributes(_MAKING)
+    given = ["ptr", *(["ptr"] if what == "scratch" else ()), "i64", *["i64"] * sizes]
+    return writer.declare(name, "preserve_mostcc ptr", ", ".join(given), attributes)
 
 
 def asking(writer: Writer) -> str:
@@ -78,6 +106,7 @@ def define(writer: Writer) -> None:
     writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
     top, end, poll = (context.offset(name) for name in ("arena_top", "arena_end", "poll"))
     writer.function("jitad.reserve", _RESERVE.format(top=top, end=end))
+    writer.function("jitad.scratch", _SCRATCH)
     writer.function("jitad.ask", _ASK.format(poll=poll))
     for name in ROUTINES:
         if not writer.defines(name):
@@ -91,10 +120,11 @@ def _of_product(writer: Writer, name: str) -> str:
     size = product(writer, code, "%bytes", names)
     if what == "result":
         _from_block(code, size)
-    made = code.op(f"call preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 {size})")
+    slot = ", ptr %slot" if what == "scratch" else ""
+    made = code.op(f"call preserve_mostcc ptr @jitad.{'scratch' if slot else 'reserve'}(ptr %ctx{slot}, i64 {size})")
     code.end(f"ret ptr {made}")
-    params = "".join(f", i64 {n}" for n in names)
-    return f"define preserve_mostcc ptr @{name}(ptr %ctx, i64 %bytes{params}) nounwind {{\n{code.text()}\n}}\n"
+    params = f"ptr %ctx{slot}, i64 %bytes" + "".join(f", i64 {n}" for n in names)
+    return f"define preserve_mostcc ptr @{name}({params}) nounwind {{\n{code.text()}\n}}\n"
 
 
 def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str:
