@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -103,7 +104,11 @@ def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> 
     leaves, structure = flatten(at)
     steps = flatten_like(structure, direction)
     value = f(*at)
-    sides = [(f(*unflatten(structure, plain.moved(leaves, steps, e))) - value) / e for e in (1e-6, -1e-6, 4e-6, -4e-6)]
+    try:
+        sides = [(f(*unflatten(structure, plain.moved(leaves, steps, e))) - value) / e
+                 for e in (1e-6, -1e-6, 4e-6, -4e-6)]
+    except (ArithmeticError, ValueError):                     # at the edge of a domain
+        return math.nan, False
     central = (sides[0] + sides[1]) / 2
     near = 1e-3 * (1 + abs(central))
     return central, bool(np.isfinite(central) and abs(central) < 1e5 and all(abs(s - central) < near for s in sides))

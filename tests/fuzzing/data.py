@@ -55,7 +55,7 @@ CONSTRUCTS: list[Construct] = [
     E("f", "value of a dict", "{var d}['s']", 1.5),
     E("f", "array of a dict", "{var d}['w'][{i}]"),
     E("f", "get", "{var d}.get('{?s|none}', {f})", 0.5),
-    E("f", "dict comprehension", "{{k: {f .z:f} for k, {.z} in (('s', {f}), ('w', {f}))}}['{?s|w}']", 0.3),
+    E("f", "dict comprehension", "{{{.w}: {f .z:f} for {.w}, {.z} in (('s', {f}), ('w', {f}))}}['{?s|w}']", 0.3),
     S("new dict", "{new d} = {d}"),
     E("f", "array of a new dict", "{d}['w'].sum()", 0.5),
     S("store to a dict", "{mut d}['s'] {?=|+=|*=} {f}", 2),
