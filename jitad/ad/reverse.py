@@ -353,7 +353,6 @@ def _single_return(func: Function) -> Block | None:
     return joined
 
 
-
 def _passed_on(edge: Edge) -> list[tuple[Value, Value]]:
     """Arguments with the parameters they are given to; before them a block may have the results of a call."""
     skip = len(edge.block.params) - len(edge.args)
