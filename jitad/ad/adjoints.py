@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.graph import Op, Value
-from ..ir.types import Array, Stack, Type, carries_adjoint, dims_of
+from ..ir.types import Stack, Type, carries_adjoint, dims_of
 from .activity import differentiable_operands
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO, spread
 
@@ -26,7 +26,7 @@ class Adjoints:
         return self.b.stack_empty() if isinstance(v.type, Stack) else self.as_type(self.b.zeros_like(v), v.type)
 
     def as_type(self, value: Value, type: Type) -> Value:
-        return self.b.as_type(value, type=type) if isinstance(type, Array) and value.type != type else value
+        return self.b.typed(value, type)
 
     def wants(self, x: Value) -> bool:
         return x in self.active

@@ -66,7 +66,7 @@ class _Forward:
 
     def _typed(self, dot: Value, t: Type) -> Value:
         """A tangent has the very type of its value, literal sizes included."""
-        return self.b.as_type(dot, type=t) if isinstance(t, Array) and dot.type != t else dot
+        return self.b.typed(dot, t)
 
     def _block(self, block: Block) -> None:
         ops, block.ops = block.ops, []

@@ -161,4 +161,4 @@ def _added(b: Builder, x_bar: Value, accumulators: Iterator[Value]) -> Value:
     if not isinstance(x_bar.type, Array):
         return x_bar
     total = b.emit("add", next(accumulators), x_bar, acc=True)
-    return total if total.type == x_bar.type else b.as_type(total, type=x_bar.type)
+    return b.typed(total, x_bar.type)

@@ -93,8 +93,7 @@ class _Made:
         return [self.zero(v, v.type) for v in values]
 
     def zero(self, like: Value, type: Type) -> Value:
-        zero = self.b.zeros_like(like)
-        return self.b.as_type(zero, type=type) if isinstance(type, Array) and zero.type != type else zero
+        return self.b.typed(self.b.zeros_like(like), type)
 
     def cotangents(self, all: Sequence[Value], accumulators: Sequence[Value]) -> list[Value]:
         """Of those of ``rule.wrt`` the ones of ``wrt``, arrays added to their accumulators."""
@@ -103,7 +102,7 @@ class _Made:
             x_bar = all[self.rule.wrt.index(i)]
             if self.accumulates(i):
                 total = self.b.emit("add", next(left), x_bar, acc=True)
-                x_bar = total if total.type == x_bar.type else self.b.as_type(total, type=x_bar.type)
+                x_bar = self.b.typed(total, x_bar.type)
             found.append(x_bar)
         return found
 

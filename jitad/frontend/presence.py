@@ -31,26 +31,22 @@ def unless_absent(b: Builder, there: Value | None, condition: Value) -> Value:
 
 def zeros(b: Builder, type: Type, shape: Sequence[Value]) -> Value:
     zero = b.const(0, dtype_of(type))
-    return _typed(b, b.fill(zero, *shape), type) if isinstance(type, Array) else zero
+    return b.typed(b.fill(zero, *shape), type) if isinstance(type, Array) else zero
 
 
 def zero_if_absent(b: Builder, there: Value | None, v: Value, type: Type, sizes: Callable[[], Sequence[Value]],
                    ) -> Value:
     """``v`` as a value of this type; zero, and of these sizes, where it is not there."""
     if there is None:
-        return _typed(b, v, type)
+        return b.typed(v, type)
     if not isinstance(type, Array):
         return b.select(there, v, 0)
     present, absent, after = (b.func.new_block(name) for name in ("there", "absent", "after"))
     out = after.add_param(type)
     b.branch(there, present, [], absent, [])
     b.at(present)
-    b.jump(after, [_typed(b, v, type)])
+    b.jump(after, [b.typed(v, type)])
     b.at(absent)
     b.jump(after, [zeros(b, type, sizes())])
     b.at(after)
     return out
-
-
-def _typed(b: Builder, v: Value, type: Type) -> Value:
-    return v if v.type == type else b.as_type(v, type=type)

@@ -209,8 +209,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         if v is UNBOUND:
             return self.builder.undef(type)
         if isinstance(type, Array):
-            value = self.value(v)
-            return value if value.type == type else self.builder.as_type(value, type=type)
+            return self.builder.typed(self.value(v), type)
         return self.value(v, None if isinstance(type, Stack) else dtype_of(type))
 
     # --- mutable objects ------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def stacked(t: Any, n: Value, body: Callable[[Value], Sequence[Value]],
 def put(t: Any, stack: Value, v: Value, it: Value) -> Value:
     """The stack with element ``it``; what is not stacked but handed on replaces what was there."""
     if len(dims_of(stack.type)) == len(dims_of(v.type)):
-        return v if v.type == stack.type else t.builder.as_type(v, type=stack.type)
+        return t.builder.typed(v, stack.type)
     return t.builder.set(stack, v, it)
 
 

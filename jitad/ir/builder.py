@@ -106,6 +106,10 @@ class Builder:
         zero = self.const(0, dtype_of(v.type))
         return self.emit("fill", zero, *self.dims(v)) if isinstance(v.type, Array) else zero
 
+    def typed(self, v: Value, type: Type) -> Value:
+        """An array as one of this very type, literal sizes included; anything else as it is."""
+        return self.emit("as_type", v, type=type) if isinstance(type, Array) and v.type != type else v
+
     def pop(self, stack: Value, types: Sequence[Type]) -> tuple[Value, list[Value]]:
         """Take one frame off: (the stack below, the values pushed together)."""
         op = self.emit_op("pop", (stack,), types=tuple(types))

@@ -111,7 +111,7 @@ class _Retyper:
         for op in ops:
             b.loc = op.loc
             if op in self.kept or op.name == "push":         # what is popped has the types of what was pushed
-                op.operands = [self._as(b, v, self.before.get(v, v.type)) for v in op.operands]
+                op.operands = [b.typed(v, self.before.get(v, v.type)) for v in op.operands]
             elif op.name == "as_type":
                 op.attrs["type"] = op.result.type
             block.ops.append(op)
@@ -119,7 +119,7 @@ class _Retyper:
         assert term is not None
         b.loc = term.loc
         wanted = self._wanted(term)
-        term.operands = [self._as(b, v, t) for v, t in zip(term.operands, wanted)]
+        term.operands = [b.typed(v, t) for v, t in zip(term.operands, wanted)]
         for edge in term.edges:
             self._fit_edge(b, edge)
 
@@ -134,10 +134,7 @@ class _Retyper:
 
     def _fit_edge(self, b: Builder, edge: Edge) -> None:
         missing = len(edge.block.params) - len(edge.args)
-        edge.args = [self._as(b, v, p.type) for p, v in zip(edge.block.params[missing:], edge.args)]
-
-    def _as(self, b: Builder, v: Value, t: Type) -> Value:
-        return b.as_type(v, type=t) if isinstance(t, Array) and v.type != t else v
+        edge.args = [b.typed(v, p.type) for p, v in zip(edge.block.params[missing:], edge.args)]
 
 
 def _learnt(op: Op) -> Array:
