@@ -9,6 +9,7 @@ public face, so that ``import jitad`` stays quick.
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,3 +71,11 @@ def test_imports_run_one_way(prefix: str, file: Path) -> None:
 def test_every_subpackage_is_in_a_layer() -> None:
     subpackages = {f.parent.name for f in (ROOT / "jitad").glob("*/__init__.py")} | {"lowering", "kernels"}
     assert subpackages <= LEVEL.keys()
+
+
+def test_an_installed_copy_has_every_package() -> None:
+    """``pyproject.toml`` names them one by one, since two of them stand at the top of the repository."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    there = {module_name(prefix, file.parent) if file.parent != TREES[prefix] else prefix
+             for prefix, file in FILES if file.name == "__init__.py"}
+    assert set(listed) == there

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from . import control, data, iteration, numpy_api, written
+from . import control, data, iteration, numpy_api
 from .closures import WALKS, Range, Stream, Unrolled, View
 from .comprehensions import Generator, elements
 from .lattice import UNBOUND, is_scalar
 from .values import ArrayRef, DictObj, Instance, Maybe, Slot, Sym
+from .written import sums
 
 Rule = Callable[..., Any]
 MOST_WRITTEN_OUT = 64                   # elements of a stream of known length; more take a loop
@@ -112,9 +113,9 @@ def _float_sum(t: Any, items: Any) -> Any:
     if isinstance(items, (Stream, Range)) and _takes_a_loop(t, items):
         items = elements(t, items)
     if isinstance(items, Generator):
-        partials, start = t.call(written.no_partials)
-        so_far = _accumulate(t, items, start, lambda a, x: t.call(written.added_exactly, partials, a, t.call(float, x)))
-        return t.call(written.added_up, partials, so_far)
+        partials, start = t.call(sums.no_partials)
+        so_far = _accumulate(t, items, start, lambda a, x: t.call(sums.added_exactly, partials, a, t.call(float, x)))
+        return t.call(sums.added_up, partials, so_far)
     if data.is_static(items):
         return t.native(math.fsum, items)
     if not isinstance(items, ArrayRef):
@@ -122,7 +123,7 @@ def _float_sum(t: Any, items: Any) -> Any:
         if not items:
             return 0.0
         items = t._emit(numpy_api.TABLE[np.array], tuple(items), np.float64)
-    return t.call(written.fsum, items)
+    return t.call(sums.fsum, items)
 
 
 def _constant(t: Any, x: Any) -> Any:
@@ -209,5 +210,5 @@ TABLE: dict[Any, Rule] = {
     sum: _reduction(sum, _sum_generator), any: _reduction(any, _decided(True)), all: _reduction(all, _decided(False)),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
     math.prod: _reduction(math.prod, _product_generator), math.fsum: _float_sum,
-    written.constant: _constant,
+    sums.constant: _constant,
 }

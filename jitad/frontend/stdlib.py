@@ -19,6 +19,7 @@ from .closures import Stream
 from .families import family_of
 from .lattice import is_scalar, rebuild
 from .values import ArrayRef, DictObj, Instance, ListObj
+from .written import integers
 
 Rule = Callable[..., Any]
 MOST_SORTED = 64                        # that is 2016 comparisons
@@ -325,7 +326,7 @@ def cached(t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
 def pow_(t: Any, base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is None:
         return t.binary("pow", base, exp)
-    return _written(pow, written.pow_modulo)(t, base, exp, mod)
+    return _written(pow, integers.pow_modulo)(t, base, exp, mod)
 
 
 TABLE: dict[Any, Rule] = {
