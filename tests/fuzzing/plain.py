@@ -230,18 +230,22 @@ def _nan_at_infinity(fun: Function) -> Function:
     return lambda x: math.nan if isinstance(x, (float, np.floating)) and np.isinf(x) else fun(x)
 
 
-# `math` as compiled code has it (docs/language.md): no error for an infinite angle.
-MATH = SimpleNamespace(**vars(math) | {f.__name__: _nan_at_infinity(f) for f in (math.sin, math.cos, math.tan)})
+def _in_64_bits(fun: Function) -> Function:
+    """What makes an integer of a float, where that has 64 bits as in compiled code."""
+    def narrow(*args: Any) -> Any:
+        i = fun(*args)
+        if isinstance(i, int) and not -2 ** 63 <= i < 2 ** 63:
+            raise OverflowError(f"{args[0]} does not fit in 64 bits")
+        return i
+    return narrow
+
+
+# `math` as compiled code has it (docs/language.md): no error for an infinite angle, integers of 64 bits.
+MATH = SimpleNamespace(**vars(math) | {f.__name__: _nan_at_infinity(f) for f in (math.sin, math.cos, math.tan)}
+                       | {f.__name__: _in_64_bits(f) for f in (math.floor, math.ceil, math.trunc)})
 NAMES: dict[str, Any] = {f.__name__: f for f in (
     checkpoint, grad, hessian, hvp, jacfwd, jvp, linearize, stop_gradient, unroll, value_and_grad, vjp, vmap)} | {
     "jacrev": jacrev, "math": MATH}
-
-
-def _integer(x: Any) -> int:
-    """``int``, where the result has 64 bits as in compiled code."""
-    if not -2 ** 63 <= (i := int(x)) < 2 ** 63:
-        raise OverflowError(f"{x} does not fit in 64 bits")
-    return i
 
 
 @contextmanager
@@ -265,7 +269,7 @@ def replace(space: dict[str, Any]) -> None:
             space[name] = NAMES[name]
         elif type(value).__module__.startswith("jitad") and hasattr(value, "fun"):
             space[name] = value.fun
-    space["int"] = _integer
+    space |= {"int": _in_64_bits(int), "round": _in_64_bits(round)}
 
 
 @contextmanager
