@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import time
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from .fuzzing.compare import agree
 from .fuzzing.features import features
 from .fuzzing.generate import generate
 from .fuzzing.grammar import alternatives, holes, pieces
+from .fuzzing.literals import shaken_constants
 from .fuzzing.pool import Pool
 from .fuzzing.shrink import shrink
 from .fuzzing.values import fits
@@ -137,6 +139,23 @@ def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() 
     source = "from jitad import grad\n\n\ndef main(x):\n    return x * (1 + int(grad(lambda z: z + x)(x)))\n\n\n"
     found = verdict(source + "INPUTS = [(0.038,), (0.076,), (0.401,)]\n")
     assert found.what == "ok" and "value" not in found.counts
+
+
+def test_digits_of_constants_that_decide_are_not_held_against_compiled_code() -> None:
+    """A sum taken from itself, in another order, is what was rounded off: no argument has a part in it."""
+    source = """
+import numpy as np
+
+def main(x):
+    a = np.cos(np.arange(300) * 0.3)
+    return x + 1e14 * (a.sum() - sum(a))
+
+
+INPUTS = [(0.5,)]
+"""
+    assert verdict(source, ()).what == "ok"
+    assert shaken_constants("[0.5, 2, 0.5]", 1e-3) == "[{0}, 2, {0}]".format(0.5 * (1 + 1e-3 * (
+        0.75 + 0.25 * math.cos(5001))))
 
 
 def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
