@@ -15,6 +15,7 @@ from . import attributes, data, iteration, numpy_api, objects, views, written
 from .closures import WALKS, BoundMethod, Fn, Method, Range, Super
 from .lattice import is_number
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym, TracePart
+from .written import joining
 
 MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
 _BOUNDS = ("start", "stop", "step")
@@ -108,6 +109,8 @@ class Elements(TracePart):
             raise TypeError(f"{data.describe(obj)} is not subscriptable")
         if isinstance(obj, Range) or (isinstance(obj, range) and isinstance(index, Sym)):
             return iteration.range_item(self, obj, index)
+        if obj is np.r_ or obj is np.c_:
+            return self.call(joining.along_rows if obj is np.r_ else joining.along_columns, index)
         if isinstance(obj, (list, str, range)):
             return self.lift(self.native(data.list_item, self, obj, index))
         if isinstance(obj, Operators):

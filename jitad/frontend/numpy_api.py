@@ -81,6 +81,8 @@ OPERATORS: dict[str, Rule] = {**operators.BINARY, "matmul": linear.matmul}
 
 def find(t: Context, fun: Any) -> Rule | None:
     """The rule of a function, or ``None`` when it is not NumPy's; refuses NumPy functions that have none."""
+    if isinstance(fun, type) and issubclass(fun, BaseException):
+        return None
     try:
         rule = TABLE.get(fun) or _scipy().get(fun)
     except TypeError:                        # unhashable: nothing of ours
@@ -104,7 +106,6 @@ HINTS = {
     "solve": "an iterative solver written as a loop",
     "inv": "an iterative solver written as a loop",
     "vectorize": "a loop: it is as fast",
-    "apply_along_axis": "a loop: it is as fast",
     "gamma": "math.exp(math.lgamma(x)) for positive x",
 }
 
@@ -186,7 +187,7 @@ _SHAPES: dict[Any, Rule] = {
 
 _CHOOSING: dict[Any, Rule] = {
     np.where: gathering.where, np.clip: uf.clip, np.isclose: uf.isclose, np.allclose: red.allclose,
-    np.array_equal: red.array_equal, np.nan_to_num: uf.nan_to_num, np.round: uf.round_, np.around: uf.round_,
+    np.nan_to_num: uf.nan_to_num, np.round: uf.round_, np.around: uf.round_,
     np.sinc: uf.sinc, np.take: gathering.take, np.take_along_axis: gathering.take_along_axis,
     np.compress: gathering.compress, np.nonzero: gathering.nonzero, np.flatnonzero: gathering.flatnonzero,
     np.argwhere: gathering.argwhere,
@@ -240,7 +241,8 @@ METHODS: dict[str, Rule] = {
         "ravel", "reshape", "transpose", "swapaxes", "squeeze", "repeat", "take", "nonzero", "trace", "diagonal",
         "dot", "clip", "round")},
     "copy": creation.copy_in_order,
-    "flatten": shape.flatten, "astype": creation.astype, "item": gathering.item, "compress": gathering.compress_method,
+    "flatten": shape.flatten, "astype": creation.astype, "item": gathering.item, "tolist": gathering.tolist,
+    "compress": gathering.compress_method,
     "conj": operators.positive, "conjugate": operators.positive, "__len__": shape.length, "is_integer": sc.is_integer,
 }
 

@@ -127,6 +127,8 @@ def _float_sum(t: Any, items: Any) -> Any:
 
 
 def _constant(t: Any, x: Any) -> Any:
+    if isinstance(x, ArrayRef):
+        return t.new_array(Sym(t.builder.stop(t.read(x).value)))
     return Sym(t.builder.stop(x.value), x.weak) if isinstance(x, Sym) else x
 
 

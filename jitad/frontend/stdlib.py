@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +19,9 @@ from . import attributes, data, iteration, objects, written
 from .closures import Stream
 from .families import family_of
 from .lattice import is_scalar, rebuild
-from .values import ArrayRef, DictObj, Instance, ListObj
-from .written import integers
+from .rules import core
+from .values import ArrayRef, DictObj, Instance, ListObj, Sym
+from .written import asking, integers
 
 Rule = Callable[..., Any]
 MOST_SORTED = 64                        # that is 2016 comparisons
@@ -299,6 +301,23 @@ def _isscalar(t: Any, v: Any) -> bool:
     return is_scalar(v) or data.is_static(v) and np.isscalar(v)
 
 
+def _iterable(t: Any, v: Any) -> bool:
+    return not is_scalar(v) and (not data.is_static(v) or np.iterable(v) or isinstance(v, range))
+
+
+def _of_dtypes(fun: Any) -> Rule:
+    """``np.result_type`` and its like, of which the dtypes of arrays and the kinds of numbers are all they look at."""
+    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+        return t.native(fun, *(_specimen(t, a) for a in args), **kwargs)
+    return rule
+
+
+def _specimen(t: Any, v: Any) -> Any:
+    """The dtype of an array, a number of the same type."""
+    v = t.read(v) if isinstance(v, ArrayRef) else v
+    return v.scalar.np if isinstance(v, Sym) and not v.weak else data.sample(v) if isinstance(v, Sym) else v
+
+
 # --- the rest ---------------------------------------------------------------------------------------
 
 def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
@@ -307,6 +326,16 @@ def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
         if all(map(data.is_static, args)) and all(map(data.is_static, kwargs.values())):
             return t.native(fun, *args, **kwargs)
         return t.call(substitute, *args, **kwargs)
+    return rule
+
+
+def _substitute(substitute: Callable[..., Any]) -> Rule:
+    """A function of NumPy that ``written`` has in Python."""
+    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return t.call(substitute, *args, **kwargs)
+    takes = inspect.signature(substitute)
+    trace = inspect.Parameter("t", inspect.Parameter.POSITIONAL_ONLY)
+    rule.__signature__ = takes.replace(parameters=(trace, *takes.parameters.values()))       # type: ignore[attr-defined]
     return rule
 
 
@@ -331,9 +360,13 @@ def pow_(t: Any, base: Any, exp: Any, mod: Any = None) -> Any:
 
 TABLE: dict[Any, Rule] = {
     **_OPERATOR, **_ITERTOOLS, sorted: _sorted, functools.reduce: _reduce, pow: pow_,
-    **{fun: _of_types(fun) for fun in (np.finfo, np.iinfo, np.issubdtype)}, np.isscalar: _isscalar,
+    **{fun: _of_types(fun) for fun in (np.dtype, np.finfo, np.iinfo, np.issubdtype)}, np.isscalar: _isscalar,
+    **{fun: _of_dtypes(fun) for fun in (np.result_type, np.promote_types, np.can_cast)}, np.iterable: _iterable,
+    np.isrealobj: lambda t, x: True, np.iscomplexobj: lambda t, x: False, slice: lambda t, *bounds: slice(*bounds),
     copy.copy: lambda t, x: _copied(t, x, lambda t, part: part), copy.deepcopy: _deepcopy,
     functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation have no use here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in written.WRITTEN.items()},
+    **{fun: _substitute(substitute) for fun, substitute in written.NUMPY.items()},
+    asking.refuse: lambda t, what, hint: t.unsupported(what, hint), asking.axis_of: core.axis_arg,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...ir.graph import Value
@@ -12,6 +14,9 @@ from .core import axis_arg, int_value, rank, refuse, size, sizes
 from .indexing import getitem, in_range, index_items, positions, setitem
 from .lifting import lift
 from .ufuncs import choose
+
+MOST_LISTED = 1024            # elements of an array that becomes a list
+
 
 # --- functions ------------------------------------------------------------------------------------
 
@@ -146,6 +151,22 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
         t.check(e.eq(core.count(t, v), 1), "ValueError", "can only convert an array of size 1 to a Python scalar")
         return Sym(e.get(v, *[e.const(0)] * rank(v)), True)
     return Sym(getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value, True)
+
+
+def tolist(t: Context, a: Any) -> Any:
+    """Nested lists of Python's numbers, as many as the sizes that are known while tracing tell."""
+    v = lift(t, a).value
+    lengths = [n.const for n in sizes(t, v)]
+    if None in lengths or math.prod(lengths) > MOST_LISTED:
+        refuse(t, "`tolist` of an array whose sizes are only known at run time" if None in lengths else
+               f"`tolist` of more than {MOST_LISTED} elements", "the array itself; `a[i]` is a number")
+    return _listed(t, v, lengths, ())
+
+
+def _listed(t: Context, v: Value, lengths: Sequence[int], index: tuple[int, ...]) -> Any:
+    if len(index) == len(lengths):
+        return Sym(t.builder.get(v, *map(t.builder.const, index)) if index else v, True)
+    return [_listed(t, v, lengths, (*index, i)) for i in range(lengths[len(index)])]
 
 
 def compress_method(t: Context, a: Any, condition: Any, axis: Any = None) -> Sym:

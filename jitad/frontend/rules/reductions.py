@@ -11,7 +11,6 @@ from ..values import Context, Sym
 from . import core
 from .core import Rule, axes_arg, axis_arg, dtype_arg, inexact, rank, refuse, size, sizes
 from .lifting import lift
-from .operators import COMPARE
 from .ufuncs import choose, isclose
 
 
@@ -228,18 +227,6 @@ def along_first(rule: Rule) -> Rule:
 
 def allclose(t: Context, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Sym:
     return Sym(testing("all")(t, isclose(t, a, b, rtol, atol, equal_nan)).value, True)
-
-
-def array_equal(t: Context, a1: Any, a2: Any) -> Any:
-    u, v = lift(t, a1), lift(t, a2)
-    if rank(u.value) != rank(v.value):
-        return False
-    for x, y in zip(sizes(t, u.value), sizes(t, v.value)):
-        if core.equal_sizes(t, x, y) is not None and (x.const is None or y.const is None):
-            refuse(t, "np.array_equal of arrays whose sizes may differ", "compare the shapes first")
-        if core.equal_sizes(t, x, y) is not None:
-            return False
-    return Sym(testing("all")(t, COMPARE["eq"](t, u, v)).value, True)
 
 
 def _shifted(t: Context, a: Any, axis: Any) -> tuple[Value, Value, tuple[int, ...]]:

@@ -1,6 +1,8 @@
 """Functions of the standard library and of NumPy that are no operation of the IR, written out in Python.
 
-They are traced like the user's own functions, and differentiated with them.  ``WRITTEN`` says which stands for which.
+They are traced like the user's own functions, and differentiated with them.  ``WRITTEN`` and ``NUMPY`` say which
+stands for which: those of ``math`` are computed by Python where all arguments are known while tracing, those of NumPy
+make arrays, which are the program's own.
 """
 
 from __future__ import annotations
@@ -9,11 +11,53 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from . import floats, integers, sums
+import numpy as np
+
+from . import (
+    calling,
+    choosing,
+    comparing,
+    convolutions,
+    differences,
+    floating,
+    floats,
+    grids,
+    integers,
+    joining,
+    linear,
+    polynomials,
+    rearranging,
+    special,
+    sums,
+)
 
 WRITTEN: dict[Any, Callable[..., Any]] = {
     **{getattr(math, name): getattr(integers, name) for name in ("gcd", "lcm", "isqrt", "factorial", "perm", "comb")},
     **{getattr(math, name): getattr(floats, name) for name in ("gamma", "modf", "ldexp", "frexp", "remainder")},
+    np.broadcast_shapes: comparing.broadcast_shapes,
     **({math.sumprod: sums.sumprod} if hasattr(math, "sumprod") else {}),
 }
+_BY_MODULE: dict[Any, str] = {
+    calling: "apply_along_axis",
+    choosing: "select choose piecewise extract place putmask put_along_axis",
+    comparing: "array_equal array_equiv",
+    convolutions: "convolve correlate",
+    differences: "gradient ediff1d unwrap cumulative_sum cumulative_prod",
+    floating: "signbit isposinf isneginf isreal iscomplex imag angle asarray_chkfinite modf ldexp frexp spacing "
+              "nextafter gcd lcm",
+    grids: "geomspace indices fromfunction ix_ tril_indices triu_indices tril_indices_from triu_indices_from "
+           "diag_indices diag_indices_from unravel_index ravel_multi_index",
+    joining: "atleast_3d block dstack",
+    linear: "vecdot matvec vecmat",
+    polynomials: "polyval polyadd polysub polymul polyder polyint vander trim_zeros",
+    rearranging: "rot90 rollaxis array_split dsplit unstack resize diagflat delete insert",
+    special: "i0 bartlett blackman hamming hanning kaiser",
+}
+NUMPY: dict[Any, Callable[..., Any]] = {
+    getattr(np, name): getattr(module, name)
+    for module, names in _BY_MODULE.items() for name in names.split() if hasattr(np, name)       # some came after 2.0
+}
+NUMPY.update({getattr(np.linalg, name): getattr(linear, name) for name in (
+    "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
+    "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
 INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": integers.bit_length, "bit_count": integers.bit_count}

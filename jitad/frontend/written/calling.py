@@ -1,0 +1,31 @@
+"""``np.apply_along_axis``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .asking import axis_of
+
+
+def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """A loop over the lanes; what the first one gives tells shape and dtype of all."""
+    arr = np.asarray(arr)
+    axis = axis_of(axis, arr.ndim)
+    moved = np.moveaxis(arr, axis, -1)
+    around = moved.shape[:-1]
+    n = 1
+    for m in around:
+        n *= m
+    if n == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    lanes = moved.reshape(n, moved.shape[-1])
+    first = np.asarray(func1d(lanes[0], *args, **kwargs))
+    out = np.empty((n, *first.shape), first.dtype)
+    out[0] = first
+    for i in range(1, n):
+        out[i] = func1d(lanes[i], *args, **kwargs)
+    out = out.reshape(around + first.shape)
+    made = tuple(range(len(around), out.ndim))
+    return np.moveaxis(out, made, tuple([axis + k for k in range(len(made))]))

@@ -1,0 +1,79 @@
+"""Products of stacks of vectors and matrices, and the names that ``np.linalg`` has for functions of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return np.einsum("...i,...i->...", _last(x1, axis), _last(x2, axis))
+
+
+def _last(x: Any, axis: int) -> Any:
+    x = np.asarray(x)
+    return x if axis == -1 else np.moveaxis(x, axis, -1)
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    return np.einsum("...ij,...j->...i", x1, x2)
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    return np.einsum("...i,...ij->...j", x1, x2)
+
+
+# --- np.linalg --------------------------------------------------------------------------------------
+
+def matmul(x1: Any, x2: Any, /) -> Any:
+    return np.matmul(x1, x2)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    return np.tensordot(x1, x2, axes)
+
+
+def matrix_transpose(x: Any, /) -> Any:
+    return np.swapaxes(x, -1, -2)
+
+
+def outer(x1: Any, x2: Any, /) -> Any:
+    x1, x2 = np.asarray(x1), np.asarray(x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(f"Input arrays must be one-dimensional, but they are x1.ndim={x1.ndim} and x2.ndim={x2.ndim}.")
+    return np.outer(x1, x2)
+
+
+def cross(x1: Any, x2: Any, /) -> Any:
+    return np.cross(x1, x2)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    x = np.asarray(x)
+    if x.ndim == 2:
+        return np.diagonal(x, offset)
+    down, right = max(-offset, 0), max(offset, 0)
+    places = np.arange(max(min(x.shape[-2] - down, x.shape[-1] - right), 0))
+    return x[..., places + down, places + right]
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """Several axes are one long one."""
+    x = np.asarray(x)
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    moved = np.moveaxis(x, axes, tuple(range(-len(axes), 0)))
+    kept = moved.shape[:x.ndim - len(axes)]
+    n = 1
+    for m in moved.shape[x.ndim - len(axes):]:
+        n *= m
+    out = np.linalg.norm(moved.reshape((*kept, n)), ord, -1)
+    return np.expand_dims(out, axes) if keepdims else out
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return np.linalg.norm(x, ord, (-2, -1), keepdims)
