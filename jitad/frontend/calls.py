@@ -250,11 +250,11 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
         return fun.traced_call(t, tuple(args), kwargs)
     if builtin.hashable(fun) and fun in numpy_api.MUTATING:
         return _mutate(t, numpy_api.MUTATING[fun], args[0], args[1:], kwargs)
+    if isinstance(fun, type) and issubclass(fun, BaseException):
+        return raising.make(t, fun, args, kwargs)
     rule = numpy_api.find(t, fun)
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
-    if isinstance(fun, type) and issubclass(fun, BaseException):
-        return raising.make(t, fun, args, kwargs)
     if isinstance(fun, functools.partial):
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
     if attributes.is_user_class(fun):

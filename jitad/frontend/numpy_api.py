@@ -81,8 +81,6 @@ OPERATORS: dict[str, Rule] = {**operators.BINARY, "matmul": linear.matmul}
 
 def find(t: Context, fun: Any) -> Rule | None:
     """The rule of a function, or ``None`` when it is not NumPy's; refuses NumPy functions that have none."""
-    if isinstance(fun, type) and issubclass(fun, BaseException):
-        return None
     try:
         rule = TABLE.get(fun) or _scipy().get(fun)
     except TypeError:                        # unhashable: nothing of ours

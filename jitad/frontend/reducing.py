@@ -16,7 +16,7 @@ from . import control, data, iteration, numpy_api
 from .closures import WALKS, Range, Stream, Unrolled, View
 from .comprehensions import Generator, elements
 from .lattice import UNBOUND, is_scalar
-from .values import ArrayRef, DictObj, Instance, Maybe, Slot, Sym
+from .values import ArrayRef, DictObj, Instance, Maybe, Slot
 from .written import sums
 
 Rule = Callable[..., Any]
@@ -126,12 +126,6 @@ def _float_sum(t: Any, items: Any) -> Any:
     return t.call(sums.fsum, items)
 
 
-def _constant(t: Any, x: Any) -> Any:
-    if isinstance(x, ArrayRef):
-        return t.new_array(Sym(t.builder.stop(t.read(x).value)))
-    return Sym(t.builder.stop(x.value), x.weak) if isinstance(x, Sym) else x
-
-
 def _decided(stop: bool) -> Rule:
     """``any`` (``stop`` is true) and ``all``: nothing is evaluated after the element that decides."""
     def rule(t: Any, g: Generator) -> Any:
@@ -208,9 +202,30 @@ def _extreme(t: Any, g: Generator, op: str, key: Any) -> Any:
     return t.state.get(acc, UNBOUND)
 
 
+def _from_iterator(t: Any, iterable: Any, dtype: Any, count: Any = -1) -> Any:
+    """``np.fromiter``: an array as long as what is walked, filled in a loop, of which conditions leave the first part."""
+    g = elements(t, iterable) if isinstance(iterable, COUNTED) else iterable
+    if not isinstance(g, Generator) or not iteration.is_counted(g.over):
+        return t.getitem(t.call(np.array, t.new_list(t.iterate(g)), dtype), slice(None, None if count == -1 else count))
+    if len(g.clauses.items) > 1:
+        t.unsupported("`np.fromiter` of nested loops", "make the array before, and assign to its elements in the loops")
+    out, place = t.call(np.empty, iteration.count(t, g.over), dtype), Slot("place")
+    t.state[place] = 0
+
+    def visit(element: Callable[[], Any]) -> None:
+        t.setitem(out, t.load(place), element())
+        t.keep(place, t.binary("add", t.load(place), 1))
+    g.each(place, visit)
+    n = t.load(place)
+    if count != -1:
+        message = "iterator too short: Expected {} but iterator had only {} items."
+        t.check(t.truth(t.compare("le", count, n)), "ValueError", message, count, n)
+    return t.getitem(out, slice(None, n if count == -1 else count))
+
+
 TABLE: dict[Any, Rule] = {
+    np.fromiter: _from_iterator,
     sum: _reduction(sum, _sum_generator), any: _reduction(any, _decided(True)), all: _reduction(all, _decided(False)),
     min: _reduction(min, _extreme_generator("lt")), max: _reduction(max, _extreme_generator("gt")),
     math.prod: _reduction(math.prod, _product_generator), math.fsum: _float_sum,
-    sums.constant: _constant,
 }

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from . import attributes, data, iteration, objects, written
+from . import attributes, data, fitting, iteration, objects, written
 from .closures import Stream
 from .families import family_of
 from .lattice import is_scalar, rebuild
 from .rules import core
 from .values import ArrayRef, DictObj, Instance, ListObj, Sym
-from .written import asking, integers
+from .written import integers, marks
 
 Rule = Callable[..., Any]
 MOST_SORTED = 64                        # that is 2016 comparisons
@@ -329,14 +329,26 @@ def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
     return rule
 
 
-def _substitute(substitute: Callable[..., Any]) -> Rule:
-    """A function of NumPy that ``written`` has in Python."""
-    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return t.call(substitute, *args, **kwargs)
+def _of_numpy(fun: Any, substitute: Callable[..., Any]) -> Rule:
+    """A function of NumPy that ``written`` has in Python: its result is new, also of constants, or goes to ``out``."""
     takes = inspect.signature(substitute)
-    trace = inspect.Parameter("t", inspect.Parameter.POSITIONAL_ONLY)
-    rule.__signature__ = takes.replace(parameters=(trace, *takes.parameters.values()))       # type: ignore[attr-defined]
+
+    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
+        bound = takes.bind(*args, **kwargs)                  # what there is no place for: ``fitting`` says so
+        out = bound.arguments.pop("out", None)
+        if "out" in takes.parameters:
+            bound.arguments["out"] = None
+        result = t.call(substitute, *bound.args, **bound.kwargs)
+        return result if out is None else fitting.into(t, out, result, fitting.name_of(fun))
+    first = inspect.Parameter("t", inspect.Parameter.POSITIONAL_ONLY)
+    rule.__signature__ = takes.replace(parameters=[first, *takes.parameters.values()])       # type: ignore[attr-defined]
     return rule
+
+
+def _constant(t: Any, x: Any) -> Any:
+    if isinstance(x, ArrayRef):
+        return t.new_array(Sym(t.builder.stop(t.read(x).value), False))
+    return Sym(t.builder.stop(x.value), x.weak) if isinstance(x, Sym) else x
 
 
 def cached(t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -367,6 +379,7 @@ TABLE: dict[Any, Rule] = {
     functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation have no use here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in written.WRITTEN.items()},
-    **{fun: _substitute(substitute) for fun, substitute in written.NUMPY.items()},
-    asking.refuse: lambda t, what, hint: t.unsupported(what, hint), asking.axis_of: core.axis_arg,
+    **{fun: _of_numpy(fun, substitute) for fun, substitute in written.NUMPY.items()},
+    marks.constant: _constant, marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
+    marks.axis_of: core.axis_arg,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .asking import axis_of
+from .marks import axis_of
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:

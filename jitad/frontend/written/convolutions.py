@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .asking import refuse
+from .marks import refuse
 
 MODES = ("valid", "same", "full")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .sums import constant
+from .marks import constant
 
 # --- sign and kind ----------------------------------------------------------------------------------
 

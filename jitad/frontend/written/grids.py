@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .asking import refuse
+from .marks import refuse
 
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:

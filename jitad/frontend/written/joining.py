@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .asking import refuse
+from .marks import refuse
 
 
 def with_axes(values: Any, ndim: int) -> Any:

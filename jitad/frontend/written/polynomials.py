@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .convolutions import convolve
-from .asking import refuse
+from .marks import refuse
 
 
 def polyval(p: Any, x: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .asking import axis_of
+from .marks import axis_of
 from .joining import with_axes
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 NEAR = 8.0
-SERIES = tuple(1.0 / math.factorial(k) ** 2 for k in range(26))          # of I₀, in powers of x²/4, to the last digit for x ≤ 8
+# Of I₀, in powers of x²/4, to the last digit for x ≤ 8.
+SERIES = tuple(1.0 / math.factorial(k) ** 2 for k in range(26))
 # Powers of 16/x - 1 in exp(-x) √x I₀(x) for x ≥ 8: the Chebyshev series on [-1, 1], cut after 22 terms and rearranged.
 TAIL = (
     0.40217650944500816, 0.0033605519836677504, 0.00013621607437904054, 1.1143033800708978e-05, 1.48384809739718e-06,

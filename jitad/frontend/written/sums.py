@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .marks import constant
+
 PARTIALS = 1100
 
 
@@ -24,11 +26,6 @@ def no_partials() -> Any:
     and 0.0, whose derivative is the sum's.
     """
     return np.empty(PARTIALS), (0, 0.0, 0.0, 0.0)
-
-
-def constant(x: float) -> float:
-    """``x``, which differentiation takes for a constant (``reducing`` has the rule)."""
-    return x
 
 
 def added_exactly(partials: Any, so_far: Any, given: float) -> Any:
