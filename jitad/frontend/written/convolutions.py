@@ -24,6 +24,8 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """``out[k]`` is the sum of ``a[k + j] * v[j]``: with the shorter array first it is the other order, reversed."""
+    if np.ndim(a) == 0 or np.ndim(v) == 0:
+        raise ValueError("object of too small depth for desired array")
     a, v = _operands(a, v, "first array argument cannot be empty", "second array argument cannot be empty")
     v = v[::-1]
     middle = (len(v) - 1) // 2
