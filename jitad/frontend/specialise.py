@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import JitadError, TypeInferenceError
 from ..ir.graph import ExcInfo, Function, Value
 from ..ir.types import Type
-from . import lattice, nesting
+from . import lattice, nesting, written
 from .closures import Fn
 from .lattice import UNBOUND, is_number, same
 from .packing import Inwards, Packer, Transfer, object_of, packed, static_key
@@ -184,7 +184,8 @@ def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
         if s.key[0] is fn.code:
             bound = {k: _blur(t, v, s.args.get(k, UNBOUND)) for k, v in bound.items()}
     variants = t.session.variants
-    if variants.get(fn.code, 0) > VARIANTS:
+    own = fn.globals.get("__package__") == written.__name__                  # there a number may be an axis, or a rank
+    if variants.get(fn.code, 0) > VARIANTS and not own:
         bound = {k: t.sym(v) if is_number(v) else v for k, v in bound.items()}
     return bound
 
