@@ -203,7 +203,7 @@ def _extreme(t: Any, g: Generator, op: str, key: Any) -> Any:
 
 
 def _from_iterator(t: Any, iterable: Any, dtype: Any, count: Any = -1) -> Any:
-    """``np.fromiter``: an array as long as what is walked, filled in a loop, of which conditions leave the first part."""
+    """``np.fromiter``: an array as long as what is walked, filled in a loop; conditions leave its first part."""
     g = elements(t, iterable) if isinstance(iterable, COUNTED) else iterable
     if not isinstance(g, Generator) or not iteration.is_counted(g.over):
         return t.getitem(t.call(np.array, t.new_list(t.iterate(g)), dtype), slice(None, None if count == -1 else count))

@@ -120,8 +120,8 @@ def step(x: Any, dtype: Any, towards_zero: Any) -> Any:
 def spacing(x: Any) -> Any:
     x = floats(x)
     wide = x.astype(np.float64)
-    found = np.copysign(step(wide, x.dtype, False), constant(wide))
-    return np.where(np.isfinite(wide), found, math.nan).astype(x.dtype)
+    size = step(wide, x.dtype, False)
+    return np.where(np.isfinite(wide), np.where(wide < 0, -size, size), math.nan).astype(x.dtype)
 
 
 def nextafter(x1: Any, x2: Any) -> Any:

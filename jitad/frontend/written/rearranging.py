@@ -63,9 +63,12 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    if np.ndim(ary) < 3:
+    ary = np.asarray(ary)
+    if ary.ndim < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
-    return np.split(ary, indices_or_sections, 2)
+    if not isinstance(indices_or_sections, (list, tuple)) and ary.shape[2] % indices_or_sections != 0:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, 2)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> Any:
