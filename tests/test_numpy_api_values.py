@@ -195,7 +195,7 @@ SCANS: list[Any] = [
     lambda do, a: do(np.trapezoid, a), lambda do, a: do(np.trapezoid, a, a[0], axis=1),
     lambda do, a: do(np.add.reduce, a), lambda do, a: do(np.nansum, a, axis=0), lambda do, a: do(np.nanmean, a),
     lambda do, a: do(np.argmax, a, keepdims=True), lambda do, a: do(np.allclose, a, a + 1e-9),
-    lambda do, a: do(np.array_equal, a, a), lambda do, a: do(np.round, a, 1), lambda do, a: a.round(),
+    lambda do, a: do(np.round, a, 1), lambda do, a: a.round(),
     lambda do, a: do(np.clip, a, 0, 2), lambda do, a: a.clip(min=1), lambda do, a: do(np.isclose, a, 1.0),
     lambda do, a: do(np.where, a > 1, a, 0), lambda do, a: do(np.where, a > 1), lambda do, a: do(np.nonzero, a),
     lambda do, a: do(np.argwhere, a > 1), lambda do, a: do(np.flatnonzero, a),

@@ -64,7 +64,8 @@ def modf(x: Any) -> Any:
 
 def power_of_two(k: Any) -> Any:
     """2ᵏ exactly, for -1022 ≤ k ≤ 1023: a product of those powers that the bits of ``k`` ask for."""
-    size, out = np.abs(k), 1.0
+    size = np.abs(k)
+    out: Any = 1.0
     for bit in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
         out = out * np.where(size & bit != 0, 2.0 ** bit, 1.0)
     return np.where(k < 0, 1.0 / out, out)
