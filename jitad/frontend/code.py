@@ -46,6 +46,7 @@ class Code:
     kw_defaults: list[Hook | None]
     loc: Loc
     rebound: Names = frozenset()                     # captured variables that may be assigned after it is made
+    in_range: bool = False                           # its indices are, by construction (``written.marks``)
 
     def frame(self, t: Any, fn: Any, bound: dict[str, Any]) -> Frame:
         """A frame whose parameters are bound."""

@@ -256,6 +256,8 @@ class Elements(TracePart):
             return self._emit(numpy_api.ATTRIBUTES[name], obj)
         if name in numpy_api.METHODS or name in numpy_api.MUTATING_METHODS:
             return Method(name, obj)
+        if isinstance(obj, ArrayRef) and name in written.ARRAY_METHODS:
+            return BoundMethod(written.ARRAY_METHODS[name], obj)
         if isinstance(obj, Sym) and not obj.is_array and obj.weak:
             if not obj.scalar.is_float and name in written.INT_METHODS:
                 return BoundMethod(written.INT_METHODS[name], obj)

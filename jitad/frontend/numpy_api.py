@@ -99,8 +99,6 @@ def _package(fun: Any) -> str:
 
 DRAW = "`jitad.random.default_rng(seed)`, or draw outside and pass the numbers as an array"
 HINTS = {
-    "sort": "sort before the call and pass the result",
-    "argsort": "sort before the call and pass the indices",
     "solve": "an iterative solver written as a loop",
     "inv": "an iterative solver written as a loop",
     "vectorize": "a loop: it is as fast",

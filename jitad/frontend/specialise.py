@@ -10,7 +10,7 @@ first round there is none, and the path is taken not to return.  Rounds go on un
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -262,6 +262,7 @@ def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: 
     t.session.module.functions[spec.name] = func
     inner = type(t)(t.session, func)
     inner.depth = 0
+    inner.options = replace(t.session.options, in_range=fn.code.in_range)
     known: dict[Obj, Any] = {}
     transfer = Inwards(t, inner, known, packer)
     slots = {n: transfer.value(s) for n, s in fn.slots.items()}

@@ -197,7 +197,7 @@ def ordered(t: Any, items: Sequence[Any], key: Any = None, reverse: bool = False
         t.unsupported("sorts lists, dicts or objects by what is only known at run time", "sort tuples of numbers")
     if len(rows) > MOST_SORTED:
         t.unsupported(f"sorts more than {MOST_SORTED} values that are only known at run time",
-                      "put them into an array, and write the sorting as a loop")
+                      "put them into an array: `np.sort(a)`, `a[np.argsort(key)]`")
     for last in range(len(rows) - 1, 0, -1):
         for i in range(last):
             one, other = rows[i], rows[i + 1]

@@ -37,6 +37,7 @@ class Options:
     fastmath: bool = False
     checkpoint: str | int | None = None
     parallel: bool = False
+    in_range: bool = False                # of one function of the library: its indices are, and need no test
 
 
 class Context(Protocol):

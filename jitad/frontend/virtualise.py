@@ -20,6 +20,7 @@ from .code import Code, Frame, Hook
 from .expressions import Expressions
 from .patterns import Patterns
 from .scope import Liveness, Scope, stores
+from .written import marks
 
 _codes: dict[tuple[str, types.CodeType], Code] = {}            # code may be equal in two files
 
@@ -35,6 +36,7 @@ def virtualise(code: types.CodeType) -> Code:
         node = source.find(code)
         scope = Scope(node, None, frozenset(code.co_freevars))
         known = _codes[code.co_filename, code] = Virtualiser(code.co_filename, scope, code.co_name).function(node)
+        known.in_range = code in marks.IN_RANGE
     return known
 
 

@@ -285,6 +285,8 @@ def in_range(t: Context, item: Any, n: Value, axis: int) -> Value:
         return windows.element(t, item, n, axis)
     e = t.builder
     index = core.cast(t, lift(t, item).value, I64)
+    if t.options.in_range:
+        return index
     if t.options.boundscheck:
         _check_indices(t, index, n, axis)
     return e.select(e.lt(index, 0), e.add(index, n), index)

@@ -80,6 +80,8 @@ def window(t: Context, v: Value, items: list[Any]) -> Window:
 def element(t: Context, item: Any, n: Value, axis: int) -> Value:
     """An integer index within ``[0, n)``: negative ones count from the end, others are checked."""
     i = int_value(t, item)
+    if t.options.in_range:
+        return i
     e = t.builder
     if i.const is not None:
         at = e.add(n, i) if i.const < 0 else i

@@ -2,7 +2,7 @@
 
 They are traced like the user's own functions, and differentiated with them.  ``WRITTEN`` and ``NUMPY`` say which
 stands for which: those of ``math`` are computed by Python where all arguments are known while tracing, those of NumPy
-make arrays, which are the program's own.
+make arrays, which are the program's own.  ``ARRAY_METHODS``: the same of methods of arrays.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from . import (
     choosing,
     comparing,
     convolutions,
+    counting,
     differences,
     floating,
     floats,
@@ -25,8 +26,14 @@ from . import (
     integers,
     joining,
     linear,
+    missing,
+    moments,
     polynomials,
+    quantiles,
     rearranging,
+    searching,
+    sets,
+    sorting,
     special,
     sums,
 )
@@ -42,6 +49,7 @@ _BY_MODULE: dict[Any, str] = {
     choosing: "select choose piecewise extract place putmask put_along_axis",
     comparing: "array_equal array_equiv",
     convolutions: "convolve correlate",
+    counting: "bincount histogram histogram_bin_edges",
     differences: "gradient ediff1d unwrap cumulative_sum cumulative_prod",
     floating: "signbit isposinf isneginf isreal iscomplex imag angle asarray_chkfinite modf ldexp frexp spacing "
               "nextafter gcd lcm",
@@ -49,8 +57,14 @@ _BY_MODULE: dict[Any, str] = {
            "diag_indices diag_indices_from unravel_index ravel_multi_index",
     joining: "atleast_3d block dstack",
     linear: "vecdot matvec vecmat",
+    missing: "nanmax nanmin nanargmax nanargmin nancumsum nancumprod nanvar nanstd",
+    moments: "cov corrcoef",
     polynomials: "polyval polyadd polysub polymul polyder polyint vander trim_zeros",
+    quantiles: "median quantile percentile nanmedian nanquantile nanpercentile",
     rearranging: "rot90 rollaxis array_split dsplit unstack resize diagflat delete insert",
+    searching: "searchsorted digitize interp",
+    sets: "unique isin intersect1d union1d setdiff1d",
+    sorting: "sort argsort partition argpartition lexsort",
     special: "i0 bartlett blackman hamming hanning kaiser",
 }
 NUMPY: dict[Any, Callable[..., Any]] = {
@@ -61,3 +75,7 @@ NUMPY.update({getattr(np.linalg, name): getattr(linear, name) for name in (
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
     "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
 INT_METHODS: dict[str, Callable[..., Any]] = {"bit_length": integers.bit_length, "bit_count": integers.bit_count}
+ARRAY_METHODS: dict[str, Callable[..., Any]] = {
+    "sort": sorting.sort_in_place, "argsort": sorting.argsort, "partition": sorting.partition_in_place,
+    "argpartition": sorting.argpartition, "searchsorted": searching.searchsorted,
+}

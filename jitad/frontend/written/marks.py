@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from types import CodeType
+from typing import Any, NoReturn, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+IN_RANGE: set[CodeType] = set()
+
+
+def in_range(fun: F) -> F:
+    """A function whose indices are within ``[0, size)`` whatever it is given: they are not tested where it is traced.
+
+    That is for inner loops over arrays of its own, which are half as long without the tests; it holds for the code of
+    the function alone, not for what it calls.
+    """
+    IN_RANGE.add(fun.__code__)
+    return fun
 
 
 def constant(x: Any) -> Any:
