@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad.frontend import builtin, data, numpy_api, refusals
+from jitad.frontend import builtin, data, numpy_api, refusals, written
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 HEADING = "## All functions\n"
@@ -60,8 +60,9 @@ def section() -> str:
         ("NumPy", [n for n in names if n.startswith("np.")]),
         ("Standard library", [n for n in names if n.split(".")[0] in ("functools", "itertools", "operator")]),
         ("`scipy.special`", sorted(f"scipy.special.{n}" for n in _scipy_names())),
-        ("Methods and attributes of arrays", sorted({*numpy_api.METHODS, *numpy_api.MUTATING_METHODS,
-                                                     *numpy_api.ATTRIBUTES} - {"__len__", "is_integer"})),
+        ("Methods and attributes of arrays", sorted({
+            *numpy_api.METHODS, *numpy_api.MUTATING_METHODS, *numpy_api.ATTRIBUTES,
+            *written.ARRAY_METHODS} - {"__len__", "is_integer"})),
         ("Methods of lists", sorted(data.LIST_METHODS)), ("Methods of dicts", sorted(data.DICT_METHODS))]
     return HEADING + "\n" + "\n\n".join(f"**{title}**: {listed(found)}" for title, found in groups if found) + "\n"
 
