@@ -268,7 +268,8 @@ def test_the_compilers_frames_are_shown_when_asked_for(tmp_path, debug: str) -> 
 def test_no_message_points_into_jitad() -> None:
     """Where a transform is of a function that is not the user's, there is no line of theirs."""
     refused = jitad.custom_vjp(lambda x: x)
-    for call, message in ((lambda: grad(np.sort)(A), "sort"), (lambda: jitad.vmap(np.sort)(np.ones((2, 2))), "sort"),
+    for call, message in ((lambda: grad(np.fft.fft)(A), "fft"),
+                          (lambda: jitad.vmap(np.fft.fft)(np.ones((2, 2))), "fft"),
                           (lambda: grad(statistics.mean)(A), "statistics.mean"),
                           (lambda: grad(refused)(1.0), "without a rule"),
                           (lambda: grad(jitad.custom_jvp(np.sum))(A), "without a rule"),
