@@ -191,7 +191,11 @@ def _copy_part(fn: FunctionLowering, op: Op, v: Value, buffer: Buffer, offset: s
 
 
 def nonzero(fn: FunctionLowering, op: Op) -> None:
-    """Count, then store the positions."""
+    """Count, then store the positions.
+
+    Each position is stored, and the next one over it unless it is one: a branch would be foretold wrongly.  So there
+    is room for one more than are counted.
+    """
     source, t = op.operands[0], op.result.type
     assert isinstance(t, Array)
     n, mark = sizes(fn, source)[0], note(fn, op.result)
@@ -200,12 +204,11 @@ def nonzero(fn: FunctionLowering, op: Op) -> None:
         return fn.code.op(f"zext i1 {Elements(fn).get(source, Place((i,)))} to i64")
 
     count = fn.loop(n, lambda i, c: [fn.add(c[0], found(i))], [("i64", "0")], unbounded=True)[0]
-    buffer = fn.alloc(t, (count,), op.result)
-    fn.values[op.result] = buffer
+    room = fn.alloc(t, (fn.add(count, "1"),), op.result)
+    fn.values[op.result] = Buffer(room.ptr, (count,), t)
 
     def keep(i: str, carried: list[str]) -> list[str]:
-        hit = fn.code.op(f"trunc i64 {found(i)} to i1", "c")
-        fn.if_(hit, lambda: fn.store(I64, i, buffer.ptr, carried[0], mark))
-        return [fn.add(carried[0], fn.code.op(f"zext i1 {hit} to i64"))]
+        fn.store(I64, i, room.ptr, carried[0], mark)
+        return [fn.add(carried[0], found(i))]
 
     fn.loop(n, keep, [("i64", "0")], unbounded=True)

@@ -12,6 +12,7 @@ import numpy as np
 from .marks import refuse
 
 MODES = ("valid", "same", "full")
+CACHED = 2048                 # elements that are walked together: a part of the longer array and of the result
 
 
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
@@ -65,8 +66,10 @@ def _convolved(a: Any, v: Any, mode: str, middle: int) -> Any:
         return _valid(a, v)
     n, m = len(a), len(v)
     out = np.zeros(n + m - 1, a.dtype)
-    for j in range(m):
-        out[j:j + n] += v[j] * a
+    for start in range(0, n, CACHED):
+        part = a[start:start + CACHED]
+        for j in range(m):
+            out[start + j:start + j + len(part)] += v[j] * part
     return out if mode == "full" else out[middle:middle + n].copy()
 
 
@@ -77,8 +80,10 @@ def _valid(a: Any, v: Any) -> Any:
     out = np.zeros(n, a.dtype)
     w = v[::-1]
     if m <= n:
-        for j in range(m):
-            out += w[j] * a[j:j + n]
+        for start in range(0, n, CACHED):
+            size = min(n - start, CACHED)
+            for j in range(m):
+                out[start:start + size] += w[j] * a[start + j:start + j + size]
     else:
         for k in range(n):
             out[k] = np.dot(a[k:k + m], w)
