@@ -62,11 +62,11 @@ def modf(x: Any) -> Any:
     return np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0)).astype(x.dtype), np.trunc(x)
 
 
-def power_of_two(k: Any) -> Any:
+def power_of_two(k: Any, bits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)) -> Any:
     """2ᵏ exactly, for -1022 ≤ k ≤ 1023: a product of those powers that the bits of ``k`` ask for."""
     size = np.abs(k)
     out: Any = 1.0
-    for bit in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512):
+    for bit in bits:
         out = out * np.where(size & bit != 0, 2.0 ** bit, 1.0)
     return np.where(k < 0, 1.0 / out, out)
 
@@ -97,13 +97,13 @@ def halved(x: Any) -> Any:
     """A fraction of at least 0.5 and below 1, and its exponent; the logarithm is one off at most."""
     regular = np.isfinite(x) & (x != 0)
     y = np.where(regular, x, 1.0)
-    tiny = np.abs(y) < 2.0 ** -1000
-    y = np.where(tiny, y * 2.0 ** 80, y)
+    tiny, huge = np.abs(y) < 2.0 ** -900, np.abs(y) > 2.0 ** 900
+    y = y * np.where(tiny, 2.0 ** 200, np.where(huge, 2.0 ** -200, 1.0))
     k = np.floor(np.log2(np.abs(constant(y)))).astype(np.int64) + 1
-    y = y * power_of_two(-(k // 2)) * power_of_two(k // 2 - k)
+    y = y * power_of_two(-k)
     large, small = np.abs(y) >= 1, np.abs(y) < 0.5
     y = np.where(large, y * 0.5, np.where(small, y * 2.0, y))
-    k = k + np.where(large, 1, np.where(small, -1, 0)) - np.where(tiny, 80, 0)
+    k = k + np.where(large, 1, np.where(small, -1, 0)) - np.where(tiny, 200, np.where(huge, -200, 0))
     return np.where(regular, y, x), np.where(regular, k, 0)
 
 
@@ -115,7 +115,8 @@ def step(x: Any, dtype: Any, towards_zero: Any) -> Any:
     shorter = towards_zero & (np.abs(fraction) == 0.5)
     digits, least = (24, -149) if dtype == np.float32 else (53, -1074)
     wanted = np.where(x == 0, least, exponent - digits - np.where(shorter, 1, 0))
-    return scaled(1.0, np.maximum(wanted, least))
+    regular = np.maximum(wanted, -1022)
+    return power_of_two(regular) * power_of_two(np.maximum(wanted, least) - regular, (1, 2, 4, 8, 16, 32))
 
 
 def spacing(x: Any) -> Any:

@@ -6,14 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from .marks import refuse
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    return np.einsum("...i,...i->...", _last(x1, axis), _last(x2, axis))
+    x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
+    if x1.shape[-1] != x2.shape[-1]:
+        raise ValueError(f"vecdot: vectors of {x1.shape[-1]} and of {x2.shape[-1]} elements")
+    return np.dot(x1, x2) if x1.ndim == 1 and x2.ndim == 1 else np.sum(_numbers(x1) * x2, axis=-1)
 
 
-def _last(x: Any, axis: int) -> Any:
-    x = np.asarray(x)
-    return x if axis == -1 else np.moveaxis(x, axis, -1)
+def _numbers(x: Any) -> Any:
+    if x.dtype == np.bool:
+        refuse("a product of vectors of bools", ".astype(int) first")
+    return x
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .marks import axis_of
+from .marks import axis_of, in_range
 from .joining import with_axes
 
 
@@ -88,7 +88,11 @@ def resize(a: Any, new_shape: Any) -> Any:
             raise ValueError("all elements of `new_shape` must be non-negative")
     if len(flat) == 0:
         return np.zeros(shape, flat.dtype)
-    return flat[np.arange(size) % len(flat)].reshape(shape)
+    out = np.empty(size, flat.dtype)
+    for start in range(0, size, len(flat)):
+        n = min(len(flat), size - start)
+        out[start:start + n] = flat[:n]
+    return out.reshape(shape)
 
 
 def diagflat(v: Any, k: int = 0) -> Any:
@@ -111,7 +115,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
                              f"of {n}")
     kept = np.ones(n, bool)
     kept[obj] = False
-    return arr[whole(axis) + (np.flatnonzero(kept),)]
+    return arr[whole(axis) + (kept,)]
 
 
 def _position(i: int, last: int, n: int, axis: int) -> int:
@@ -157,6 +161,7 @@ def _positions(obj: Any, n: int, axis: int) -> Any:
     return np.where(places < 0, places + n, places)
 
 
+@in_range
 def _spread(arr: Any, places: Any, values: Any, axis: int) -> Any:
     """Before equal positions in the order given, which counting finds: ``moved[i]`` is by how much ``i`` moves."""
     n = arr.shape[axis]
