@@ -299,6 +299,12 @@ def test_a_cotangent_in_another_order_is_refused_and_never_taken_for_another_nod
             pulled(0.5, cotangent)
     assert jit(lambda x: vjp(grown, x)[1](grown(x)))(0.5) == (15.0,)
 
+    def twice(x: float) -> tuple[int, list[Cotree]]:
+        t = Cotree(x)
+        return 1, [t, t]
+    with pytest.raises(ValueError, match="another shape"):               # said before that the sizes differ
+        jit(lambda x, ct: vjp(twice, x)[1](ct))(1.0, (None, [Cotree(1.0), Cotree(2.0)]))
+
 
 @dataclass
 class Cotree:

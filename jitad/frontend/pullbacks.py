@@ -104,15 +104,17 @@ class Pullback:
         which comes behind the result, they are zero."""
         result, sizes, seeds = self.static.result, iter(self.sizes), []
         references = dict(zip((i for i, fixed in enumerate(result.tags()) if fixed), self.references))
-        for i, (x, kind, within) in enumerate(zip_longest(given, self.static.result_types, result.within())):
-            there = presence(t.builder, [(t.value(references[tag]), variant) for tag, variant in within or ()])
-            mine = references.get(i)
-            if mine is not None and x is not None:
-                same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, x, "vjp", there)
+        all_of_them = list(zip_longest(given, self.static.result_types, result.within()))
+        there = [presence(t.builder, [(t.value(references[tag]), variant) for tag, variant in within or ()])
+                 for _, _, within in all_of_them]
+        for i, mine in references.items():                   # before the sizes, which say less of what is wrong
+            if given[i] is not None:
+                same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, given[i], "vjp", there[i])
+        for i, (x, kind, _) in enumerate(all_of_them):
             if is_float(kind):
                 shape = [t.value(next(sizes)) for _ in range(kind.rank if isinstance(kind, Array) else 0)]
-                seeds.append(tangent_like(t, x, kind, shape, "vjp", there))
-            elif x is not None and mine is None and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
+                seeds.append(tangent_like(t, x, kind, shape, "vjp", there[i]))
+            elif x is not None and i not in references and not (is_number(x) or isinstance(x, (Sym, ArrayRef))):
                 raise TypeError(f"vjp: the cotangent holds {x!r} in the place of a number")
         return seeds
 
