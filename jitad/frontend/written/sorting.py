@@ -14,6 +14,7 @@ import numpy as np
 
 from .marks import axis_of, constant, in_range
 
+SHORT = 7
 KINDS = ("quicksort", "mergesort", "heapsort", "stable")
 
 
@@ -120,7 +121,7 @@ def ordered(a: Any) -> Any:
     """The indices that sort an array of rank 1: its numbers by merging, then NaN as they come.
 
     What is merged lies in one half of ``keys`` and ``order``, what comes of it in the other.  On each level the parts
-    differ in length by one at most, which ``merge`` relies on.
+    differ in length by one at most, which ``merge`` relies on; on the lowest they are of ``SHORT`` at most.
     """
     n = len(a)
     keys, order = np.empty(2 * n, a.dtype), np.empty(2 * n, np.int64)
@@ -130,9 +131,11 @@ def ordered(a: Any) -> Any:
         order[count] = i
         count += 1 if a[i] == a[i] else 0
     levels = 0
-    while 1 << levels < count:
+    while count >> levels > SHORT:
         levels += 1
-    source = 0
+    for k in range(1 << levels):
+        place(keys, order, n, count * k >> levels, count * (k + 1) >> levels)
+    source = n
     for level in range(levels - 1, -1, -1):
         for k in range(1 << level):
             merge(keys, order, source, n - source, count * (2 * k) >> level + 1, count * (2 * k + 1) >> level + 1,
@@ -143,6 +146,22 @@ def ordered(a: Any) -> Any:
             order[source + count] = i
             count += 1
     return order[source:source + n]
+
+
+@in_range
+def place(keys: Any, order: Any, target: int, low: int, high: int) -> None:
+    """Put the elements of a short part where they belong: behind as many as come before them.
+
+    Counting takes no jump that depends on the numbers; sorting by insertion, which does, takes more than twice as long.
+    """
+    for i in range(low, high):
+        x, at = keys[i], target + low
+        for j in range(low, i):
+            at += int(keys[j] <= x)
+        for j in range(i + 1, high):
+            at += int(keys[j] < x)
+        keys[at] = x
+        order[at] = order[i]
 
 
 @in_range
