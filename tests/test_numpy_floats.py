@@ -167,7 +167,9 @@ def test_apply_along_axis() -> None:
                                  np.apply_along_axis(lambda x: x.argmax(), k, a)], B)
     alike(lambda a, s: np.apply_along_axis(lambda x, s, c=1.0: x[0] * s + c, 1, a, s, c=3.0), M, 2.0)
     alike(lambda a: [np.apply_along_axis(lambda x: x.sum(), 0, a), np.apply_along_axis(lambda x: x * 2, 0, a)], A)
+    alike(lambda a: [np.apply_over_axes(np.sum, a, [0, -1]), np.apply_over_axes(np.cumsum, a, 1)], B)
     message(lambda a: np.apply_along_axis(np.sum, 0, a[:, :0]), M)
+    message(lambda a: np.apply_over_axes(lambda x, k: x.sum(), a, 0), B)
     message(lambda a: np.apply_along_axis(np.sum, 2, a), M)
 
 

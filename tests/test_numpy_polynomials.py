@@ -106,6 +106,8 @@ def test_polynomials() -> None:
         alike(lambda p: [np.polyint(p), np.polyint(p, 2), np.polyint(p, m=2, k=2.5), np.polyint(p, 0)], p)
     alike(lambda p, k: [np.polyint(p, 3, k), np.polyint(p, 2, k), np.polyint(p, 2, [1, 2])], A, V)
     alike(lambda p, m: np.polyder(p, m), A, 3)
+    for a, b in ((A, V), (V, A), (I, V), (F, F[:3]), (np.array([1.0, 5.0, 6.0]), np.array([1.0, 2.0])), (V, 2.0)):
+        alike(lambda a, b: [*np.polydiv(a, b), np.poly(a), np.poly([1, 2, a[0]])], a, b)
     message(lambda p, k: np.polyint(p, 3, k), A, V[:2])
     message(lambda p: np.polyint(p, -1), A)
     message(lambda p: np.polyder(p, -1), A)
@@ -127,7 +129,9 @@ def test_vander_and_trim_zeros() -> None:
 def fitted(p, x):
     q = np.polyadd(np.polymul(p, p), np.polyint(np.polyder(p, 2), 1, x[0]))
     y = np.polyval(q, x) - np.polyval([p[0], x[1], 2.0], x)
-    return np.sum(y * y) / 100 + np.sum(np.vander(x, 4) @ p[:1].repeat(4)) + np.trim_zeros(x)[-1] ** 2
+    quotient, rest = np.polydiv(np.poly(x), p)
+    trimmed = np.trim_zeros(x)[-1] ** 2 + np.sum(np.vander(x, 4) @ p[:1].repeat(4))
+    return np.sum(quotient ** 2) + rest.prod() + np.sum(y * y) / 100 + trimmed
 
 
 def test_slopes_of_polynomials() -> None:

@@ -179,6 +179,7 @@ _SHAPES: dict[Any, Rule] = {
     np.repeat: shape.repeat, np.tile: shape.tile, np.flip: shape.flip, np.flipud: shape.flip_along(0),
     np.fliplr: shape.flip_along(1), np.roll: shape.roll, np.pad: shape.pad, np.shape: shape.shape_of,
     np.size: shape.size_of, np.ndim: shape.ndim, np.real: creation.asarray,
+    np.real_if_close: creation.asarray,
 }
 
 _CHOOSING: dict[Any, Rule] = {

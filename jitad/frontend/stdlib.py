@@ -372,7 +372,8 @@ def pow_(t: Any, base: Any, exp: Any, mod: Any = None) -> Any:
 
 TABLE: dict[Any, Rule] = {
     **_OPERATOR, **_ITERTOOLS, sorted: _sorted, functools.reduce: _reduce, pow: pow_,
-    **{fun: _of_types(fun) for fun in (np.dtype, np.finfo, np.iinfo, np.issubdtype)}, np.isscalar: _isscalar,
+    **{fun: _of_types(fun) for fun in (np.dtype, np.finfo, np.iinfo, np.isdtype, np.issubdtype)},
+    np.isscalar: _isscalar,
     **{fun: _of_dtypes(fun) for fun in (np.result_type, np.promote_types, np.can_cast)}, np.iterable: _iterable,
     np.isrealobj: lambda t, x: True, np.iscomplexobj: lambda t, x: False, slice: lambda t, *bounds: slice(*bounds),
     copy.copy: lambda t, x: _copied(t, x, lambda t, part: part), copy.deepcopy: _deepcopy,

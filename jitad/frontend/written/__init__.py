@@ -45,7 +45,7 @@ WRITTEN: dict[Any, Callable[..., Any]] = {
     **({math.sumprod: sums.sumprod} if hasattr(math, "sumprod") else {}),
 }
 _BY_MODULE: dict[Any, str] = {
-    calling: "apply_along_axis",
+    calling: "apply_along_axis apply_over_axes",
     choosing: "select choose piecewise extract place putmask put_along_axis",
     comparing: "array_equal array_equiv",
     convolutions: "convolve correlate",
@@ -59,7 +59,7 @@ _BY_MODULE: dict[Any, str] = {
     linear: "vecdot matvec vecmat",
     missing: "nanmax nanmin nanargmax nanargmin nancumsum nancumprod nanvar nanstd",
     moments: "cov corrcoef",
-    polynomials: "polyval polyadd polysub polymul polyder polyint vander trim_zeros",
+    polynomials: "polyval polyadd polysub polymul polydiv poly polyder polyint vander trim_zeros",
     quantiles: "median quantile percentile nanmedian nanquantile nanpercentile",
     rearranging: "rot90 rollaxis array_split dsplit unstack resize diagflat delete insert",
     searching: "searchsorted digitize interp",

@@ -1,4 +1,4 @@
-"""``np.apply_along_axis``."""
+"""``np.apply_along_axis`` and ``np.apply_over_axes``."""
 
 from __future__ import annotations
 
@@ -29,3 +29,18 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
     out = out.reshape(around + first.shape)
     made = tuple(range(len(around), out.ndim))
     return np.moveaxis(out, made, tuple([axis + k for k in range(len(made))]))
+
+
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """One axis after the other; one that ``func`` has taken away is put back."""
+    out = np.asarray(a)
+    n = out.ndim
+    for axis in axes if isinstance(axes, (list, tuple)) else (axes,):
+        axis = axis_of(axis, n)
+        reduced = func(out, axis)
+        if np.ndim(reduced) < n:
+            reduced = np.expand_dims(reduced, axis)
+        if np.ndim(reduced) != n:
+            raise ValueError("function is not returning an array of the correct shape")
+        out = reduced
+    return out

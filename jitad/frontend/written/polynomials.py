@@ -9,6 +9,7 @@ import numpy as np
 from .convolutions import convolve
 from .marks import refuse
 
+NEARLY_ZERO = 1e-8            # to ``np.allclose``, which NumPy asks of remainders
 
 def polyval(p: Any, x: Any) -> Any:
     """By Horner's rule.  A list of coefficients is written out, which is one pass over ``x``."""
@@ -60,6 +61,32 @@ def _leading_zeros(p: Any) -> int:
     while k < len(p) and p[k] == 0:
         k += 1
     return k
+
+
+def polydiv(u: Any, v: Any) -> Any:
+    """Quotient and remainder, of which leading zeros are dropped; what is nearly zero counts as zero there."""
+    u, v = np.atleast_1d(u) + 0.0, np.atleast_1d(v) + 0.0
+    dtype, steps = np.result_type(u, v), len(u) - len(v) + 1
+    q, r = np.zeros(max(steps, 1), dtype), u.astype(dtype)
+    for k in range(steps):
+        q[k] = r[k] / v[0]
+        r[k:k + len(v)] -= q[k] * v
+    first = 0
+    while first < len(r) - 1 and abs(r[first]) <= NEARLY_ZERO:
+        first += 1
+    return q, r[first:]
+
+
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial with these roots: a factor is multiplied in for each."""
+    roots = np.atleast_1d(seq_of_zeros)
+    if roots.ndim != 1:
+        refuse("`np.poly` of a matrix", "its eigenvalues")
+    out = np.zeros(len(roots) + 1, roots.dtype if np.issubdtype(roots.dtype, np.floating) else np.float64)
+    out[0] = 1
+    for i in range(len(roots)):
+        out[1:i + 2] -= roots[i] * out[:i + 1]
+    return out
 
 
 def polyder(p: Any, m: int = 1) -> Any:
