@@ -78,11 +78,12 @@ def test_quantiles_of_many():
 
 
 def test_quantiles_are_differentiated():
-    a, m, _, w = data(6, False)
-
-    def f(m, w):
-        return (np.median(m, axis=0) ** 3).sum() + (np.quantile(m, [0.3, 0.1 + w[0] ** 2 / 9]) ** 2).sum()
-    jitad.check_grads(f, (m + np.arange(18).reshape(6, 3) / 100, w))
+    _, m, _, w = data(6, False)
+    m += np.arange(18).reshape(6, 3) / 100
+    jitad.check_grads(lambda m, w: ((np.median(m, axis=0) ** 3).sum()
+                                    + (np.quantile(m, [0.3, 0.1 + w[0] ** 2 / 9]) ** 2).sum()), (m, w), order=1)
+    curved = jitad.hessian(lambda a: np.median(a) ** 3 + np.quantile(a, 0.25) ** 2)(np.array([3.0, 1.0, 2.0]))
+    assert curved.tolist() == [[0, 0, 0], [0, 0.5, 0.5], [0, 0.5, 12.5]]
     assert jitad.grad(np.median)(np.array([3.0, 1.0, 1.0, 2.0])).tolist() == [0.0, 0.0, 0.5, 0.5]
     assert jitad.grad(np.nanmedian)(np.array([3.0, np.nan, 1.0, 2.0])).tolist() == [0.0, 0.0, 0.0, 1.0]
     rows = jitad.vmap(jitad.grad(np.median))(m.T)

@@ -142,7 +142,7 @@ def ordered(a: Any) -> Any:
                   count * (2 * k + 2) >> level + 1)
         source = n - source
     for i in range(n if count < n else 0):
-        if a[i] != a[i]:
+        if a[i] != a[i] and count < n:
             order[source + count] = i
             count += 1
     return order[source:source + n]
