@@ -5,15 +5,16 @@ Written for a function ``f(x) -> y`` with ``x_bar``, ``y_bar`` adjoints and ``x_
 =============  ===============================  ===============================================  ===================
 kind of rule   ``f.fwd``                        ``f.bwd``                                        ``f.jvp``
 =============  ===============================  ===============================================  ===================
-vjp            ``forward(x)``, keeps residuals  ``backward(x, residuals, y_bar)``                refused
+vjp            ``forward(x)``, keeps residuals  ``backward(x, residuals, y_bar)``                ``rule(x, x_dot)``
 jvp            ``rule.fwd(x, 0)``               ``rule.bwd(x, 0, y_bar)``: its transpose         ``rule(x, x_dot)``
 checkpoint     ``f(x)``, keeps nothing          ``body.keep(x)``, then ``body.bwd(x, y_bar)``    ``body.jvp(x, x_dot)``
 =============  ===============================  ===============================================  ===================
 
 A function linear in ``x_dot`` has one derivative, itself, so the transpose of a jvp rule is its reverse sweep at any
 tangent, and zero is as good as others (JAX, autodidax: "linearize, then transpose").  Recomputing instead of keeping
-is Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12.  The ``bwd`` of a checkpoint stays a function of
-its own, so that what it computes again is not found to be the same as what has been computed already.
+is Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12.  A vjp rule of two functions has no forward
+mode.  The ``bwd`` of a checkpoint stays a function of its own, so that what it computes again is not found to be the
+same as what has been computed already.
 """
 
 from __future__ import annotations
@@ -175,14 +176,14 @@ def _again(m: _Made, primals: list[Value], seeds: list[Value], accumulators: lis
 def _tangents(m: _Made) -> None:
     base, rule = m.base, m.rule
     params, dots = m.split(m.func.params, len(base.params))
-    if rule.kind == "vjp":
+    if rule.kind == "vjp" and len(rule.functions) == 2:
         raise DifferentiationError(
             f"forward mode through `{base.attrs.get('py_name', base.name)}`, which has a custom_vjp rule: that speaks "
-            "of reverse mode alone", base.loc, "use grad, vjp or jacrev, or write the rule with custom_jvp")
-    if rule.kind == "jvp":
+            "of reverse mode alone", base.loc, "use grad, vjp or jacrev, or say how it goes forward with defjvp")
+    if rule.kind != "checkpoint":
         given = dict(zip(m.wrt, dots))
         zeros = [given[i] if i in given else m.zero(params[i], params[i].type) for i in rule.wrt]
-        m.b.ret(m.call(rule.functions[0], [*params, *zeros]))
+        m.b.ret(m.call(rule.functions[-1], [*params, *zeros]))
         return
     body = m.derived("jvp", rule.functions[0], m.wrt)
     m.func.own = set(base.own) | {len(base.params) + k for k, i in enumerate(m.wrt) if i in base.own}

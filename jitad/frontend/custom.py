@@ -94,7 +94,16 @@ class CustomVjp(Custom):
 
         ``bwd`` gives one cotangent for each argument, of the argument's structure; ``None`` stands for zero.
         """
-        self.set_rules(fwd, bwd)
+        self.set_rules(fwd, bwd, *self.rules[2:])
+
+    @Definition
+    def defjvp(self, rule: Any) -> Any:
+        """``f.defjvp(rule)``, after ``defvjp``: forward mode too, as of a ``custom_jvp``.  Usable as a decorator."""
+        if not self.rules:
+            raise DifferentiationError(f"`{self.__name__}` has no rule for reverse mode yet", None,
+                                       f"{self.__name__}.defvjp(…) first, or custom_jvp, whose rule serves both modes")
+        self.set_rules(*self.rules[:2], rule)
+        return rule
 
 
 class CustomJvp(Custom):
@@ -155,7 +164,8 @@ def custom_vjp(fun: Any, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function whose reverse mode is written by hand: ``f.defvjp(fwd, bwd)``.
 
     ``fwd(*args) -> (out, residuals)``; ``bwd(residuals, ct)`` gives a tuple of one cotangent for each argument.
-    Arguments at ``nondiff_argnums`` come first in ``bwd`` and have none.  Forward mode is refused.
+    Arguments at ``nondiff_argnums`` come first in ``bwd`` and have none.  Forward mode is refused, unless
+    ``f.defjvp(rule)`` says how it goes (see ``custom_jvp``).
     """
     return CustomVjp(fun, _nondiff(nondiff_argnums))
 

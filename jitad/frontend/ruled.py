@@ -23,56 +23,13 @@ from ..errors import DifferentiationError, Loc, UnsupportedError
 from ..ir.graph import Function, Rule, Value
 from ..ir.types import Array, Type, is_float
 from . import builtin, data, programs, pytree
-from .applied import FLATTEN, Wrt, named, user_value
-from .over import Like, Over
+from .applied import Wrt, named, user_value
+from .over import Caller, Like, Over
 from .packing import object_of, packed
 from .pytree import Structure
 from .specialise import FunctionRef
+from .steps import Backward, Forward, Primal, Step, Tangent
 from .values import ArrayRef, Sym
-
-# --- what is traced -------------------------------------------------------------------------------
-
-class Step:
-    """Calls a part of ``custom``; ``static`` are the places of the arguments that are differentiated."""
-
-    def __init__(self, where: tuple[int, ...]) -> None:
-        self.static = where
-
-    def parts(self) -> tuple[Any, ...]:
-        return ()
-
-    def with_parts(self, parts: tuple[Any, ...]) -> Step:
-        return self
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        custom, fixed, rest = args
-        return FLATTEN.traced_call(t, (self.call(t, custom, fixed, rest),), {})
-
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        raise NotImplementedError
-
-    def merged(self, fixed: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
-        """All arguments in their order."""
-        left, given = iter(fixed), dict(zip(self.static, rest))
-        return [given[i] if i in given else next(left) for i in range(len(fixed) + len(rest))]
-
-
-class Primal(Step):
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        return t.call(custom.fun, *self.merged(fixed, rest))
-
-
-class Forward(Step):
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        return t.call(custom.rules[0], *self.merged(fixed, rest))
-
-
-class Last(Step):
-    """The rule that takes (residuals, cotangent), or (primals, tangents)."""
-
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        return t.call(custom.rules[-1], *fixed, *rest)
-
 
 # --- one call -------------------------------------------------------------------------------------
 
@@ -113,8 +70,7 @@ class Call:
                                    f"with {count}", self.loc)
 
     def trace(self, step: type[Step], args: tuple[Any, ...]) -> FunctionRef:
-        function = {Primal: self.custom.fun, Forward: self.custom.rules[0]}.get(step, self.custom.rules[-1])
-        loc = builtin.location(function)
+        loc = builtin.location(step.function(self.custom))
         run = named(programs.run, self.custom.__name__, loc)
         given, _ = packed(self.t, args)
         ref: FunctionRef = self.t.call_traced(run, (step(self.where), self.custom, self.fixed, args), {})
@@ -179,7 +135,7 @@ def leaves(t: Any, ref: FunctionRef, results: list[Value]) -> list[Any]:
 def vjp_rule(call: Call, entry: Entry) -> None:
     """``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, cotangent) -> (cotangent, …)``."""
     t, base = call.t, call.base
-    fwd, bwd = (builtin.location(r) for r in call.custom.rules)
+    fwd, bwd = (builtin.location(r) for r in call.custom.rules[:2])
     forward = call.trace(Forward, call.primals)
     made: Structure = forward.value[0].static
     if made.type is not tuple or len(made.children) != 2:
@@ -194,7 +150,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     cotangent = data.import_(t, pytree.as_gradient(call.structure, [
         Sym(seeds[i], seen[k].weak) if i in seeds else seen[k] if fixed else None
         for i, (k, fixed) in enumerate(zip(result, call.structure.tags()))]))
-    backward = call.trace(Last, (user_value(t, made.children[1], seen[n:]), cotangent))
+    backward = call.trace(Backward, (user_value(t, made.children[1], seen[n:]), cotangent))
     given: Structure = backward.value[0].static
     if given.type is not tuple or len(given.children) != len(call.wrt):
         raise DifferentiationError(f"the backward rule of `{call.custom.__name__}` returns {given}", bwd,
@@ -211,6 +167,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
                 of[like.number] = like, found[i]
             elif (tag := found[i]) is not None:
                 tags.append((tag, like))
+    tangents = [Tangents(call)] if call.custom.rules[2:] else []
 
     over = Over(call, entry)
     shape = [k for k, fixed in zip(result, call.structure.tags()) if fixed]      # kept for the cotangent's own
@@ -220,7 +177,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     second = over.function(backward, f"{entry.name}.bwd", [*(stand_ins[k] for k in kept), *seeds.values()], bwd)
     wrt = sorted(of)
     second.give([base.params[i].type for i in wrt], [of[i][1] for i in wrt], [of[i][0] for i in wrt], tags)
-    over.finish("vjp", [first, second], wrt)
+    over.finish("vjp", [first, second, *(made.caller(over) for made in tangents)], wrt)
 
 
 def _refuse_tree(call: Call, derivative: Structure, loc: Loc) -> None:
@@ -245,35 +202,47 @@ def _kind(type: Type) -> Any:
 
 def jvp_rule(call: Call, entry: Entry) -> None:
     """``rule(primals, tangents) -> (out, tangent)``."""
-    t, base = call.t, call.base
-    loc = builtin.location(call.custom.rules[0])
-    dots, shape = ({v: t.builder.undef(v.type) for v in values} for values in (call.places, call.shape))
-    tangents = tuple(data.import_(t, w.tree(
-        lambda x: Sym(dots[x.value], x.weak), lambda x: Sym(shape[x.value], x.weak) if isinstance(x, Sym) else x))
-        for w in call.wrt)
-    rule = call.trace(Last, (call.primals, tangents))
-    made: Structure = rule.value[0].static
-    _refuse_tree(call, made.children[-1] if made.children else made, loc)
-    if made.type is not tuple or len(made.children) != 2:
-        raise DifferentiationError(f"the rule of `{call.custom.__name__}` returns {made}", loc,
-                                   "return (result, tangent of the result)")
-    result = _matched(call.structure, made.children[0], loc, "the result of the rule")
-    _same_kinds(call, [rule.result_types[k] for k in result], loc)
-    n = len(result)
-    found = _derivative(call.structure, made.children[1], loc, "the tangent of the result", n)
-    floats = [i for i, x in enumerate(base.result_types) if is_float(x)]
-
+    made = Tangents(call)
     over = Over(call, entry)
-    wrt = sorted(call.places.values())
-    by_place = {i: dots[v] for v, i in call.places.items()}
-    only = over.function(rule, f"{entry.name}.jvp", [by_place[i] for i in wrt], loc,
-                         {shape[v]: i for v, i in call.shape.items()})
-    types = [*base.result_types, *(base.result_types[i] for i in floats)]
-    likes = [Like(k, True, tuple((result[tag], variant) for tag, variant in within))
-             for k, within in zip(result, call.structure.within())]
-    only.give(types, [*result, *(found[i] for i in floats)], [*[None] * n, *(likes[i] for i in floats)],
-              [(k, like) for k, like, fixed in zip(found, likes, call.structure.tags()) if fixed and k is not None])
-    over.finish("jvp", [only], wrt)
+    over.finish("jvp", [made.caller(over)], made.wrt)
+
+
+class Tangents:
+    """The rule for forward mode, traced."""
+
+    def __init__(self, call: Call) -> None:
+        t, self.call, self.loc = call.t, call, builtin.location(call.custom.rules[-1])
+        self.dots, self.shape = ({v: t.builder.undef(v.type) for v in values} for values in (call.places, call.shape))
+        self.wrt = sorted(call.places.values())
+        self.rule = call.trace(Tangent, (call.primals, tuple(data.import_(t, self._tree(w)) for w in call.wrt)))
+        made: Structure = self.rule.value[0].static
+        _refuse_tree(call, made.children[-1] if made.children else made, self.loc)
+        if made.type is not tuple or len(made.children) != 2:
+            raise DifferentiationError(f"the rule of `{call.custom.__name__}` returns {made}", self.loc,
+                                       "return (result, tangent of the result)")
+        self.result = _matched(call.structure, made.children[0], self.loc, "the result of the rule")
+        _same_kinds(call, [self.rule.result_types[k] for k in self.result], self.loc)
+        self.found = _derivative(call.structure, made.children[1], self.loc, "the tangent of the result",
+                                 len(self.result))
+
+    def _tree(self, w: Wrt) -> Any:
+        """The tangent of an argument; what is no float is in it as it is."""
+        return w.tree(lambda x: Sym(self.dots[x.value], x.weak),
+                      lambda x: Sym(self.shape[x.value], x.weak) if isinstance(x, Sym) else x)
+
+    def caller(self, over: Over) -> Caller:
+        """The function that ``graph.Rule`` names."""
+        call, result, found = self.call, self.result, self.found
+        floats = [i for i, x in enumerate(call.base.result_types) if is_float(x)]
+        by_place = {i: self.dots[v] for v, i in call.places.items()}
+        only = over.function(self.rule, f"{over.entry.name}.jvp", [by_place[i] for i in self.wrt], self.loc,
+                             {self.shape[v]: i for v, i in call.shape.items()})
+        types = [*call.base.result_types, *(call.base.result_types[i] for i in floats)]
+        likes = [Like(k, True, tuple((result[tag], variant) for tag, variant in within))
+                 for k, within in zip(result, call.structure.within())]
+        only.give(types, [*result, *(found[i] for i in floats)], [*[None] * len(result), *(likes[i] for i in floats)],
+                  [(k, like) for k, like, fixed in zip(found, likes, call.structure.tags()) if fixed and k is not None])
+        return only
 
 
 def of_integers(call: Call, entry: Entry) -> None:

@@ -270,7 +270,7 @@ class Rule:
     ``kind`` and ``functions``:
 
     * ``"vjp"``: forward (params…) → (results…, residuals…) and backward (params…, residuals…, result cotangents…) →
-      (cotangents of ``wrt``…); it has no forward mode;
+      (cotangents of ``wrt``…); forward mode is a third function, like that of ``"jvp"``, or there is none;
     * ``"jvp"``: (params…, tangents of ``wrt``…) → (results…, tangents of the float results…), linear in the tangents;
       reverse mode is its transpose;
     * ``"checkpoint"``: a function that does the same; the way back runs it again, and nothing but arguments is kept.

@@ -127,11 +127,12 @@ def _rule(module: Module, name: str, rule: Rule) -> Iterator[str]:
         return
     wrt, seeds = tuple(base.params[i] for i in rule.wrt), tuple(t for t in base.results if carries_adjoint(t))
     have = [(s.params, s.results) for s in found]
-    if rule.kind == "vjp" and len(have) == 2:
+    tangents = (base.params + wrt, base.results + seeds)
+    if rule.kind == "vjp" and len(have) in (2, 3):
         residuals = have[0][1][len(base.results):]
-        want = [(base.params, base.results + residuals), (base.params + residuals + seeds, wrt)]
+        want = [(base.params, base.results + residuals), (base.params + residuals + seeds, wrt), tangents][:len(have)]
     elif rule.kind == "jvp":
-        want = [(base.params + wrt, base.results + seeds)]
+        want = [tangents]
     elif rule.kind == "checkpoint":
         want = [(base.params, base.results)]
     else:

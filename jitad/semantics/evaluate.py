@@ -101,7 +101,7 @@ class Evaluator(Interpreter):
     def _pull_by_rule(self, rule: Rule, x: list[Any], count: int, y_bar: list[Any]) -> list[Any]:
         """The cotangents of the parameters ``rule.wrt``: a jvp rule is linear in the tangents, and transposed at 0."""
         if rule.kind == "vjp":
-            forward, backward = rule.functions
+            forward, backward = rule.functions[:2]
             return self.evaluate(backward, [*x, *self.evaluate(forward, x)[count:], *y_bar])
         zeros, (function,) = _zeros(x[i] for i in rule.wrt), rule.functions
         tangents = tuple(range(len(x), len(x) + len(zeros)))
