@@ -40,7 +40,8 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from .frontend.builtin import unroll
-    from .frontend.custom import checkpoint, custom_jvp, custom_vjp
+    from .frontend.checkpoint import checkpoint
+    from .frontend.custom import custom_jvp, custom_vjp
     from .frontend.packed import pack
     from .frontend.transforms import (
         grad,
@@ -66,7 +67,7 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms"),
-    **dict.fromkeys(("checkpoint", "custom_jvp", "custom_vjp"), "frontend.custom"),
+    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.custom"), "checkpoint": "frontend.checkpoint",
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning",
                      "ShapeError", "TypeInferenceError", "UnsupportedError"), "errors"),
     "debug_nondifferentiable": "nondifferentiable",

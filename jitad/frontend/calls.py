@@ -30,6 +30,7 @@ from . import (
     objects,
     raising,
     refusals,
+    ruled,
     specialise,
     stdlib,
     traceable,
@@ -81,6 +82,10 @@ class Calls:
         finally:
             self.heaps = heaps
 
+    def call_with_rule(self, custom: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function with a derivative of its own (``custom.Custom``)."""
+        return ruled.Call(self, custom, _by_position(self, custom.fun, args, kwargs)).run()
+
 
 def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
     """The traceable function behind a callable, and its arguments (``self`` included)."""
@@ -94,6 +99,19 @@ def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
     if getattr(type(fun), "is_jitad", False):
         return callable_of(t, fun.py_func, args)
     return builtin.forwarder(fun), [fun, *args]
+
+
+def _by_position(t: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments in the order of the parameters, defaults filled in."""
+    if not kwargs and not isinstance(fun, (Fn, types.FunctionType)):
+        return list(args)
+    fn, given = callable_of(t, fun, list(args))
+    names, bound = fn.code.args, fn.code.bind(t, fn, given, kwargs)
+    if names.kwonlyargs or names.kwarg:
+        t.unsupported(f"`{fn.code.name}`, which has a derivative of its own, takes arguments by keyword only",
+                      "make them arguments by position")
+    rest = bound.pop(names.vararg.arg, ()) if names.vararg else ()
+    return [*bound.values(), *rest][len(given) - len(args):]
 
 
 # --- by the kind of callable ------------------------------------------------------------------------

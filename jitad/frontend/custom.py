@@ -1,4 +1,4 @@
-"""``custom_vjp``, ``custom_jvp`` and ``checkpoint``: functions that say how they are differentiated.
+"""``custom_vjp`` and ``custom_jvp``: functions that say how they are differentiated.
 
 These are the objects that users hold; what a call of one becomes stands in ``ruled.py``.
 """
@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import DifferentiationError
-from . import calls, over, programs, ruled
+from . import programs
 from .argnums import described
-from .closures import Fn
-from .traceable import Maker, Traceable, Transform, native
+from .traceable import Maker, Traceable, native
 
 Nondiff = tuple[int, ...]
 
@@ -82,7 +81,7 @@ class Custom(Traceable):
         if not self.rules:
             raise DifferentiationError(f"`{self.__name__}` is a {self.kind} function without a rule", t.loc,
                                        f"say how it is differentiated: {self.__name__}.{self.define}(…)")
-        return ruled.Call(t, self, _positional(t, self.fun, args, kwargs)).run()
+        return t.call_with_rule(self, args, kwargs)
 
 
 class CustomVjp(Custom):
@@ -178,36 +177,3 @@ def custom_jvp(fun: Any, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     Arguments at ``nondiff_argnums`` come first in the rule and have no tangent.
     """
     return CustomJvp(fun, _nondiff(nondiff_argnums))
-
-
-def _positional(t: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, defaults filled in."""
-    if not kwargs and not isinstance(fun, (Fn, types.FunctionType)):
-        return list(args)
-    fn, given = calls.callable_of(t, fun, list(args))
-    names, bound = fn.code.args, fn.code.bind(t, fn, given, kwargs)
-    if names.kwonlyargs or names.kwarg:
-        t.unsupported(f"`{fn.code.name}`, which has a derivative of its own, takes arguments by keyword only",
-                      "make them arguments by position")
-    rest = bound.pop(names.vararg.arg, ()) if names.vararg else ()
-    return [*bound.values(), *rest][len(given) - len(args):]
-
-
-# --- checkpoint -----------------------------------------------------------------------------------
-
-class Checkpoint(Transform):
-    name = "checkpoint"
-
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        ref = t.call_traced(self.fun, args, kwargs)
-        name = over.checkpointed(t, ref)
-        return ref.finish(t, t.builder.call_then(name, ref.params, ref.result_types))
-
-
-@Maker
-def checkpoint(fun: Any) -> Transform:
-    """The same function; the way back of reverse mode runs it again, so that nothing but its arguments is kept.
-
-    Under forward mode it is as without.  Nested, each is run again in its own way back.
-    """
-    return Checkpoint(fun)

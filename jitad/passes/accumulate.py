@@ -6,11 +6,12 @@ again.  The value is the same to the last bit, as there is one addition either w
 
 from __future__ import annotations
 
-from ..ir.builder import Builder
-from ..ir.fold import same
-from ..ir.graph import Function, Module, Op, Value
+from collections.abc import Sequence
 
-_READ = {"set": "get", "set_slice": "slice"}             # what reads the place that an op writes
+from ..ir.builder import Builder
+from ..ir.graph import Function, Module, Op, Value
+from ..ir.window import reads, unshaped
+
 _ADD = {"set": "add_at", "set_slice": "add_slice"}
 
 
@@ -20,7 +21,7 @@ def accumulate(module: Module) -> None:
         uses = _use_counts(func)
         for block in func.blocks:
             for op in list(block.ops):
-                if op.name in _READ and (found := _sum(op, uses)) is not None:
+                if op.name in _ADD and (found := _sum(op, uses)) is not None:
                     _rewrite(op, *found)
 
 
@@ -33,36 +34,32 @@ def _use_counts(func: Function) -> dict[Value, int]:
 
 
 def _sum(op: Op, uses: dict[Value, int]) -> tuple[Value, bool] | None:
-    """What is added to the element that ``op`` sets, and whether it is taken off instead."""
-    new = op.operands[1].op
+    """What is added to the part that ``op`` sets, and whether it is taken off instead."""
+    value, shape = unshaped(op.operands[1])
+    new = value.op
     if new is None or new.name not in ("add", "sub") or new.block is not op.block or uses[new.result] != 1:
         return None
     x, y = new.operands
-    if new.name == "add" and _reads(y, op, uses):
+    if new.name == "add" and _reads(y, op, shape, uses):
         x, y = y, x
-    if not _reads(x, op, uses) or x.type != y.type:
+    if not _reads(x, op, shape, uses) or x.type != y.type:
         return None
     return y, new.name == "sub"
 
 
-def _reads(v: Value, update: Op, uses: dict[Value, int]) -> bool:
+def _reads(v: Value, update: Op, shape: Sequence[Value] | None, uses: dict[Value, int]) -> bool:
     """Whether ``v`` is what ``update`` overwrites; an element is then of no other use (a slice is a view)."""
-    op, (array, _, *at) = v.op, update.operands
-    if op is None or op.name != _READ[update.name] or op.operands[0] is not array:
-        return False
-    if op.name == "get" and uses[v] != 1:
-        return False
-    place = op.operands[1:] if op.name == "get" else [x for i, x in enumerate(op.operands[1:]) if i % 3 != 1]
-    return len(place) == len(at) and all(map(same, place, at))
+    return reads(v, update, shape) and (update.name == "set_slice" or uses[v] == 1)
 
 
 def _rewrite(op: Op, value: Value, negative: bool) -> None:
     block = op.block
     assert block is not None
-    if negative:
-        here = block.ops.index(op)
-        tail, block.ops = block.ops[here:], block.ops[:here]
-        value = Builder(block, op.loc).neg(value)
-        block.ops += tail
+    type, (_, shape) = op.operands[1].type, unshaped(op.operands[1])
+    here = block.ops.index(op)
+    tail, block.ops = block.ops[here:], block.ops[:here]
+    b = Builder(block, op.loc)
+    value = b.neg(value) if negative else value
+    op.operands[1] = b.typed(b.reshape(value, *shape), type) if shape is not None else value
+    block.ops += tail
     op.name = _ADD[op.name]
-    op.operands[1] = value

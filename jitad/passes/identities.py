@@ -12,6 +12,7 @@ from typing import Any
 from ..ir.fold import same
 from ..ir.graph import Op, Value
 from ..ir.types import BOOL, Scalar, dtype_of
+from ..ir.window import reads
 from .signs import never
 
 Rewrite = tuple[str, list[Value], dict[str, Any]]
@@ -140,11 +141,7 @@ def _get(op: Op) -> Found:
 
 def _set(op: Op) -> Found:
     """What is stored where it was read is there already: a[i] = a[i], which is how a[i:j] += v ends."""
-    a, v = op.operands[0], op.operands[1]
-    if v.op is None or v.op.name != {"set": "get", "set_slice": "slice"}[op.name] or v.op.operands[0] is not a:
-        return None
-    at = v.op.operands[1:] if op.name == "set" else [x for i, x in enumerate(v.op.operands[1:]) if i % 3 != 1]
-    return a if len(at) == len(op.operands) - 2 and all(map(same, at, op.operands[2:])) else None
+    return op.operands[0] if reads(op.operands[1], op) else None
 
 
 def _stop(op: Op) -> Found:

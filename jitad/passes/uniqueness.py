@@ -74,7 +74,10 @@ def _is_part(v: Value) -> bool:
 
 
 def _is_row(v: Value) -> bool:
-    """Whether ``v`` is a part of an array that is read: an element of an array of arrays, or a slice."""
+    """Whether ``v`` is a part of an array that is read, in whatever shape: an element of an array of arrays, or a
+    slice."""
+    while v.op is not None and v.op.name in WHOLE_VIEWS:
+        v = v.op.operands[0]
     return v.op is not None and v.op.name in ("get", "slice")
 
 
