@@ -85,6 +85,8 @@ def find(t: Context, fun: Any) -> Rule | None:
         rule = TABLE.get(fun) or _scipy().get(fun)
     except TypeError:                        # unhashable: nothing of ours
         return None
+    if isinstance(fun, type) and issubclass(fun, (BaseException, tuple)):     # LinAlgError, SlogdetResult
+        return None
     if rule is None and (isinstance(fun, np.ufunc) or _package(fun) == "numpy"):
         name = getattr(fun, "__name__", str(fun))
         draws = hasattr(np.random, name) and getattr(np, name, None) is not fun
@@ -99,8 +101,9 @@ def _package(fun: Any) -> str:
 
 DRAW = "`jitad.random.default_rng(seed)`, or draw outside and pass the numbers as an array"
 HINTS = {
-    "solve": "an iterative solver written as a loop",
-    "inv": "an iterative solver written as a loop",
+    "lstsq": "the normal equations: np.linalg.solve(a.T @ a, a.T @ b)",
+    "pinv": "np.linalg.solve(a.T @ a, a.T) for columns that are independent",
+    "qr": "np.linalg.cholesky(a.T @ a).T is R, up to signs",
     "vectorize": "a loop: it is as fast",
     "gamma": "math.exp(math.lgamma(x)) for positive x",
 }

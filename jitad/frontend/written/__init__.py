@@ -25,6 +25,7 @@ from . import (
     grids,
     integers,
     joining,
+    linalg,
     linear,
     missing,
     moments,
@@ -71,6 +72,8 @@ NUMPY: dict[Any, Callable[..., Any]] = {
     getattr(np, name): getattr(module, name)
     for module, names in _BY_MODULE.items() for name in names.split() if hasattr(np, name)       # some came after 2.0
 }
+NUMPY.update({getattr(np.linalg, name): getattr(linalg, name) for name in (
+    "cholesky", "det", "inv", "matrix_power", "multi_dot", "slogdet", "solve")})
 NUMPY.update({getattr(np.linalg, name): getattr(linear, name) for name in (
     "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "outer", "tensordot", "trace", "vecdot",
     "vector_norm") if getattr(np.linalg, name, None) not in (None, *NUMPY)})
