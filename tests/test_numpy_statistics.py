@@ -160,8 +160,18 @@ def test_errors_are_numpys(wrong):
     assert_raises_alike(wrong, np.array([2.0, 1.0, 3.0]))
 
 
+def test_methods_that_interpolate():
+    def quantiles(a, q):
+        return [np.quantile(a, q, method=m)
+                for m in ("hazen", "weibull", "median_unbiased", "interpolated_inverted_cdf")]
+    f, q = jit(quantiles), np.array([0.0, 0.01, 0.2, 0.5, 0.9, 0.99, 1.0])
+    for n in (2, 7, 40):
+        a = data(n, False)[0]
+        assert_alike(tuple(f(a, q)), tuple(quantiles(a, q)), **LAST_DIGITS)
+
+
 def test_other_methods_are_refused():
-    with pytest.raises(jitad.UnsupportedError, match="another method") as e:
+    with pytest.raises(jitad.UnsupportedError, match="does not interpolate") as e:
         jit(lambda a: np.quantile(a, 0.5, method="nearest"))(np.arange(3.0))
     assert e.value.loc.file == __file__
     with pytest.raises(jitad.UnsupportedError, match="`where` of `np.nanmax`"):

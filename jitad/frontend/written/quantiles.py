@@ -15,8 +15,11 @@ import numpy as np
 from .marks import axis_of, constant, in_range, refuse
 from .ranking import ranked
 
-METHODS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen",
-           "weibull", "linear", "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest")
+OFFSETS = {                   # (α, β) of Hyndman and Fan, *Sample Quantiles in Statistical Packages*, 1996
+    "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0), "linear": (1.0, 1.0),
+    "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
+}
+STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "lower", "higher", "midpoint", "nearest")
 FEW, MANY = 4, 3000                           # so few quantiles of so many elements are looked for one by one
 Axis = int | tuple[int, ...] | None
 
@@ -33,7 +36,10 @@ def nanmedian(a: Any, axis: Axis = None, out: None = None, overwrite_input: bool
 
 def quantile(a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False,
              method: str = "linear", keepdims: bool = False, *, weights: None = None) -> Any:
-    """Between the elements in order, at ``q`` of the way, linearly; ``q`` may be an array, whose axes come first."""
+    """Between the elements in order, at ``q`` of the way; ``q`` may be an array, whose axes come first.
+
+    The methods are those that interpolate (``OFFSETS``).
+    """
     return _quantile(a, q, axis, method, keepdims, weights, False, "Quantiles must be in the range [0, 1]")
 
 
@@ -106,10 +112,10 @@ def _numbers(row: Any) -> int:
 # --- anywhere -------------------------------------------------------------------------------------
 
 def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: None, skip: bool, message: str) -> Any:
-    if method not in METHODS:
-        raise ValueError(f"'{method}' is not a valid method. Use one of: {', '.join(METHODS)}")
-    if method != "linear" or weights is not None:
-        refuse("a quantile by another method than \"linear\", or with weights", "np.sort, and an index into it")
+    if method not in (*OFFSETS, *STEPS):
+        raise ValueError(f"'{method}' is not a valid method. Use one of: {', '.join((*OFFSETS, *STEPS))}")
+    if method in STEPS or weights is not None:
+        refuse("a quantile by a method that does not interpolate, or with weights", "np.sort, and an index into it")
     rows, sizes, shape = lanes(a, axis)
     weak = type(q) in (int, float)
     q = np.asarray(q)
@@ -118,11 +124,11 @@ def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: 
         raise ValueError(message)
     if rows.shape[1] == 0 and not skip:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
-    found = _quantiles(rows, q.ravel(), np.float64 if double else np.float32, skip)
+    found = _quantiles(rows, q.ravel(), np.float64 if double else np.float32, method, skip)
     return shaped(found.T, q.shape + (shape if keepdims else sizes))
 
 
-def _quantiles(rows: Any, q: Any, dtype: Any, skip: bool) -> Any:
+def _quantiles(rows: Any, q: Any, dtype: Any, method: str, skip: bool) -> Any:
     """A row for each of ``rows``, a column for each of ``q``."""
     out = np.empty((len(rows), len(q)), dtype)
     for i in range(len(rows)):
@@ -134,22 +140,25 @@ def _quantiles(rows: Any, q: Any, dtype: Any, skip: bool) -> Any:
             together = 1 if len(q) <= FEW and count > MANY else max(len(q), 1)
             for start in range(0, len(q), together):
                 some = q[start:start + together]
-                order, first = ranked(constant(row), count, _rank(np.min(some), count),
-                                      min(_rank(np.max(some), count) + 1, count - 1))
+                lowest, highest = _place(np.min(some), count, method), _place(np.max(some), count, method)
+                order, first = ranked(constant(row), count, int(lowest), min(int(highest) + 1, count - 1))
                 for j in range(len(some)):
-                    out[i, start + j] = dtype(_at(row, order, first, count, some[j]))
+                    out[i, start + j] = dtype(_at(row, order, first, count, _place(some[j], count, method)))
     return out
 
 
-def _rank(q: Any, count: int) -> int:
-    """Of the element below ``q``, which is within [0, 1]."""
-    return min(max(int((count - 1) * q), 0), count - 1)
+def _place(q: Any, count: int, method: str) -> Any:
+    """Where ``q`` of the way is, within ``[0, count - 1]``."""
+    if method == "linear":
+        return (count - 1) * q
+    before, behind = OFFSETS[method]
+    return np.clip(count * q + (before + q * (1 - before - behind)) - 1, 0, count - 1)
 
 
 @in_range
-def _at(row: Any, order: Any, first: int, count: int, q: Any) -> Any:
+def _at(row: Any, order: Any, first: int, count: int, place: Any) -> Any:
     """Of a row with ``count`` numbers, whose elements in order are those from rank ``first`` on."""
-    k = _rank(q, count)
+    k = int(place)
     low, high = row[order[k - first]], row[order[min(k + 1, count - 1) - first]]
-    share, step = (count - 1) * q - k, high - low
+    share, step = place - k, high - low
     return high - step * (1 - share) if share >= 0.5 else low + step * share

@@ -23,7 +23,7 @@ def ranked(a: Any, count: int, first: int, last: int) -> tuple[Any, int]:
     1975).  Where they lie outside after all, everything is.
     """
     n = len(a)
-    if count <= FEW:
+    if n <= FEW or count <= FEW:
         return ordered(a), 0
     m = int(np.cbrt(n)) ** 2
     sample = np.empty(m, a.dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from .marks import constant, in_range, refuse
+from .marks import axis_of, constant, in_range
 from .searching import halvings_of, position
-from .sorting import order_along
+from .sorting import order_along, ordered
 
 
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
@@ -16,22 +17,46 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     """The different elements in order, each where it came first; then what is asked for: where, which, how often."""
     ar = np.asarray(ar)
     if axis is not None and ar.ndim > 1:
-        refuse("`np.unique` of the rows of an array", "sort them by `np.lexsort` and compare neighbours")
+        return _unique_along(np.moveaxis(ar, axis, 0), axis_of(axis, ar.ndim), return_index, return_inverse,
+                             return_counts)
     flat = ar.ravel()
     order = order_along(flat, 0)
     first = _differs(constant(flat)[order], equal_nan)
+    found, *more = _chosen(order, first, return_index, return_inverse, return_counts)
+    if return_inverse:
+        more[int(return_index)] = more[int(return_index)].reshape(ar.shape)
+    return (flat[found], *more) if len(more) > 0 else flat[found]
+
+
+def _unique_along(a: Any, axis: int, return_index: bool, return_inverse: bool, return_counts: bool) -> Any:
+    """Of the parts along the first axis, which has been the axis ``axis``: in the order of their first elements, then
+    of the second, and so on.  Parts with NaN differ from all others."""
+    rows = a.reshape(len(a), math.prod(a.shape[1:]))
+    known = constant(rows.astype(np.int64) if rows.dtype == np.bool_ else rows)
+    order = np.arange(len(a))
+    for j in range(rows.shape[1] - 1, -1, -1):
+        order = order[ordered(known[order, j])]
+    differs = np.any(known[order[1:]] != known[order[:-1]], axis=1)
+    first = np.concatenate((np.ones(min(len(a), 1), np.bool_), differs))
+    found, *more = _chosen(order, first, return_index, return_inverse, return_counts)
+    values = np.moveaxis(a[found], 0, axis)
+    return (values, *more) if len(more) > 0 else values
+
+
+def _chosen(order: Any, first: Any, return_index: bool, return_inverse: bool, return_counts: bool) -> Any:
+    """Which elements of ``order`` are the first of their kind, and what is asked for beside them."""
     places = np.flatnonzero(first)
     index = order[places]
-    out: tuple[Any, ...] = (flat[index],)
+    out: tuple[Any, ...] = (index,)
     if return_index:
         out += (index,)
     if return_inverse:
-        inverse = np.empty(len(flat), np.int64)
+        inverse = np.empty(len(order), np.int64)
         inverse[order] = np.cumsum(first) - 1
-        out += (inverse.reshape(ar.shape),)
+        out += (inverse,)
     if return_counts:
-        out += (np.diff(np.append(places, len(flat))),)
-    return out[0] if len(out) == 1 else out
+        out += (np.diff(np.append(places, len(order))),)
+    return out
 
 
 def _differs(a: Any, equal_nan: bool) -> Any:
