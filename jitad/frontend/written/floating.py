@@ -73,7 +73,7 @@ def power_of_two(k: Any, bits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 2
 
 def ldexp(x1: Any, x2: Any) -> Any:
     x1, x2 = floats(x1), np.asarray(x2)
-    if not np.issubdtype(x2.dtype, np.integer):
+    if np.issubdtype(x2.dtype, np.floating):
         raise TypeError("ufunc 'ldexp' not supported for the input types")
     return scaled(x1.astype(np.float64), x2.astype(np.int64)).astype(x1.dtype)
 
