@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,16 @@ def test_delete() -> None:
     for fun in (lambda a: np.delete(a, 7), lambda a: np.delete(a, [1, -8]), lambda a: np.delete(a, [True, False]),
                 lambda a: np.delete(a, 0, axis=1)):
         message(fun, A)
+
+
+def test_errors_stand_where_the_function_is_called() -> None:
+    @jit(grad=True)
+    def shortened(a, i):
+        return np.delete(np.insert(a, 0, 1.0), i).sum()
+    for compiled in (shortened, shortened.grad):
+        with pytest.raises(IndexError, match="index 8 is out of bounds") as failed:
+            compiled(A, 8)
+        assert (failed.traceback[-1].path.name, failed.traceback[-1].name) == (Path(__file__).name, "shortened")
 
 
 def test_insert() -> None:
