@@ -93,6 +93,9 @@ def test_gcd_and_lcm() -> None:
         alike(lambda x, y, fun=fun: fun(x, y), np.array([-2**63, -4]), np.array([6, -6]))
         with pytest.raises(TypeError):
             interpret(lambda x, fun=fun: fun(x, 2), A)
+    for x in (6 * I, I.astype(np.int32), np.array([4, 6, 10]), np.array([-5])):
+        alike(lambda x: [np.gcd.reduce(x), np.lcm.reduce(x), np.gcd.reduce(x[:0]), np.lcm.reduce([x[0], 4])], x)
+    message(lambda x: np.lcm.reduce(x[:0]), I)
 
 
 # --- windows ----------------------------------------------------------------------------------------
