@@ -14,7 +14,7 @@ def in_range(fun: F) -> F:
     """A function whose indices are within ``[0, size)`` whatever it is given: they are not tested where it is traced.
 
     That is for inner loops over arrays of its own, which are half as long without the tests; it holds for the code of
-    the function alone, not for what it calls.
+    the function alone, not for what it calls.  ``tests/test_written_in_range.py`` calls the functions that are marked.
     """
     IN_RANGE.add(fun.__code__)
     return fun

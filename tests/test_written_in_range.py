@@ -1,0 +1,74 @@
+"""``written.marks.in_range`` holds: the indices of functions that go without tests are within ``[0, size)``.
+
+The tests are put in here, stricter than the compiler's (a negative index is out of range too), and the functions are
+called with what they are not made for: NaN and infinities anywhere, points and edges in no order, arrays of nothing.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import jit
+from jitad.frontend.rules import core, indexing, windows
+from jitad.frontend.written import ranking
+
+OUT = "an index of {} where there are {}"
+
+
+@pytest.fixture
+def _tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    element, in_range = windows.element, indexing.in_range
+
+    def tested_element(t: Any, item: Any, n: Any, axis: int) -> Any:
+        at = element(t, item, n, axis)
+        if t.options.in_range:
+            t.check(t.builder.and_(t.builder.ge(at, 0), t.builder.lt(at, n)), "AssertionError", OUT, at, n)
+        return at
+
+    def tested_array(t: Any, item: Any, n: Any, axis: int) -> Any:
+        at = in_range(t, item, n, axis)
+        if t.options.in_range and core.rank(at):
+            e, axes = t.builder, tuple(range(core.rank(at)))
+            none = e.eq(core.count(t, at), 0)
+            for worst, fits in ((e.min(at, axes=axes), "ge"), (e.max(at, axes=axes), "lt")):
+                t.check(e.or_(none, e.emit(fits, worst, n if fits == "lt" else e.const(0))), "AssertionError", OUT,
+                        worst, n)
+        return at
+    monkeypatch.setattr(windows, "element", tested_element)
+    monkeypatch.setattr(indexing, "in_range", tested_array)
+    monkeypatch.setattr(ranking, "FEW", 20)
+    monkeypatch.setenv("JITAD_OPT", "0")
+    monkeypatch.setenv("JITAD_DEBUG", "0")
+
+
+PROGRAMS = [
+    lambda a, b, i: (np.argsort(a), np.nanmedian(b), np.unique(i), np.interp(b, a, a), np.bincount(np.abs(i), a)),
+    lambda a, b, i: (np.searchsorted(a, b, "right"), np.isin(a, b), np.histogram(b, 5, (-1, 1)), np.histogram(b, a)),
+]
+
+
+def strange(r: np.random.Generator, n: int) -> np.ndarray:
+    x = r.normal(size=n)
+    a = (x, r.integers(-2, 3, n) * 1.0, np.sort(x), x * 1e308)[r.integers(4)]
+    a[r.random(n) < r.random() - 0.5] = np.nan
+    a[r.random(n) < 0.02] = (np.inf, -np.inf, 0.0)[r.integers(3)]
+    return a
+
+
+@pytest.mark.usefixtures("_tested")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_indices_are_in_range(program: Any) -> None:
+    f, r = jit(program), np.random.default_rng(0)
+    assert OUT[:11] in f.inspect("ir", np.ones(4), np.ones(3), np.ones(4, int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(1000):
+            n, m = r.integers(0, 60, 2)
+            try:
+                f(strange(r, n), strange(r, m), r.integers(-5, 9, n))
+            except ValueError:                       # nothing to interpolate in, edges in no order
+                pass
