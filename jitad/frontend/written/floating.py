@@ -164,25 +164,31 @@ def _of_pairs(fun: Any, name: str, x1: Any, x2: Any) -> Any:
 
 
 def gcd_reduce(array: Any, axis: int = 0) -> Any:
-    return _reduced(_gcd, "gcd", array, axis)
+    array = _vector("gcd", array, axis)
+    out = array.dtype.type(0)
+    for x in array:
+        out = _gcd(out, x)
+    return out
 
 
 def lcm_reduce(array: Any, axis: int = 0) -> Any:
-    if np.size(array) == 0:
+    """Of one number it is that number, with its sign, as in NumPy."""
+    array = _vector("lcm", array, axis)
+    if len(array) == 0:
         raise ValueError("zero-size array to reduction operation lcm which has no identity")
-    return _reduced(_lcm, "lcm", array, axis)
+    out = array[0]
+    for x in array[1:]:
+        out = _lcm(out, x)
+    return out
 
 
-def _reduced(fun: Any, name: str, array: Any, axis: int) -> Any:
+def _vector(name: str, array: Any, axis: int) -> Any:
     array = np.asarray(array)
     if array.ndim != 1 or axis not in (0, -1):
         refuse(f"`np.{name}.reduce` of anything but a vector", f"a loop over the axis, with `np.{name}`")
     if not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"ufunc '{name}' did not contain a loop with signature matching types")
-    out = array[0] if len(array) > 0 else array.dtype.type(0)
-    for x in array[1:]:
-        out = fun(out, x)
-    return out
+    return array
 
 
 def _gcd(a: Any, b: Any) -> Any:
