@@ -84,7 +84,7 @@ class Calls:
 
     def call_with_rule(self, custom: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function with a derivative of its own (``custom.Custom``)."""
-        return ruled.Call(self, custom, _by_position(self, custom.fun, args, kwargs)).run()
+        return ruled.run(self, custom, _by_position(self, custom.fun, args, kwargs))
 
 
 def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:

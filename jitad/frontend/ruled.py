@@ -23,11 +23,11 @@ from ..errors import DifferentiationError, Loc, UnsupportedError
 from ..ir.graph import Function, Rule, Value
 from ..ir.types import Array, Type, is_float
 from . import builtin, data, programs, pytree
-from .applied import Wrt, named, user_value
+from .applied import Wrt, leaves_of, named, user_value
 from .over import Caller, Like, Over
 from .packing import object_of, packed
 from .pytree import Structure
-from .specialise import FunctionRef
+from .specialise import Endless, FunctionRef
 from .steps import Backward, Forward, Primal, Step, Tangent
 from .values import ArrayRef, Sym
 
@@ -128,6 +128,40 @@ class Call:
 def leaves(t: Any, ref: FunctionRef, results: list[Value]) -> list[Any]:
     """The leaves of a step's result as its caller sees them."""
     return [t.read(x) if isinstance(x, ArrayRef) else x for x in ref.finish(t, results)[1:]]
+
+
+def run(t: Any, custom: Any, args: list[Any]) -> Any:
+    """The result of a call.
+
+    Where rules call functions with rules in turn, arrays of literal sizes may meet others of the same function: then
+    they are traced anew for arrays of any size.
+    """
+    inside = any(not entry.done for entry in t.session.customs.values())
+    if inside or not any(_literal(x) for a in args for x in leaves_of(t, a)[0]):
+        return Call(t, custom, args).run()
+    tables = t.session.functions, t.session.customs, t.module.functions, t.module.rules
+    before = [dict(table) for table in tables]
+    try:
+        return Call(t, custom, args).run()
+    except Endless:
+        for table, known in zip(tables, before):             # what has been traced calls what has not been finished
+            table.clear()
+            table.update(known)
+    return Call(t, custom, [_of_any_size(t, a) for a in args]).run()
+
+
+def _literal(x: Any) -> bool:
+    return isinstance(x, Sym) and isinstance(x.type, Array) and any(n is not None and n != 1 for n in x.type.dims)
+
+
+def _of_any_size(t: Any, v: Any) -> Any:
+    """A user value whose arrays have no literal sizes but 1."""
+    values, structure = leaves_of(t, v)
+    return user_value(t, structure, [_forgetting(t, x) if _literal(x) else x for x in values])
+
+
+def _forgetting(t: Any, x: Sym) -> Sym:
+    return Sym(t.builder.typed(x.value, Array(x.type.dtype, tuple(n if n == 1 else None for n in x.type.dims))), x.weak)
 
 
 # --- the rules ------------------------------------------------------------------------------------

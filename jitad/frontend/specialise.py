@@ -45,6 +45,10 @@ class Outcome:
     shape: Any                                       # the key of all this, to compare rounds
 
 
+class Endless(TypeInferenceError):
+    """A function whose result has no type, since all its paths lead to itself."""
+
+
 @dataclass(eq=False)
 class Specialisation:
     """One IR function; ``objs`` as in ``Outcome``, of the round of tracing that is going on."""
@@ -179,7 +183,7 @@ def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisatio
 
 
 def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
-    """Numbers that change from one recursive call to the next become run-time values."""
+    """Numbers that change from one recursive call to the next become run-time values; a bool has but two values."""
     for s in t.session.stack:
         if s.key[0] is fn.code:
             bound = {k: _blur(t, v, s.args.get(k, UNBOUND)) for k, v in bound.items()}
@@ -191,7 +195,8 @@ def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blur(t: Any, v: Any, before: Any) -> Any:
-    if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not same(v, before))):
+    both = isinstance(v, bool) and isinstance(before, bool)
+    if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not both and not same(v, before))):
         return t.sym(v) if not isinstance(before, Sym) or (before.scalar, before.weak) == lattice.scalar_type(v) else v
     if isinstance(v, tuple) and isinstance(before, tuple) and len(v) == len(before):
         return lattice.rebuild(v, tuple(_blur(t, x, y) for x, y in zip(v, before)))
@@ -220,8 +225,8 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
             if spec.outcome is None:
                 if any(d is not spec for d in spec.depends):
                     break                            # an outer round will know more
-                raise TypeInferenceError(f"`{fn.code.name}` calls itself on every path, so that its result has no type",
-                                         fn.code.loc, "return a value on some path without recursion")
+                raise Endless(f"`{fn.code.name}` calls itself on every path, so that its result has no type",
+                              fn.code.loc, "return a value on some path without recursion")
             _forget(session, spec)
         else:
             raise TypeInferenceError(f"the result of the recursive function `{fn.code.name}` finds no type",

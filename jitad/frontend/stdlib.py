@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.types import Array
 from . import attributes, data, fitting, iteration, objects, written
 from .closures import Stream
 from .families import family_of
@@ -352,13 +351,6 @@ def _constant(t: Any, x: Any) -> Any:
     return Sym(t.builder.stop(x.value), x.weak) if isinstance(x, Sym) else x
 
 
-def _any_size(t: Any, a: Any, axis: int) -> Any:
-    v = t.read(a).value
-    dims = list(v.type.dims)
-    dims[axis] = None
-    return t.new_array(Sym(t.builder.typed(v, Array(v.type.dtype, tuple(dims))), False))
-
-
 def cached(t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function with ``lru_cache``: of what is known while tracing it is called, otherwise traced.
 
@@ -389,7 +381,6 @@ TABLE: dict[Any, Rule] = {
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in written.WRITTEN.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in written.NUMPY.items()},
-    marks.constant: _constant, marks.any_size: _any_size,
-    marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
+    marks.constant: _constant, marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
     marks.axis_of: core.axis_arg,
 }

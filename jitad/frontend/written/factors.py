@@ -9,6 +9,7 @@ and 4).
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -95,59 +96,36 @@ def factor_columns(lu: Any, order: Any, signs: Any, first: int, last: int) -> No
                 lu[i, j] -= lu[i, k] * lu[k, j]
 
 
-@custom_vjp
-def solved(lu: Any, order: Any, a: Any, b: Any) -> Any:
-    """x with A x = b, by the factors of A.  It is differentiated by A and b, the factors count as constants."""
-    return substituted(lu, substituted(lu, b[order], True, False, True), False, False, False)
-
-
-@custom_vjp
-def solved_transposed(lu: Any, order: Any, a: Any, b: Any) -> Any:
-    """x with Aᵀ x = b."""
+@functools.partial(custom_vjp, nondiff_argnums=0)
+def solved(transposed: bool, lu: Any, order: Any, a: Any, b: Any) -> Any:
+    """x with A x = b, or Aᵀ x = b, by the factors of A.  It is differentiated by A and b; the factors are constants."""
+    if not transposed:
+        return substituted(lu, substituted(lu, b[order], True, False, True), False, False, False)
     y = substituted(lu, substituted(lu, b, False, True, False), True, True, True)
     x = np.empty_like(y)
     x[order] = y
     return x
 
 
-def solved_forward(lu: Any, order: Any, a: Any, b: Any) -> Any:
-    x = solved(lu, order, a, b)
+def solved_forward(transposed: bool, lu: Any, order: Any, a: Any, b: Any) -> Any:
+    x = solved(transposed, lu, order, a, b)
     return x, (lu, order, a, x)
 
 
-def solved_backward(kept: Any, x_bar: Any) -> Any:
+def solved_backward(transposed: bool, kept: Any, x_bar: Any) -> Any:
     lu, order, a, x = kept
-    b_bar = solved_transposed(lu, order, a, x_bar)
-    return None, None, -outer(b_bar, x), b_bar
+    b_bar = solved(not transposed, lu, order, a, x_bar)
+    return None, None, -outer(x, b_bar) if transposed else -outer(b_bar, x), b_bar
 
 
-def solved_along(primals: Any, tangents: Any) -> Any:
+def solved_along(transposed: bool, primals: Any, tangents: Any) -> Any:
     (lu, order, a, _), (_, _, a_dot, b_dot) = primals, tangents
-    x = solved(*primals)
-    return x, solved(lu, order, a, b_dot - a_dot @ x)
-
-
-def transposed_forward(lu: Any, order: Any, a: Any, b: Any) -> Any:
-    x = solved_transposed(lu, order, a, b)
-    return x, (lu, order, a, x)
-
-
-def transposed_backward(kept: Any, x_bar: Any) -> Any:
-    lu, order, a, x = kept
-    b_bar = solved(lu, order, a, x_bar)
-    return None, None, -outer(x, b_bar), b_bar
-
-
-def transposed_along(primals: Any, tangents: Any) -> Any:
-    (lu, order, a, _), (_, _, a_dot, b_dot) = primals, tangents
-    x = solved_transposed(*primals)
-    return x, solved_transposed(lu, order, a, b_dot - a_dot.T @ x)
+    x = solved(transposed, *primals)
+    return x, solved(transposed, lu, order, a, b_dot - (a_dot.T if transposed else a_dot) @ x)
 
 
 solved.defvjp(solved_forward, solved_backward)
 solved.defjvp(solved_along)
-solved_transposed.defvjp(transposed_forward, transposed_backward)
-solved_transposed.defjvp(transposed_along)
 
 
 # --- determinants -----------------------------------------------------------------------------------
@@ -159,7 +137,7 @@ def log_size(lu: Any, order: Any, a: Any) -> Any:
 
 
 def inverse_transposed(lu: Any, order: Any, a: Any) -> Any:
-    return solved_transposed(lu, order, a, np.eye(len(a), dtype=a.dtype))
+    return solved(True, lu, order, a, np.eye(len(a), dtype=a.dtype))
 
 
 log_size.defvjp(lambda lu, order, a: (log_size(lu, order, a), (lu, order, a)),
@@ -228,56 +206,31 @@ def factor_block(out: Any, first: int, last: int) -> bool:
     return True
 
 
-@custom_vjp
-def solved_lower(t: Any, b: Any) -> Any:
-    """X with T X = B of the lower triangle T of ``t``."""
-    return substituted(t, b, True, False, False)
+@functools.partial(custom_vjp, nondiff_argnums=0)
+def solved_lower(transposed: bool, t: Any, b: Any) -> Any:
+    """X with T X = B, or Tᵀ X = B, of the lower triangle T of ``t``."""
+    return substituted(t, b, True, transposed, False)
 
 
-@custom_vjp
-def solved_upper(t: Any, b: Any) -> Any:
-    """X with Tᵀ X = B."""
-    return substituted(t, b, True, True, False)
-
-
-def lower_forward(t: Any, b: Any) -> Any:
-    x = solved_lower(t, b)
+def lower_forward(transposed: bool, t: Any, b: Any) -> Any:
+    x = solved_lower(transposed, t, b)
     return x, (t, x)
 
 
-def lower_backward(kept: Any, x_bar: Any) -> Any:
+def lower_backward(transposed: bool, kept: Any, x_bar: Any) -> Any:
     t, x = kept
-    b_bar = solved_upper(t, x_bar)
-    return -np.tril(b_bar @ x.T), b_bar
+    b_bar = solved_lower(not transposed, t, x_bar)
+    return -np.tril(x @ b_bar.T if transposed else b_bar @ x.T), b_bar
 
 
-def lower_along(primals: Any, tangents: Any) -> Any:
-    (t, b), (t_dot, b_dot) = primals, tangents
-    x = solved_lower(t, b)
-    return x, solved_lower(t, b_dot - np.tril(t_dot) @ x)
-
-
-def upper_forward(t: Any, b: Any) -> Any:
-    x = solved_upper(t, b)
-    return x, (t, x)
-
-
-def upper_backward(kept: Any, x_bar: Any) -> Any:
-    t, x = kept
-    b_bar = solved_lower(t, x_bar)
-    return -np.tril(x @ b_bar.T), b_bar
-
-
-def upper_along(primals: Any, tangents: Any) -> Any:
-    (t, b), (t_dot, b_dot) = primals, tangents
-    x = solved_upper(t, b)
-    return x, solved_upper(t, b_dot - np.tril(t_dot).T @ x)
+def lower_along(transposed: bool, primals: Any, tangents: Any) -> Any:
+    (t, _), (t_dot, b_dot) = primals, tangents
+    x, moved = solved_lower(transposed, *primals), np.tril(t_dot)
+    return x, solved_lower(transposed, t, b_dot - (moved.T if transposed else moved) @ x)
 
 
 solved_lower.defvjp(lower_forward, lower_backward)
 solved_lower.defjvp(lower_along)
-solved_upper.defvjp(upper_forward, upper_backward)
-solved_upper.defjvp(upper_along)
 
 
 def half(a: Any) -> Any:
@@ -286,15 +239,15 @@ def half(a: Any) -> Any:
 
 
 def cholesky_backward(factor: Any, bar: Any) -> Any:
-    right = solved_upper(factor, half(factor.T @ bar))
-    both = solved_upper(factor, right.T)                        # the transpose of L⁻ᵀ Φ(Lᵀ L̄) L⁻¹
+    right = solved_lower(True, factor, half(factor.T @ bar))
+    both = solved_lower(True, factor, right.T)                        # the transpose of L⁻ᵀ Φ(Lᵀ L̄) L⁻¹
     return (np.tril(both + both.T) - np.diag(np.diagonal(both)),)
 
 
 def cholesky_along(primals: Any, tangents: Any) -> Any:
     factor, (dot,) = cholesky_factor(*primals), tangents
     symmetric = np.tril(dot) + np.tril(dot, -1).T
-    both = solved_lower(factor, solved_lower(factor, symmetric).T)
+    both = solved_lower(False, factor, solved_lower(False, factor, symmetric).T)
     return factor, factor @ half(both)
 
 

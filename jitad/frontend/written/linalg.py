@@ -9,7 +9,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from .factors import cholesky_factor, determinant, log_size, lu_factors, solved
-from .marks import any_size, constant
+from .marks import constant
 
 SlogdetResult = type(np.linalg.slogdet(np.ones((1, 1))))
 
@@ -28,11 +28,6 @@ def matrices(a: Any) -> Any:
     if a.shape[-1] != a.shape[-2]:
         raise LinAlgError("Last 2 dimensions of the array must be square")
     return a
-
-
-def sized(a: Any) -> Any:
-    """A matrix whose sizes are known at run time only."""
-    return any_size(any_size(a, 0), 1)
 
 
 def each(fun: Callable[[Any], Any], a: Any) -> Any:
@@ -93,9 +88,8 @@ def solve_stack(a: Any, b: Any) -> Any:
 
 
 def solve_one(a: Any, b: Any) -> Any:
-    a = sized(a)
     lu, order, _ = regular(a)
-    return solved(lu, order, a, any_size(b, 0))
+    return solved(False, lu, order, a, b)
 
 
 def regular(a: Any) -> Any:
@@ -111,9 +105,8 @@ def inv(a: Any) -> Any:
 
 
 def inverse(a: Any) -> Any:
-    a = sized(a)
     lu, order, _ = regular(a)
-    return solved(lu, order, a, np.eye(len(a), dtype=a.dtype))
+    return solved(False, lu, order, a, np.eye(len(a), dtype=a.dtype))
 
 
 # --- determinants -----------------------------------------------------------------------------------
@@ -123,7 +116,6 @@ def det(a: Any) -> Any:
 
 
 def det_one(a: Any) -> Any:
-    a = sized(a)
     lu, order, sign = lu_factors(constant(a))
     return determinant(lu, order, sign, a)
 
@@ -132,7 +124,6 @@ def slogdet(a: Any) -> Any:
     """The sign, which is a constant to differentiation, and the logarithm of the absolute value."""
     a = matrices(a)
     if a.ndim == 2:
-        a = sized(a)
         lu, order, sign = lu_factors(constant(a))
         return SlogdetResult(sign * np.sign(np.diagonal(lu)).prod(), log_size(lu, order, a))
     signs, logs = np.empty(a.shape[:-2], a.dtype), np.empty(a.shape[:-2], a.dtype)
@@ -147,12 +138,8 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """L with L Lᵀ = A, of which only the lower triangle is read; ``upper``: Lᵀ, by the upper one."""
     a = matrices(a)
     if upper:
-        return np.swapaxes(each(cholesky_one, np.swapaxes(a, -1, -2)), -1, -2)
-    return each(cholesky_one, a)
-
-
-def cholesky_one(a: Any) -> Any:
-    return cholesky_factor(sized(a))
+        return np.swapaxes(each(cholesky_factor, np.swapaxes(a, -1, -2)), -1, -2)
+    return each(cholesky_factor, a)
 
 
 def matrix_power(a: Any, n: int) -> Any:

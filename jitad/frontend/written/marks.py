@@ -33,9 +33,3 @@ def refuse(what: str, instead: str) -> NoReturn:
 def axis_of(axis: int, ndim: int) -> int:
     """An axis counted from the front; refused where it is only known at run time."""
     return range(ndim)[axis]
-
-
-def any_size(a: Any, axis: int) -> Any:
-    """An array whose size along an axis, where the program tells it, is forgotten: of two calls of a function with a
-    rule, one in the rules of the other, the types must be the same."""
-    return a
