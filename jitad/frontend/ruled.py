@@ -161,7 +161,9 @@ def _of_any_size(t: Any, v: Any) -> Any:
 
 
 def _forgetting(t: Any, x: Sym) -> Sym:
-    return Sym(t.builder.typed(x.value, Array(x.type.dtype, tuple(n if n == 1 else None for n in x.type.dims))), x.weak)
+    kind = x.type
+    assert isinstance(kind, Array)
+    return Sym(t.builder.typed(x.value, Array(kind.dtype, tuple(n if n == 1 else None for n in kind.dims))), x.weak)
 
 
 # --- the rules ------------------------------------------------------------------------------------
