@@ -10,6 +10,8 @@ from numpy.linalg import LinAlgError
 
 from jitad import check_grads, grad, hessian, interpret, jacfwd, jit, vmap
 
+from tests.alike import assert_raises_alike
+
 RNG = np.random.default_rng(0)
 
 
@@ -150,6 +152,25 @@ def test_by_definition() -> None:
 def test_what_has_no_solution(f: Any, arguments: Any, message: str) -> None:
     with pytest.raises(LinAlgError, match=message):
         jit(f)(*arguments)
+
+
+def test_a_size_of_one_is_kept() -> None:
+    """It broadcasts, as that of any other array does."""
+    wide, one = np.arange(6.0).reshape(2, 3), np.full((1, 1), 4.0)
+
+    def f(one: Any, wide: Any) -> Any:
+        return (np.linalg.solve(one, one) + wide, np.linalg.solve(one, one[0]) + wide, np.linalg.inv(one) + wide,
+                np.linalg.cholesky(one) + wide, np.linalg.inv(one[None]) + wide)
+    for got, want in zip(jit(f)(one, wide), f(one, wide), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert grad(lambda one: (np.linalg.inv(one) + wide).sum())(one)[0, 0] == -6 / 16
+
+
+def test_the_exponent_and_the_factors_are_as_they_must_be() -> None:
+    assert_raises_alike(lambda a: np.linalg.matrix_power(a, 2.5), np.eye(2))
+    assert_raises_alike(np.linalg.matrix_power, np.eye(2), 2.0)
+    np.testing.assert_array_equal(jit(np.linalg.matrix_power)(np.full((1, 1), 3.0), True), [[3.0]])
+    assert_raises_alike(lambda a: np.linalg.multi_dot([a]), np.eye(2))
 
 
 def test_sizes_that_do_not_fit() -> None:

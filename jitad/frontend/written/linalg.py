@@ -89,7 +89,7 @@ def solve_stack(a: Any, b: Any) -> Any:
 
 def solve_one(a: Any, b: Any) -> Any:
     lu, order, _ = regular(a)
-    return solved(False, lu, order, a, b)
+    return solved(False, lu, order, a, b).reshape(b.shape)             # of a size of 1, which broadcasts
 
 
 def regular(a: Any) -> Any:
@@ -106,7 +106,7 @@ def inv(a: Any) -> Any:
 
 def inverse(a: Any) -> Any:
     lu, order, _ = regular(a)
-    return solved(False, lu, order, a, np.eye(len(a), dtype=a.dtype))
+    return solved(False, lu, order, a, np.eye(len(a), dtype=a.dtype)).reshape(a.shape)
 
 
 # --- determinants -----------------------------------------------------------------------------------
@@ -138,13 +138,20 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """L with L Lᵀ = A, of which only the lower triangle is read; ``upper``: Lᵀ, by the upper one."""
     a = matrices(a)
     if upper:
-        return np.swapaxes(each(cholesky_factor, np.swapaxes(a, -1, -2)), -1, -2)
-    return each(cholesky_factor, a)
+        return np.swapaxes(each(cholesky_one, np.swapaxes(a, -1, -2)), -1, -2)
+    return each(cholesky_one, a)
+
+
+def cholesky_one(a: Any) -> Any:
+    return cholesky_factor(a).reshape(a.shape)
 
 
 def matrix_power(a: Any, n: int) -> Any:
     a = np.asarray(a)
     matrices(a)
+    if np.ndim(n) > 0 or np.issubdtype(np.asarray(n).dtype, np.floating):
+        raise TypeError("exponent must be an integer")
+    n = int(n)
     if n < 0:
         a, n = inv(a), -n
     out = np.zeros_like(a) + np.eye(a.shape[-1], dtype=a.dtype)
@@ -156,6 +163,8 @@ def matrix_power(a: Any, n: int) -> Any:
 
 
 def multi_dot(arrays: Any, *, out: None = None) -> Any:
+    if len(arrays) < 2:
+        raise ValueError("Expecting at least two arrays.")
     product = arrays[0]
     for factor in arrays[1:]:
         product = product @ factor
