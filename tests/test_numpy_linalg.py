@@ -173,6 +173,20 @@ def test_the_exponent_and_the_factors_are_as_they_must_be() -> None:
     assert_raises_alike(lambda a: np.linalg.multi_dot([a]), np.eye(2))
 
 
+def test_the_first_power_is_the_matrix_itself() -> None:
+    def f(a: Any) -> Any:
+        b = a.copy()
+        np.linalg.matrix_power(b, 1)[0] = 5.0
+        np.linalg.matrix_power(b, 2)[1] = 7.0
+        return b
+    np.testing.assert_array_equal(jit(f)(np.eye(2)), [[5, 5], [0, 1]])
+
+
+@pytest.mark.parametrize("f", [np.linalg.diagonal, np.linalg.trace])
+def test_a_vector_has_no_diagonal(f: Any) -> None:
+    assert_raises_alike(f, np.ones(3))
+
+
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match=r"size 2 is different from 3"):
         jit(np.linalg.solve)(np.eye(3), np.ones(2))

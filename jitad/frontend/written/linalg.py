@@ -152,6 +152,8 @@ def matrix_power(a: Any, n: int) -> Any:
     if np.ndim(n) > 0 or np.issubdtype(np.asarray(n).dtype, np.floating):
         raise TypeError("exponent must be an integer")
     n = int(n)
+    if n == 1:
+        return a                                     # the array itself, as in NumPy
     if n < 0:
         a, n = inv(a), -n
     out = np.zeros_like(a) + np.eye(a.shape[-1], dtype=a.dtype)

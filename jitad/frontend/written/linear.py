@@ -56,6 +56,8 @@ def cross(x1: Any, x2: Any, /) -> Any:
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     x = np.asarray(x)
+    if x.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
     if x.ndim == 2:
         return np.diagonal(x, offset)
     down, right = max(-offset, 0), max(offset, 0)
