@@ -40,6 +40,12 @@ def test_positions_are_numpys():
     assert_alike(search(a[:0], v), np.searchsorted(a[:0], v))
 
 
+def test_the_edges_of_bins_may_end_with_nan():
+    digitize, v = jit(np.digitize), np.array([-1.0, 0.5, 2.0, np.inf, np.nan])
+    for edges in (np.array([0.0, 1.0, np.nan]), np.array([np.nan, 1.0, 0.0]), np.ones(3)):
+        assert_alike(digitize(v, edges), np.digitize(v, edges))
+
+
 def interpolating(v, xp, fp, k):
     return (np.interp(v, xp, fp), np.interp(v, xp, fp, left=-5, right=7.5), np.interp(v, xp + 0.5, fp, period=3.0),
             np.interp(0.3, xp, fp), np.interp(v.reshape(2, -1), [-1, 0, 2], [1, 0, 5]), np.interp(k, xp, fp))

@@ -83,7 +83,7 @@ def _is_before(element: Any, x: Any, equal_too: bool) -> bool:
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The number of the bin that each ``x`` is in; the edges may rise or fall."""
     x, bins = constant(np.asarray(x)), constant(np.asarray(bins))
-    rising, falling = np.all(bins[:-1] <= bins[1:]), np.all(bins[:-1] >= bins[1:])
+    rising, falling = not np.any(bins[:-1] > bins[1:]), not np.any(bins[:-1] < bins[1:])     # NaN may be the last
     if not (rising or falling):
         raise ValueError("bins must be monotonically increasing or decreasing")
     if rising:
