@@ -141,6 +141,8 @@ def ordered(a: Any) -> Any:
             merge(keys, order, source, n - source, count * (2 * k) >> level + 1, count * (2 * k + 1) >> level + 1,
                   count * (2 * k + 2) >> level + 1)
         source = n - source
+    for i in range(count, n):
+        order[source + i] = 0                    # an index, should another thread write numbers where NaN was
     for i in range(n if count < n else 0):
         if a[i] != a[i] and count < n:
             order[source + count] = i
