@@ -188,6 +188,13 @@ def test_insert() -> None:
     message(lambda a: np.insert(a, 8, 1.0), A)
     alike(lambda a: np.insert(a, [9, 1], 1.0), A)
     alike(lambda a: np.insert(a, [1, 2], [5, 6, 7]), A)
+    alike(lambda a: [np.insert(a, np.arange(8) > 5, 9.0), np.insert(a, [], 9.0)], A)
+    masked = jit(lambda a, mask: np.insert(a, mask, 1.0))           # a mask that is longer reaches behind the array
+    for n in (9, 3_000_000):
+        with pytest.raises(IndexError, match="out of bounds"):
+            masked(A, np.arange(n) >= n - 2)
+    with pytest.raises(IndexError, match="must be of integer"):
+        jit(lambda a: np.insert(a, [0.5, 1.5], 1.0))(A)
 
 
 # --- joining ----------------------------------------------------------------------------------------

@@ -154,7 +154,9 @@ def _positions(obj: Any, n: int, axis: int) -> Any:
     if places.ndim > 1:
         raise ValueError("index array argument obj to insert must be one dimensional or scalar")
     if places.dtype == np.bool:
-        return np.flatnonzero(places)
+        places = np.flatnonzero(places)
+    elif not np.issubdtype(places.dtype, np.integer) and not (isinstance(obj, (list, tuple)) and len(obj) == 0):
+        raise IndexError("arrays used as indices must be of integer (or boolean) type")
     places = places.astype(int)
     for i in places:
         _position(i, n + 1, n, axis)
