@@ -176,6 +176,17 @@ def test_apply_along_axis() -> None:
     message(lambda a: np.apply_along_axis(np.sum, 2, a), M)
 
 
+def test_axes_of_one_element_do_not_broadcast_where_they_are_summed_over() -> None:
+    m, one, row, column = np.ones((3, 4)), np.ones(1), np.ones((1, 4)), np.ones((3, 1))
+    for fun in (lambda a, b: np.inner(a, b), lambda a, b: np.tensordot(a, b, 1), lambda a, b: np.matvec(a, b),
+                lambda a, b: np.tensordot(a, b, ((0,), (0,))), lambda a, b: np.vecmat(b, a),
+                lambda a, b: np.dot(a, np.stack([b, b]))):
+        for other in (one, row, column):
+            alike(fun, m, other)
+            if other is column:
+                alike(fun, other, m)
+
+
 def test_stacks_of_products() -> None:
     W, v, u = np.cos(np.arange(12.0)).reshape(4, 3), np.array([1.0, -2.0, 0.5]), np.arange(4.0)
     if hasattr(np, "matvec"):

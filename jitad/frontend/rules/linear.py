@@ -172,6 +172,8 @@ def tensordot(t: Context, x: Any, y: Any, axes: Any = 2) -> Sym:
     if len(set(left)) < len(left) or len(set(right)) < len(right):
         raise ValueError("duplicate axes are not allowed in tensordot")
     _numbers(t, a, b)
+    for i, j in zip(left, right):                           # a size of 1 does not broadcast here, as it does in einsum
+        _aligned(t, a, i, b, j)
     labels = iter(range(rank(a) + rank(b)))
     la = [next(labels) for _ in range(rank(a))]
     lb = [la[left[right.index(i)]] if i in right else next(labels) for i in range(rank(b))]

@@ -22,11 +22,20 @@ def _numbers(x: Any) -> Any:
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
+    _aligned("matvec", "(m,n),(n)->(m)", np.shape(x1), -1, np.shape(x2), -1)
     return np.einsum("...ij,...j->...i", x1, x2)
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
+    _aligned("vecmat", "(n),(n,m)->(m)", np.shape(x1), -1, np.shape(x2), -2)
     return np.einsum("...i,...ij->...j", x1, x2)
+
+
+def _aligned(name: str, signature: str, shape1: Any, i: int, shape2: Any, j: int) -> None:
+    """A size of 1 does not broadcast where it is summed over."""
+    if len(shape1) >= -i and len(shape2) >= -j and shape1[i] != shape2[j]:
+        raise ValueError(f"{name}: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
+                         f"{signature} (size {shape2[j]} is different from {shape1[i]})")
 
 
 # --- np.linalg --------------------------------------------------------------------------------------
