@@ -37,6 +37,10 @@ def test_select_and_choose() -> None:
                          np.select([a > 2], [a[0]])], a)
     alike(lambda a: np.select([a > 0, a < 0], [a, np.array([1.0, 2.0, 3.0, 4.0])], a[0]), M)
     alike(lambda x: np.select([x > 1, x > 0], [1.0, 2.0]), 0.5)
+    one = np.zeros(3, int)
+    alike(lambda a, i: [np.choose(i, [a[:3]]), np.choose(i, [a[:3] > 9]), np.choose(i, [np.ones(1)]),
+                        np.choose(i[0], [a])], A, one)
+    alike(lambda a: np.choose(a * 0, [a, a]), A)
     for fun in (lambda a: np.select([a > 1], [a, 2]), lambda a: np.select([], []), lambda a: np.select([a], [a])):
         message(fun, A)
     alike(lambda j, a: [np.choose(j, [a, a * a, 7]), np.choose(j, (1, 2.5)), np.choose(1, [a, j]),
@@ -118,6 +122,22 @@ def test_flat_positions() -> None:
 
 # --- cutting and turning ----------------------------------------------------------------------------
 
+def test_positions_are_integers() -> None:
+    alike(lambda i: np.unravel_index(i, (3, 2)), np.array([0, 5, 1], np.int32))
+    for fun in (lambda a: np.unravel_index(a, (9, 9)), lambda a: np.ravel_multi_index((a, a), (9, 9)),
+                lambda a: np.delete(a, True), lambda a: np.choose(a, [a, a])):
+        with pytest.raises((TypeError, ValueError)):
+            fun(A[2:3])
+        with pytest.raises((TypeError, ValueError)):
+            interpret(fun, A[2:3])
+
+    def put(a):
+        a = a.copy()
+        np.put_along_axis(a, np.array([[0, 1, 0, 2]]), 1.0, None)
+        return a
+    message(put, M)
+
+
 def test_turning() -> None:
     for k in (-1, 0, 1, 2, 3, 5):
         alike(lambda a, k=k: [np.rot90(a, k, axes=(0, 2)), np.rot90(a, k, (2, 1)), np.rot90(a[0], k)], T)
@@ -197,6 +217,23 @@ def test_insert() -> None:
         jit(lambda a: np.insert(a, [0.5, 1.5], 1.0))(A)
 
 
+def stored_into(part: Any) -> Any:
+    """What a function gives when its result is written into, and the array that it was made of."""
+    def run(a: Any) -> Any:
+        a = a.copy()
+        out = part(a)
+        out[...] = out * 2 + 1
+        return a, out
+    return run
+
+
+def test_what_is_new_and_what_is_a_view() -> None:
+    for part in (lambda a: np.choose(np.zeros(7, int), [a]), lambda a: np.block(a), lambda a: np.block([a]),
+                 lambda a: np.polyder(a), lambda a: np.polyder(a, 2), lambda a: np.polyint(a),
+                 lambda a: np.polyint(a, 3), lambda a: np.resize(a, 9), lambda a: np.real_if_close(a)):
+        alike(stored_into(part), A)
+
+
 # --- joining ----------------------------------------------------------------------------------------
 
 def test_joining() -> None:
@@ -223,6 +260,10 @@ def test_from_iterators() -> None:
                      np.fromiter([1, a[0]], float), np.fromiter((x * x for x in a), float, count=3)], A)
     alike(lambda n: [np.fromiter((i * i for i in range(n) if i % 2), int), np.fromiter(range(n), float)], 9)
     message(lambda a: np.fromiter((x * x for x in a), float, count=9), A)
+    message(lambda a: np.fromiter([a[0], 1.0], float, count=3), A)
+    message(lambda n: np.fromiter((i for i in range(3)), float, n), 4)
+    for n in (-1, 0, 5):
+        alike(lambda n: [np.fromiter((i * i for i in range(9)), float, n), np.fromiter((1, 2, 3, 4, 5), int, n)], n)
     refused("nested", lambda a: np.fromiter((x * y for x in a for y in a), float), A)
 
 

@@ -266,7 +266,8 @@ VIEWS: frozenset[Any] = frozenset((
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes, np.moveaxis, np.squeeze,
     np.expand_dims, np.atleast_1d, np.atleast_2d, np.broadcast_to, np.broadcast_arrays, np.asarray, np.asanyarray,
     np.ascontiguousarray, np.split, np.vsplit, np.hsplit, np.flip, np.flipud, np.fliplr, np.diagonal, np.real,
-    np.positive, "reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal", "T", "mT", "real", "flat",
+    np.real_if_close, np.positive,
+    "reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal", "T", "mT", "real", "flat",
 ))
 
 

@@ -206,7 +206,8 @@ def _from_iterator(t: Any, iterable: Any, dtype: Any, count: Any = -1) -> Any:
     """``np.fromiter``: an array as long as what is walked, filled in a loop; conditions leave its first part."""
     g = elements(t, iterable) if isinstance(iterable, COUNTED) else iterable
     if not isinstance(g, Generator) or not iteration.is_counted(g.over):
-        return t.getitem(t.call(np.array, t.new_list(t.iterate(g)), dtype), slice(None, None if count == -1 else count))
+        items = list(t.iterate(g))
+        return _first(t, t.call(np.array, t.new_list(items), dtype), len(items), count)
     if len(g.clauses.items) > 1:
         t.unsupported("`np.fromiter` of nested loops", "make the array before, and assign to its elements in the loops")
     out, place = t.call(np.empty, iteration.count(t, g.over), dtype), Slot("place")
@@ -216,11 +217,12 @@ def _from_iterator(t: Any, iterable: Any, dtype: Any, count: Any = -1) -> Any:
         t.setitem(out, t.load(place), element())
         t.keep(place, t.binary("add", t.load(place), 1))
     g.each(place, visit)
-    n = t.load(place)
-    if count != -1:
-        message = "iterator too short: Expected {} but iterator had only {} items."
-        t.check(t.truth(t.compare("le", count, n)), "ValueError", message, count, n)
-    return t.getitem(out, slice(None, n if count == -1 else count))
+    return _first(t, out, t.load(place), count)
+
+
+def _first(t: Any, out: Any, n: Any, count: Any) -> Any:
+    """As many elements as ``count`` says, of ``n``; all, if it is -1."""
+    return t.getitem(out, slice(None, t.call(sums.counted, n, count)))
 
 
 TABLE: dict[Any, Rule] = {

@@ -30,6 +30,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """``choices[a[i]][i]``; ``choices`` are walked one by one, so their number must be known while tracing."""
     a = np.asarray(a)
+    if np.issubdtype(a.dtype, np.floating):
+        raise TypeError(f"Cannot cast array data from {a.dtype!r} to {np.dtype(int)!r} according to the rule 'safe'")
     n = len(choices)
     if mode == "wrap":
         a = a % n
@@ -40,7 +42,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     out = np.asarray(choices[0])
     for i, choice in enumerate(choices[1:], 1):
         out = np.where(a == i, choice, out)
-    return out if np.ndim(out) >= a.ndim else np.broadcast_to(out, a.shape).copy()
+    return np.where(a == 0, out, out) if n == 1 else out
 
 
 def extract(condition: Any, arr: Any) -> Any:
@@ -81,6 +83,8 @@ def _safely(values: Any, dtype: Any) -> Any:
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if axis is None:
+        if np.ndim(indices) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
         np.ravel(arr)[indices] = values
         return
     indices = np.asarray(indices)

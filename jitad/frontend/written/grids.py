@@ -87,7 +87,7 @@ def diag_indices_from(arr: Any) -> Any:
 
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     shape = shape if isinstance(shape, (list, tuple)) else (shape,)
-    rest = np.asarray(indices)
+    rest = _integers(indices)
     size = 1
     for n in shape:
         size *= n
@@ -97,6 +97,13 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
         out.append(rest % n)
         rest = rest // n
     return tuple(out) if order == "F" else tuple(reversed(out))
+
+
+def _integers(places: Any) -> Any:
+    made = np.asarray(places)
+    if np.issubdtype(made.dtype, np.floating) and not (isinstance(places, (list, tuple)) and len(places) == 0):
+        raise TypeError("only int indices permitted")
+    return made.astype(int)
 
 
 def _check_flat(places: Any, size: int) -> None:
@@ -115,7 +122,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     axes = list(zip(multi_index, dims, modes))
     out: Any = 0
     for places, n, how in axes[::-1] if order == "F" else axes:
-        out = out * n + _within(np.asarray(places), n, how)
+        out = out * n + _within(_integers(places), n, how)
     return out
 
 

@@ -33,7 +33,8 @@ def dstack(tup: Any) -> Any:
 
 def block(arrays: Any) -> Any:
     """Innermost lists are joined along the last axis, those around them along the one before, and so on."""
-    return _joined_blocks(arrays, max(_depth(arrays), _most_axes(arrays)))
+    out = _joined_blocks(arrays, max(_depth(arrays), _most_axes(arrays)))
+    return out if isinstance(arrays, list) else out.copy()
 
 
 def _depth(arrays: Any) -> int:

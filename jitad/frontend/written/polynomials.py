@@ -93,7 +93,10 @@ def polyder(p: Any, m: int = 1) -> Any:
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
     p = np.atleast_1d(p)
-    for _ in range(m):
+    if m == 0:
+        return p
+    p = _derived(p)
+    for _ in range(m - 1):
         p = _derived(p)
     return p
 
@@ -111,10 +114,16 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if len(k) != 1 and len(k) < m:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
     p = np.atleast_1d(p)
-    for i in range(m):
-        constant = k[i if len(k) > 1 else 0]
-        p = np.append(p / np.arange(len(p), 0, -1), constant)
+    if m == 0:
+        return p
+    p = _integrated(p, k[0])
+    for i in range(1, m):
+        p = _integrated(p, k[i if len(k) > 1 else 0])
     return p
+
+
+def _integrated(p: Any, constant: Any) -> Any:
+    return np.append(p / np.arange(len(p), 0, -1), constant)
 
 
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:

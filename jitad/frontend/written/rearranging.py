@@ -86,10 +86,8 @@ def resize(a: Any, new_shape: Any) -> Any:
         size *= n
         if n < 0:
             raise ValueError("all elements of `new_shape` must be non-negative")
-    if len(flat) == 0:
-        return np.zeros(shape, flat.dtype)
-    out = np.empty(size, flat.dtype)
-    for start in range(0, size, len(flat)):
+    out = np.zeros(size, flat.dtype)
+    for start in range(0, size if len(flat) > 0 else 0, max(len(flat), 1)):
         n = min(len(flat), size - start)
         out[start:start + n] = flat[:n]
     return out.reshape(shape)
@@ -105,6 +103,9 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     n = arr.shape[axis]
     if isinstance(obj, (list, tuple)) and len(obj) == 0:
         return arr.copy()
+    if isinstance(obj, bool):
+        raise ValueError("boolean array argument obj to delete must be one dimensional and match the axis length "
+                         f"of {n}")
     if not isinstance(obj, slice) and np.ndim(obj) == 0:
         i = _position(obj, n, n, axis)
         return np.concatenate((arr[whole(axis) + (slice(None, i),)], arr[whole(axis) + (slice(i + 1, None),)]), axis)

@@ -20,6 +20,13 @@ def fsum(items: Any) -> float:
     return added_up(partials, so_far)
 
 
+def counted(n: int, count: int) -> int:
+    """How many of ``n`` items ``np.fromiter`` takes."""
+    if count > n:
+        raise ValueError(f"iterator too short: Expected {count} but iterator had only {n} items.")
+    return n if count == -1 else count
+
+
 def no_partials() -> Any:
     """``partials`` hold by size what has been added, exactly and without common bits; with more of them than there are
     exponents of floats two would be adjacent.  Beside them: how many, the sum of NaN and infinities, of infinities,
