@@ -73,6 +73,8 @@ def test_neighbours() -> None:
         exactly(lambda x: np.nextafter(x[:, None], x), SINGLE)
         exactly(lambda x: (np.nextafter(x, 2.0), np.nextafter(x, -math.inf)), SINGLE)
         exactly(lambda n: np.nextafter(n, 2), 1)
+        exactly(lambda x: np.spacing(x), np.array([1, -1]) * np.finfo(float).max)
+        exactly(lambda x: np.spacing(x), np.array([1, -1], np.float32) * np.finfo(np.float32).max)
 
 
 def test_compiled_floats_are_exact_too() -> None:
@@ -91,6 +93,7 @@ def test_gcd_and_lcm() -> None:
             alike(lambda x, y, fun=fun: fun(x, y), x, y)
         alike(lambda x, fun=fun: [fun(x[:, None], -2 * x), fun([12, 18], x[0])], I)
         alike(lambda x, y, fun=fun: fun(x, y), np.array([-2**63, -4]), np.array([6, -6]))
+        alike(lambda x, y, fun=fun: fun(x, y), np.array([2**63 - 1, 6]), np.array([6, 1 - 2**63]))
         with pytest.raises(TypeError):
             interpret(lambda x, fun=fun: fun(x, 2), A)
     for x in (6 * I, I.astype(np.int32), np.array([4, 6, 10]), np.array([-5])):
@@ -104,8 +107,9 @@ def test_windows() -> None:
     def windows(n, beta):
         return np.hanning(n), np.hamming(n), np.blackman(n), np.bartlett(n), np.kaiser(n, beta), np.kaiser(n, 0)
     compiled = jit(windows)
-    for n in (-1, 0, 1, 2, 3, 10, 51):
-        same(windows(n, 8.6), compiled(n, 8.6))
+    for n in (-1, 0, 1, 2, 3, 10, 51, 0.5, 1.5, 4.7):
+        with np.errstate(all="ignore"):
+            same(windows(n, 8.6), compiled(n, 8.6))
     alike(lambda x: [np.hanning(5) * x, np.kaiser(4, x)], 2.0)
 
     def window(n):

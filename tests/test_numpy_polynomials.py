@@ -187,6 +187,12 @@ def test_other_differences() -> None:
     alike(lambda p: [np.unwrap(p, period=4), np.unwrap(p, period=5)], I * I)
 
 
+def test_differences_that_numpy_refuses() -> None:
+    for fun in (lambda m: np.gradient(m, axis=(0, 0)), lambda m: np.gradient(m, axis=(1, -1)),
+                lambda m: np.gradient(m > 1), lambda m: np.ediff1d(m > 1)):
+        message(fun, np.arange(12.0).reshape(3, 4))
+
+
 def test_slopes_of_differences() -> None:
     def steep(a, h):
         inside = np.gradient(np.outer(a, V), h, np.array([0.0, 1.0, 2.5]), edge_order=2)

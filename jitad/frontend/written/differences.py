@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .marks import axis_of
+
 SIZE = "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
 
 
@@ -15,12 +17,23 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     """Differences of second order inside, of order ``edge_order`` at both ends of each axis."""
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    f = np.asarray(f)
+    f = _numbers(f)
     if not np.issubdtype(f.dtype, np.floating):
         f = f.astype(float)
     axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple([axis_of(i, f.ndim) for i in axes])
+    if len(set(axes)) < len(axes):
+        raise ValueError("repeated axis")
     found = tuple([_along(f, i, h, edge_order) for i, h in zip(axes, _spacings(varargs, len(axes)))])
     return found[0] if len(found) == 1 else found
+
+
+def _numbers(a: Any) -> Any:
+    a = np.asarray(a)
+    if a.dtype == np.bool and a.ndim > 0:
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` "
+                        "operator, or the logical_xor function instead.")
+    return a
 
 
 def _spacings(given: tuple[Any, ...], n: int) -> tuple[Any, ...]:
@@ -75,7 +88,7 @@ def _edge(f0: Any, f1: Any, f2: Any, p: Any, q: Any) -> Any:
 
 
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    ary = np.ravel(ary)
+    ary = _numbers(np.ravel(ary))
     parts = [np.diff(ary)]
     if to_begin is not None:
         parts.insert(0, _edge_of("to_begin", to_begin, ary))

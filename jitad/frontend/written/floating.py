@@ -73,7 +73,9 @@ def power_of_two(k: Any, bits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 2
 
 def ldexp(x1: Any, x2: Any) -> Any:
     x1, x2 = floats(x1), np.asarray(x2)
-    if np.issubdtype(x2.dtype, np.floating):
+    if x2.dtype == np.bool:
+        x2 = x2.astype(int)
+    if not np.issubdtype(x2.dtype, np.integer):
         raise TypeError("ufunc 'ldexp' not supported for the input types")
     return scaled(x1.astype(np.float64), x2.astype(np.int64)).astype(x1.dtype)
 
@@ -122,7 +124,7 @@ def step(x: Any, dtype: Any, towards_zero: Any) -> Any:
 def spacing(x: Any) -> Any:
     x = floats(x)
     wide = x.astype(np.float64)
-    size = step(wide, x.dtype, False)
+    size = np.where(np.abs(wide) == np.finfo(x.dtype).max, math.inf, step(wide, x.dtype, False))
     return np.where(np.isfinite(wide), np.where(wide < 0, -size, size), math.nan).astype(x.dtype)
 
 
@@ -199,4 +201,4 @@ def _gcd(a: Any, b: Any) -> Any:
 
 def _lcm(a: Any, b: Any) -> Any:
     shared = _gcd(a, b)
-    return abs(a // shared * b) if shared != 0 else shared
+    return abs(a) // shared * abs(b) if shared != 0 else shared

@@ -39,8 +39,8 @@ def _horner(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def bartlett(M: Any) -> Any:
-    n = _centred(M)
-    return np.where(n <= 0, 1 + n / max(M - 1, 1), 1 - n / max(M - 1, 1))
+    n = _centred(M) / _half(M)
+    return np.where(n <= 0, 1 + n, 1 - n)
 
 
 def blackman(M: Any) -> Any:
@@ -57,7 +57,7 @@ def hanning(M: Any) -> Any:
 
 
 def kaiser(M: Any, beta: Any) -> Any:
-    t = _centred(M) / max(M - 1, 1)
+    t = (2 * np.arange(M) - (M - 1)) / _half(M)
     return i0(beta * np.sqrt(1.0 - t * t)) / i0(float(beta))
 
 
@@ -67,4 +67,9 @@ def _centred(M: Any) -> Any:
 
 
 def _angle(M: Any) -> Any:
-    return math.pi * _centred(M) / max(M - 1, 1)
+    return math.pi * _centred(M) / _half(M)
+
+
+def _half(M: Any) -> Any:
+    """What the largest of them is; one element alone is in the middle."""
+    return M - 1 if M != 1 else 1
