@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, interpret, jit
+from jitad import UnsupportedError, check_grads, interpret, jit
 
 A = np.random.default_rng(0).normal(size=(5, 6, 7))
 I, J = 2, 4
@@ -69,3 +69,25 @@ def test_a_reshape_that_moves_elements_is_no_update() -> None:
         return a
     a = A[0]
     np.testing.assert_allclose(jit(f)(a), f(a))
+
+
+def test_a_view_or_a_copy_in_a_loop_that_writes_the_array() -> None:
+    def lowered(a):
+        a = a.copy()
+        best = a[0]
+        for k in range(1, len(a)):
+            if a[k, 0] > best[0]:
+                best = a[k].copy()
+            a[k] -= best
+        return a + best
+
+    def kept(a):
+        best = a[0]
+        for k in range(1, len(a)):
+            if a[k, 0] > best[0]:
+                best = a[k].copy()
+        return best
+    a = np.arange(12.0).reshape(4, 3) % 5
+    with pytest.raises(UnsupportedError, match="one of several"):
+        jit(lowered)(a)
+    np.testing.assert_array_equal(jit(kept)(a), kept(a))

@@ -158,7 +158,11 @@ def size(t: Context, v: Value, axis: int) -> Value:
         return root
     v, axis = root
     dim = dims_of(v.type)[axis]
-    return t.builder.const(dim) if dim is not None else _read_at_birth(v, axis)
+    if dim is not None:
+        return t.builder.const(dim)
+    if v.owner is None:                                     # a guess of a loop's, of which only the type is looked at
+        return t.builder.emit("dim", v, axis=axis)
+    return _read_at_birth(v, axis)
 
 
 def _size_root(t: Context, v: Value, axis: int) -> Value | Axis:
