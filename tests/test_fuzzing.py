@@ -158,6 +158,25 @@ INPUTS = [(0.5,)]
         0.75 + 0.25 * math.cos(5001))))
 
 
+def test_angles_beyond_all_digits_are_not_held_against_compiled_code() -> None:
+    """Differences of a large square do not see the sine beside it, so that CPython's value seems to be known."""
+    source = """
+import math
+from jitad import linearize
+
+def main(x):
+    z = x * 0.0 + {}
+    return x + linearize(lambda v: v * v + 1e19 * math.sin(v), z * z)[1](z)
+
+
+INPUTS = [(0.5,)]
+"""
+    for angle, hangs in ((3.7e9, True), (3.7, False)):
+        checker = check.Checker(check.load(source.format(angle)), frozenset(), source.format(angle))
+        (at,), checker.floats, checker.scalar = checker.inputs, (0,), True
+        assert checker._hangs_on_constants(at, "value") == hangs
+
+
 def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """In CPython differences give up at a kink before the loop; and ``vmap`` runs what CPython has not run."""
     source = "from jitad import grad\n\n\ndef main(x):\n    s = {}\n    while x {} 0.0:\n        x = x * 1.0\n"

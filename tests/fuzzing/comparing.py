@@ -26,13 +26,15 @@ class Wrong(Exception):
 
 
 class Comparing:
-    """``doing`` is what the checker is at, ``counts`` how many comparisons of each kind were made."""
+    """``doing`` is what the checker is at, ``counts`` how many comparisons of each kind were made, and
+    ``compared`` the two sides of the last of each kind."""
 
     def __init__(self, space: dict[str, Any], checks: frozenset[str], source: str) -> None:
         self.space, self.checks, self.source = space, checks, source
         self.main: Function = space["main"]
         self.inputs: list[tuple[Any, ...]] = list(space["INPUTS"])
         self.counts: dict[str, int] = {}
+        self.compared: dict[str, tuple[Any, Any]] = {}
         self.doing = "value"
         body = source.split("def ", 1)[-1]
         self.stopped = "stop_gradient(" in body
@@ -51,6 +53,7 @@ class Comparing:
 
     def same(self, check: str, at: tuple[Any, ...], got: Any, want: Any, rtol: float | None = None) -> None:
         self.counts[check] = self.counts.get(check, 0) + 1
+        self.compared[check] = got, want
         if not agree(got, want, self.tolerance if rtol is None else rtol):
             raise Wrong(check, f"{got!r} is not {want!r} at {at!r}")
 
