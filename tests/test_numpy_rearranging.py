@@ -141,6 +141,7 @@ def test_positions_are_integers() -> None:
 def test_turning() -> None:
     for k in (-1, 0, 1, 2, 3, 5):
         alike(lambda a, k=k: [np.rot90(a, k, axes=(0, 2)), np.rot90(a, k, (2, 1)), np.rot90(a[0], k)], T)
+    alike(lambda a: np.rot90(a, 2) * np.rot90(a, 2)[:, :1], M)        # of a size that is only known at run time
     alike(lambda a: [np.rollaxis(a, 2), np.rollaxis(a, 0, 3), np.rollaxis(a, -2, -1), np.rollaxis(a, 1, 1)], T)
     for fun in (lambda a: np.rot90(a, axes=(1, 1)), lambda a: np.rot90(a, axes=(0, 5)), lambda a: np.rot90(a[0]),
                 lambda a: np.rollaxis(a, 2), lambda a: np.rollaxis(a, 0, 4), lambda a: np.rot90(a, axes=(0, 1, 1))):

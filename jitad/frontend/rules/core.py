@@ -231,7 +231,9 @@ def at_most_one(n: Value) -> bool:
     """Whether a size is known to be 0 or 1, as that of ``a[:1]`` is."""
     if n.const is not None:
         return bool(n.const <= 1)
-    return n.op is not None and n.op.name == "minimum" and any(x.const == 1 for x in n.op.operands)
+    if n.op is None or n.op.name not in ("minimum", "maximum"):
+        return False
+    return (any if n.op.name == "minimum" else all)(map(at_most_one, n.op.operands))
 
 
 # --- broadcasting ---------------------------------------------------------------------------------
