@@ -154,7 +154,7 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
     frames = Frames(sweep, split=False, results=results)
     b = sweep.b = Builder(sweep.last_bar)
     values = results_at_end(sweep, frames.left, b) if results else [b.undef(t) for t in base.result_types]
-    b.ret([*values, *(sweep.as_type(g, func.params[i].type) for i, g in zip(wrt, sweep.cotangents))])
+    b.ret([*values, *(b.typed(g, func.params[i].type) for i, g in zip(wrt, sweep.cotangents))])
     frames.place()
     frames.stay_at_top()
     frames.rewrite()
@@ -187,7 +187,7 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     tape = frames.keep_at_top(second.params[-1], entry)
     b = Builder(sweep.last_bar)
     sweep.b = b
-    b.ret([sweep.as_type(g, t) for g, t in zip(sweep.cotangents, second.result_types)])
+    b.ret([b.typed(g, t) for g, t in zip(sweep.cotangents, second.result_types)])
     frames.rewrite()
     frames.forwards()
     sweep.pivot.term = None

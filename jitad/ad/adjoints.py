@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.graph import Op, Value
-from ..ir.types import Stack, Type, carries_adjoint, dims_of
+from ..ir.types import Stack, carries_adjoint, dims_of
 from .activity import differentiable_operands
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO, spread
 
@@ -23,10 +23,7 @@ class Adjoints:
         self.env: Env = {}
 
     def zero(self, v: Value) -> Value:
-        return self.b.stack_empty() if isinstance(v.type, Stack) else self.as_type(self.b.zeros_like(v), v.type)
-
-    def as_type(self, value: Value, type: Type) -> Value:
-        return self.b.typed(value, type)
+        return self.b.stack_empty() if isinstance(v.type, Stack) else self.b.typed(self.b.zeros_like(v), v.type)
 
     def wants(self, x: Value) -> bool:
         return x in self.active
@@ -36,7 +33,7 @@ class Adjoints:
         if x not in self.active:
             return
         if not isinstance(x.type, Stack):
-            contribution = self.as_type(self._unbroadcast(contribution, x), x.type)
+            contribution = self.b.typed(self._unbroadcast(contribution, x), x.type)
         have = self.env.get(x)
         self.env[x] = contribution if have is None else self.b.emit("add", have, contribution, acc=True)
 
@@ -105,7 +102,7 @@ class Adjoints:
     def _pop(self, op: Op) -> None:
         """The adjoint of ``pop`` is ``push``."""
         below, *values = op.results
-        bars = [self.as_type(self.env.pop(v), v.type) if v in self.env else self.zero(v)
+        bars = [self.b.typed(self.env.pop(v), v.type) if v in self.env else self.zero(v)
                 for v in values if carries_adjoint(v.type)]
         stack_bar = self.env.pop(below, None)
         if stack_bar is None:

@@ -61,12 +61,8 @@ class _Forward:
                 self.dot[p] = block.add_param(p.type, p.hint and f"{p.hint}_dot")
 
     def tangent(self, v: Value) -> Value:
-        """The tangent of ``v``, zero when it has none."""
-        return self.dot[v] if v in self.dot else self._typed(self.b.zeros_like(v), v.type)
-
-    def _typed(self, dot: Value, t: Type) -> Value:
-        """A tangent has the very type of its value, literal sizes included."""
-        return self.b.typed(dot, t)
+        """The tangent of ``v``, zero when it has none: of the very type of its value, literal sizes included."""
+        return self.dot[v] if v in self.dot else self.b.typed(self.b.zeros_like(v), v.type)
 
     def _block(self, block: Block) -> None:
         ops, block.ops = block.ops, []
@@ -97,7 +93,7 @@ class _Forward:
         else:
             raise DifferentiationError(f"{op.name} has no derivative", op.loc)
         if dot is not None:
-            self.dot[op.result] = self._typed(dot, op.result.type)
+            self.dot[op.result] = self.b.typed(dot, op.result.type)
 
     def _elementwise(self, op: Op) -> Value | None:
         b, total = self.b, None

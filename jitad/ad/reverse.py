@@ -171,7 +171,7 @@ class ThereAndBack(Adjoints):
         """
         here = self.b
         self.b = Builder(source)
-        value = self.as_type(env[v] if v in env else self._zero_outside(source, like), v.type)
+        value = self.b.typed(env[v] if v in env else self._zero_outside(source, like), v.type)
         self.b = here
         return value
 
@@ -193,7 +193,7 @@ class ThereAndBack(Adjoints):
                 continue
             inside.exit_edge().args.append(n)
             sizes.append(inside.exit.add_param(I64, "size"))
-        return self.as_type(self.b.fill(self.b.const(0.0, v.type.dtype), *sizes), v.type)
+        return self.b.typed(self.b.fill(self.b.const(0.0, v.type.dtype), *sizes), v.type)
 
     def _body(self, block: Block) -> None:
         if block.term is not None and block.term.name == "call":
@@ -317,7 +317,7 @@ class ThereAndBack(Adjoints):
         assert term is not None
         tape = self.ways.tapes[block]
         results = [r for r in call_results(block) if r is not tape and carries_adjoint(r.type)]
-        seeds = [self.as_type(self.env.pop(r), r.type) if r in self.env else self.zero(r) for r in results]
+        seeds = [self.b.typed(self.env.pop(r), r.type) if r in self.env else self.zero(r) for r in results]
         base = signature(self.module, term.attrs["base"])
         assert base is not None
         primals = [v for i, v in enumerate(term.operands) if i not in base.own and not isinstance(v.type, Stack)]
@@ -327,7 +327,7 @@ class ThereAndBack(Adjoints):
         for i in base.accumulated(term.attrs["wrt"]):
             v = term.operands[i]
             start = self.env.pop(v, None) if v not in seen else None
-            accumulators.append(self.as_type(start if start is not None else b.zeros_like(v), base.params[i]))
+            accumulators.append(self.b.typed(start if start is not None else b.zeros_like(v), base.params[i]))
             seen.add(v)
         callee = self.module.derive(term.attrs["base"], "bwd", term.attrs["wrt"])
         with b.located(term.loc):

@@ -85,7 +85,7 @@ def find(t: Context, fun: Any) -> Rule | None:
         rule = TABLE.get(fun) or _scipy().get(fun)
     except TypeError:                        # unhashable: nothing of ours
         return None
-    if isinstance(fun, type) and issubclass(fun, (BaseException, tuple)):     # LinAlgError, SlogdetResult
+    if isinstance(fun, type) and issubclass(fun, tuple):                   # SlogdetResult
         return None
     if rule is None and (isinstance(fun, np.ufunc) or _package(fun) == "numpy"):
         name = getattr(fun, "__name__", str(fun))

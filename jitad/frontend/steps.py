@@ -30,7 +30,7 @@ class Step:
         raise NotImplementedError
 
     def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        raise NotImplementedError
+        return t.call(self.function(custom), *self.merged(fixed, rest))
 
     def merged(self, fixed: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
         """All arguments in their order."""
@@ -43,17 +43,11 @@ class Primal(Step):
     def function(custom: Any) -> Any:
         return custom.fun
 
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        return t.call(self.function(custom), *self.merged(fixed, rest))
-
 
 class Forward(Step):
     @staticmethod
     def function(custom: Any) -> Any:
         return custom.rules[0]
-
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
-        return t.call(self.function(custom), *self.merged(fixed, rest))
 
 
 class Backward(Step):
