@@ -237,7 +237,9 @@ def test_unsupported_functions_are_named() -> None:
     lambda do, a: do(np.hypot, a[:, -1:], a), lambda do, a: do(np.broadcast_to, a[:1], (5, 4)),
     lambda do, a: do(np.logical_or, a[:1] > 0, a > 1),
     lambda do, a: a[:1] + a[1:2], lambda do, a: a[:1] * a[1:1], lambda do, a: do(np.broadcast_arrays, a[:1], a)[0],
-    lambda do, a: do(np.squeeze, a[:1]), lambda do, a: do(np.squeeze, a[1:, :1]), lambda do, a: do(np.squeeze, a)])
+    lambda do, a: a[:1] * a[:0], lambda do, a: do(np.broadcast_to, a[0, :1], (2, 0)), lambda do, a: a[:0] + a[3:],
+    lambda do, a: do(np.squeeze, a[:1]), lambda do, a: do(np.squeeze, a[1:, :1]), lambda do, a: do(np.squeeze, a),
+    lambda do, a: do(np.squeeze, a[:0])])
 def test_slices_of_one_element_broadcast(fun: Any) -> None:
     assert np.array_equal(evaluate(fun, M), plain(fun, M))
 

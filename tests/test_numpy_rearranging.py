@@ -296,3 +296,11 @@ def test_functions_of_other_pieces_have_no_slope() -> None:
         logs = np.piecewise(a, [a > 0, a == 0], [np.log, np.sqrt])
         return np.sum(logs) + np.sum(np.piecewise(a, [a < 0], [np.exp, 1.0]))
     same(grad(safe)(np.array([4.0, 2.0, -1.0])), np.array([0.25, 0.5, np.exp(-1.0)]))
+
+
+def test_none_and_as_many_as_there_are() -> None:
+    """An axis without elements agrees with one whose size, 0 as well, is known at run time only."""
+    for n in (0, 1, 2):
+        p, q = np.ones(n), np.arange(5.0)
+        for fun in (lambda p, q: p[1:] + q[:len(p)][:-1], lambda p, q: p[:0] * q[:1] + q[5:]):
+            np.testing.assert_array_equal(jit(fun)(p, q), fun(p, q))

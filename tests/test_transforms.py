@@ -13,6 +13,7 @@ import pytest
 import jitad
 from jitad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, stop_gradient, value_and_grad, vjp
 from jitad.errors import DifferentiationError
+from jitad.lowering import context
 
 
 def cubic(x: Any) -> Any:
@@ -466,3 +467,18 @@ def test_the_interpreter_agrees() -> None:
     x = np.array([0.5, -1.5])
     for f in (grad(lambda x: np.tanh(x).sum()), hessian(lambda x: np.sin(x[0] * x[1])), jacrev(lambda x: x * x[::-1])):
         close(jitad.interpret(f, x), f(x))
+
+
+def test_frames_are_taken_apart_as_they_were_put_together() -> None:
+    """Forward mode widens the frames of a recursion that nobody looks at the result of; who pops them knows it."""
+    def count(k, z, u):
+        return 0.0 if k <= 0 else count(k - 1, math.sin(z), u) + z
+
+    def unused(x, n):
+        hessian(lambda u: count(n, x, u))(0.5)
+        return x * x
+    slope = jit(grad(lambda x, n: jvp(lambda x: unused(x, n), (x,), (0.6,))[1]))
+    for dirt in (0.0, 7.7):
+        slope(1.0, 2)
+        context.soil(dirt)
+        assert slope(1.0, 2) == 1.2

@@ -163,7 +163,8 @@ class _Forward:
         count = len(after.params) - len(self.paired[after]) - len(term.edges[0].args)
         results = after.params[:count]
         wrt = tuple(i for i, v in enumerate(term.operands) if v in self.dot or isinstance(v.type, Stack))
-        if not any(r in self.active for r in results):       # what is never looked at need not have a derivative
+        stacks = any(isinstance(v.type, Stack) for v in term.operands)       # whose frames hold tangents
+        if not stacks and not any(r in self.active for r in results):       # need not have a derivative
             return
         if not wrt and not any(isinstance(r.type, Stack) for r in results):
             return

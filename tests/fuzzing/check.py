@@ -15,7 +15,7 @@ import random
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -41,7 +41,7 @@ from .compare import (
     steady,
 )
 from .comparing import LONGEST, Wrong
-from .literals import shaken_constants
+from .excused import excused
 from .otherwise import Otherwise
 from .values import fits, flatten, is_float
 
@@ -128,55 +128,25 @@ class Checker(Otherwise):
     """Checks one program."""
 
     def check(self) -> None:
-        known = [(at, *self._python(at)) for at in self.inputs]
+        known = [(at, *self.python(at)) for at in self.inputs]
         self.scalar = any(is_number(want) for _, want, _ in known)
         for at, want, how in known:
             self.floats = tuple(i for i, x in enumerate(at) if any(map(is_float, flatten(x)[0])))
             if want is TooLong or meaningless(want):
                 continue
             try:
-                self._one(at, want, how)
+                self.one(at, want, how)
             except Wrong as wrong:
-                if self._shows_nearby(at) and not self._hangs_on_constants(at, wrong.check):
+                if not excused(self, at, wrong.check):
                     raise
 
-    def _shows_nearby(self, at: tuple[Any, ...]) -> bool:
-        """Whether something is wrong with other last bits of the arguments too: some sums are 0 or not by rounding."""
-        near = shaken(at, 1e-13)
-        want, how = self._python(near)
-        try:
-            self._one(near, want, how)
-        except Wrong:
-            return True
-        return False
+    def like(self, source: str) -> Checker:
+        """The same checks of another program with the same arguments."""
+        other = Checker(load(source, "<random program, shaken>"), self.checks, source)
+        other.floats, other.scalar = self.floats, self.scalar
+        return other
 
-    def _hangs_on_constants(self, at: tuple[Any, ...], check: str) -> bool:
-        """Whether numbers grow or cancel beyond what a float holds without the arguments: what the program means, or
-        both sides of the comparison, are other values where constants have other last bits, larger or smaller ones.
-        """
-        meant, sides = self._meant(at), self.compared.get(check, ())
-        others = True, bool(sides)
-        for by in (1e-13, -1e-13):
-            source = shaken_constants(self.source, by)
-            other = Checker(load(source, "<random program, shaken>"), self.checks, source)
-            other.floats, other.scalar = self.floats, self.scalar
-            with suppress(Wrong, *REFUSALS):
-                other._one(at, *other._python(at))
-            others = others[0] and self._differ(other._meant(at), meant), \
-                others[1] and all(map(self._differ, other.compared.get(check, sides), sides))
-        return any(others)
-
-    def _differ(self, x: Any, y: Any) -> bool:
-        return not agree(x, y, 1e-6 if self.derives else self.tolerance)
-
-    def _meant(self, at: tuple[Any, ...]) -> Any:
-        """CPython's value, of a program with derivatives the interpreter's: differences see no sine of 1e18."""
-        if self.derives:
-            with suppress(plain.TooLong), plain.limited(LONGEST):
-                return outcome(interpret, self.main, *copy.deepcopy(at))
-        return self._python(at)[0]
-
-    def _one(self, at: tuple[Any, ...], want: Any, how: str) -> None:
+    def one(self, at: tuple[Any, ...], want: Any, how: str) -> None:
         """One input.  A float comes with its gradient: one compilation for both."""
         self.doing = "value"
         both = self.scalar and bool(self.floats)
@@ -256,7 +226,7 @@ class Checker(Otherwise):
         got = outcome(fun, *copy.deepcopy(at))
         return got[0] if self.scalar and self.floats and not isinstance(got, Exception) else got
 
-    def _python(self, at: tuple[Any, ...]) -> tuple[Any, str]:
+    def python(self, at: tuple[Any, ...]) -> tuple[Any, str]:
         """What CPython has, and what that is good for: "known", "unknown" where it is not to be relied on, not even
         that it ends (differences may have given up before), "chaos" where the last bit of the arguments decides, so
         that not even two ways of compiling need to agree.
@@ -286,7 +256,7 @@ class Checker(Otherwise):
             except plain.TooLong:
                 return True
         with plain.closer():
-            want, how = self._python(at)
+            want, how = self.python(at)
         return how == "known" and not agree(value, want, 1e-5)
 
     def _steady(self, at: tuple[Any, ...], want: Any, noise: float) -> bool:

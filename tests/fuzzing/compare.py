@@ -84,6 +84,10 @@ def finite(x: Any) -> bool:
     return all(x is None or np.all(np.isfinite(x)) and largest(x) < 1e6 for x in flatten(x)[0])
 
 
+def has_nan(x: Any) -> bool:
+    return not isinstance(x, Exception) and any(is_float(v) and bool(np.any(np.isnan(v))) for v in flatten(x)[0])
+
+
 def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
     """Arguments with other last bits: each number by a part of ``by``, equal ones by the same part."""
     def other(x: Any) -> Any:

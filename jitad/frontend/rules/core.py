@@ -245,13 +245,18 @@ def agreeing(t: Context, *vs: Value) -> list[Value]:
     for axis in range(-n, 0):
         have = {i: size(t, v, rank(v) + axis) for i, v in enumerate(vs)
                 if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
+        none = any(m.const == 0 for m in have.values())         # with which no element and one element agree
         longer = next((m for m in have.values() if not at_most_one(m)), None)
-        if longer is None:
+        if longer is None and not none:
             continue
         for i, m in have.items():
-            if at_most_one(m):
-                _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
-                narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
+            if not at_most_one(m) or m.const == 0:
+                continue
+            if none:
+                narrowed[i] = part(t, narrowed[i], rank(vs[i]) + axis, t.builder.const(0), t.builder.const(0))
+                continue
+            _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
+            narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
     broadcast(t, *narrowed)
     return narrowed
 
@@ -318,13 +323,24 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
     for axis, (x, y) in enumerate(zip(reversed(have), reversed(shape)), 1):
         if x.const == 1:
             continue
-        if at_most_one(x) and not at_most_one(y):
+        if at_most_one(x) and x.const != 0 and y.const == 0:
+            v = part(t, v, len(have) - axis, t.builder.const(0), t.builder.const(0))
+            continue
+        if at_most_one(x) and x.const != 0 and not at_most_one(y):
             t.check(t.builder.eq(x, 1), "ValueError", "could not broadcast an array with size {} to size {}", x, y)
             v = _with_one(t, v, len(have) - axis)
             continue
         if (condition := equal_sizes(t, x, y)) is not None:
             t.check(condition, "ValueError", "could not broadcast an array with size {} to size {}", x, y)
     return t.builder.broadcast_to(v, *shape)
+
+
+def part(t: Context, v: Value, axis: int, start: Value, length: Value, step: int = 1) -> Value:
+    """``length`` elements from ``start`` on one axis, everything on the others."""
+    e, spec = t.builder, []
+    for i in range(rank(v)):
+        spec += [start, length, e.const(step)] if i == axis else [e.const(0), size(t, v, i), e.const(1)]
+    return e.slice(v, *spec)
 
 
 def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:

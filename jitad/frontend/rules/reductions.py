@@ -9,7 +9,7 @@ from ...ir.graph import Value
 from ...ir.types import BOOL, I32, I64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, axes_arg, axis_arg, dtype_arg, inexact, rank, refuse, size, sizes
+from .core import Rule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, refuse, size, sizes
 from .lifting import lift
 from .ufuncs import choose, isclose
 
@@ -294,14 +294,6 @@ def diff(t: Context, a: Any, n: int = 1, axis: int = -1) -> Sym:
         lower = part(t, v, along, t.builder.const(0), shorter)
         v = t.builder.emit("xor" if dtype_of(v.type).is_bool else "sub", upper, lower)
     return Sym(v, False)
-
-
-def part(t: Context, v: Value, axis: int, start: Value, length: Value, step: int = 1) -> Value:
-    """``length`` elements from ``start`` on one axis, everything on the others."""
-    e, spec = t.builder, []
-    for i in range(rank(v)):
-        spec += [start, length, e.const(step)] if i == axis else [e.const(0), size(t, v, i), e.const(1)]
-    return e.slice(v, *spec)
 
 
 def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Sym:

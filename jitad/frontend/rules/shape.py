@@ -10,12 +10,11 @@ from ...ir.graph import Value
 from ...ir.types import dtype_of
 from ..values import Context, Sym
 from . import core, windows
-from .core import Rule, axes_arg, axis_arg, must_be_static, rank, refuse, size, sizes, static_int
+from .core import Rule, axes_arg, axis_arg, must_be_static, part, rank, refuse, size, sizes, static_int
 from .creation import new_shape, shape_arg
 from .lengths import check_room, true_product
 from .lifting import lift, same_shape
 from .lifting import stack as stack_values
-from .reductions import part
 
 
 def _value(t: Context, a: Any) -> Value:
@@ -149,7 +148,7 @@ def squeeze(t: Context, a: Any, axis: Any = None) -> Sym:
     v = _value(t, a)
     lengths = sizes(t, v)
     if axis is None:
-        dropped = tuple(i for i, n in enumerate(lengths) if core.at_most_one(n))
+        dropped = tuple(i for i, n in enumerate(lengths) if core.at_most_one(n) and n.const != 0)
         others = [n for i, n in enumerate(lengths) if i not in dropped and n.const is None]
     else:
         dropped, others = axes_arg(t, axis, rank(v)), []

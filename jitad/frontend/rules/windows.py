@@ -127,6 +127,8 @@ def _forward(t: Context, s: slice, n: Value) -> Span:
         return low, n, one
     first = None if s.start is None else static_int(s.start)
     last = None if s.stop is None else static_int(s.stop)
+    if s.start is None and last == 0:
+        return low, low, one
     if s.start is None and last is not None and last < 0:
         return low, e.maximum(e.add(n, last), 0), one
     if s.stop is None and first is not None and first >= 0:

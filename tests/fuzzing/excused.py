@@ -1,0 +1,73 @@
+"""When what does not agree is no fault: last bits decide, of the arguments or of constants, or nothing is defined.
+
+A program may sum to 0 or not by rounding, take the sine of 1e18, or the square root of 0 times 0.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from jitad import grad, interpret
+
+from . import plain
+from .compare import REFUSALS, agree, has_nan, outcome, shaken
+from .comparing import LONGEST, Wrong
+from .literals import shaken_constants
+
+if TYPE_CHECKING:
+    from .check import Checker
+
+BITS = 1e-13                            # last bits, of a number; a few of them
+
+
+def excused(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
+    """Whether the comparison named ``check``, which went wrong at these arguments, says nothing."""
+    return (not _shows_nearby(checker, at) or hangs_on_constants(checker, at, check)
+            or _is_nan_by_definition(checker, at, check))
+
+
+def _shows_nearby(checker: Checker, at: tuple[Any, ...]) -> bool:
+    """Whether something is wrong with other last bits of the arguments too."""
+    near = shaken(at, BITS)
+    want, how = checker.python(near)
+    try:
+        checker.one(near, want, how)
+    except Wrong:
+        return True
+    return False
+
+
+def hangs_on_constants(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
+    """Whether numbers grow or cancel beyond what a float holds without the arguments: what the program means, or both
+    sides of the comparison, are other values where constants have other last bits, larger or smaller ones.
+    """
+    rtol = 1e-6 if checker.derives else checker.tolerance
+    meant, sides = _meant(checker, at), checker.compared.get(check, ())
+    moves, both_move = True, bool(sides)
+    for by in (BITS, -BITS):
+        other = checker.like(shaken_constants(checker.source, by))
+        with suppress(Wrong, *REFUSALS):
+            other.one(at, *other.python(at))
+        moves = moves and not agree(_meant(other, at), meant, rtol)
+        both_move = both_move and not any(
+            agree(x, y, rtol) for x, y in zip(other.compared.get(check, sides), sides))
+    return moves or both_move
+
+
+def _meant(checker: Checker, at: tuple[Any, ...]) -> Any:
+    """CPython's value, of a program with derivatives the interpreter's: differences see no sine of 1e18."""
+    if checker.derives:
+        with suppress(plain.TooLong), plain.limited(LONGEST):
+            return outcome(interpret, checker.main, *copy.deepcopy(at))
+    return checker.python(at)[0]
+
+
+def _is_nan_by_definition(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
+    """Whether one side is NaN, and so is the gradient as defined: 0 * inf on the way need not be computed."""
+    if not checker.scalar or not any(map(has_nan, checker.compared.get(check, ()))):
+        return False
+    with suppress(plain.TooLong, *REFUSALS), plain.limited(LONGEST):
+        return has_nan(outcome(interpret, grad(checker.main, checker.floats), *copy.deepcopy(at)))
+    return False
