@@ -121,7 +121,8 @@ def test_gradients(program, size, boundscheck):
     x, w, v = (rng.normal(0, 0.4, s) for s in ((m, k), (k, n), (p, n)))
     fun = jit(program, grad=("x", "w", "v"), boundscheck=boundscheck)
     np.testing.assert_allclose(fun(x, w, v), program(x, w, v), rtol=1e-12)
-    jitad.check_grads(program, (x, w, v), order=2)
+    if boundscheck:                                      # derivatives have it in any case
+        jitad.check_grads(program, (x, w, v), order=2)
     single = [a.astype(np.float32) for a in (x, w, v)]
     for one, other in zip(fun.grad(x, w, v), fun.grad(*single)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)

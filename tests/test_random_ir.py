@@ -18,8 +18,8 @@ from jitad.pipeline import PASSES_BY_NAME
 
 from . import irgen
 
-SEEDS = range(40)
-KINDS = [(seed, False) for seed in SEEDS] + [(seed, True) for seed in range(100, 120)]     # (seed, arrays of size 3)
+SEEDS = range(24)
+KINDS = [(seed, False) for seed in SEEDS] + [(seed, True) for seed in range(100, 112)]     # (seed, arrays of size 3)
 ROOTS = ["main"]
 
 
@@ -87,7 +87,7 @@ def test_reverse_forward_and_differences_agree(seed: int, small: bool) -> None:
         assert np.isclose(forward, expected, rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize("seed, small", [(seed, seed >= 100) for seed in (*range(16), *range(100, 108))])
+@pytest.mark.parametrize("seed, small", [(seed, seed >= 100) for seed in (*range(10), *range(100, 105))])
 def test_second_derivatives_agree(seed: int, small: bool) -> None:
     """Forward over reverse against reverse over reverse (a Hessian is symmetric) and against differences."""
     m, args = irgen.generate(seed, 6, smooth=True, small=small), irgen.arguments(seed, small=small)
