@@ -112,7 +112,7 @@ class _Sizes:
         """All that is equal to ``size`` in ``block``, by the checks of the blocks above."""
         found = {size}
         pairs = [{x, y} for b, x, y in self.equal if b is not block and self.dom.dominates(b, block)]
-        while grown := [p for p in pairs if len(p & found) == 1]:
+        while grown := [p for p in pairs if p & found and p - found]:
             found.update(*grown)
         return found
 
