@@ -161,6 +161,19 @@ INPUTS = [(0.5,)]
         0.75 + 0.25 * math.cos(5001))))
 
 
+def test_a_sum_that_is_compared_with_itself_is_not_held_against_compiled_code() -> None:
+    source = """
+import numpy as np
+
+def main(p):
+    return p[0] + np.array([1.0, 2.0])[2 if p[::-1].sum() < p[np.array([2, 0, 1])].sum() else 0]
+
+
+INPUTS = [(0.3717 * k * np.array([1.0, -1.5, 1.3]),) for k in range(1, 20)]
+"""
+    assert verdict(source, {"unoptimised"}).what == "ok"
+
+
 def test_angles_beyond_all_digits_are_not_held_against_compiled_code() -> None:
     """Differences of a large square do not see the sine beside it, so that CPython's value seems to be known."""
     source = """

@@ -30,6 +30,7 @@ from jitad.passes import parallel
 from . import plain
 from .compare import (
     REFUSALS,
+    TELLING,
     Function,
     agree,
     array_references,
@@ -135,7 +136,7 @@ class Checker(Otherwise):
             if want is TooLong or meaningless(want):
                 continue
             try:
-                self.one(at, want, how)
+                self.telling(at, want, how)
             except Wrong as wrong:
                 if not excused(self, at, wrong.check):
                     raise
@@ -145,6 +146,13 @@ class Checker(Otherwise):
         other = Checker(load(source, "<random program, shaken>"), self.checks, source)
         other.floats, other.scalar = self.floats, self.scalar
         return other
+
+    def telling(self, at: tuple[Any, ...], want: Any, how: str) -> None:
+        """One input; what a program raises where it has not raised before is wrong."""
+        try:
+            self.one(at, want, how)
+        except TELLING as e:
+            raise Wrong(f"{self.doing}, {type(e).__name__}", str(e)[:300]) from e
 
     def one(self, at: tuple[Any, ...], want: Any, how: str) -> None:
         """One input.  A float comes with its gradient: one compilation for both."""

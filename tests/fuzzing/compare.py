@@ -111,7 +111,7 @@ def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> 
     try:
         sides = [(f(*unflatten(structure, plain.moved(leaves, steps, e))) - value) / e
                  for e in (1e-6, -1e-6, 4e-6, -4e-6)]
-    except (ArithmeticError, ValueError):                     # at the edge of a domain
+    except (ArithmeticError, *TELLING):                       # at the edge of a domain
         return math.nan, False
     central = (sides[0] + sides[1]) / 2
     near = 1e-3 * (1 + abs(central))
