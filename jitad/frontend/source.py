@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import Loc, UnsupportedError
 
 FunctionNode = ast.FunctionDef | ast.Lambda
+MOST_VERSIONS = 16                       # of a file that are remembered: each is looked through for a function
 _files: dict[str, tuple[list[str], ast.Module]] = {}
 _versions: dict[str, list[_Version]] = {}
 
@@ -107,7 +108,7 @@ def _lines(code: types.CodeType) -> list[str]:
         lines = linecache.getlines(code.co_filename)
         if lines:
             now = next((v for v in known if lines is v.lines or lines == v.lines), None) or _Version(lines)
-            known[:] = [*(v for v in known if v is not now), now]
+            known[:] = [*(v for v in known[-MOST_VERSIONS:] if v is not now), now]
     newest = known[-1].lines if known else []
     return newest if len(known) < 2 else next((v.lines for v in reversed(known) if v.holds(code)), newest)
 
