@@ -152,6 +152,8 @@ class Checker(Otherwise):
         try:
             self.one(at, want, how)
         except TELLING as e:
+            if REFUSED_WHILE_RUNNING in str(e):
+                raise
             raise Wrong(f"{self.doing}, {type(e).__name__}", str(e)[:300]) from e
 
     def one(self, at: tuple[Any, ...], want: Any, how: str) -> None:
