@@ -247,16 +247,14 @@ def agreeing(t: Context, *vs: Value) -> list[Value]:
                 if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
         none = any(m.const == 0 for m in have.values())         # with which no element and one element agree
         longer = next((m for m in have.values() if not at_most_one(m)), None)
-        if longer is None and not none:
-            continue
         for i, m in have.items():
             if not at_most_one(m) or m.const == 0:
                 continue
             if none:
                 narrowed[i] = part(t, narrowed[i], rank(vs[i]) + axis, t.builder.const(0), t.builder.const(0))
-                continue
-            _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
-            narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
+            elif longer is not None:
+                _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
+                narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
     broadcast(t, *narrowed)
     return narrowed
 
