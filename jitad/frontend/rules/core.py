@@ -227,13 +227,17 @@ def alike(x: Value, y: Value, depth: int = 6) -> bool:
     return all(alike(u, v, depth - 1) for u, v in zip(p.operands, q.operands))
 
 
-def at_most_one(n: Value) -> bool:
-    """Whether a size is known to be 0 or 1, as that of ``a[:1]`` is."""
+def none_or_one(n: Value) -> bool:
+    """Whether a size is known to be 0 or 1, but not which of them, as that of ``a[:1]`` is."""
+    return n.const is None and _at_most_one(n)
+
+
+def _at_most_one(n: Value) -> bool:
     if n.const is not None:
         return bool(n.const <= 1)
     if n.op is None or n.op.name not in ("minimum", "maximum"):
         return False
-    return (any if n.op.name == "minimum" else all)(map(at_most_one, n.op.operands))
+    return (any if n.op.name == "minimum" else all)(map(_at_most_one, n.op.operands))
 
 
 # --- broadcasting ---------------------------------------------------------------------------------
@@ -246,9 +250,9 @@ def agreeing(t: Context, *vs: Value) -> list[Value]:
         have = {i: size(t, v, rank(v) + axis) for i, v in enumerate(vs)
                 if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
         none = any(m.const == 0 for m in have.values())         # with which no element and one element agree
-        longer = next((m for m in have.values() if not at_most_one(m)), None)
+        longer = next((m for m in have.values() if not none_or_one(m)), None)
         for i, m in have.items():
-            if not at_most_one(m) or m.const == 0:
+            if not none_or_one(m):
                 continue
             if none:
                 narrowed[i] = part(t, narrowed[i], rank(vs[i]) + axis, t.builder.const(0), t.builder.const(0))
@@ -321,10 +325,10 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
     for axis, (x, y) in enumerate(zip(reversed(have), reversed(shape)), 1):
         if x.const == 1:
             continue
-        if at_most_one(x) and x.const != 0 and y.const == 0:
+        if none_or_one(x) and y.const == 0:
             v = part(t, v, len(have) - axis, t.builder.const(0), t.builder.const(0))
             continue
-        if at_most_one(x) and x.const != 0 and not at_most_one(y):
+        if none_or_one(x) and y.const != 1 and not none_or_one(y):
             t.check(t.builder.eq(x, 1), "ValueError", "could not broadcast an array with size {} to size {}", x, y)
             v = _with_one(t, v, len(have) - axis)
             continue

@@ -148,7 +148,7 @@ def squeeze(t: Context, a: Any, axis: Any = None) -> Sym:
     v = _value(t, a)
     lengths = sizes(t, v)
     if axis is None:
-        dropped = tuple(i for i, n in enumerate(lengths) if core.at_most_one(n) and n.const != 0)
+        dropped = tuple(i for i, n in enumerate(lengths) if n.const == 1 or core.none_or_one(n))
         others = [n for i, n in enumerate(lengths) if i not in dropped and n.const is None]
     else:
         dropped, others = axes_arg(t, axis, rank(v)), []

@@ -136,7 +136,7 @@ def _forward(t: Context, s: slice, n: Value) -> Span:
     start = low if s.start is None else _clip(t, s.start, n, low, n)
     stop = n if s.stop is None else _clip(t, s.stop, n, low, n)
     length = range_length(t, start, stop, one)
-    return start, e.minimum(length, one) if _one_long(s) and not core.at_most_one(length) else length, one
+    return start, e.minimum(length, one) if _one_long(s) and not core.none_or_one(length) else length, one
 
 
 WRITTEN_TWICE = 6
