@@ -161,6 +161,16 @@ INPUTS = [(0.5,)]
         0.75 + 0.25 * math.cos(5001))))
 
 
+def test_a_sum_that_is_rounded_half_way_is_not_held_against_compiled_code() -> None:
+    source = "def main(x, n):\n    return x + round(n + 2.675, 2)\n\n\nINPUTS = [(0.5, 1)]\n"
+    checker = check.Checker(check.load(source), frozenset(), source)
+    checker.floats, checker.scalar = (0,), True
+    for found, hangs in ((4.18, True), ((4.18, (1.0,)), True), (4.16, False)):
+        checker.compared["value"] = found, 4.17
+        assert hangs_on_constants(checker, checker.inputs[0], "value") == hangs
+    assert verdict(source, {"fastmath"}).what == "ok"
+
+
 def test_a_sum_that_is_compared_with_itself_is_not_held_against_compiled_code() -> None:
     source = """
 import numpy as np

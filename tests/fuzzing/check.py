@@ -171,6 +171,7 @@ class Checker(Otherwise):
             return
         if how == "known":
             self.counts["value"] = self.counts.get("value", 0) + 1
+            self.compared["value"] = value, want
             if not agree(value, want, 1e-5 if self.derives else self.tolerance) and self._confirmed(at, value, want):
                 raise Wrong("value", f"compiled {value!r}, CPython {want!r} at {at!r}")
         if "interpreter" in self.checks:

@@ -57,7 +57,8 @@ def _differ(x: Any, y: Any, checker: Checker) -> bool:
 
 def hangs_on_constants(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
     """Whether numbers grow or cancel beyond what a float holds without the arguments: what the program means, or both
-    sides of the comparison, are other values where constants have other last bits, larger or smaller ones.
+    sides of the comparison, are other values where constants have other last bits, larger or smaller ones; or one side
+    is what the program means with larger ones, say: a sum of constants is rounded, and lies half-way.
     """
     meant, sides = _meant(checker, at), checker.compared.get(check, ())
     moves, both_move = True, bool(sides)
@@ -65,10 +66,20 @@ def hangs_on_constants(checker: Checker, at: tuple[Any, ...], check: str) -> boo
         other = checker.like(shaken_constants(checker.source, by))
         with suppress(Wrong, *REFUSALS):
             other.telling(at, *other.python(at))
-        moves = moves and _differ(_meant(other, at), meant, checker)
+        nearly = _meant(other, at)
+        moved = _differ(nearly, meant, checker)
+        if moved and any(_has(side, nearly, checker) for side in sides):
+            return True
+        moves = moves and moved
         both_move = both_move and all(
             _differ(x, y, checker) for x, y in zip(other.compared.get(check, sides), sides))
     return moves or both_move
+
+
+def _has(side: Any, value: Any, checker: Checker) -> bool:
+    """Whether one side of a comparison is that value, by itself or with a gradient."""
+    return not _differ(side, value, checker) or (
+        isinstance(side, tuple) and len(side) == 2 and not _differ(side[0], value, checker))
 
 
 def _meant(checker: Checker, at: tuple[Any, ...]) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import copy
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +12,7 @@ from jitad import jit, value_and_grad
 
 from . import plain
 from .compare import Function, agree, as_floats, finite, meaningless, outcome, shaken
+from .literals import shaken_constants
 from .slopes import Derivatives
 
 SHAKE = 1e-10
@@ -91,20 +90,9 @@ class Otherwise(Derivatives):
         return True
 
     def _moved(self) -> Iterator[Function]:
-        """The program, and twice with other last digits of its constants."""
-        for relative in (0.0, SHAKE, SHAKE):
+        """The program, and twice with other last digits of its constants: larger ones, and smaller ones."""
+        for by in (0.0, SHAKE, -SHAKE):
             space: dict[str, Any] = {"__name__": "random_program"}
-            exec(compile(_Moved(relative).visit(ast.parse(self.source)), "<moved>", "exec"), space)
+            exec(compile(shaken_constants(self.source, by), "<moved>", "exec"), space)
             plain.replace(space)
             yield space["main"]
-
-
-class _Moved(ast.NodeTransformer):
-    def __init__(self, relative: float) -> None:
-        self.relative, self.random = relative, random.Random(1)
-
-    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
-        if isinstance(node.value, float):
-            by = self.relative * self.random.uniform(0.5, 1.5) * self.random.choice((1, -1))
-            return ast.copy_location(ast.Constant(node.value * (1 + by)), node)
-        return node
