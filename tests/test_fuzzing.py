@@ -18,7 +18,7 @@ import pytest
 
 from .fuzzing import check, plain, slopes
 from .fuzzing.check import Verdict, verdict
-from .fuzzing.compare import agree
+from .fuzzing.compare import agree, difference
 from .fuzzing.excused import hangs_on_constants
 from .fuzzing.features import features
 from .fuzzing.generate import generate
@@ -81,6 +81,13 @@ def test_derivatives_by_differences() -> None:
         plain.grad(lambda z: [z][int(z > 0.49)])(0.5)
     with plain.closer():
         assert abs(plain.grad(lambda z: [z][int(z > 0.51)])(0.5) - 1.0) < 1e-9
+
+
+@pytest.mark.parametrize("jump, smooth", [(1e-2, False), (2e-4, False), (0.0, True)])
+def test_differences_from_two_sides(jump: float, smooth: bool) -> None:
+    """A small kink is seen, which the slopes alone do not show where they change fast."""
+    slope, found = difference(lambda x: math.sin(x) + 30.0 * x * x + jump * abs(x), (0.0,), (1.0,))
+    assert found == smooth and abs(slope - 1.0) < 1e-6
 
 
 def test_differences_change_what_a_function_captures_once() -> None:

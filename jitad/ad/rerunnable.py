@@ -12,6 +12,8 @@ computed after it (``tail.py``).
 *Kept*: something needs what the loop computes before its backward sweep, so the forward loop stays as well.  That is
 done for several threads alone: frames on a stack would bind each iteration to the one before.
 
+*In order*: an iteration that may raise is not put off behind a loop that may have no end.
+
 *Tainted*: a value of the loop that depends on something that the loop carries other than its index.
 """
 
@@ -54,6 +56,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
             found[loop] = Plan(back, taint)
     possible = dict(found)
+    for loop in [loop for loop, plan in found.items() if _raises(loop) and _may_wait(sweep, plan.back)]:
+        del found[loop]
     _keep_unneeded(sweep, found, [])
     if results:
         merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
@@ -72,6 +76,32 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
     chosen = [*found.values(), *(kept if sweep.module.parallel else [])]
     return [replace(plan, upwards=order_free(sweep, plan.back)) for plan in chosen]
+
+
+def _raises(loop: Loop) -> bool:
+    """Whether an iteration may raise."""
+    return any(op.name in ("check", "raise", "call") for b in loop.blocks for op in b.all_ops())
+
+
+def _may_wait(sweep: ThereAndBack, back: LoopBack) -> bool:
+    """Whether what comes before the iterations where they are run again may have no end."""
+    behind = _reachable(back.loop.exit)
+    if not order_free(sweep, back):                          # later iterations come before earlier ones
+        behind |= back.loop.blocks - {back.loop.head}
+    return any(b in behind and b.term is not None and b.term.name == "call" for b in sweep.forward) or any(
+        loop.head in behind and counted(loop) is None for loop in sweep.forest.loops)
+
+
+def _reachable(start: Block | None) -> set[Block]:
+    """``start`` and what may follow it."""
+    found = {start} if start is not None else set()
+    todo = list(found)
+    while todo:
+        term = todo.pop().term
+        new = {e.block for e in (term.edges if term is not None else ())} - found
+        found |= new
+        todo += new
+    return found
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
