@@ -80,7 +80,8 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
 
 def _raises(loop: Loop) -> bool:
     """Whether an iteration may raise."""
-    return any(op.name in ("check", "raise", "call") for b in loop.blocks for op in b.all_ops())
+    return any(op.name in ("check", "call") for b in loop.blocks for op in b.all_ops()) or any(
+        s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
 def _may_wait(sweep: ThereAndBack, back: LoopBack) -> bool:

@@ -268,6 +268,8 @@ class _Strips:
         return [*sides, rest]
 
     def _way(self, edge: Edge, mass: Fraction, m: Mask) -> None:
+        if edge.block not in self.loop.blocks:               # it raises
+            raise NoRows
         self.ways.setdefault(edge.block, []).append((mass, m, list(edge.args)))
 
     # --- loops in it --------------------------------------------------------------------------------
