@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from ..ir.graph import Block, Op, Value
 from ..ir.ops import OPS
-from ..passes.cfg import passed
+from ..passes.cfg import passed, reached
 from ..passes.loops import Loop, counted
 from . import tail
 from .reverse import ThereAndBack
@@ -56,7 +56,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
             found[loop] = Plan(back, taint)
     possible = dict(found)
-    for loop in [loop for loop, plan in found.items() if _raises(loop) and _may_wait(sweep, plan.back)]:
+    for loop in [loop for loop, plan in found.items() if _raises(loop) and _may_wait_for_ever(sweep, plan.back)]:
         del found[loop]
     _keep_unneeded(sweep, found, [])
     if results:
@@ -79,30 +79,19 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
 
 
 def _raises(loop: Loop) -> bool:
-    """Whether an iteration may raise."""
+    """Whether an iteration may raise: blocks that only do that are no part of a loop."""
     return any(op.name in ("check", "call") for b in loop.blocks for op in b.all_ops()) or any(
         s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
-def _may_wait(sweep: ThereAndBack, back: LoopBack) -> bool:
-    """Whether what comes before the iterations where they are run again may have no end."""
-    behind = _reachable(back.loop.exit)
+def _may_wait_for_ever(sweep: ThereAndBack, back: LoopBack) -> bool:
+    """Whether anything that runs before the iterations, where they are put off to the way back, may have no end."""
+    assert back.loop.exit is not None
+    behind = reached([back.loop.exit])
     if not order_free(sweep, back):                          # later iterations come before earlier ones
         behind |= back.loop.blocks - {back.loop.head}
     return any(b in behind and b.term is not None and b.term.name == "call" for b in sweep.forward) or any(
         loop.head in behind and counted(loop) is None for loop in sweep.forest.loops)
-
-
-def _reachable(start: Block | None) -> set[Block]:
-    """``start`` and what may follow it."""
-    found = {start} if start is not None else set()
-    todo = list(found)
-    while todo:
-        term = todo.pop().term
-        new = {e.block for e in (term.edges if term is not None else ())} - found
-        found |= new
-        todo += new
-    return found
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:

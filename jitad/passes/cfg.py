@@ -96,6 +96,18 @@ def remove_unreachable(func: Function) -> bool:
     return dropped
 
 
+def reached(starts: Iterable[Block]) -> set[Block]:
+    """``starts``, and the blocks that may follow them."""
+    found: set[Block] = set()
+    todo = list(starts)
+    while todo:
+        block = todo.pop()
+        if block not in found:
+            found.add(block)
+            todo += block.successors()
+    return found
+
+
 def incoming(func: Function) -> dict[Block, int]:
     """How many edges come into each block."""
     count = dict.fromkeys(func.blocks, 0)

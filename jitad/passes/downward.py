@@ -12,14 +12,13 @@ back) is read in vain, but never outside an array.  It ends, too, when it has ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from ..ir.builder import Builder
 from ..ir.clone import clone_op
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I64, Array, Type, is_float
-from .cfg import append, argument, passed, set_term
+from .cfg import append, argument, passed, reached, set_term
 from .dominance import dominators, reverse_postorder
 from .loops import loop_forest, raising_blocks
 
@@ -63,7 +62,7 @@ class Downward:
         self.raising = raising_blocks(dominators(func))
         forks = (b for b in self.order if b.term is not None and len(self.ways(b.term)) > 1
                  and not self.unknown.isdisjoint(b.term.operands))
-        self.behind = _reached(forks)                    # whether control comes here is not known
+        self.behind = reached(s for b in forks for s in b.successors())      # whether control comes here is not known
 
     def _spread(self) -> bool:
         """One round over all values; whether more are unknown than before."""
@@ -136,17 +135,6 @@ def _follows(op: Op) -> bool:
     if is_float(op.result.type) and op.name in ROUNDED:
         return False
     return op.name in (VIEW if arrays else SCALAR)
-
-
-def _reached(forks: Iterable[Block]) -> set[Block]:
-    found: set[Block] = set()
-    todo = [s for b in forks for s in b.successors()]
-    while todo:
-        block = todo.pop()
-        if block not in found:
-            found.add(block)
-            todo += block.successors()
-    return found
 
 
 def _leading(goals: set[Block], preds: dict[Block, list[tuple[Block, Edge]]]) -> set[Block]:
