@@ -75,6 +75,10 @@ def test_derivatives_by_differences() -> None:
     for near, at in ((abs, 0.001), (abs, 0.0), (lambda z: min(z, 0.5), 0.5)):
         with pytest.raises(plain.Unsure):
             plain.grad(near)(at)
+    with pytest.raises(plain.Unsure):                        # 0 · NaN, or 0 where nothing depends on it
+        plain.vjp(lambda x: 0.5, 1.0)[1](math.nan)
+    with pytest.raises(plain.Unsure):
+        plain.linearize(lambda x: 0.5, 1.0)[1](math.inf)
     with pytest.raises(plain.Unsure):                        # raises nearby, not here
         plain.grad(lambda z: [z][int(z > 0.51)])(0.5)
     with pytest.raises(IndexError):

@@ -154,11 +154,18 @@ def _columns(fun: Function, primals: Any) -> tuple[list[Any], Structure, list[tu
     return leaves, structure, columns, out
 
 
+def _finite(leaves: list[Any]) -> list[Any]:
+    """The leaves; times NaN, a slope of 0 says not whether it is a number or no dependence at all, which stays 0."""
+    if not all(np.all(np.isfinite(x)) for x in leaves if is_float(x)):
+        raise Unsure
+    return leaves
+
+
 def vjp(fun: Function, *primals: Any) -> Any:
     leaves, structure, columns, out = _columns(fun, primals)
 
     def pullback(cotangent: Any) -> Any:
-        weights = flatten_like(out, cotangent)
+        weights = _finite(flatten_like(out, cotangent))
         found = [np.zeros(np.shape(x)) if is_float(x) else None for x in leaves]
         for i, index, slope in columns:
             found[i][index] = sum(np.sum(s * w) for s, w in zip(slope, weights) if s is not None and w is not None)
@@ -170,7 +177,7 @@ def linearize(fun: Function, *primals: Any) -> Any:
     _, structure, columns, out = _columns(fun, primals)
 
     def push(*tangents: Any) -> Any:
-        steps = [np.asarray(d) if d is not None else None for d in flatten_like(structure, tangents)]
+        steps = [np.asarray(d) if d is not None else None for d in _finite(flatten_like(structure, tangents))]
         parts = [[None if s is None else s * steps[i][index] for s in slope]
                  for i, index, slope in columns if steps[i] is not None]
         return unflatten(out, [None if column[0] is None else sum(column) for column in zip(*parts)])
