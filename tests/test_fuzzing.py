@@ -19,7 +19,8 @@ import pytest
 from .fuzzing import check, plain, slopes
 from .fuzzing.check import Verdict, verdict
 from .fuzzing.compare import agree, difference
-from .fuzzing.excused import hangs_on_constants
+from .fuzzing.comparing import Wrong
+from .fuzzing.excused import differences_alone, hangs_on_constants
 from .fuzzing.features import features
 from .fuzzing.generate import generate
 from .fuzzing.grammar import alternatives, holes, pieces
@@ -212,6 +213,33 @@ INPUTS = [(0.5,)]
         checker = check.Checker(check.load(source.format(angle)), frozenset(), source.format(angle))
         (at,), checker.floats, checker.scalar = checker.inputs, (0,), True
         assert hangs_on_constants(checker, at, "value") == hangs
+
+
+class WrongNear(check.Checker):
+    """A checker of a program that is wrong this near to one half."""
+
+    width = 0.0
+
+    def telling(self, at: tuple[Any, ...], want: Any, how: str) -> None:
+        if abs(at[0] - 0.5) < self.width:
+            raise Wrong("pullback against differences", "")
+
+
+@pytest.mark.parametrize("width, alone", [(1e-6, True), (1e-2, False)])
+def test_a_slope_that_is_wrong_in_one_place_is_not_held_against_compiled_code(width: float, alone: bool) -> None:
+    source = "def main(x):\n    return x\n\n\nINPUTS = [(0.5,)]\n"
+    checker = WrongNear(check.load(source), frozenset(), source)
+    checker.width, checker.floats, checker.scalar = width, (0,), True
+    assert differences_alone(checker, (0.5,), "pullback against differences") == alone
+    assert not differences_alone(checker, (0.5,), "forward mode against reverse")
+
+
+@pytest.mark.parametrize("found, alone", [(3.5, True), (3.51, False)])
+def test_of_a_derivative_in_a_value_the_interpreter_decides(found: float, alone: bool) -> None:
+    source = "from jitad import grad\n\ndef main(x):\n    return x + grad(lambda z: 3.0 * z)(x)\n\nINPUTS = [(0.5,)]\n"
+    checker = check.Checker(check.load(source), frozenset(), source)
+    checker.floats, checker.scalar, checker.compared["value"] = (0,), True, (found, 7.0)
+    assert differences_alone(checker, (0.5,), "value") == alone
 
 
 def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -140,6 +140,7 @@ class Checker(Otherwise):
             except Wrong as wrong:
                 if not excused(self, at, wrong.check):
                     raise
+                self.counts["excused"] = self.counts.get("excused", 0) + 1
 
     def like(self, source: str) -> Checker:
         """The same checks of another program with the same arguments."""
