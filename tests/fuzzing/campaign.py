@@ -120,6 +120,8 @@ class Campaign:
             program, found, seconds = answer
             self.processor += seconds
         self.coverage.add(program.constructs, program.pairs, found)
+        if "excused" in found.counts:                            # nothing that was let go is kept quiet
+            self.report(f"\n--- excused, seed {program.seed}: {found}\n{program.source}")
         if found.what not in ("wrong", "invalid"):
             return
         if found.what == "invalid":

@@ -100,7 +100,7 @@ def verdict(source: str, checks: Iterable[str] = ALL) -> Verdict:
         try:
             with environment(JITAD_OPT="0", JITAD_DEBUG="1" if "verify" in checks else "0"):
                 checker.check()
-            found = Verdict("ok" if checker.counts else "idle", counts=checker.counts)
+            found = Verdict("ok" if checker.counts else "idle", "", checker.excused, checker.counts)
         except REFUSALS as e:
             found = Verdict("refused", checker.doing, e.message, checker.counts)
         except Wrong as e:
@@ -126,7 +126,9 @@ def environment(**values: str) -> Iterator[None]:
 
 
 class Checker(Otherwise):
-    """Checks one program."""
+    """Checks one program.  ``excused`` is the last thing that went wrong and says nothing."""
+
+    excused = ""
 
     def check(self) -> None:
         known = [(at, *self.python(at)) for at in self.inputs]
@@ -140,6 +142,7 @@ class Checker(Otherwise):
             except Wrong as wrong:
                 if not excused(self, at, wrong.check):
                     raise
+                self.excused = f"{wrong.check}: {wrong.detail}"
                 self.counts["excused"] = self.counts.get("excused", 0) + 1
 
     def like(self, source: str) -> Checker:
