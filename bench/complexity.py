@@ -101,7 +101,9 @@ class Curve:
         self.costs.append(cost)
 
     def slope(self) -> float:
-        """Of the logarithms, by least squares over the last two decades."""
+        """Of the logarithms, by least squares over the last two decades; what costs nothing at any size is level."""
+        if not any(self.costs):
+            return 0.0
         last = [(n, c) for n, c in zip(self.sizes, self.costs) if n >= self.sizes[-1] / 100]
         sizes, costs = np.log(np.array(last, dtype=float)).T
         return float(np.polyfit(sizes, costs, 1)[0])
@@ -212,7 +214,8 @@ def panels(most: int, rounds: int) -> list[dict[str, Any]]:
 
 def _panels(most: int, rounds: int) -> list[dict[str, Any]]:
     times, memory = against_steps(most, rounds)
-    return [panel("value and gradient, seconds", "steps", times), panel("kept, bytes", "steps", memory),
+    return [panel("value and gradient, seconds", "steps", times),
+            panel("kept, bytes (0 drawn as 1)", "steps", memory, range=(1.0, 1e9)),
             panel("gradient with value over value, time", "inputs", against_inputs(most, rounds), range=(0.5, 20))]
 
 

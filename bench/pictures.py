@@ -140,9 +140,10 @@ def panels(found: list[dict[str, Any]]) -> Figure:
     for axes in list(grid.flat)[len(found):]:
         axes.remove()
     for axes, panel in zip(grid.flat, found):
+        floor, _ = panel.get("range", (1e-9, None))              # where 0 is drawn
         for curve in panel["curves"]:
             slope = f": {curve['slope']:.2f}" if "slope" in curve else ""
-            axes.plot(curve["sizes"], np.maximum(curve["costs"], 1e-9), "o-", markersize=3,
+            axes.plot(curve["sizes"], np.maximum(curve["costs"], floor), "o-", markersize=3,
                       label=curve["label"] + slope)
         axes.set(title=panel["title"], xlabel=panel["x"], xscale="log", yscale="log")
         if "range" in panel:
