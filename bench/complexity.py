@@ -136,7 +136,7 @@ def kept(fun: Callable[..., Any], argnums: Any, options: Options, calls: Sequenc
 
 
 STACK = 1 << 28
-"""Bytes, for recursion 10⁵ deep: the eight megabytes that are usual end at 42,000."""
+"""Bytes, for recursion 10⁵ deep: the usual eight megabytes end at 128,000."""
 
 STEPS: list[tuple[str, Callable[..., Any], str | None, int, float]] = [
     # label, program, jit(checkpoint=…), most steps as a power of ten, slope of the memory

@@ -50,11 +50,12 @@ def effort(module: Module, root: str) -> str:
     """``"short"``, ``"sizes"`` or ``"long"``."""
     if recursive(module, root):
         return "long"
-    found = {_of_function(f) for f in reachable(module, root)}
+    found = {of_function(f) for f in reachable(module, root)}
     return "long" if "long" in found else "sizes" if "sizes" in found else "short"
 
 
-def _of_function(func: Function) -> str:
+def of_function(func: Function) -> str:
+    """The same of one function, whatever it calls."""
     found = "short"
     for loop in loop_forest(func).loops:
         known = counted(loop)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import Loc
 from ..ir.graph import Function, Module
-from . import alias, runtime
+from . import alias, effort, runtime
 from .emit import Writer
 from .function import FunctionLowering
 from .ops import Options
@@ -57,7 +57,10 @@ class ModuleLowering:
 
     def function_attributes(self, func: Function) -> str:
         wish = "never" if func.name in self.cut else func.attrs.get("inline", "")      # it has two calls
-        return "nounwind" + self.writer.vector_stack + _INLINE.get(wish, "")
+        stack = self.writer.vector_stack
+        if stack and effort.of_function(func) == "short":           # no vectors: a recursion's frames stay small
+            stack = ""
+        return "nounwind" + stack + _INLINE.get(wish, "")
 
     def lower(self) -> None:
         """Write every function.  On a GPU nothing can be shared between modules."""

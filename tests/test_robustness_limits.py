@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -18,6 +19,10 @@ from jitad import grad, jit, unroll
 
 def nested(n, x):
     return x if n <= 0 else np.sin(nested(n - 1, x)) * 1.5
+
+
+def sines(x, w, n):
+    return x if n == 0 else np.sin(sines(x, w, n - 1)) + w
 
 
 def even(n, a):
@@ -77,6 +82,26 @@ def test_recursion_in_threads_of_any_stack(size: int) -> None:
     for t in threads:
         t.join()
     assert len(seen) == 2 and all("RecursionError" in s for s in seen)
+
+
+def test_frames_of_a_recursion_are_small() -> None:
+    """A function of two numbers, with its gradient, is a hundred thousand deep in the usual eight megabytes."""
+    found: list[Any] = []
+
+    def work() -> None:
+        found.append(jit(sines, grad="w").value_and_grad(0.5, 0.1, 100_000))
+    before = threading.stack_size(8 << 20)
+    thread = threading.Thread(target=work)
+    try:
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    ((value, slope),) = found
+    loop, along = 0.5, 0.0
+    for _ in range(100_000):
+        loop, along = math.sin(loop) + 0.1, along * math.cos(loop) + 1.0
+    assert value == pytest.approx(loop, rel=1e-12) and slope == pytest.approx(along, rel=1e-9)
 
 
 def test_a_thread_with_too_little_stack_for_any_recursion() -> None:
