@@ -64,6 +64,19 @@ def recurses() -> list[str]:
     return seen
 
 
+def in_threads(work: Callable[[], None], stack: int, count: int = 1) -> None:
+    """Do it in new threads with so many bytes of stack."""
+    before = threading.stack_size(stack)
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    try:
+        for t in threads:
+            t.start()
+    finally:
+        threading.stack_size(before)
+    for t in threads:
+        t.join()
+
+
 def test_recursion_a_million_deep() -> None:
     assert "RecursionError" in recurses()
 
@@ -71,16 +84,8 @@ def test_recursion_a_million_deep() -> None:
 @pytest.mark.parametrize("size", [1 << 19, 1 << 26])
 def test_recursion_in_threads_of_any_stack(size: int) -> None:
     recurses()                                                        # compiled
-    before = threading.stack_size(size)
     seen: list[list[str]] = []
-    try:
-        threads = [threading.Thread(target=lambda: seen.append(recurses())) for _ in range(2)]
-        for t in threads:
-            t.start()
-    finally:
-        threading.stack_size(before)
-    for t in threads:
-        t.join()
+    in_threads(lambda: seen.append(recurses()), size, 2)
     assert len(seen) == 2 and all("RecursionError" in s for s in seen)
 
 
@@ -90,13 +95,7 @@ def test_frames_of_a_recursion_are_small() -> None:
 
     def work() -> None:
         found.append(jit(sines, grad="w").value_and_grad(0.5, 0.1, 100_000))
-    before = threading.stack_size(8 << 20)
-    thread = threading.Thread(target=work)
-    try:
-        thread.start()
-    finally:
-        threading.stack_size(before)
-    thread.join()
+    in_threads(work, 8 << 20)
     ((value, slope),) = found
     loop, along = 0.5, 0.0
     for _ in range(100_000):
@@ -106,7 +105,6 @@ def test_frames_of_a_recursion_are_small() -> None:
 
 def test_a_thread_with_too_little_stack_for_any_recursion() -> None:
     recurses()
-    before = threading.stack_size(32768)
     seen: list[Any] = []
 
     def work() -> None:
@@ -114,12 +112,7 @@ def test_a_thread_with_too_little_stack_for_any_recursion() -> None:
             seen.append(DEEP[0][0](5, 0.5))
         except RecursionError as e:
             seen.append(e)
-    thread = threading.Thread(target=work)
-    try:
-        thread.start()
-    finally:
-        threading.stack_size(before)
-    thread.join()
+    in_threads(work, 32768)
     assert len(seen) == 1
 
 

@@ -5,7 +5,7 @@ Each function leaves the graph valid; none keeps an analysis up to date.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ..ir.graph import Block, Edge, Function, Op, Value
 from ..ir.ops import OPS
@@ -96,15 +96,15 @@ def remove_unreachable(func: Function) -> bool:
     return dropped
 
 
-def reached(starts: Iterable[Block]) -> set[Block]:
-    """``starts``, and the blocks that may follow them."""
+def reached(starts: Iterable[Block], step: Callable[[Block], Iterable[Block]] = Block.successors) -> set[Block]:
+    """``starts``, and the blocks that may follow them: those that ``step`` leads to."""
     found: set[Block] = set()
     todo = list(starts)
     while todo:
         block = todo.pop()
         if block not in found:
             found.add(block)
-            todo += block.successors()
+            todo += step(block)
     return found
 
 

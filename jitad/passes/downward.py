@@ -138,14 +138,7 @@ def _follows(op: Op) -> bool:
 
 
 def _leading(goals: set[Block], preds: dict[Block, list[tuple[Block, Edge]]]) -> set[Block]:
-    found: set[Block] = set()
-    todo = list(goals)
-    while todo:
-        block = todo.pop()
-        if block not in found:
-            found.add(block)
-            todo += [source for source, _ in preds[block]]
-    return found
+    return reached(goals, lambda block: [source for source, _ in preds[block]])
 
 
 def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Array,
