@@ -36,7 +36,7 @@ def family(label: str) -> str:
 def warm(kin: str) -> None:
     """Compile a function that does nothing: what a family loads once is not in the first call that is measured."""
     if kin == OURS:
-        import jitad                    # not above: what importing it takes is a benchmark
+        import jitad  # not above: what importing it takes is a benchmark
         jitad.jit(lambda x: x * 2.0, grad=True).value_and_grad(1.0)
     elif kin == "JAX":
         import jax

@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jitad.lowering.invoke import Compiled
+from jitad.lowering.jit.invoke import Compiled
 
 from bench import pictures
 from bench.case import Bench, Case
 from bench.measure import calibrated
 from jitad import jit, pipeline, value_and_grad
 from jitad.compiler import traced
-from jitad.frontend.values import Options
+from jitad.frontend.values.values import Options
 from jitad.signature import signature
 
 TITLE = "Cost of gradients against length and inputs"

@@ -13,7 +13,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from jitad.lowering import blocks, context
+from jitad.lowering.llvm import context
+from jitad.lowering.memory import result_buffers
 
 
 def _kilobytes(field: str) -> int:
@@ -28,7 +29,7 @@ def growth(program: Callable[[], Any]) -> int | None:
         return None
     gc.collect()
     context.rest()
-    blocks.rest()
+    result_buffers.rest()
     with contextlib.suppress(AttributeError):               # glibc has it
         ctypes.CDLL(None).malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as request:

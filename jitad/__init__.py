@@ -39,11 +39,10 @@ if TYPE_CHECKING:
         TypeInferenceError,
         UnsupportedError,
     )
-    from .frontend.builtin import unroll
-    from .frontend.checkpoint import checkpoint
-    from .frontend.custom import custom_jvp, custom_vjp
-    from .frontend.packed import pack
-    from .frontend.transforms import (
+    from .frontend.objects.builtin import unroll
+    from .frontend.transforms.checkpoint import checkpoint
+    from .frontend.transforms.custom import custom_jvp, custom_vjp
+    from .frontend.transforms.transforms import (
         grad,
         hessian,
         hvp,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         vjp,
         vmap,
     )
+    from .frontend.trees.pack import pack
     from .nondifferentiable import debug_nondifferentiable
     from .reference import interpret
     from .signature import spec
@@ -66,12 +66,12 @@ __version__ = "0.1.0"
 # Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
-                     "value_and_grad", "vjp", "vmap"), "frontend.transforms"),
-    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.custom"), "checkpoint": "frontend.checkpoint",
+                     "value_and_grad", "vjp", "vmap"), "frontend.transforms.transforms"),
+    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.transforms.custom"), "checkpoint": "frontend.transforms.checkpoint",
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning",
                      "ShapeError", "TypeInferenceError", "UnsupportedError"), "errors"),
     "debug_nondifferentiable": "nondifferentiable",
-    "jit": "api", "pack": "frontend.packed", "unroll": "frontend.builtin", "interpret": "reference",
+    "jit": "api", "pack": "frontend.trees.pack", "unroll": "frontend.objects.builtin", "interpret": "reference",
     "spec": "signature", "check_grads": "testing",
 }
 
@@ -82,7 +82,7 @@ _MODULES = ("random",)
 def __getattr__(name: str) -> Any:
     if name not in _MODULES and name not in _HOME:
         raise AttributeError(f"module 'jitad' has no attribute {name!r}")
-    return importlib.import_module(".room", __name__).with_room(lambda: _find(name))
+    return importlib.import_module(".big_stack", __name__).with_room(lambda: _find(name))
 
 
 def _find(name: str) -> Any:

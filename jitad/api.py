@@ -1,6 +1,6 @@
 """``jit``, and the object that it returns.
 
-That object is called at the speed of a C function (``lowering.callable``); everything else about it, which is looked
+That object is called at the speed of a C function (``lowering.python.callable``); everything else about it, which is looked
 at rarely, is Python and stands here.
 """
 
@@ -13,10 +13,10 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .big_stack import with_room
 from .errors import DeviceError, UnsupportedError, shown
-from .lowering import callable as native_callable
-from .lowering.callable import Jit
-from .room import with_room
+from .lowering.python import callable as native_callable
+from .lowering.python.callable import Jit
 
 if TYPE_CHECKING:
     from .dispatch import Dispatcher
@@ -131,7 +131,7 @@ class Handle:
 
     def _wake(self) -> Dispatcher:
         from .dispatch import make
-        from .frontend.traceable import register
+        from .frontend.trace.traceable import register
         register(jit)
         with Handle._lock:
             if self.dispatcher is None:

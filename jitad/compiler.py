@@ -17,27 +17,28 @@ from typing import Any
 import numpy as np
 
 from . import pipeline
+from .big_stack import with_room
 from .errors import CompileError, UnsupportedError
-from .frontend import tracer
-from .frontend.collection import no_collection
-from .frontend.packed import unpacked
-from .frontend.pytree import LEAF, Structure, holds_packed, unflatten
-from .frontend.tracer import Leaf
-from .frontend.values import Options
+from .frontend.trace import trace_program
+from .frontend.trace.gc_pause import no_collection
+from .frontend.trace.trace_program import Leaf
+from .frontend.trees.pack import unpacked
+from .frontend.values.values import Options
 from .ir.graph import Function, Module
 from .ir.text import print_module
 from .ir.types import Array, Type, from_numpy
 from .kernels import openmp
-from .lowering import callable as native_callable
-from .lowering import cpu, nvptx, pycall
-from .lowering.box import buildable
-from .lowering.effort import effort, recursive
-from .lowering.emit import Writer, global_name, symbol
-from .lowering.failure import Failures
-from .lowering.module import ModuleLowering
-from .lowering.ops import Options as LoweringOptions
-from .lowering.unbox import Argument, readable
-from .room import with_room
+from .lowering.function.module import ModuleLowering
+from .lowering.jit import cpu, nvptx
+from .lowering.llvm.emit import Writer, global_name, symbol
+from .lowering.llvm.ops import Options as LoweringOptions
+from .lowering.python import callable as native_callable
+from .lowering.python import entry_point
+from .lowering.python.box import buildable
+from .lowering.python.exceptions import Failures
+from .lowering.python.unbox import Argument, readable
+from .lowering.threads.run_length import effort, recursive
+from .pytree import LEAF, Structure, holds_packed, unflatten
 from .signature import Signature, Spec, Static, classify
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
@@ -78,19 +79,19 @@ class Compiled:
     failures: Failures
     native: cpu.Native | None = None
     _call: Any = None
-    entries: dict[Shape, pycall.Entry] = field(default_factory=dict)
-    kept: list[pycall.Entry | cpu.Native] = field(default_factory=list)      # what machine code points to
+    entries: dict[Shape, entry_point.Entry] = field(default_factory=dict)
+    kept: list[entry_point.Entry | cpu.Native] = field(default_factory=list)      # what machine code points to
     seconds: dict[str, float] = field(default_factory=dict)
 
     # --- entry points -----------------------------------------------------------------------------
 
-    def flat_entry(self, name: str) -> pycall.Entry:
+    def flat_entry(self, name: str) -> entry_point.Entry:
         """An entry that takes the leaves that are no constants by position, and then what is ``converted``."""
         dynamic = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)]
         arguments = [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(dynamic)]
         return self._entry(name, arguments, Shape(len(dynamic) + len(self._strange)))
 
-    def entry(self, name: str, shape: Shape, names: Sequence[str]) -> pycall.Entry:
+    def entry(self, name: str, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
         """An entry for calls of this shape; ``names``: of the parameters that can be passed by position."""
         args, kwargs = self.signature.structure.children
         leaves = iter(self.signature.leaves)
@@ -107,12 +108,12 @@ class Compiled:
                 arguments.append(Argument(index, structure, tuple(leaf for leaf in mine if isinstance(leaf, Leaf))))
         return self._entry(name, arguments, shape)
 
-    def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> pycall.Entry:
+    def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> entry_point.Entry:
         places = {id(a): shape.count - len(self._strange) + i for i, a in enumerate(self._strange)}
         for constant, t in zip(self.captured, self._captured_types):
             arguments.append(Argument(places.get(id(constant)), LEAF, (Leaf(t, False),), classify(constant)[1]))
         build = None if buildable(self.result) else self._build
-        entry = pycall.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
+        entry = entry_point.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
                              self.result, self.effort, self.recursive, self.failures, build, self.fixed)
         self.kept.append(entry)
         return entry
@@ -165,7 +166,7 @@ class Compiled:
         plain = not shape.keywords and not kwargs.children and dynamic and not self._strange
         return plain and all(a.is_leaf for a in args.children)
 
-    def add_shape(self, shape: Shape, names: Sequence[str]) -> pycall.Entry:
+    def add_shape(self, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
         """One more entry point."""
         entry = self.entries[shape] = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
         self._compile_alone(entry)
@@ -184,18 +185,18 @@ class Compiled:
                 self._compile_alone(entry)
                 self.set_call(entry)
 
-    def set_call(self, flat: pycall.Entry) -> None:
+    def set_call(self, flat: entry_point.Entry) -> None:
         call = native_callable.make(_refused, self)
         flat.next.value = native_callable.SLOW_VECTORCALL
         native_callable.set_entry(call, flat.code)
         self._call = call
 
-    def _compile_alone(self, entry: pycall.Entry) -> None:
+    def _compile_alone(self, entry: entry_point.Entry) -> None:
         """Compile an entry in LLVM code of its own, which calls the compiled function by its address."""
         assert self.native is not None
         entry.address = self.native.address(_BODY)
         writer = Writer(cpu.target().triple, cpu.target().layout)
-        pycall.write(writer, entry)
+        entry_point.write(writer, entry)
         native = cpu.Native(writer.text(), self.native.options, [entry.name], {})
         entry.code = native.address(entry.name)
         self.kept.append(native)
@@ -211,10 +212,10 @@ def lowering_options(options: Options) -> LoweringOptions:
 
 # --- the road -------------------------------------------------------------------------------------
 
-def traced(fun: Callable[..., Any], signature: Signature, options: Options) -> tracer.Traced:
+def traced(fun: Callable[..., Any], signature: Signature, options: Options) -> trace_program.Traced:
     """The IR of ``fun`` for these arguments."""
     args, kwargs = signature.specs()
-    return tracer.trace(fun, args, kwargs, options=options)
+    return trace_program.trace(fun, args, kwargs, options=options)
 
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
@@ -236,15 +237,15 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
     return compiled
 
 
-def _prepare(program: tracer.Traced, signature: Signature) -> Compiled:
+def _prepare(program: trace_program.Traced, signature: Signature) -> Compiled:
     module, root = program.module, program.root
     return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program.consts,
                     effort(module, root), recursive(module, root), Failures(module))
 
 
-def fixed_leaves(program: tracer.Traced) -> dict[int, Any]:
+def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
     """The leaves of the result that are Python objects known beforehand."""
-    return {i: value for i, value in enumerate(program.out_static) if value is not tracer.UNBOUND}
+    return {i: value for i, value in enumerate(program.out_static) if value is not trace_program.UNBOUND}
 
 
 def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:
@@ -255,7 +256,7 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
 
     def extend(lowering: ModuleLowering) -> list[str]:
         lowering.writer.global_(_BODY, f"alias i8, ptr {global_name(symbol(root))}")
-        return [pycall.write(lowering.writer, entry), _BODY]
+        return [entry_point.write(lowering.writer, entry), _BODY]
 
     compiled.native = native = cpu.compile_module(module, [root], lowering_options(options), extend)
     entry.code = native.address(entry.name)

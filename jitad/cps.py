@@ -11,7 +11,7 @@ Afterwards (``check_cps`` states it as code):
 * each loop is **closed**: what it defines is read outside only as an argument of its exit edge.
 
 Blocks that only raise (``loops.raising_blocks``) count as inside: a loop is left for them from anywhere, since
-nothing comes back from there.  How one loop is brought into shape stands in ``passes/loop_shape.py``.
+nothing comes back from there.  How one loop is brought into shape stands in ``passes/loops/loop_simplify.py``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from .errors import CompileError
 from .ir.clone import clone_blocks
 from .ir.graph import Block, Function, Module
-from .passes.cfg import incoming, merge_chains, remove_unreachable, split_critical_edges
-from .passes.loop_shape import LoopShaper, has_shape
-from .passes.loop_tables import Surroundings
-from .passes.loops import Loop, loop_forest, raising_blocks
+from .passes.analysis.cfg import incoming, merge_chains, remove_unreachable, split_critical_edges
+from .passes.analysis.loops import Loop, loop_forest, raising_blocks
+from .passes.loops.loop_simplify import LoopShaper, has_shape
+from .passes.loops.loop_tables import Surroundings
 
 LARGEST_RAISE = 20
 """A block that raises is copied for each edge to it up to this many ops."""

@@ -19,17 +19,17 @@ from functools import cached_property
 from typing import Any
 
 from . import compiler
+from .big_stack import with_room
 from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
-from .frontend import transforms
-from .frontend.builtin import location
-from .frontend.custom import Custom
-from .frontend.packed import returned
-from .frontend.traceable import POSITIONAL, Transform, positional, signature_of
-from .frontend.values import Operators, Options, context, tracing
-from .lowering import callable as native_callable
+from .frontend.objects.builtin import location
+from .frontend.trace.traceable import POSITIONAL, Transform, positional, signature_of
+from .frontend.transforms import transforms
+from .frontend.transforms.custom import Custom
+from .frontend.trees.pack import returned
+from .frontend.values.values import Operators, Options, context, tracing
+from .lowering.python import callable as native_callable
 from .reference import interpret
-from .room import with_room
 from .signature import Signature, Static, signature
 from .visualize import graph
 

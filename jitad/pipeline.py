@@ -15,34 +15,34 @@ from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
 from .ir.graph import Module
 from .ir.verify import verify
-from .passes.accumulate import accumulate
-from .passes.ahead import ahead
-from .passes.algebra import algebra
-from .passes.batch import batch
-from .passes.closed_form import closed_form
-from .passes.cse import cse
-from .passes.dce import dce
-from .passes.facts import facts
-from .passes.first_write import first_write
-from .passes.fission import fission
-from .passes.inline import inline
-from .passes.known_sizes import end_at_failures, known_sizes
-from .passes.lanes import lanes
-from .passes.licm import licm
-from .passes.mask import mask
-from .passes.outer import outer
-from .passes.parallel import parallel
-from .passes.peel import peel
-from .passes.scalars import scalars
-from .passes.retype import retype_forgotten
-from .passes.simplify import simplify
-from .passes.sizes import sizes
-from .passes.strides import strides
-from .passes.thread import thread
-from .passes.turn import turn
-from .passes.uniqueness import uniqueness
-from .passes.unroll import unroll
-from .passes.version import version
+from .passes.algebra.algebra import algebra
+from .passes.algebra.hoist_transpose import turn
+from .passes.algebra.outer_products import outer
+from .passes.algebra.recursion_batching import ahead
+from .passes.cleanup.base_case_inlining import peel
+from .passes.cleanup.cse import cse
+from .passes.cleanup.dce import dce
+from .passes.cleanup.inline import inline
+from .passes.cleanup.jump_threading import thread
+from .passes.cleanup.simplify import simplify
+from .passes.loops.check_elimination import facts
+from .passes.loops.fuse_accumulate import accumulate
+from .passes.loops.induction_variables import closed_form
+from .passes.loops.licm import licm
+from .passes.loops.loop_versioning import version
+from .passes.loops.unroll import unroll
+from .passes.loops.zero_init_elimination import first_write
+from .passes.memory.copy_insertion import uniqueness
+from .passes.parallel.outline import parallel
+from .passes.shapes.array_sroa import scalars
+from .passes.shapes.shape_inference import retype_forgotten
+from .passes.shapes.shape_specialise import end_at_failures, known_sizes
+from .passes.shapes.size_numbering import sizes
+from .passes.shapes.stride_specialise import strides
+from .passes.vectorise.batch import batch
+from .passes.vectorise.fission import fission
+from .passes.vectorise.outer_loop import lanes
+from .passes.vectorise.predicate import mask
 
 Pass = Callable[[Module, Sequence[str]], object]
 

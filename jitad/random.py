@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from .api import jit
-from .frontend.builtin import unroll
+from .frontend.objects.builtin import unroll
 
 __all__ = ["Generator", "default_rng", "philox"]
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from .api import dispatcher
+from .big_stack import with_room
 from .compiler import fixed_leaves, traced
-from .frontend.packed import returned
-from .frontend.pytree import unflatten
-from .frontend.tracer import Traced
-from .frontend.values import Options
+from .frontend.trace.trace_program import Traced
+from .frontend.trees.pack import returned
+from .frontend.values.values import Options
 from .ir.types import F32, I32, Scalar, Type
+from .pytree import unflatten
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
-from .room import with_room
 from .signature import Static, signature
 
 

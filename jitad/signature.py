@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from .errors import TypeInferenceError
-from .frontend.pytree import Structure, flatten, meaning, unflatten
-from .frontend.tracer import Leaf
+from .frontend.trace.trace_program import Leaf
 from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
+from .pytree import Structure, flatten, meaning, unflatten
 
 _PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
 _NUMPY = {np.float64: Leaf(F64, False), np.float32: Leaf(F32, False), np.int64: Leaf(I64, False),

@@ -14,8 +14,8 @@ import numpy as np
 
 from . import jit, jvp, vjp
 from .errors import DifferentiationError
-from .frontend.builtin import location
-from .frontend.pytree import Structure, flatten, unflatten
+from .frontend.objects.builtin import location
+from .pytree import Structure, flatten, unflatten
 
 Leaves = list[Any]
 

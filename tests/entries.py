@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jitad.lowering import callable as native_callable
-from jitad.lowering import cpu, pycall
-from jitad.lowering.effort import effort, recursive
-from jitad.lowering.failure import Failures
-from jitad.lowering.unbox import Argument
+from jitad.lowering.jit import cpu
+from jitad.lowering.python import callable as native_callable
+from jitad.lowering.python import entry_point
+from jitad.lowering.python.exceptions import Failures
+from jitad.lowering.python.unbox import Argument
+from jitad.lowering.threads.run_length import effort, recursive
 
-from jitad.frontend.pytree import LEAF, Structure
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module
 from jitad.ir.types import Array, Type, parse
+from jitad.pytree import LEAF, Structure
 
 _kept: list[Any] = []
 
@@ -52,9 +53,9 @@ def enter(module: Module, arguments: Sequence[Argument] | None = None, result: S
     func = module.functions["f"]
     if arguments is None:
         arguments = [Argument(i, LEAF, (leaf(t),)) for i, t in enumerate(func.param_types)]
-    entry = pycall.Entry("entry", func, arguments, len(arguments) if count is None else count, keywords, result,
+    entry = entry_point.Entry("entry", func, arguments, len(arguments) if count is None else count, keywords, result,
                          effort_is or effort(module, "f"), recursive(module, "f"), Failures(module), build, fixed or {})
-    native = cpu.compile_module(module, ["f"], None, lambda lowering: [pycall.write(lowering.writer, entry)])
+    native = cpu.compile_module(module, ["f"], None, lambda lowering: [entry_point.write(lowering.writer, entry)])
     made = native_callable.make(missed, None)
     entry.next.value = native_callable.SLOW_VECTORCALL
     native_callable.set_entry(made, native.address("entry"))

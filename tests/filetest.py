@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jitad.lowering.invoke import invoke
+from jitad.lowering.jit.invoke import invoke
 
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import VerifyError, verify
 from jitad.pipeline import PASSES_BY_NAME

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Edge, ExcInfo, Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import F64, I64, Array, Type
 
 VEC, MAT, INDEX = Array(F64, (None,)), Array(F64, (None, 3)), Array(I64, (None,))

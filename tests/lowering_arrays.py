@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jitad.lowering.invoke import invoke
+from jitad.lowering.jit.invoke import invoke
 
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import Array, Type, from_numpy
 from jitad.ir.verify import verify
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from jitad.errors import Loc
-from jitad.frontend import numpy_api
-from jitad.frontend.values import Options, Sym, activate
+from jitad.frontend.arrays import table
+from jitad.frontend.values.values import Options, Sym, activate
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import ExcInfo, Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64, Array, from_numpy
 from jitad.ir.verify import verify
 
@@ -48,25 +48,25 @@ class Rules:
         raise Raised(kind, message)
 
     def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
-        rule = numpy_api.find(self, fun)
+        rule = table.find(self, fun)
         return rule(self, *args, **kwargs) if rule is not None else fun(*args, **kwargs)
 
     def binary(self, op: str, x: Any, y: Any) -> Any:
-        return numpy_api.binary(self, op, x, y)
+        return table.binary(self, op, x, y)
 
     def compare(self, op: str, x: Any, y: Any) -> Any:
-        return numpy_api.compare(self, op, x, y)
+        return table.compare(self, op, x, y)
 
     def unary(self, op: str, x: Any) -> Any:
-        return numpy_api.unary(self, op, x)
+        return table.unary(self, op, x)
 
     def getitem(self, x: Any, index: Any) -> Any:
-        return numpy_api.getitem(self, x, index)
+        return table.getitem(self, x, index)
 
     def getattr(self, x: Any, name: str) -> Any:
-        if name in numpy_api.ATTRIBUTES:
-            return numpy_api.ATTRIBUTES[name](self, x)
-        return lambda *args, **kwargs: numpy_api.METHODS[name](self, x, *args, **kwargs)
+        if name in table.ATTRIBUTES:
+            return table.ATTRIBUTES[name](self, x)
+        return lambda *args, **kwargs: table.METHODS[name](self, x, *args, **kwargs)
 
 
 def type_of(x: Any) -> Any:
@@ -86,7 +86,7 @@ def trace(fun: Any, args: tuple[Any, ...], boundscheck: bool = True) -> tuple[Ru
     syms = [Sym(p, not isinstance(x, (np.ndarray, np.generic))) for p, x in zip(t.function.params, args, strict=True)]
     with activate(t):
         out = fun(t.call, *syms)
-        results = [numpy_api.lift(t, x) for x in (out if isinstance(out, (tuple, list)) else [out])]
+        results = [table.lift(t, x) for x in (out if isinstance(out, (tuple, list)) else [out])]
     t.function.result_types = [x.value.type for x in results]
     t.builder.ret([x.value for x in results])
     verify(t.module, linear=False)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from jitad.lowering.invoke import invoke
+from jitad.lowering.jit.invoke import invoke
 
 from jitad import pipeline
 from jitad.ad import differentiate
 from jitad.cps import to_cps
-from jitad.ir.interp import Interpreter
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.types import is_float
 from jitad.ir.verify import verify
 

@@ -7,12 +7,12 @@ import pytest
 
 from jitad.ad import differentiate
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.types import is_float
 from jitad.ir.verify import verify
-from jitad.passes.loops import LoopForest
+from jitad.passes.analysis.loops import LoopForest
 
 PROGRAMS: dict[str, tuple[str, list]] = {}
 

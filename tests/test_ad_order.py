@@ -11,7 +11,7 @@ import pytest
 
 from jitad import check_grads, grad, interpret, jit
 from jitad.ir.text import parse_module
-from jitad.passes.loops import LoopForest, counted
+from jitad.passes.analysis.loops import LoopForest, counted
 
 
 def pairs(x: Any) -> float:

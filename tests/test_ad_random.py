@@ -7,7 +7,7 @@ import pytest
 
 from jitad.ad import differentiate
 from jitad.cps import to_cps
-from jitad.ir.interp import Interpreter
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.types import is_float
 from jitad.ir.verify import verify
 

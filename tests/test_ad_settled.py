@@ -11,7 +11,7 @@ import pytest
 
 from jitad import check_grads, grad, interpret, jit, value_and_grad
 from jitad.ir.text import parse_module
-from jitad.passes.loops import LoopForest
+from jitad.passes.analysis.loops import LoopForest
 
 
 def cholesky(a: Any) -> float:

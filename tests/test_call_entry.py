@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from jitad.lowering.unbox import Argument
+from jitad.lowering.python.unbox import Argument
 
 from jitad.errors import Loc
-from jitad.frontend.pytree import LEAF, flatten, unflatten
 from jitad.ir.graph import ExcInfo
 from jitad.ir.types import BOOL, F32, F64, I32, I64, Scalar
+from jitad.pytree import LEAF, flatten, unflatten
 
 from .entries import enter, function, leaf, same
 

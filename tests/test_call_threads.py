@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering import callable as native_callable
-from jitad.lowering.unbox import Argument
+from jitad.lowering.python import callable as native_callable
+from jitad.lowering.python.unbox import Argument
 
 from jitad import jit
 from jitad.api import Handle
-from jitad.frontend.pytree import LEAF, flatten
 from jitad.ir.graph import Module
 from jitad.ir.types import F64, I64, Array
+from jitad.pytree import LEAF, flatten
 
 from .entries import enter, function, leaf
 

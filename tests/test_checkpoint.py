@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.invoke import Compiled
+from jitad.lowering.jit.invoke import Compiled
 
 from jitad import checkpoint, grad, hvp, interpret, jit, jvp, pipeline, value_and_grad
 from jitad.compiler import traced
-from jitad.frontend.transforms import Grad
-from jitad.frontend.values import Options
-from jitad.ir.interp import Interpreter
+from jitad.frontend.transforms.transforms import Grad
+from jitad.frontend.values.values import Options
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.signature import Static, signature
 
 W = np.array([0.5, 0.7, 0.9])

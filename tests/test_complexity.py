@@ -16,8 +16,8 @@ import jitad
 from bench import complexity
 from jitad import grad, jit, pipeline, value_and_grad
 from jitad.compiler import traced
-from jitad.frontend.values import Options
-from jitad.ir.interp import Interpreter
+from jitad.frontend.values.values import Options
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.signature import signature
 
 

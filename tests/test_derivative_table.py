@@ -17,8 +17,8 @@ from jitad.ad import differentiate
 from jitad.ad.derivatives import BILINEAR, EXPANDED, LINEAR, PARTIALS, STRUCTURAL, WEIGHTS, ZERO
 from jitad.cps import to_cps
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.ops import OPS
 from jitad.ir.types import F32, F64, I64, Array, Type, is_float, parse
 from jitad.ir.verify import verify

@@ -11,9 +11,9 @@ import pytest
 from scipy import special
 
 from jitad.errors import CompileError
+from jitad.ir.evaluate.interp import BudgetExceeded, Interpreter
+from jitad.ir.evaluate.meaning import MEANING, STATEFUL, OutOfRange, digamma
 from jitad.ir.graph import Module, Op
-from jitad.ir.interp import BudgetExceeded, Interpreter
-from jitad.ir.meaning import MEANING, STATEFUL, OutOfRange, digamma
 from jitad.ir.ops import OPS
 from jitad.ir.text import parse_module
 from jitad.ir.types import Array

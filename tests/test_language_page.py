@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad.frontend import builtin, data, numpy_api, refusals, written
+from jitad.frontend.arrays import library, table
+from jitad.frontend.objects import builtin, containers, refusals
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 HEADING = "## All functions\n"
@@ -45,7 +46,7 @@ def names_of(fun: Any) -> list[str]:
 
 def supported() -> list[str]:
     known = [f for f in builtin.TABLE if f not in refusals.ALWAYS]
-    return sorted({n for f in (*known, *numpy_api.TABLE, *numpy_api.MUTATING) for n in names_of(f)})
+    return sorted({n for f in (*known, *table.TABLE, *table.MUTATING) for n in names_of(f)})
 
 
 def listed(names: list[str]) -> str:
@@ -61,15 +62,15 @@ def section() -> str:
         ("Standard library", [n for n in names if n.split(".")[0] in ("functools", "itertools", "operator")]),
         ("`scipy.special`", sorted(f"scipy.special.{n}" for n in _scipy_names())),
         ("Methods and attributes of arrays", sorted({
-            *numpy_api.METHODS, *numpy_api.MUTATING_METHODS, *numpy_api.ATTRIBUTES,
-            *written.ARRAY_METHODS} - {"__len__", "is_integer"})),
-        ("Methods of lists", sorted(data.LIST_METHODS)), ("Methods of dicts", sorted(data.DICT_METHODS))]
+            *table.METHODS, *table.MUTATING_METHODS, *table.ATTRIBUTES,
+            *library.ARRAY_METHODS} - {"__len__", "is_integer"})),
+        ("Methods of lists", sorted(containers.LIST_METHODS)), ("Methods of dicts", sorted(containers.DICT_METHODS))]
     return HEADING + "\n" + "\n\n".join(f"**{title}**: {listed(found)}" for title, found in groups if found) + "\n"
 
 
 def _scipy_names() -> list[str]:
     special = pytest.importorskip("scipy.special")
-    known = numpy_api._scipy()
+    known = table._scipy()
     return [n for n in dir(special) if isinstance(getattr(special, n), np.ufunc) and getattr(special, n) in known] + [
         n for n in ("logsumexp", "softmax", "log_softmax") if getattr(special, n) in known]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering import blocks
+from jitad.lowering.memory import result_buffers
 
 from jitad import jit
 
-N = blocks.LARGE // 8 + 5
+N = result_buffers.LARGE // 8 + 5
 X = np.linspace(0.0, 1.0, N)
 
-pytestmark = pytest.mark.skipif(not blocks.available(), reason="needs huge pages on request")
+pytestmark = pytest.mark.skipif(not result_buffers.available(), reason="needs huge pages on request")
 
 
 @jit
@@ -33,7 +33,7 @@ def owns_block(a: np.ndarray) -> bool:
 
 
 def free_bytes() -> int:
-    return int(blocks._head[1])
+    return int(result_buffers._head[1])
 
 
 def test_small_results_are_ordinary_arrays() -> None:
@@ -92,7 +92,7 @@ def test_matrices_of_other_types_and_loops_around() -> None:
         for i in range(n):
             a[i, 3] += i
         return a, a > 2.0
-    n = blocks.LARGE // 7
+    n = result_buffers.LARGE // 7
     a, larger = table(n, 3)
     want = np.full((n, 7), 3.0, np.float32)
     want[:, 3] += np.arange(n, dtype=np.float32)
@@ -120,7 +120,7 @@ def test_what_is_free_is_bounded() -> None:
     kept = [squares(x) for _ in range(9)]            # 9 times 32 MiB
     assert all(owns_block(a) for a in kept)
     del kept
-    assert free_bytes() <= blocks.FREE
+    assert free_bytes() <= result_buffers.FREE
     np.testing.assert_array_equal(squares(X), X * X)
 
 
@@ -146,7 +146,7 @@ def test_blocks_below_a_huge_page_fit_their_results() -> None:
     assert owns_block(y)
     gc.collect()
     del y
-    many = [squares(X) for _ in range(blocks.FREE // blocks.HUGE_PAGE + 20)]
+    many = [squares(X) for _ in range(result_buffers.FREE // result_buffers.HUGE_PAGE + 20)]
     del many
-    assert 0 < free_bytes() <= blocks.FREE
+    assert 0 < free_bytes() <= result_buffers.FREE
     np.testing.assert_array_equal(squares(X), X * X)

@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
+from jitad.lowering.arrays.arrays import plan
+from jitad.lowering.jit.invoke import Compiled
 
 from jitad import check_grads, grad, interpret, jit
-from jitad.ir.interp import Interpreter
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.types import F64
-from jitad.lowering.arrays import plan
-from jitad.lowering.invoke import Compiled
 
 from .lowering_arrays import check, module_of, sample
 

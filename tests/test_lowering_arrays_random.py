@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
-from jitad.lowering.invoke import invoke
+from jitad.lowering.jit.invoke import invoke
 
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import F64, I64, Array, Scalar
 from jitad.ir.verify import VerifyError, verify
 

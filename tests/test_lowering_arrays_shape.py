@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from jitad.lowering import vecmath
-from jitad.lowering.arrays import plan
-from jitad.lowering.cpu import target
-from jitad.lowering.invoke import Compiled
-from jitad.lowering.ops import Options
+from jitad.lowering.arrays.arrays import plan
+from jitad.lowering.jit.cpu import target
+from jitad.lowering.jit.invoke import Compiled
+from jitad.lowering.llvm.ops import Options
+from jitad.lowering.vector_math import libmvec
 
 from jitad.ir.types import I64
 
@@ -36,7 +36,7 @@ def vector_calls(c: Compiled) -> set[str]:
     return set(re.findall(r"_ZGV[bde]N\d+v+_\w+", c.native.asm)) | {f"_{name}" for name in own}
 
 
-needs_mvec = pytest.mark.skipif(vecmath.library() is None, reason="this C library has no libmvec")
+needs_mvec = pytest.mark.skipif(libmvec.library() is None, reason="this C library has no libmvec")
 
 
 @needs_mvec
@@ -65,7 +65,7 @@ def test_a_fused_reduction_vectorises():
     assert any(n.endswith("_exp") for n in vector_calls(c))
 
 
-@pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
+@pytest.mark.skipif(not libmvec.masks_tails(target().features), reason="this machine has no AVX-512")
 def test_the_rest_of_a_transcendental_loop_runs_under_a_mask():
     c = compiled(lambda b, x: [b.tanh(x)], X)
     assert vector_calls(c) and not re.search(r"\btanh\b", c.native.asm)
@@ -73,7 +73,7 @@ def test_the_rest_of_a_transcendental_loop_runs_under_a_mask():
         np.testing.assert_allclose(c(X[:n])[0], np.tanh(X[:n]), rtol=2e-15)
 
 
-@pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
+@pytest.mark.skipif(not libmvec.masks_tails(target().features), reason="this machine has no AVX-512")
 def test_so_does_the_rest_of_a_program_s_own_loop():
     def build(b, x):
         n, start = b.dim(x, axis=0), b.copy(x)

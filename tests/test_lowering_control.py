@@ -4,13 +4,13 @@ import ctypes
 from collections.abc import Callable
 
 import pytest
-from jitad.lowering import context
-from jitad.lowering.invoke import Compiled, invoke
-from jitad.lowering.ops import Options
+from jitad.lowering.jit.invoke import Compiled, invoke
+from jitad.lowering.llvm import context
+from jitad.lowering.llvm.ops import Options
 
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Edge, ExcInfo, Function, Module
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64
 
 from . import irgen

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from jitad.lowering import context
-from jitad.lowering.invoke import Compiled
+from jitad.lowering.jit.invoke import Compiled
+from jitad.lowering.llvm import context
 
 from jitad import jit
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64, Array, Type
 from jitad.ir.verify import verify
 

@@ -1,4 +1,4 @@
-"""Long blocks cut into functions (``lowering/parts.py``): with parts of a few instructions, the same results."""
+"""Long blocks cut into functions (``lowering/function/block_outlining.py``): with parts of a few instructions, the same results."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering import parts
-from jitad.lowering.ops import Options
+from jitad.lowering.function import block_outlining
+from jitad.lowering.llvm.ops import Options
 
 from bench.compiling import loaded, statements
 from jitad import hessian, interpret, jit, pipeline, value_and_grad
@@ -19,8 +19,8 @@ from .test_lowering_random import compiled
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "SIZE", 3)
-    monkeypatch.setattr(parts, "LEAST", 6)
+    monkeypatch.setattr(block_outlining, "SIZE", 3)
+    monkeypatch.setattr(block_outlining, "LEAST", 6)
 
 
 def count(text: str) -> int:

@@ -7,15 +7,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from jitad.lowering import cpu, products, turned
-from jitad.lowering.emit import Writer
-from jitad.lowering.ops import Options
-from jitad.lowering.target import Target
+from jitad.kernels import blas
+from jitad.lowering.jit import cpu
+from jitad.lowering.llvm.emit import Writer
+from jitad.lowering.llvm.ops import Options
+from jitad.lowering.llvm.target import Target
+from jitad.lowering.matmul import gemm, transpose
 
 import jitad
 from jitad import jit
 from jitad.ir.types import F32
-from jitad.kernels import blas
 
 FEATURES = ["host", "+avx2,+sse2", "+sse2", ""]
 GUARD = 40                  # elements around the result that are to stay
@@ -31,7 +32,7 @@ def routine(t: str, tb: bool, features: str):
             pytest.skip(f"this machine has no {features}")
         writer = Writer(host.triple, host.layout)
         plain, turn = f"jitad.product.{t}", f"jitad.turn.{t}"
-        for module, each in {(products, plain), (products, name), (turned, turn)}:
+        for module, each in {(gemm, plain), (gemm, name), (transpose, turn)}:
             module.define(writer, Target(host.triple, host.layout, host.cpu, features), each)
         native = cpu.Native(writer.text(), Options(written_out=True), list({plain, name, turn}), {})
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 6, *[ctypes.c_bool] * 2)
@@ -95,7 +96,7 @@ def test_what_goes_to_blas(size, flags):
 
 def test_machines_without_masks_do_without_them():
     assert "masked" not in routine("f32", False, "+sse2")[1].source
-    widths = products.widths(Target("", "", features="+avx2,+sse2"), F32)
+    widths = gemm.widths(Target("", "", features="+avx2,+sse2"), F32)
     assert [w.columns for w in widths] == [16, 8, 4, 1]
 
 

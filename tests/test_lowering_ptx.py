@@ -6,10 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from jitad.lowering import nvptx
+from jitad.lowering.jit import nvptx
 
 from jitad import jit
-
 from jitad.ir.builder import Builder
 from jitad.ir.graph import ExcInfo, Function, Module
 from jitad.ir.types import F64, I64, SCALARS, Scalar

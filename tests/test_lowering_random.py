@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.invoke import invoke
-from jitad.lowering.ops import Options
+from jitad.lowering.jit.invoke import invoke
+from jitad.lowering.llvm.ops import Options
 
 from jitad import pipeline
 from jitad.ir.graph import Module

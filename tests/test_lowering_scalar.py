@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from jitad.lowering import ops
-from jitad.lowering.invoke import Compiled
+from jitad.lowering.jit.invoke import Compiled
+from jitad.lowering.llvm import ops
 
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.meaning import MEANING
 from jitad.ir.graph import ExcInfo, Function, Module, Value
-from jitad.ir.meaning import MEANING
 from jitad.ir.ops import OPS, TypeRuleError, result_types
 from jitad.ir.types import BOOL, F32, F64, I32, I64, SCALARS, Scalar
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.memory.loop_buffers import Scratch
+
 from bench import neural_ode
 from bench.complexity import kept
-from jitad.lowering.scratch import Scratch
-
 from jitad import check_grads, grad, interpret, jit, value_and_grad, vjp
-from jitad.frontend.values import Options
+from jitad.frontend.values.values import Options
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.types import F64, I64, STACK

@@ -7,12 +7,12 @@ import re
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
+from jitad.lowering.jit.cpu import target
+from jitad.lowering.vector_math import libmvec, own
 
 from jitad import jit
-from jitad.lowering import vecmath, vecown
-from jitad.lowering.cpu import target
 
-needs_them = pytest.mark.skipif(not vecmath.masks_tails(target().features), reason="this machine has no AVX-512")
+needs_them = pytest.mark.skipif(not libmvec.masks_tails(target().features), reason="this machine has no AVX-512")
 
 
 @jit
@@ -98,10 +98,10 @@ def test_special_values_of_sine_and_cosine():
 @pytest.fixture
 def narrow(monkeypatch):
     """As on a processor whose vectors have 256 bits at most."""
-    monkeypatch.setattr(vecmath, "_LEVELS", [level for level in vecmath._LEVELS if level[2] <= 256])
-    vecmath.variants.cache_clear()
+    monkeypatch.setattr(libmvec, "_LEVELS", [level for level in libmvec._LEVELS if level[2] <= 256])
+    libmvec.variants.cache_clear()
     yield
-    vecmath.variants.cache_clear()
+    libmvec.variants.cache_clear()
 
 
 @needs_them
@@ -141,9 +141,9 @@ def test_gradient_of_a_chain_of_them():
     np.testing.assert_allclose(jit(chain, grad=True).grad(x), np.exp(s) * c - s / np.cosh(c) ** 2, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("function", vecown.FUNCTIONS)
+@pytest.mark.parametrize("function", own.FUNCTIONS)
 def test_text(function):
-    lanes = [bits // vecown.FUNCTIONS[function].bits for bits in vecown.FEATURES.values()]
-    text = vecown.definitions("".join(f"declare @{vecown.name(function, n)}\n" for n in lanes))
+    lanes = [bits // own.FUNCTIONS[function].bits for bits in own.FEATURES.values()]
+    text = own.definitions("".join(f"declare @{own.name(function, n)}\n" for n in lanes))
     llvm.parse_assembly(text).verify()
-    assert text.count("define") == len(lanes) and not vecown.definitions("declare float @expf(float)")
+    assert text.count("define") == len(lanes) and not own.definitions("declare float @expf(float)")

@@ -1,4 +1,4 @@
-"""Loops over sixteen elements as whole vectors (``lowering/whole.py``)."""
+"""Loops over sixteen elements as whole vectors (``lowering/arrays/fixed_width_vectors.py``)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering import whole
+from jitad.lowering.arrays import fixed_width_vectors
 
 from jitad import grad, interpret, jit
 
-N = whole.LANES
+N = fixed_width_vectors.LANES
 Program = Callable[..., Any]
 
 
@@ -20,12 +20,12 @@ Program = Callable[..., Any]
 def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Of each loop over sixteen elements, whether it has become vectors."""
     outcomes: list[bool] = []
-    vectors = whole.vectors
+    vectors = fixed_width_vectors.vectors
 
     def seen(*args: Any) -> Any:
         outcomes.append((result := vectors(*args)) is not None)
         return result
-    monkeypatch.setattr(whole, "vectors", seen)
+    monkeypatch.setattr(fixed_width_vectors, "vectors", seen)
     return outcomes
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import statistics
 import subprocess
 import sys
 import time
-import re
 import traceback
 from collections.abc import Callable
 from typing import Any

@@ -13,7 +13,7 @@ import pytest
 import jitad
 from jitad import jit
 from jitad.ad import differentiate
-from jitad.ir.interp import Interpreter
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.types import is_float
 from jitad.ir.verify import verify
 from tests import test_numpy_api_values as values
@@ -146,13 +146,13 @@ INDICES: list[Any] = [0, -1, slice(1, 3), slice(None, None, -1), (slice(None), 1
 
 @pytest.mark.parametrize("i", range(len(INDICES)))
 def test_indexing(i: int) -> None:
-    from jitad.frontend import numpy_api
-    from jitad.frontend.values import context
+    from jitad.frontend.arrays import table
+    from jitad.frontend.values.values import context
     index = INDICES[i]
     check(lambda do, a: (a * a)[index], M)
     if index is not AT and not (isinstance(index, tuple) and any(x is AT for x in index)):
-        check(lambda do, a, v: numpy_api.setitem(context(), a * a, index, v), M, 2.5)
-        check(lambda do, a, v: numpy_api.setitem(context(), a * a, index, v), M, RNG.standard_normal(M[index].shape))
+        check(lambda do, a, v: table.setitem(context(), a * a, index, v), M, 2.5)
+        check(lambda do, a, v: table.setitem(context(), a * a, index, v), M, RNG.standard_normal(M[index].shape))
 
 
 def test_special_functions() -> None:

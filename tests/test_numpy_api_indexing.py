@@ -10,7 +10,7 @@ import pytest
 
 from jitad import grad, jit
 from jitad.errors import ShapeError, UnsupportedError
-from jitad.frontend import numpy_api
+from jitad.frontend.arrays import table
 from tests.rulecontext import Rules, evaluate, ops_of, plain, trace
 
 V = np.arange(6.0)
@@ -26,8 +26,8 @@ def store(do: Any, a: Any, index: Any, value: Any) -> Any:
         out = a.copy()
         out[index] = value
         return out
-    from jitad.frontend.values import context
-    return numpy_api.setitem(context(), a, index, value)
+    from jitad.frontend.values.values import context
+    return table.setitem(context(), a, index, value)
 
 
 def check_read(index: Any, a: np.ndarray) -> None:
@@ -166,30 +166,30 @@ def test_in_place_functions() -> None:
     for fun, args in ((np.add.at, (AT, 2.0)), (np.put, ([0, 2], 9.0)), (np.fill_diagonal, (5.0,)), (np.copyto, (3.0,))):
         a = M.copy()
         fun(a, *args)
-        rule = numpy_api.MUTATING[fun]
+        rule = table.MUTATING[fun]
         got = evaluate(lambda do, x, rule=rule, args=args: rule(_current(), x, *args), M)
         assert np.array_equal(got, a), fun
     a = M.copy()
     np.add.at(a, (AT, AT), 1.0)
-    got = evaluate(lambda do, x: numpy_api.MUTATING[np.add.at](_current(), x, (AT, AT), 1.0), M)
+    got = evaluate(lambda do, x: table.MUTATING[np.add.at](_current(), x, (AT, AT), 1.0), M)
     assert np.array_equal(got, a) and t.builder.block is t.function.entry
 
 
 def _current() -> Any:
-    from jitad.frontend.values import context
+    from jitad.frontend.values.values import context
     return context()
 
 
 def test_operators_in_place() -> None:
     ints = np.array([1, 2, 3])
-    got = evaluate(lambda do, a: numpy_api.inplace(_current(), "add", a, 2), ints)
+    got = evaluate(lambda do, a: table.inplace(_current(), "add", a, 2), ints)
     assert got.dtype == np.int64 and np.array_equal(got, ints + 2)
     with pytest.raises(TypeError, match="same_kind"):
-        evaluate(lambda do, a: numpy_api.inplace(_current(), "add", a, 2.5), ints)
+        evaluate(lambda do, a: table.inplace(_current(), "add", a, 2.5), ints)
     with pytest.raises(ValueError, match="non-broadcastable"):
-        evaluate(lambda do, a, b: numpy_api.inplace(_current(), "add", a, b), V, V[:, None].copy())
+        evaluate(lambda do, a, b: table.inplace(_current(), "add", a, b), V, V[:, None].copy())
     f32 = np.ones(3, np.float32)
-    got = evaluate(lambda do, a, b: numpy_api.inplace(_current(), "mul", a, b), f32, np.arange(3.0))
+    got = evaluate(lambda do, a, b: table.inplace(_current(), "mul", a, b), f32, np.arange(3.0))
     assert got.dtype == np.float32
 
 

@@ -9,7 +9,6 @@ import pytest
 from numpy.linalg import LinAlgError
 
 from jitad import check_grads, grad, hessian, interpret, jacfwd, jit, vmap
-
 from tests.alike import assert_raises_alike
 
 RNG = np.random.default_rng(0)

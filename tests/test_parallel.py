@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.kernels import openmp
+from jitad.lowering.jit.invoke import invoke
+from jitad.lowering.llvm import context
+from jitad.lowering.llvm.emit import result_type
+from jitad.lowering.threads import parallel_nests
 
 from jitad import DeviceError, check_grads, grad, jit, vmap
-from jitad.ir.interp import Interpreter
-from jitad.kernels import openmp
-from jitad.lowering import context, walks
-from jitad.lowering.emit import result_type
-from jitad.lowering.invoke import invoke
-from jitad.passes import parallel
+from jitad.ir.evaluate.interp import Interpreter
+from jitad.passes.parallel import outline
 
 from .test_lowering_arrays_random import COLUMNS, ROWS, programs
 
@@ -40,9 +41,9 @@ def use_threads(count: int) -> None:
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Three threads, however little there is to do."""
     monkeypatch.setattr(openmp, "threads", lambda: 3)
-    monkeypatch.setattr(parallel, "ENOUGH", 0)
-    monkeypatch.setattr(parallel, "ADDS_FOR_ELEMENT", 0)
-    monkeypatch.setattr(walks, "ENOUGH", 0)
+    monkeypatch.setattr(outline, "ENOUGH", 0)
+    monkeypatch.setattr(outline, "ADDS_FOR_ELEMENT", 0)
+    monkeypatch.setattr(parallel_nests, "ENOUGH", 0)
     use_threads(3)
     yield
     use_threads(1)

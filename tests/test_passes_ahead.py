@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, interpret, jit, value_and_grad
-from jitad.passes import ahead
+from jitad.passes.algebra import recursion_batching
 
 RNG = np.random.default_rng(0)
 
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 @pytest.fixture(autouse=True)
 def small_matrices(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small matrices are worth it."""
-    monkeypatch.setattr(ahead, "SMALL", 4)
+    monkeypatch.setattr(recursion_batching, "SMALL", 4)
     monkeypatch.setenv("JITAD_OPT", "0")
     yield
 
@@ -91,14 +91,14 @@ def loss_of(f: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.parametrize("name, most", [("plain", 2), ("before", 4096), ("several", 3), ("paths", 4096)])
 def test_derivatives(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled as differences, of second order in part, as interpreted, and as without the pass; with few rows, too."""
-    monkeypatch.setattr(ahead, "MOST", most)
+    monkeypatch.setattr(recursion_batching, "MOST", most)
     loss = loss_of(PROGRAMS[name])
     cases = [given(n, m, nodes) for n, m, nodes in ((3, 2, 7), (2, 4, 12))]
     f = value_and_grad(loss, (0, 1, 2))
     found = [f(*args) for args in cases]
     assert f.inspect("cps", *cases[0]).count(".collect(") >= 3, "the pass has found nothing"
     check_grads(loss, cases[0], order=2 if name == "plain" else 1)
-    monkeypatch.setattr(ahead, "_groups", lambda down, done: [])
+    monkeypatch.setattr(recursion_batching, "_groups", lambda down, done: [])
     again = value_and_grad(lambda w, u, words, tree: loss(w, u, words, tree), (0, 1, 2))
     for args, (value, gradient) in zip(cases, found):
         np.testing.assert_allclose(value, interpret(loss, *args), rtol=1e-12)
@@ -145,7 +145,7 @@ def test_what_comes_back_is_not_known() -> None:
 
 
 def test_matrices_that_are_known_to_be_small_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "SMALL", 100)
+    monkeypatch.setattr(recursion_batching, "SMALL", 100)
     args = given(3, 2, 5)
     assert collects(loss_of(plain), *args)               # found small at run time
     assert ".collect(" not in jit(loss_of(plain), static_shapes=True).inspect("cps", *args)
@@ -279,7 +279,7 @@ def in_a_row(w: Any, x: Any, i: int) -> Any:
 
 @pytest.mark.parametrize("shape", [(1, 9000), (9000, 1)])
 def test_long_vectors_are_not_kept(shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "MOST", 7)
+    monkeypatch.setattr(recursion_batching, "MOST", 7)
     w, x = RNG.normal(size=shape), RNG.normal(size=(1, shape[1]))
     assert np.allclose(jit(in_a_row)(w, x, 12), in_a_row(w, x, 12))
     assert np.allclose(jit(in_a_row)(w[:40, :40].copy(), x[:, :40].copy(), 12), 12 * (w[:40, :40] @ x[0, :40]))

@@ -10,18 +10,18 @@ import numpy as np
 from jitad import jit
 from jitad.cps import check_cps, to_cps
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.verify import verify
-from jitad.passes.cse import cse
-from jitad.passes.dce import dce
-from jitad.passes.inline import inline
-from jitad.passes.licm import licm
-from jitad.passes.loops import LoopForest
-from jitad.passes.simplify import simplify
-from jitad.passes.sizes import sizes
-from jitad.passes.unroll import unroll
+from jitad.passes.analysis.loops import LoopForest
+from jitad.passes.cleanup.cse import cse
+from jitad.passes.cleanup.dce import dce
+from jitad.passes.cleanup.inline import inline
+from jitad.passes.cleanup.simplify import simplify
+from jitad.passes.loops.licm import licm
+from jitad.passes.loops.unroll import unroll
+from jitad.passes.shapes.size_numbering import sizes
 
 from .irgen import outcome
 

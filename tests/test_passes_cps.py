@@ -6,10 +6,10 @@ import pytest
 
 from jitad.cps import check_cps, normalise, to_cps
 from jitad.errors import CompileError
-from jitad.ir.interp import Interpreter
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import verify
-from jitad.passes.loops import LoopForest, counted
+from jitad.passes.analysis.loops import LoopForest, counted
 
 from .irgen import arguments, generate, outcome, same
 

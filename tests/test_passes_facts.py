@@ -8,17 +8,17 @@ import pytest
 
 from jitad.cps import to_cps
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import ExcInfo, Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.types import I64
 from jitad.ir.verify import verify
-from jitad.passes.cse import cse
-from jitad.passes.dce import dce
-from jitad.passes.facts import facts
-from jitad.passes.licm import licm
-from jitad.passes.simplify import simplify
-from jitad.passes.sizes import sizes
+from jitad.passes.cleanup.cse import cse
+from jitad.passes.cleanup.dce import dce
+from jitad.passes.cleanup.simplify import simplify
+from jitad.passes.loops.check_elimination import facts
+from jitad.passes.loops.licm import licm
+from jitad.passes.shapes.size_numbering import sizes
 
 from .irgen import VEC, outcome
 

@@ -7,15 +7,15 @@ import pytest
 
 from jitad import jit
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Function, Module, Value
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.types import F64, I64, Array
 from jitad.ir.verify import verify
-from jitad.passes.dce import dce
-from jitad.passes.fission import fission
-from jitad.passes.loops import LoopForest
-from jitad.passes.uniqueness import uniqueness
+from jitad.passes.analysis.loops import LoopForest
+from jitad.passes.cleanup.dce import dce
+from jitad.passes.memory.copy_insertion import uniqueness
+from jitad.passes.vectorise.fission import fission
 
 VEC = Array(F64, (None,))
 

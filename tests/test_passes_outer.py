@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jitad import check_grads, grad, jit
-from jitad.passes import deferred, outer
+from jitad.passes.algebra import outer_product_log, outer_products
 
 RNG = np.random.default_rng(0)
 
@@ -17,8 +17,8 @@ RNG = np.random.default_rng(0)
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Small arrays are worth it, and a log is soon full."""
-    monkeypatch.setattr(deferred, "SMALL", 6)
-    monkeypatch.setattr(deferred, "ROWS", 3)
+    monkeypatch.setattr(outer_product_log, "SMALL", 6)
+    monkeypatch.setattr(outer_product_log, "ROWS", 3)
     monkeypatch.setenv("JITAD_OPT", "0")
     yield
 
@@ -116,7 +116,7 @@ def test_derivatives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = by.inspect("optimized", *cases[0])
     assert "%xs" in text and text.count("matmul {ta = True} %xs") >= 2, "the pass has found nothing"
     check_grads(f, cases[0], order=2 if name in ("walk", "mutual") else 1)
-    monkeypatch.setattr(outer, "_has_terms", lambda func: False)
+    monkeypatch.setattr(outer_products, "_has_terms", lambda func: False)
     again = grad(lambda w, u, rows: f(w, u, rows), (0, 1))
     for args, found in zip(cases, gradients):
         for g, e in zip(found, again(*args)):

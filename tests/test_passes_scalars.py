@@ -14,9 +14,9 @@ import jitad
 from jitad import check_grads, grad, hessian, interpret, jit
 from jitad.cps import check_cps, to_cps
 from jitad.ir.verify import verify
-from jitad.passes import scalars
-from jitad.passes.inline import inline
-from jitad.passes.known_sizes import known_sizes
+from jitad.passes.cleanup.inline import inline
+from jitad.passes.shapes import array_sroa
+from jitad.passes.shapes.shape_specialise import known_sizes
 
 from . import irgen
 
@@ -362,10 +362,10 @@ def test_the_code_grows_with_the_program_and_no_faster() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_taken_apart_entirely(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it does not pay, so that every op and every border between memory and registers is met."""
-    monkeypatch.setattr(scalars, "ROUNDS", 0)
+    monkeypatch.setattr(array_sroa, "ROUNDS", 0)
     module, args = irgen.generate(seed, 14, small=True), irgen.arguments(seed, small=True)
     before = irgen.outcome(module, args)
-    for run_pass in (inline, to_cps, known_sizes, lambda m: scalars.scalars(m, derived=seed % 2 == 0)):
+    for run_pass in (inline, to_cps, known_sizes, lambda m: array_sroa.scalars(m, derived=seed % 2 == 0)):
         run_pass(module)
         verify(module, linear=False)
     for func in module.functions.values():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from jitad.cps import to_cps
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module
 from jitad.ir.verify import verify
-from jitad.passes.uniqueness import uniqueness
+from jitad.passes.memory.copy_insertion import uniqueness
 
 
 def placed(text: str, roots: list[str] | None = None) -> Module:

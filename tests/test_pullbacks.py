@@ -12,8 +12,8 @@ import jitad
 from jitad import grad, hessian, jit, jvp, linearize, pipeline, value_and_grad, vjp, vmap
 from jitad.compiler import traced
 from jitad.errors import DifferentiationError, UnsupportedError
-from jitad.frontend.values import Options
-from jitad.ir.interp import Interpreter
+from jitad.frontend.values.values import Options
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.signature import signature
 
 X = np.array([0.5, 1.2, -0.3])

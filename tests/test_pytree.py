@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jitad.frontend import pytree
+from jitad import pytree
 
 
 class Point(NamedTuple):

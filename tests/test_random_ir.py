@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.invoke import invoke
+from jitad.lowering.jit.invoke import invoke
 
 from jitad import pipeline
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
-from jitad.ir.interp import Interpreter
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import verify
 from jitad.pipeline import PASSES_BY_NAME

@@ -19,13 +19,13 @@ import jitad
 from jitad import grad, jit, jvp, value_and_grad, vjp
 from jitad.ad import derivatives, differentiate
 from jitad.cps import to_cps
-from jitad.frontend.pytree import flatten
 from jitad.ir.builder import Builder
+from jitad.ir.evaluate.interp import Interpreter
+from jitad.ir.evaluate.meaning import STATEFUL
 from jitad.ir.graph import Function, Module
-from jitad.ir.interp import Interpreter
-from jitad.ir.meaning import STATEFUL
 from jitad.ir.ops import OPS
 from jitad.ir.types import is_float
+from jitad.pytree import flatten
 from jitad.semantics.differentiate import DISCRETE, RULES
 from jitad.semantics.evaluate import Evaluator
 from jitad.semantics.partials import PARTIALS

@@ -114,8 +114,8 @@ def test_a_pass_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("module", "name"), [
-    ("frontend.tracer", "trace"), ("lowering.cpu", "compile_module"), ("lowering.cpu", "Native"),
-    ("lowering.pycall", "write"), ("compiler", "Failures")])
+    ("frontend.trace.trace_program", "trace"), ("lowering.jit.cpu", "compile_module"), ("lowering.jit.cpu", "Native"),
+    ("lowering.python.entry_point", "write"), ("compiler", "Failures")])
 def test_a_stage_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
     def broken(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError("injected")

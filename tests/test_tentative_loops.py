@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.vector_math import libmvec
 
 from jitad import check_grads, grad, hvp, interpret, jit
-from jitad.lowering import vecmath
 
 N = 1300                                             # two strips and a part of a third
 X = np.random.default_rng(0).uniform(0.1, 3.0, N)
@@ -40,7 +40,7 @@ def test_no_arrays_are_needed_where_only_checks_are_in_the_way() -> None:
     assert "empty" not in stage(entropy, X) and "^strip" in stage(entropy, X)
 
 
-@pytest.mark.skipif(vecmath.library() is None, reason="this C library has no libmvec")
+@pytest.mark.skipif(libmvec.library() is None, reason="this C library has no libmvec")
 def test_a_sum_in_order_vectorises() -> None:
     def total(x):
         s = 0.0

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.invoke import invoke
+from jitad.lowering.jit.invoke import invoke
 
 from jitad import pipeline
 from jitad.ad import differentiate
 from jitad.compiler import traced
 from jitad.cps import to_cps
-from jitad.frontend.values import Options
+from jitad.frontend.values.values import Options
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
-from jitad.ir.interp import Interpreter
 from jitad.ir.types import is_float
-from jitad.passes.dce import dce
+from jitad.passes.cleanup.dce import dce
 from jitad.semantics.differentiate import reverse
 from jitad.semantics.evaluate import Evaluator
 from jitad.semantics.primitives import is_float as is_float_value

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from jitad.lowering.llvm import context
 
 import jitad
 from jitad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, stop_gradient, value_and_grad, vjp
 from jitad.errors import DifferentiationError
-from jitad.lowering import context
 
 
 def cubic(x: Any) -> Any:

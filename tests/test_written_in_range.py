@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from jitad import jit
-from jitad.frontend.rules import core, indexing, windows
-from jitad.frontend.written import ranking
+from jitad.frontend.arrays.library.ordering import ranking
+from jitad.frontend.arrays.rules import basic_indexing, indexing, promotion
 
 OUT = "an index of {} where there are {}"
 
 
 @pytest.fixture
 def _tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    element, in_range = windows.element, indexing.in_range
+    element, in_range = basic_indexing.element, indexing.in_range
 
     def tested_element(t: Any, item: Any, n: Any, axis: int) -> Any:
         at = element(t, item, n, axis)
@@ -31,14 +31,14 @@ def _tested(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def tested_array(t: Any, item: Any, n: Any, axis: int) -> Any:
         at = in_range(t, item, n, axis)
-        if t.options.in_range and core.rank(at):
-            e, axes = t.builder, tuple(range(core.rank(at)))
-            none = e.eq(core.count(t, at), 0)
+        if t.options.in_range and promotion.rank(at):
+            e, axes = t.builder, tuple(range(promotion.rank(at)))
+            none = e.eq(promotion.count(t, at), 0)
             for worst, fits in ((e.min(at, axes=axes), "ge"), (e.max(at, axes=axes), "lt")):
                 t.check(e.or_(none, e.emit(fits, worst, n if fits == "lt" else e.const(0))), "AssertionError", OUT,
                         worst, n)
         return at
-    monkeypatch.setattr(windows, "element", tested_element)
+    monkeypatch.setattr(basic_indexing, "element", tested_element)
     monkeypatch.setattr(indexing, "in_range", tested_array)
     monkeypatch.setattr(ranking, "FEW", 20)
     monkeypatch.setenv("JITAD_OPT", "0")

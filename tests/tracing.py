@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from jitad import pipeline
-from jitad.frontend import pytree, tracer
-from jitad.frontend.lattice import UNBOUND
-from jitad.ir.interp import Interpreter
+from jitad import pipeline, pytree
+from jitad.frontend.trace import trace_program
+from jitad.frontend.values.lattice import UNBOUND
+from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.types import BOOL, F64, I64, Array, from_numpy
 from jitad.ir.verify import verify
 from jitad.semantics.evaluate import Evaluator
@@ -22,25 +22,25 @@ def spec(x: Any) -> Any:
 
     def leaf(v: Any) -> Any:
         if isinstance(v, (bool, int, float)):
-            return tracer.Leaf({bool: BOOL, int: I64, float: F64}[type(v)], True)
+            return trace_program.Leaf({bool: BOOL, int: I64, float: F64}[type(v)], True)
         if isinstance(v, np.ndarray):
             dtype = from_numpy(v.dtype)
             assert dtype is not None
-            return tracer.Leaf(Array(dtype, tuple(1 if d == 1 else None for d in v.shape)))
+            return trace_program.Leaf(Array(dtype, tuple(1 if d == 1 else None for d in v.shape)))
         return v
 
     leaves, structure = pytree.flatten(x)
     return pytree.unflatten(structure, [leaf(v) for v in leaves])
 
 
-def trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tracer.Traced:
+def trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> trace_program.Traced:
     """``fun`` traced for arguments like these, and verified."""
-    traced = tracer.trace(fun, [spec(a) for a in args], {k: spec(v) for k, v in kwargs.items()})
+    traced = trace_program.trace(fun, [spec(a) for a in args], {k: spec(v) for k, v in kwargs.items()})
     verify(traced.module, linear=False)
     return traced
 
 
-def run(traced: tracer.Traced, *args: Any, by: type[Interpreter] = Interpreter, **kwargs: Any) -> Any:
+def run(traced: trace_program.Traced, *args: Any, by: type[Interpreter] = Interpreter, **kwargs: Any) -> Any:
     """What the traced function computes; ``by=Evaluator``: what it means."""
     leaves, _ = pytree.flatten((args, kwargs))
     numbers = [v for v in leaves if isinstance(v, (bool, int, float, np.ndarray))]

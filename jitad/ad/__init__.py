@@ -21,17 +21,17 @@ from ..ir.clone import clone_function
 from ..ir.graph import Derived, ExcInfo, Function, Module
 from ..ir.signature import signature
 from ..ir.types import STACK, Stack
-from ..passes.cse import number_values
-from ..passes.dce import drop_idle_calls
-from ..passes.inline import inline, splice
-from ..passes.simplify import simplify_function
+from ..passes.cleanup.cse import number_values
+from ..passes.cleanup.dce import drop_idle_calls
+from ..passes.cleanup.inline import inline, splice
+from ..passes.cleanup.simplify import simplify_function
 from .checkpoint import checkpoint_loops
 from .forward import jvp
-from .frames import Frames
 from .pullbacks import arguments_alone
 from .reverse import ThereAndBack
 from .rules import by_rule
-from .tail import results_at_end
+from .storage.frames import Frames
+from .storage.late_results import results_at_end
 
 # The order up to which a function that is defined through its own derivative is differentiated.
 HIGHEST = 4

@@ -25,11 +25,11 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_blocks, clone_op
 from ..ir.graph import Block, Function, Module, Value
 from ..ir.types import BOOL, F64, I64, Stack, is_float
-from ..passes.cfg import merge_chains, remove_unreachable
-from ..passes.loops import Counted, Loop, counted, loop_forest, raising_blocks
+from ..passes.analysis.cfg import merge_chains, remove_unreachable
+from ..passes.analysis.loops import Counted, Loop, counted, loop_forest, raising_blocks
 from .binomial import Binomial, ruled
-from .frames import Frames
 from .reverse import ThereAndBack
+from .storage.frames import Frames
 
 _MARK = "checkpoint_loop"
 

@@ -14,7 +14,7 @@ from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import Array, Stack, Type, dims_of, is_float
-from ..passes.dominance import reverse_postorder
+from ..passes.analysis.dominance import reverse_postorder
 from .activity import active, call_results, varied
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO
 from .expand import expand

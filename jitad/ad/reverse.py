@@ -26,13 +26,13 @@ from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.signature import signature
 from ..ir.types import BOOL, I64, Array, Stack, carries_adjoint
-from ..passes.liveness import Liveness
-from ..passes.loops import loop_forest
+from ..passes.analysis.liveness import Liveness
+from ..passes.analysis.loops import loop_forest
 from .activity import active, call_results
 from .adjoints import Adjoints, Env
+from .control_tape import LoopBack, Ways
 from .expand import expand
-from .settled import settled
-from .ways import LoopBack, Ways
+from .storage.final_loads import settled
 
 
 class ThereAndBack(Adjoints):

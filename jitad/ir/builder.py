@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import NOWHERE, Loc
-from .fold import fold
+from .evaluate.fold import fold
 from .graph import Block, Edge, Function, Op, Value
 from .ops import OPS, result_types
 from .types import BOOL, F64, I64, Array, Scalar, Type, dtype_of

@@ -1,7 +1,7 @@
 """The op table: each operation once, with its type rule, effect and NumPy meaning.
 
 An op's derivative is one line in ``ad/derivatives.py`` and its machine code one line in
-``lowering/ops.py``; the tests find new ops by walking ``OPS``.
+``lowering/llvm/ops.py``; the tests find new ops by walking ``OPS``.
 
 Elementwise ops take scalars and arrays mixed, all of one dtype, and broadcast as NumPy does by the
 *types* (a literal 1 broadcasts, ``?`` does not); the front end checks run-time sizes with ``check``.

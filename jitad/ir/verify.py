@@ -35,11 +35,11 @@ from typing import Any
 
 from ..errors import CompileError, Loc
 from .graph import Block, Edge, Function, Module, Op, Rule, Value
-from .linear import Memory
+from .linearity import Memory
 from .ops import OPS, TERMINATORS, TypeRuleError, result_types
 from .order import Dominance
-from .printer import FunctionPrinter, print_function
 from .signature import signature
+from .text.printer import FunctionPrinter, print_function
 from .types import BOOL, I64, Array, Scalar, Stack, Type, carries_adjoint
 
 

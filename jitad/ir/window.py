@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .fold import same
+from .evaluate.fold import same
 from .graph import Op, Value
 
 

@@ -106,7 +106,7 @@ def _contract(s: Step, i: int, y_bar: Any) -> Any:
 
 
 # Ops without a derivative, since their results, or all that they read, are discrete; and those that act on the
-# interpreter's own state (``ir.meaning.STATEFUL``).
+# interpreter's own state (``ir.evaluate.meaning.STATEFUL``).
 DISCRETE = frozenset("isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr all any argmax argmin nonzero "
                      "const empty iota dim".split())
 

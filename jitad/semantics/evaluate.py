@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import CompileError
+from ..ir.evaluate.interp import UNDEFINED, Activation, Interpreter, argument, follow
 from ..ir.graph import Block, Derived, Op, Rule
-from ..ir.interp import UNDEFINED, Activation, Interpreter, argument, follow
 from ..ir.signature import Signature, signature
 from ..ir.types import Stack, is_float
 from .differentiate import reverse

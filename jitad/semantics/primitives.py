@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.meaning import MEANING
+from ..ir.evaluate.meaning import MEANING
 from ..ir.ops import OPS
 
 Attrs = dict[str, Any]

@@ -21,11 +21,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from jitad.lowering.threads import parallel_nests
 
 from jitad import interpret, jit, pipeline
-from jitad.frontend.values import tracing
-from jitad.lowering import walks
-from jitad.passes import parallel
+from jitad.frontend.values.values import tracing
+from jitad.passes.parallel import outline
 
 from . import plain
 from .compare import (
@@ -313,8 +313,8 @@ class Several:
         self.fun = fun
 
     def __call__(self, *args: Any) -> Any:
-        with (mock.patch.object(parallel, "ENOUGH", 0), mock.patch.object(parallel, "ADDS_FOR_ELEMENT", 0),
-              mock.patch.object(walks, "ENOUGH", 0)):
+        with (mock.patch.object(outline, "ENOUGH", 0), mock.patch.object(outline, "ADDS_FOR_ELEMENT", 0),
+              mock.patch.object(parallel_nests, "ENOUGH", 0)):
             return self.fun(*args)
 
 

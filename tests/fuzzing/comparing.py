@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from jitad.lowering import context
+from jitad.lowering.llvm import context
 
 from . import plain
 from .compare import Function, agree

@@ -16,11 +16,11 @@ from unittest import mock
 from jitad import pipeline
 from jitad.ad import derivatives
 from jitad.ad.adjoints import Adjoints
-from jitad.ad.frames import Frames
+from jitad.ad.storage.frames import Frames
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Module, Value
 from jitad.ir.types import Array
-from jitad.passes.uniqueness import _Placer
+from jitad.passes.memory.copy_insertion import _Placer
 
 from .campaign import Campaign, Finding, Options
 

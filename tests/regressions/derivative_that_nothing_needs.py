@@ -2,6 +2,7 @@
 back through it found no frame where its own cotangent was to be."""
 
 import numpy as np
+
 from jitad import grad
 
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+
 from jitad import jvp, linearize, vjp
 
 

@@ -1,6 +1,7 @@
 """Where a loop may end in an error, the adjoint of its array was of no size in the last iteration."""
 
 import numpy as np
+
 from jitad import grad, hessian
 
 TABLE = np.array([0.5, -0.25, 1.5])

@@ -1,6 +1,7 @@
 """On several threads: two sums in arrays that begin with one array of zeros were both left in it."""
 
 import numpy as np
+
 from jitad import jacrev, vmap
 
 

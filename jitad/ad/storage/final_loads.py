@@ -1,0 +1,192 @@
+"""Loads, in loops, of elements that nothing overwrites any more: the finished array still has them.
+
+``l[i, k]`` with ``k < j`` in a factorisation that fills column ``j`` is final when it is read.  So the backward sweep
+reads it again from the finished array, and it is not kept for each of the iterations that read it (n³ of them).
+
+Notation.  The *carrier* of an array is the outermost loop around the load that carries it from iteration to iteration;
+its *names* are all values that it is in there.  Every write in the carrier has to stay clear of what the load reads
+from then on.  It does if, along one axis, its index is at least ``g``, which does not decrease with the carrier's
+counter, and the load's index is below ``g``; or the same with above and below exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...ir.graph import Block, Edge, Function, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Array, Scalar
+from ...passes.analysis.cfg import argument, passed
+from ...passes.analysis.loops import Counted, Loop, LoopForest, counted
+from ...passes.analysis.ranges import Form
+from ...passes.loops.check_elimination import Walk
+
+WRITES = frozenset(("set", "add_at"))
+DEEP = 4
+"""Trip counts that depend on counters of loops further out are looked into this far."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An array that ``loop`` carries in parameter ``param`` of its head."""
+
+    loop: Loop
+    param: Value
+
+
+def settled(func: Function, forest: LoopForest) -> dict[Op, Carried]:
+    """The loads of floats whose elements are final, with where the array is found at the end."""
+    if not forest.loops or not any(op.name in WRITES for op in func.all_ops()):
+        return {}
+    incoming: dict[Block, list[Edge]] = {b: [e for _, e in es] for b, es in func.predecessors().items()}
+    found: dict[Op, Carried] = {}
+    for block in func.blocks if forest.loops else ():
+        for op in block.ops if forest.loop_of(block) is not None else ():
+            if op.name == "get" and isinstance(op.result.type, Scalar) and op.result.type.is_float:
+                carried = _carrier(op, forest, incoming)
+                if carried is not None:
+                    found[op] = carried
+    writes = {c: _writes(func, c, incoming) for c in set(found.values())}
+    judge = _Judge(func, forest, {op: c for op, c in found.items() if writes[c]}, writes)
+    return judge.final if judge.loads else {}
+
+
+def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]]) -> Carried | None:
+    heads = {loop.head: loop for loop in forest.loops}
+    v, found, seen = load.operands[0], None, set[Value]()
+    while v not in seen:
+        seen.add(v)
+        if v.op is not None:
+            if v.op.name not in WRITES:
+                break
+            v = v.op.operands[0]
+            continue
+        loop = heads.get(v.block)
+        if loop is not None and loop.preheader is None:
+            return None
+        if loop is not None and load.block in loop.blocks:
+            found = Carried(loop, v)
+        edges = incoming[v.block] if loop is None else [loop.entry_edge()]
+        v = next((a for e in edges if (a := argument(e, v)) is not None), v)
+    return found
+
+
+def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge]]) -> list[Op] | None:
+    """The writes of single elements to the array in its carrier; ``None`` if anything else may happen to it."""
+    loop, param = carried.loop, carried.param
+    blocks = [b for b in func.blocks if b in loop.blocks]
+    names, found, grown = {param}, dict[Op, None](), True
+    while grown:
+        before = len(names)
+        for op in (op for b in blocks for op in b.all_ops()):
+            if any(v in names for v in op.operands) and not _harmless(op, names, found):
+                return None
+            for p, a in (pair for e in op.edges if e.block in loop.blocks for pair in passed(e)):
+                if a in names:
+                    names.add(p)
+        grown = len(names) > before
+    heads = [p for p in names if p.owner is loop.head]
+    joined = [p for p in names if p.op is None and p is not param]
+    mixed = any(argument(e, p) not in names for p in joined for e in incoming[p.block])
+    return None if heads != [param] or mixed or loop.back_edge().args[param.index] not in names else list(found)
+
+
+def _harmless(op: Op, names: set[Value], writes: dict[Op, None]) -> bool:
+    """Whether an op reads the array, or writes one element, which is noted."""
+    definition = OPS.get(op.name)
+    if definition is None:
+        return op.name not in ("call", "return")
+    if op.name in WRITES and op.operands[0] in names:
+        t = op.operands[0].type
+        assert isinstance(t, Array)
+        writes[op] = None
+        names.add(op.result)
+        return len(op.operands) == t.rank + 2
+    return not definition.consumes and op.name != "push" and not (definition.view and isinstance(op.result.type, Array))
+
+
+class _Judge(Walk):
+    """Goes through the function twice: writes come after loads in the order of a walk, but what is known of a write's
+    index has to be there when a load is looked at."""
+
+    def __init__(self, func: Function, forest: LoopForest, loads: Mapping[Op, Carried],
+                 writes: Mapping[Carried, list[Op] | None]) -> None:
+        super().__init__(func)
+        self.loads, self.writes = loads, writes
+        self.counts: dict[Value, Counted] = {k.iv: k for loop in forest.loops if (k := counted(loop)) is not None}
+        self.of_writes = {w for ws in writes.values() for w in ws or ()}
+        self.indices: dict[Op, list[Form]] = {}
+        self.final: dict[Op, Carried] = {}
+        for self.judging in (False, True) if loads else ():
+            self.run()
+
+    def op(self, op: Op) -> bool:
+        if op in self.of_writes and not self.judging:
+            self.indices[op] = [self.ranges.form(v) for v in op.operands[2:]]
+        if op in self.loads and self.judging:
+            carried = self.loads[op]
+            at = [self.ranges.form(v) for v in op.operands[1:]]
+            if all(self._stays_clear(w, at, carried.loop) for w in self.writes[carried] or ()):
+                self.final[op] = carried
+        return super().op(op)
+
+    def _stays_clear(self, write: Op, at: list[Form], carrier: Loop) -> bool:
+        return any(self._above(w.times(sign), x.times(sign), carrier)
+                   for w, x in zip(self.indices[write], at) for sign in (1, -1))
+
+    def _above(self, write: Form, load: Form, carrier: Loop) -> bool:
+        g = self._least(write, carrier, DEEP)
+        return g is not None and self.prover.proves(g.minus(load).plus(Form(-1)))
+
+    def _least(self, form: Form, carrier: Loop, depth: int) -> Form | None:
+        """A lower bound that does not decrease as the carrier goes on, over all iterations of loops inside."""
+        for v, c in form.terms:
+            known = self.counts.get(v)
+            if v.block not in carrier.blocks or (v.owner is carrier.head and known is not None and c > 0):
+                continue
+            if known is None or v.owner is carrier.head or not depth:
+                return None
+            end = Form(0) if c > 0 else self.ranges.form(_run(known.trip)).plus(Form(-1))
+            return self._least(form.plus(Form(0, ((v, 1),)), -c).plus(end, c), carrier, depth - 1)
+        return form
+
+
+def _run(trip: Value) -> Value:
+    """The number of iterations of a loop that runs: of ``max(n, 0)``, ``n``."""
+    op = trip.op
+    if op is not None and op.name == "maximum" and op.operands[1].const == 0:
+        return op.operands[0]
+    return trip
+
+
+# --- in the backward sweep ----------------------------------------------------------------------------------
+
+class Finished:
+    """For each settled load, the finished array: what leaves the carrier, as a parameter of its exit that is added
+    where the array did not leave.  ``may_stay``: whether one that leaves for other ends may be kept as it is.
+    """
+
+    def __init__(self, loads: Mapping[Op, Carried], may_stay: Callable[[Value], bool]) -> None:
+        self.loads, self.may_stay = loads, may_stay
+        self.known: dict[Carried, Value | None] = {}
+
+    def array(self, load: Op) -> Value | None:
+        """What to read in the load's stead; ``None`` if it is not settled."""
+        carried = self.loads.get(load)
+        if carried is None:
+            return None
+        if carried not in self.known:
+            self.known[carried] = self._find(carried)
+        return self.known[carried]
+
+    def _find(self, carried: Carried) -> Value | None:
+        loop = carried.loop
+        if loop.exit is None:
+            return None
+        last, edge = loop.back_edge().args[carried.param.index], loop.exit_edge()
+        leaving = [p for p, a in passed(edge) if a is last]
+        if leaving:
+            return leaving[0] if all(map(self.may_stay, leaving)) else None
+        edge.args.append(last)
+        return loop.exit.add_param(last.type, carried.param.hint)

@@ -1,0 +1,405 @@
+"""Gives every forward value that the backward sweep reads its cheapest home.
+
+The backward sweep of ``reverse.py`` reads across.  Here each value read is one of
+
+* *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level
+  that is still in a register when the backward sweep is in the same function (case 1);
+* in the copy of an iteration, where the backward loop runs it again (case 2, ``recompute_plan.py``);
+* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, reciprocals, and loads from
+  arrays that nothing overwrites;
+* *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a
+  scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
+  itself a value of the loop around, and so on outwards.  At the function's top level, where the two sweeps are two
+  functions, a last frame holds what both need.
+
+What a value is worth follows to-be-recorded analysis (Hascoët, Naumann, Pascual 2005): only what the backward sweep
+reads is considered at all.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_op
+from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import I64, STACK, Array, Scalar, Stack, Type
+from ...passes.analysis.loops import Loop, counted
+from ...passes.analysis.ssa import Reaching
+from ..control_tape import LoopBack
+from ..reverse import ThereAndBack
+from .final_loads import Finished
+from .kept_sizes import Sizes
+from .recompute_copy import Rerun, remove_forward
+from .recompute_plan import Plan, candidates, order_free
+from .reuse_primals import compute_there, read_again
+from .unmodified import Stability
+
+FREE, REDONE, KEPT = "free", "redone", "kept"
+
+# Cheaper to compute again than to store and load.
+CHEAP = frozenset(
+    "add sub mul neg abs sign copysign maximum minimum floor ceil trunc round eq ne lt le gt ge and or xor not shl shr "
+    "select cast stop isnan isinf isfinite dim get slice reshape transpose broadcast_to fill iota as_type".split())
+
+
+LONGEST = 100
+"""A value is redone from at most so many others, one made of the other, before what it stems from."""
+
+
+def _cheap(op: Op) -> bool:
+    """A reciprocal too: one division, as in ``1 / (1 + exp(-x))``, against an element written far away and read."""
+    return op.name in CHEAP or (op.name == "div" and op.operands[0].const is not None)
+
+
+class Frames:
+    """Decides and places; afterwards ``homes`` maps values to what the backward sweep reads instead."""
+
+    def __init__(self, sweep: ThereAndBack, split: bool, results: bool = True) -> None:
+        self.sweep, self.split = sweep, split
+        self.dom = sweep.forest.dom
+        self.plan: dict[Value, str] = {}
+        self.readers: dict[Value, set[Block]] = {}            # the backward blocks that read a value
+        self.wanted_in: set[Block] = set()                    # those of the value that is being decided about
+        self.shared: set[Value] = set()                       # read by what is redone, wherever that is
+        self.kept: dict[Loop | None, list[Value]] = {}        # by the loop at the end of whose iterations they are kept
+        self.homes: dict[Value, Value] = {}
+        self.lost: set[Value] = set()                         # found to be out of reach once
+        self.levels = dict(sweep.forest.innermost)            # block → innermost loop, or the copy of an iteration
+        self.loops = [sweep.loops[x] for x in sweep.forest.loops if x in sweep.loops]     # inner loops first
+        self.original: dict[Block, Block] = {}                # block of a copy → the block copied
+        self.reruns: list[Loop] = []
+        self.live_in = dict(sweep.live_in)
+        self.left: dict[Loop, dict[Value, Value]] = {}        # of merged loops: what they leave behind
+        for plan in [] if split else candidates(sweep, results):
+            self._run_again(Rerun(sweep, plan), plan)
+        self.copies = {old: new for new, old in self.original.items()}
+        self.forward = {*sweep.forward, *self.original}
+        self.bars = [b for b in sweep.func.blocks if b not in self.forward]
+        self.stable = Stability(sweep.func, sweep.module, self.live_in)
+        self.finished = Finished({x: c for x, c in sweep.settled.items() if x.block in self.forward}, self._may_stay)
+        self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
+        self.sizes = Sizes(self._dominates, sweep.home)
+        self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
+        self._number()
+
+    def _run_again(self, rerun: Rerun, plan: Plan) -> None:
+        """Case 2: the loop's copy takes its place among the forward blocks."""
+        if plan.merged:
+            self.left[rerun.loop] = rerun.left
+        inner = set(rerun.levels)
+        self.loops = [x for x in self.loops if x.loop not in inner] + rerun.loops
+        self.original |= rerun.original
+        self.reruns.append(rerun.level)
+        for new, old in rerun.original.items():
+            self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
+            self.live_in[new] = {rerun.values.get(v, v): None for v in self.live_in[old]}
+        if not plan.kept:
+            remove_forward(self.sweep, rerun.loop)
+
+    def _may_stay(self, array: Value) -> bool:
+        """Whether an array can be kept as it is.  What a function returns beside its stack belongs to the caller, who
+        would have to copy it to go on writing."""
+        return self.stable(array) and not (self.split and self.stable.becomes(array, self.sweep.results))
+
+    def place(self) -> None:
+        """Find a home for all; ``rewrite`` then makes the backward sweep use them."""
+        for back in self.sweep.loops.values():
+            if back.index is not None:
+                self.plan[back.iv], self.homes[back.iv] = FREE, back.index
+        for back in self.loops:
+            if back.index is not None:
+                self.plan[back.iv], self.homes[back.iv] = FREE, back.index
+        read_again(self.forward, self.bars, self._at_hand)
+        compute_there(self.forward, self.bars, self._uncounted)
+        for v in sorted(self._read_across(), key=self._position):
+            self._decide(v)
+        for back in self.loops:
+            self._keep_in_loop(back)
+        for level in self.reruns:
+            for v in self.kept.get(level, []):
+                self.homes[v] = self._at_end(v, level)
+
+    # --- deciding -----------------------------------------------------------------------------------
+
+    def _number(self) -> None:
+        self.order = {b: i for i, b in enumerate(self.dom.order)}
+        self.order |= {new: self.order[old] for new, old in self.original.items()}
+        self.place_in_block = {op: i for b in self.forward for i, op in enumerate(b.ops)}
+
+    def _position(self, v: Value) -> tuple[int, int, int]:
+        op = v.op
+        return self.order[v.block], self.place_in_block.get(op, -1) if op is not None else -1, v.index
+
+    def _read_across(self) -> list[Value]:
+        for block in (*self.bars, *self.original):
+            for op in block.all_ops():
+                for v in self._across(block, op):
+                    self.readers.setdefault(v, set()).add(block)
+        return list(self.readers)
+
+    def _across(self, block: Block, op: Op) -> list[Value]:
+        """The forward values that an op of the backward sweep reads; a copy's own values are not forward to it."""
+        own = self.original if block in self.original else ()
+        return [v for v in dict.fromkeys(op.used()) if v.block in self.forward and v.block not in own]
+
+    def level(self, v: Value) -> Loop | None:
+        """The loop in whose every iteration ``v`` is computed anew."""
+        return self.levels.get(v.block)
+
+    def _at_hand(self, block: Block, bar: Block) -> bool:
+        """Whether what ``block`` computes had better be read on the way back through ``bar`` than be computed again: in
+        a register, or in a frame of a loop that is not counted, which runs one iteration at a time both ways."""
+        level, home = self.levels.get(block), self.sweep.home.get(bar)
+        if home is None or not (level is None or level in self.reruns or counted(level) is None):
+            return False
+        loop = self.sweep.forest.loop_of(self.original.get(block, block))
+        return self._dominates(block, home) and (loop is None or home in loop.blocks)
+
+    def _uncounted(self, bar: Block) -> Block | None:
+        """The forward block that ``bar`` goes back through, if frames of a loop that is not counted hold its values."""
+        home = self.sweep.home.get(bar)
+        block = self.copies.get(home, home) if home is not None else None
+        level = self.levels.get(block) if block is not None and block in self.forward else None
+        return block if level is not None and level not in self.reruns and counted(level) is None else None
+
+    def _dominates(self, a: Block, b: Block) -> bool:
+        """As among the blocks copied, where both are copies."""
+        return self.dom.dominates(self.original.get(a, a), self.original.get(b, b))
+
+    def _decide(self, v: Value) -> None:
+        if v not in self.plan:
+            in_register = not self.split and self.level(v) is None
+            self.plan[v] = FREE if self._free(v) else REDONE if not in_register and self._can_redo(v) else KEPT
+            if self.plan[v] == KEPT:
+                self.kept.setdefault(self.level(v), []).append(v)
+
+    def _free(self, v: Value) -> bool:
+        if self.plan.get(v) is not None:
+            return self.plan[v] == FREE
+        if v.block not in self.forward:                       # the index of an iteration that is run again
+            return True
+        op = v.op
+        if op is None:
+            if v.owner is self.sweep.func.entry:
+                return not self.split or (v.index not in self.sweep.func.own and not isinstance(v.type, Stack))
+        elif op.name in ("const", "undef", "stack_empty"):
+            return True
+        level = self.level(v)
+        if level in self.reruns:
+            assert level is not None and level.latch is not None
+            return self._dominates(v.block, level.latch)
+        return not self.split and level is None and self._dominates(v.block, self._pivot())
+
+    def _pivot(self) -> Block:
+        assert self.sweep.pivot is not None
+        return self.sweep.pivot
+
+    def _can_redo(self, v: Value) -> bool:
+        """Whether one cheap op on what is there gives ``v``; notes what must then be there."""
+        needed: dict[Value, None] = {}
+        self.wanted_in = self.readers.get(v, set())
+        if not self._redoable(v, self.level(v), needed):
+            return False
+        for u in reversed(needed):
+            self._decide(u)
+        self.shared.update(needed)
+        return True
+
+    def _reachable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int) -> bool:
+        """Whether ``v`` is there, or can be, for something of ``level``; each value is looked at once.
+
+        What is longer than ``depth`` in the making is rather kept."""
+        if v in needed:
+            return True
+        needed[v] = None
+        if v in self.plan or self._free(v) or self._outside(self.level(v), level):
+            return True
+        if v not in self.lost and depth and self._redoable(v, level, needed, depth - 1):
+            return True
+        self.lost.add(v)
+        return False
+
+    def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int = LONGEST) -> bool:
+        op = v.op
+        if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v) and not self.finished.array(op)):
+            return False
+        if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
+            return False
+        return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
+
+    def _reads(self, op: Op) -> dict[Value, Value]:
+        """What an op that is redone reads for each of its operands: a settled load reads the finished array."""
+        reads = {u: u for u in op.operands}
+        if op.name == "get" and not self.stable(op.result) and (array := self.finished.array(op)) is not None:
+            reads[op.operands[0]] = array
+        return reads
+
+    @staticmethod
+    def _outside(outer: Loop | None, inner: Loop | None) -> bool:
+        """Whether ``outer`` holds ``inner`` and is another loop: keeping there costs less often."""
+        while inner is not None:
+            inner = inner.parent
+            if inner is outer:
+                return True
+        return False
+
+    # --- keeping --------------------------------------------------------------------------------------
+
+    def _keep_in_loop(self, back: LoopBack) -> None:
+        kept = self.kept.get(back.loop, [])
+        if not kept or back.top is None:
+            return
+        known = counted(back.loop)
+        indexed = [v for v in kept if known is not None and isinstance(v.type, Scalar)]
+        framed = [v for v in kept if v not in indexed]
+        ends = {v: self._at_end(v, back.loop) for v in kept}
+        at_top: list[Op] = []
+        if known is not None:
+            for v in indexed:
+                at_top.append(self._indexed_frame(back, v, ends[v], known.trip, known.iv))
+        if framed:
+            at_top.append(self._stack_frame(back, framed, [ends[v] for v in framed]))
+        for op in at_top:
+            op.block = back.top
+        first = back.top.ops.index(back.index.op) + 1 if back.index is not None and back.index.op in back.top.ops else 0
+        back.top.ops[first:first] = at_top
+
+    def _at_end(self, v: Value, loop: Loop | None) -> Value:
+        """``v`` at the end of its iteration (or of the forward sweep), undefined on paths that do not compute it."""
+        end = loop.latch if loop is not None else self._pivot()
+        start = loop.head if loop is not None else self.sweep.func.entry
+        assert end is not None
+        read = self._read_on(v)
+        if any(self._dominates(b, end) for b in read):
+            return v
+        bypass = {inner.exit: inner.preheader for inner in set(self.levels.values())
+                  if inner.preheader is not None and inner.exit is not None and v.block not in inner.blocks}
+        return Reaching(self.preds, dict.fromkeys(read, v), [start], bypass).at_end(end)
+
+    def _read_on(self, v: Value) -> set[Block]:
+        """The forward blocks on whose way back ``v`` is read: an array is kept on these ways alone.
+
+        Where it is kept on a way, nothing may overwrite it.
+        """
+        readers = self.readers.get(v, set())
+        if not isinstance(v.type, Array) or v in self.shared or self.reruns or not readers \
+                or not readers <= self.sweep.home.keys():
+            return {v.block}
+        found = {self._before_loops(self.sweep.home[r], self.level(v)) for r in readers}
+        return found if all(b in self.forward and self._dominates(v.block, b) for b in found) else {v.block}
+
+    def _before_loops(self, block: Block, level: Loop | None) -> Block:
+        """The block of this level on the way to ``block``: before the loops that ``block`` is in."""
+        inner = self.levels.get(block)
+        while inner is not level and inner is not None and inner.preheader is not None:
+            block, inner = inner.preheader, inner.parent
+        return block
+
+    def _carry(self, back: LoopBack, type: Type, start: Value, hint: str) -> tuple[Value, Value]:
+        """A value carried by the forward loop: (its parameter in the head, its final value after the exit)."""
+        loop = back.loop
+        assert loop.exit is not None
+        param = loop.head.add_param(type, hint)
+        loop.entry_edge().args.append(start)
+        final = loop.exit.add_param(type, hint)
+        return param, final
+
+    def _indexed_frame(self, back: LoopBack, v: Value, end: Value, trip: Value, iv: Value) -> Op:
+        """Case 3: one array indexed by the iteration."""
+        loop = back.loop
+        assert loop.preheader is not None and loop.latch is not None and back.index is not None
+        assert isinstance(v.type, Scalar)
+        room = Builder(loop.preheader).empty(trip, dtype=v.type)
+        param, final = self._carry(back, room.type, room, "frames")
+        stored = Builder(loop.latch).set(param, end, iv)
+        loop.back_edge().args.append(stored)
+        loop.exit_edge().args.append(stored)
+        self._decide(final)
+        load = Op("get", [final, back.index], [v.type])
+        self.homes[v] = load.result
+        return load
+
+    def _stack_frame(self, back: LoopBack, kept: list[Value], ends: list[Value]) -> Op:
+        """Case 4: one frame an iteration on a stack that the loop carries; the backward loop carries it back."""
+        loop = back.loop
+        assert loop.preheader is not None and loop.latch is not None and back.top is not None
+        assert back.entry is not None and back.back is not None
+        param, final = self._carry(back, STACK, Builder(loop.preheader).stack_empty(), "stack")
+        pushed = Builder(loop.latch).push(param, *ends)
+        loop.back_edge().args.append(pushed)
+        loop.exit_edge().args.append(pushed)
+        self._decide(final)
+        top = back.top.add_param(STACK, "stack")
+        pop = Op("pop", [top], [STACK, *(v.type for v in kept)], {"types": tuple(v.type for v in kept)})
+        back.entry[1].args.append(final)
+        back.back[1].args.append(pop.results[0])
+        self.homes |= dict(zip(kept, pop.results[1:]))
+        return pop
+
+    def keep_at_top(self, tape: Value, backward: Builder) -> Value:
+        """Where the sweeps are two functions: push one last frame in the first, pop it with ``backward`` from ``tape``.
+
+        Returns the stack that the forward function returns.
+        """
+        kept = self.kept.get(None, [])
+        ends = [self._at_end(v, None) for v in kept]
+        b = Builder(self._pivot())
+        if not kept:
+            return b.stack_empty()
+        self.homes |= dict(zip(kept, backward.pop(tape, [v.type for v in kept])[1]))
+        return b.push(b.stack_empty(), *ends)
+
+    def stay_at_top(self) -> None:
+        """Case 1: both sweeps in one function; what does not dominate the pivot is carried there through the joins."""
+        for v in self.kept.get(None, []):
+            self.homes[v] = self._at_end(v, None)
+
+    # --- rewriting ------------------------------------------------------------------------------------
+
+    def rewrite(self) -> None:
+        """Make every op of the backward sweep read the homes."""
+        for block in (*self.bars, *self.original):
+            ops, block.ops = block.ops, []
+            b, seen = Builder(block), dict[Value, Value]()
+            for op in [*ops, *([block.term] if block.term else [])]:
+                b.loc = op.loc
+                op.replace_uses({v: self._home(v, b, seen) for v in self._across(block, op)})
+                if op is not block.term:
+                    block.ops.append(op)
+
+    def forwards(self) -> None:
+        """Backward loops whose iterations may run in any order run in the order of the forward loop: machine code goes
+        along arrays with vectors that need not be turned round, and next to a forward loop they can be one."""
+        for back in self.sweep.loops.values():
+            index = back.index.op if back.index is not None else None
+            if index is not None and index.name == "sub" and back.back is not None and order_free(self.sweep, back):
+                assert back.count is not None and index.block is not None
+                zero = Op("const", (), [I64], {"value": 0, "type": I64})
+                zero.block = index.block
+                index.block.ops.insert(index.block.ops.index(index), zero)
+                index.name, index.operands = "add", [back.count, zero.result]
+
+    def _home(self, v: Value, b: Builder, seen: dict[Value, Value]) -> Value:
+        """Where to read ``v``; what is redone is, from what it is made of on: chains of integers may be long."""
+        todo = [v]
+        while todo:
+            u = todo[-1]
+            if u in self.homes or u in seen or not self._is_made_again(u):
+                todo.pop()
+                continue
+            assert u.op is not None
+            reads = self._reads(u.op)
+            missing = [w for w in reads.values() if w not in self.homes and w not in seen and self._is_made_again(w)]
+            if missing:
+                todo += reversed(missing)
+                continue
+            todo.pop()
+            copy = clone_op(u.op, {x: self.homes.get(w) or seen.get(w) or w for x, w in reads.items()})
+            copy.block = b.block
+            b.block.ops.append(copy)
+            seen[u] = copy.results[0]
+        return self.homes.get(v) or seen.get(v) or v
+
+    def _is_made_again(self, v: Value) -> bool:
+        op = v.op
+        return op is not None and (self.plan.get(v) == REDONE or op.name in ("const", "undef", "stack_empty"))

@@ -1,0 +1,74 @@
+"""What the forward sweep has computed already: ``cos x`` on the way back of ``sin x``, where there was a ``cos x`` too.
+
+The backward sweep, as it is first written, computes what the derivatives ask for anew.  A transcendental function of
+forward values that has been computed in the same iteration, on every way that leads here, is read instead: in a
+register, or in the frame of a call or of an iteration of a ``while``, it costs a load.  In a counted loop it would cost
+memory in each iteration, and the loop that goes back computes it for many iterations side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from ...ir.graph import Block, Op, Value
+from ...ir.types import Scalar
+from ...passes.analysis.cfg import append
+
+DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+                 "erf erfc pow atan2 hypot cbrt lgamma digamma polygamma".split())
+
+Key = tuple[str, tuple[Value, ...]]
+
+
+def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callable[[Block, Block], bool]) -> None:
+    """Let the blocks ``bars`` read what the blocks ``forward`` have computed.
+
+    ``reaches(f, bar)``: whether what ``f`` computes may be read in ``bar`` at the cost of a load.
+    """
+    there: dict[Key, list[Op]] = {}
+    for block in forward:
+        for op in block.ops:
+            if _dear(op):
+                there.setdefault(_key(op), []).append(op)
+    if not there:
+        return
+    read: dict[Value, Value] = {}
+    for bar in bars:
+        kept = []
+        for op in bar.ops:
+            equal = _first(there.get(_key(op), []), bar, reaches) if _dear(op) else None
+            if equal is None:
+                kept.append(op)
+            else:
+                read[op.result] = equal
+        bar.ops = kept
+    for bar in bars if read else ():
+        for op in bar.all_ops():
+            op.replace_uses(read)
+
+
+def compute_there(forward: Collection[Block], bars: Iterable[Block], place: Callable[[Block], Block | None]) -> None:
+    """Move transcendental functions of forward values from a block of ``bars`` to the forward block ``place(bar)``.
+
+    It is the same work there, in company: with the tangents of a forward sweep come the same functions of the same
+    values, and those of ``sin x`` and ``cos x`` are one call.
+    """
+    for bar in bars:
+        there = place(bar) if any(map(_dear, bar.ops)) else None
+        moved = [op for op in bar.ops if _dear(op) and all(v.block in forward for v in op.operands)] if there else []
+        for op in moved:
+            assert there is not None
+            bar.ops.remove(op)
+            append(there, op)
+
+
+def _dear(op: Op) -> bool:
+    return op.name in DEAR and isinstance(op.result.type, Scalar)
+
+
+def _key(op: Op) -> Key:
+    return op.name, tuple(op.operands)
+
+
+def _first(candidates: list[Op], bar: Block, reaches: Callable[[Block, Block], bool]) -> Value | None:
+    return next((op.result for op in candidates if op.block is not None and reaches(op.block, bar)), None)

@@ -1,0 +1,192 @@
+"""NumPy's sorting.
+
+There is one algorithm, a stable merge sort that moves the numbers and their indices side by side.  It sees constants:
+what is differentiated is the reading of the elements in the order found, so a derivative keeps the indices and nothing
+of the steps, and goes to the element that stands there, among equals the one that came first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..marks import axis_of, constant, in_range
+
+SHORT = 7
+KINDS = ("quicksort", "mergesort", "heapsort", "stable")
+
+
+def sort(a: Any, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
+         ) -> Any:
+    """A sorted copy along an axis (``None``: of all elements), NaN last; every kind is stable."""
+    check_kind(kind, order, stable)
+    a, axis = along(a, axis)
+    return np.take_along_axis(a, order_along(a, axis), axis)
+
+
+def argsort(a: Any, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
+            ) -> Any:
+    """The indices that sort, int64; equal elements keep their order, NaN comes last."""
+    check_kind(kind, order, stable)
+    a, axis = along(a, axis)
+    return order_along(a, axis)
+
+
+def sort_in_place(a: Any, axis: int = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
+                  ) -> None:
+    a[...] = sort(a, axis, kind, order, stable=stable)
+
+
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Any:
+    """A sorted copy, which is partitioned at every place."""
+    a, axis = along(a, axis)
+    check_places(kth, a.shape[axis])
+    return sort(a, axis, None, order)
+
+
+def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Any:
+    a, axis = along(a, axis)
+    check_places(kth, a.shape[axis])
+    return argsort(a, axis, None, order)
+
+
+def partition_in_place(a: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: None = None) -> None:
+    a[...] = partition(a, kth, axis, kind, order)
+
+
+def lexsort(keys: Any, axis: int = -1) -> Any:
+    """The indices that sort by the last key, equals by the one before, and so on."""
+    if len(keys) == 0:
+        raise TypeError("need sequence of keys with len > 0 in lexsort")
+    first = np.asarray(keys[0])
+    order = order_along(first, axis)
+    for k in range(1, len(keys)):
+        key = np.asarray(keys[k])
+        if key.shape != first.shape:
+            raise ValueError("all keys need to be the same shape")
+        finer = order_along(np.take_along_axis(key, order, axis), axis)
+        order = np.take_along_axis(order, finer, axis)
+    return order
+
+
+# --- what is asked for ----------------------------------------------------------------------------
+
+def check_kind(kind: str | None, order: None, stable: bool | None) -> None:
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    if kind is not None and stable is not None:
+        raise ValueError("`kind` and keyword parameters can't be provided at the same time. Use only one of them.")
+    if kind is not None and kind not in KINDS:
+        raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got '{kind}')")
+
+
+def check_places(kth: Any, n: int) -> None:
+    for k in np.atleast_1d(np.asarray(kth)):
+        place = k + n if k < 0 else k
+        if place < 0 or place >= n:
+            raise ValueError(f"kth(={place}) out of bounds ({n})")
+
+
+def along(a: Any, axis: int | None) -> tuple[Any, int]:
+    """The array and the axis that are meant; no axis means all elements."""
+    a = np.asarray(a)
+    if axis is None:
+        return a.ravel(), 0
+    return a, axis_of(axis, a.ndim)
+
+
+# --- the order of the elements --------------------------------------------------------------------
+
+def order_along(a: Any, axis: int) -> Any:
+    """``argsort``, along an axis that is there."""
+    a = constant(a.astype(np.int64) if a.dtype == np.bool_ else a)
+    if a.ndim == 1:
+        return ordered(a)
+    lanes = np.moveaxis(a, axis, -1)
+    order = order_of_rows(lanes.reshape(math.prod(lanes.shape[:-1]), lanes.shape[-1]))
+    return np.moveaxis(order.reshape(lanes.shape), -1, axis)
+
+
+def order_of_rows(a: Any) -> Any:
+    order = np.empty(a.shape, np.int64)
+    for i in range(a.shape[0]):
+        order[i] = ordered(a[i])
+    return order
+
+
+@in_range
+def ordered(a: Any) -> Any:
+    """The indices that sort an array of rank 1: its numbers by merging, then NaN as they come.
+
+    What is merged lies in one half of ``keys`` and ``order``, what comes of it in the other.  On each level the parts
+    differ in length by one at most, which ``merge`` relies on; on the lowest they are of ``SHORT`` at most.
+    """
+    n = len(a)
+    keys, order = np.empty(2 * n, a.dtype), np.empty(2 * n, np.int64)
+    count = 0
+    for i in range(n):
+        keys[count] = a[i]
+        order[count] = i
+        count += 1 if a[i] == a[i] else 0
+    levels = 0
+    while count >> levels > SHORT:
+        levels += 1
+    for k in range(1 << levels):
+        place(keys, order, n, count * k >> levels, count * (k + 1) >> levels)
+    source = n
+    for level in range(levels - 1, -1, -1):
+        for k in range(1 << level):
+            merge(keys, order, source, n - source, count * (2 * k) >> level + 1, count * (2 * k + 1) >> level + 1,
+                  count * (2 * k + 2) >> level + 1)
+        source = n - source
+    for i in range(count, n):
+        order[source + i] = 0                    # an index, should another thread write numbers where NaN was
+    for i in range(n if count < n else 0):
+        if a[i] != a[i] and count < n:
+            order[source + count] = i
+            count += 1
+    return order[source:source + n]
+
+
+@in_range
+def place(keys: Any, order: Any, target: int, low: int, high: int) -> None:
+    """Put the elements of a short part where they belong: behind as many as come before them.
+
+    Counting takes no jump that depends on the numbers; sorting by insertion, which does, takes more than twice as long.
+    """
+    for i in range(low, high):
+        x, at = keys[i], target + low
+        for j in range(low, i):
+            at += int(keys[j] <= x)
+        for j in range(i + 1, high):
+            at += int(keys[j] < x)
+        keys[at] = x
+        order[at] = order[i]
+
+
+@in_range
+def merge(keys: Any, order: Any, source: int, target: int, low: int, middle: int, high: int) -> None:
+    """Merge two neighbouring parts that are in order, from both ends at a time.
+
+    The halves of the result do not depend on each other, so a processor works on both.  No part can be used up before
+    its half of the result is there, since the parts differ in length by one at most.
+    """
+    i, j, p, q = source + low, source + middle, source + middle - 1, source + high - 1
+    half = (high - low) // 2
+    for k in range(half):
+        x, y = keys[i], keys[j]
+        right = y < x
+        keys[target + low + k] = y if right else x
+        order[target + low + k] = order[j if right else i]
+        i, j = i + (0 if right else 1), j + (1 if right else 0)
+        x, y = keys[p], keys[q]
+        left = y < x
+        keys[target + high - 1 - k] = x if left else y
+        order[target + high - 1 - k] = order[p if left else q]
+        p, q = p - (1 if left else 0), q - (0 if left else 1)
+    if low + half + half < high:
+        rest = i if i <= p else j
+        keys[target + low + half] = keys[rest]
+        order[target + low + half] = order[rest]

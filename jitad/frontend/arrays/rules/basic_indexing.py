@@ -1,0 +1,271 @@
+"""Basic indexing: integers, slices, ``None`` and ``...``, for reading and writing.
+
+A ``Window`` says which elements of an array are meant: for each axis an index or a span, and the order in
+which the spans (and axes of size 1 that are not there) show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....ir.graph import Value
+from ....ir.types import dtype_of
+from ...values.values import Context, Sym
+from . import promotion
+from .lengths import nonnegative, range_length
+from .promotion import int_value, rank, refuse, size, static_int
+
+Span = tuple[Value, Value, Value]                   # start, length, step
+
+
+@dataclass(frozen=True)
+class Window:
+    """``axes``: an index or a span for each axis; ``shown``: the axes of the result, ``None`` for a new one."""
+
+    axes: tuple[Value | Span, ...]
+    shown: tuple[int | None, ...]
+
+
+def is_basic(item: Any) -> bool:
+    """Whether an index item is an integer, a slice, ``None`` or ``...``."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return True
+    if isinstance(item, Sym):
+        return not rank(item.value) and not (item.scalar.is_bool and not item.weak) and not item.scalar.is_float
+    return isinstance(item, (int, np.integer)) and not isinstance(item, (bool, np.bool_))
+
+
+def expand(items: tuple[Any, ...], n: int) -> list[Any]:
+    """``items`` with ``...`` and missing axes written out as full slices; raises when there are too many."""
+    used = sum(axes_taken(i) for i in items)
+    if used > n:
+        raise IndexError(f"too many indices for array: array is {n}-dimensional, but {used} were indexed")
+    full = [slice(None)] * (n - used)
+    for at, item in enumerate(items):
+        if item is Ellipsis:
+            return [*items[:at], *full, *items[at + 1:]]
+    return [*items, *full]
+
+
+def axes_taken(item: Any) -> int:
+    """How many axes one index item takes: a mask takes as many as it has."""
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, Sym) and item.scalar.is_bool:
+        return rank(item.value)
+    return 1
+
+
+def window(t: Context, v: Value, items: list[Any]) -> Window:
+    """The window that basic index items (expanded) open on ``v``; bounds are checked."""
+    axes: list[Value | Span] = []
+    shown: list[int | None] = []
+    for item in items:
+        if item is None:
+            shown.append(None)
+            continue
+        axis = len(axes)
+        n = size(t, v, axis)
+        if isinstance(item, slice):
+            axes.append(span(t, item, n))
+            shown.append(axis)
+        else:
+            axes.append(element(t, item, n, axis))
+    return Window(tuple(axes), tuple(shown))
+
+
+def element(t: Context, item: Any, n: Value, axis: int) -> Value:
+    """An integer index within ``[0, n)``: negative ones count from the end, others are checked."""
+    i = int_value(t, item)
+    if t.options.in_range:
+        return i
+    e = t.builder
+    if i.const is not None:
+        at = e.add(n, i) if i.const < 0 else i
+        inside = e.ge(at, 0) if i.const < 0 else e.lt(at, n)
+    elif nonnegative(i):
+        at, inside = i, e.lt(i, n)
+    else:
+        at = e.select(e.lt(i, 0), e.add(i, n), i)
+        inside = e.and_(e.ge(at, 0), e.lt(at, n))
+    if t.options.boundscheck:
+        t.check(inside, "IndexError", f"index {{}} is out of bounds for axis {axis} with size {{}}", i, n)
+    return at
+
+
+def span(t: Context, s: slice, n: Value) -> Span:
+    """Start, length and step of a slice of ``n`` elements, clipped as Python clips."""
+    e = t.builder
+    if s.step is None or (known := static_int(s.step)) == 1:
+        return _forward(t, s, n)
+    if known is None:
+        refuse(t, "a slice whose step is only known at run time", "a constant step")
+    if known == 0:
+        raise ValueError("slice step cannot be zero")
+    step = e.const(known)
+    if known > 0:
+        low, high = e.const(0), n
+        start = low if s.start is None else _clip(t, s.start, n, low, high)
+        stop = high if s.stop is None else _clip(t, s.stop, n, low, high)
+    else:
+        low, high = e.const(-1), e.sub(n, 1)
+        start = high if s.start is None else _clip(t, s.start, n, low, high)
+        stop = low if s.stop is None else _clip(t, s.stop, n, low, high)
+        if s.start is None and s.stop is None and known == -1:
+            return start, n, step
+    return start, range_length(t, start, stop, step), step
+
+
+def _forward(t: Context, s: slice, n: Value) -> Span:
+    """Step 1, the common case, with as little arithmetic as can be."""
+    e = t.builder
+    one, low = e.const(1), e.const(0)
+    if s.start is None and s.stop is None:
+        return low, n, one
+    first = None if s.start is None else static_int(s.start)
+    last = None if s.stop is None else static_int(s.stop)
+    if s.start is None and last == 0:
+        return low, low, one
+    if s.start is None and last is not None and last < 0:
+        return low, e.maximum(e.add(n, last), 0), one
+    if s.stop is None and first is not None and first >= 0:
+        return e.minimum(n, first), e.maximum(e.add(n, -first), 0), one
+    start = low if s.start is None else _clip(t, s.start, n, low, n)
+    stop = n if s.stop is None else _clip(t, s.stop, n, low, n)
+    length = range_length(t, start, stop, one)
+    return start, e.minimum(length, one) if _one_long(s) and not promotion.none_or_one(length) else length, one
+
+
+WRITTEN_TWICE = 6
+"""How deep the bounds of a slice are compared."""
+
+
+def _one_long(s: slice) -> bool:
+    """Whether a slice is seen to have one element at most: ``a[3:4]``, ``a[-1:]``, ``a[i:i + 1]``, ``a[i - 1:i]``,
+    also where ``i`` is written out twice.
+    """
+    first, last = static_int(s.start), static_int(s.stop)
+    if first is not None:
+        return first == -1 if s.stop is None else last is not None and last - first == 1 and (first < 0) == (last < 0)
+    if not isinstance(s.start, Sym) or not isinstance(s.stop, Sym):
+        return False
+    low, high = s.start.value, s.stop.value
+    return _is_op(high, "add", low, 1) or _is_op(low, "sub", high, 1) or _is_op(low, "add", high, -1)
+
+
+def _is_op(v: Value, name: str, x: Value, by: int) -> bool:
+    return (v.op is not None and v.op.name == name and v.op.operands[1].const == by
+            and _same(v.op.operands[0], x, WRITTEN_TWICE))
+
+
+def _same(v: Value, x: Value, depth: int) -> bool:
+    """Whether two values are one, or written alike, as ``2 * i`` in both bounds."""
+    if v is x or v.op is None or x.op is None:
+        return v is x
+    return (depth > 0 and v.op.name == x.op.name and v.op.attrs == x.op.attrs and len(v.op.results) == 1
+            and v.type == x.type and len(v.op.operands) == len(x.op.operands)
+            and all(_same(a, b, depth - 1) for a, b in zip(v.op.operands, x.op.operands)))
+
+
+def _clip(t: Context, bound: Any, n: Value, low: Value, high: Value) -> Value:
+    """A slice bound as a position: negative ones count from the end, all end up in ``[low, high]``."""
+    e = t.builder
+    i = int_value(t, bound, "a slice bound")
+    if i.const is not None:
+        return e.minimum(i, high) if i.const >= 0 else e.maximum(e.add(n, i), low)
+    if nonnegative(i):
+        return e.minimum(i, high)
+    return e.minimum(e.maximum(e.select(e.lt(i, 0), e.add(i, n), i), low), high)
+
+
+def refuse_zero_d(t: Context, items: tuple[Any, ...], w: Window) -> None:
+    """``a[i, ...]`` of a vector is a view without axes in NumPy, and here there are none such."""
+    if not w.shown and any(i is Ellipsis for i in items):
+        refuse(t, "an index with `...` that leaves no axis", "a[i]")
+
+
+# --- reading and writing --------------------------------------------------------------------------
+
+def _whole(t: Context, v: Value, axis: int, part: Value | Span) -> bool:
+    """Whether a span is the whole of an axis."""
+    return (isinstance(part, tuple) and part[0].const == 0 and part[2].const == 1
+            and promotion.equal_sizes(t, part[1], size(t, v, axis)) is None)
+
+
+def _prefix(w: Window) -> int:
+    """How many leading axes are single elements."""
+    n = 0
+    while n < len(w.axes) and isinstance(w.axes[n], Value):
+        n += 1
+    return n
+
+
+def shape_of(t: Context, w: Window) -> list[Value]:
+    """The sizes that show."""
+    one = t.builder.const(1)
+    return [one if axis is None else w.axes[axis][1] for axis in w.shown]     # type: ignore[index]
+
+
+def read(t: Context, v: Value, w: Window) -> Value:
+    """What the window shows."""
+    e, k = t.builder, _prefix(w)
+    indices = [a for a in w.axes[:k] if isinstance(a, Value)]
+    out = e.get(v, *indices) if k else v
+    rest = w.axes[k:]
+    if not all(_whole(t, v, k + i, part) for i, part in enumerate(rest)):
+        spec: list[Value] = []
+        for part in rest:
+            spec += part if isinstance(part, tuple) else [part, e.const(1), e.const(1)]
+        out = e.slice(out, *spec)
+    if list(w.shown) == list(range(k, len(w.axes))):
+        return out
+    shape = shape_of(t, w)
+    return e.reshape(out, *shape) if rank(out) else e.fill(out, *shape)
+
+
+def write(t: Context, v: Value, w: Window, new: Sym) -> Value:
+    """``v`` with the window set to ``new``, which broadcasts to it and takes its dtype."""
+    e, k = t.builder, _prefix(w)
+    value = fitted(t, promotion.as_dtype(t, new, dtype_of(v.type)), shape_of(t, w))
+    indices = [a for a in w.axes[:k] if isinstance(a, Value)]
+    rest = w.axes[k:]
+    if k and all(_whole(t, v, k + i, part) for i, part in enumerate(rest)):
+        inner = [part[1] for part in rest if isinstance(part, tuple)]
+        if rank(value) != len(inner):
+            value = e.reshape(value, *inner) if inner else scalar_of(t, value)
+        return e.set(v, value, *indices)
+    lengths = [part[1] if isinstance(part, tuple) else e.const(1) for part in w.axes]
+    value = promotion.reshape(t, value, lengths) if rank(value) else e.fill(value, *lengths)
+    spec: list[Value] = []
+    for part in w.axes:
+        spec += [part[0], part[2]] if isinstance(part, tuple) else [part, e.const(1)]
+    return e.set_slice(v, value, *spec)
+
+
+def scalar_of(t: Context, v: Value) -> Value:
+    """The one element of an array of size 1."""
+    return t.builder.get(v, *[t.builder.const(0)] * rank(v)) if rank(v) else v
+
+
+def fitted(t: Context, v: Value, shape: list[Value]) -> Value:
+    """A value made to fit what it is assigned to: broadcast, extra leading axes of size 1 dropped."""
+    extra = rank(v) - len(shape)
+    if extra > 0:
+        if any(n.const != 1 for n in promotion.sizes(t, v)[:extra]):
+            raise ValueError("could not broadcast input array from a shape with more axes")
+        v = promotion.reshape(t, v, promotion.sizes(t, v)[extra:]) if shape else scalar_of(t, v)
+    if not rank(v) and shape:
+        return t.builder.broadcast_to(v, *shape)
+    return promotion.broadcast_to(t, v, shape)
+
+
+def index_of(t: Context, part: Value | Span) -> Value:
+    """The positions on its axis that a part of a window means: one, or an array of them."""
+    if isinstance(part, Value):
+        return part
+    e = t.builder
+    steps = e.mul(e.iota(part[1]), part[2])
+    return e.add(steps, part[0]) if part[0].const != 0 else steps

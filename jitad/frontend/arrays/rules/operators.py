@@ -1,0 +1,248 @@
+"""Python's operators on numbers and arrays.
+
+Where Python's and NumPy's scalars differ, weak operands follow Python.  Departures from either, all documented
+in the language reference: Python float division by zero gives inf or nan; a power with a small whole constant
+exponent is multiplications.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....ir.graph import Value
+from ....ir.types import BOOL, F64, I32, I64, Array, Scalar, dtype_of
+from ...values.values import Context, Sym
+from . import promotion
+from .lifting import lift
+from .promotion import Rule, as_dtype, inexact, promote, refuse, static_int
+
+_SMALL_POWER = 4
+
+
+def operands(t: Context, dtype: Scalar, *xs: Sym) -> list[Value]:
+    return promotion.agreeing(t, *[as_dtype(t, x, dtype) for x in xs])
+
+
+def emit(t: Context, op: str, *vs: Value) -> Value:
+    return t.builder.emit(op, *vs)
+
+
+# --- arithmetic -----------------------------------------------------------------------------------
+
+_OF_BOOLS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
+
+
+def _arithmetic(op: str) -> Rule:
+    """``+ - *``: of NumPy bools they are logic, of Python bools arithmetic on ints."""
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, weak = promote(x, y)
+        name = op
+        if dtype.is_bool and weak:
+            dtype = I64
+        elif dtype.is_bool:
+            if op not in _OF_BOOLS:
+                raise TypeError("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, "
+                                "the `^` operator, or the logical_xor function instead.")
+            name = _OF_BOOLS[op]
+        return Sym(emit(t, name, *operands(t, dtype, x, y)), weak)
+    return rule
+
+
+def divide(t: Context, x: Any, y: Any) -> Sym:
+    x, y = lift(t, x), lift(t, y)
+    dtype, weak = promote(x, y)
+    return Sym(emit(t, "div", *operands(t, inexact(dtype), x, y)), weak)
+
+
+def _whole_division(op: str) -> Rule:
+    """``//`` and ``%``: Python's ints raise at zero, NumPy's give 0."""
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, weak = promote(x, y)
+        if dtype.is_bool:
+            if not weak:
+                refuse(t, f"{op} of NumPy bools gives an int8, which is not supported", ".astype(int) first")
+            dtype = I64
+        a, b = operands(t, dtype, x, y)
+        if weak and dtype.is_int:
+            t.check(t.builder.ne(b, 0), "ZeroDivisionError", "integer division or modulo by zero")
+        return Sym(emit(t, op, a, b), weak)
+    return rule
+
+
+def divmod_(t: Context, x: Any, y: Any) -> tuple[Sym, Sym]:
+    return BINARY["floordiv"](t, x, y), BINARY["mod"](t, x, y)
+
+
+# --- powers ---------------------------------------------------------------------------------------
+
+def power(t: Context, x: Any, y: Any) -> Sym:
+    whole = static_int(y)
+    x, y = lift(t, x), lift(t, y)
+    dtype, weak = promote(x, y)
+    if dtype.is_bool and not weak:
+        refuse(t, "a power of NumPy bools gives an int8, which is not supported", ".astype(int) first")
+    if dtype.is_bool:
+        dtype = I64
+    if dtype.is_int:
+        return _int_power(t, x, y, whole, dtype, weak)
+    exponent = float(whole) if whole is not None else y.value.const
+    if exponent is not None and (short := _short_power(t, as_dtype(t, x, dtype), exponent, dtype)) is not None:
+        return Sym(short, weak)
+    return Sym(emit(t, "pow", *operands(t, dtype, x, y)), weak)
+
+
+def _int_power(t: Context, x: Sym, y: Sym, whole: int | None, dtype: Scalar, weak: bool) -> Sym:
+    message = "Integers to negative integer powers are not allowed."
+    if whole is not None and whole < 0:
+        if not weak:
+            raise ValueError(message)
+        return power(t, Sym(as_dtype(t, x, F64), True), float(whole))
+    a, n = operands(t, dtype, x, y)
+    if whole is None:
+        negative = t.builder.lt(n, 0)
+        if isinstance(n.type, Array):
+            negative = t.builder.any(negative, axes=tuple(range(promotion.rank(n))))
+        t.check(t.builder.not_(negative), "ValueError", message)
+    elif whole <= _SMALL_POWER and (short := _by_squaring(t, a, whole)) is not None:
+        return Sym(short, weak)
+    return Sym(emit(t, "pow", a, n), weak)
+
+
+def _short_power(t: Context, x: Value, n: float, dtype: Scalar) -> Value | None:
+    """``x ** n`` without ``pow``, where the exponent is a constant that allows it."""
+    if n == 0.5 and isinstance(x.type, Array):
+        return t.builder.sqrt(x)
+    if not n.is_integer():
+        return None
+    if 0 < n <= _SMALL_POWER:
+        return _by_squaring(t, x, int(n))
+    if -2 <= n < 0:
+        below = _by_squaring(t, x, -int(n))
+        return None if below is None else t.builder.div(1, below)
+    return None
+
+
+def _by_squaring(t: Context, x: Value, n: int) -> Value | None:
+    b = t.builder
+    if n == 1:
+        return x
+    if n in (2, 3, 4):
+        square = b.mul(x, x)
+        return square if n == 2 else b.mul(square, x) if n == 3 else b.mul(square, square)
+    return None
+
+
+# --- comparison and logic -------------------------------------------------------------------------
+
+def _comparison(op: str) -> Rule:
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, weak = promote(x, y)
+        if dtype == I32 and (x.weak or y.weak):
+            dtype = I64                      # a Python int outside int32 compares by its value
+        return Sym(emit(t, op, *operands(t, dtype, x, y)), weak)
+    return rule
+
+
+def _bits(op: str) -> Rule:
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, weak = promote(x, y)
+        if dtype.is_float:
+            raise TypeError(f"bitwise {op} is not defined for floats")
+        return Sym(emit(t, op, *operands(t, dtype, x, y)), weak)
+    return rule
+
+
+def _shift(op: str) -> Rule:
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, weak = promote(x, y)
+        if dtype.is_float:
+            raise TypeError("shifts are not defined for floats")
+        if dtype.is_bool and not weak:
+            refuse(t, "a shift of NumPy bools gives an int8, which is not supported", ".astype(int) first")
+        a, b = operands(t, I64 if dtype.is_bool else dtype, x, y)
+        if weak:
+            t.check(t.builder.ge(b, 0), "ValueError", "negative shift count")
+        return Sym(emit(t, op, a, b), weak)
+    return rule
+
+
+def bool_value(t: Context, x: Any) -> Value:
+    return promotion.cast(t, lift(t, x).value, BOOL)
+
+
+def logical(op: str) -> Rule:
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        a, b = promotion.agreeing(t, bool_value(t, x), bool_value(t, y))
+        return Sym(emit(t, op, a, b), False)
+    return rule
+
+
+def logical_not(t: Context, x: Any) -> Sym:
+    return Sym(t.builder.not_(bool_value(t, x)), False)
+
+
+def invert(t: Context, x: Any) -> Sym:
+    x = lift(t, x)
+    dtype = dtype_of(x.value.type)
+    if dtype.is_float:
+        raise TypeError("ufunc 'invert' is not defined for floats")
+    value = promotion.cast(t, x.value, I64) if dtype.is_bool and x.weak else x.value
+    return Sym(t.builder.not_(value), x.weak)
+
+
+def truth(t: Context, x: Any) -> Sym | bool:
+    """``bool(x)``: a stand-in of type bool, or a Python bool when it is known."""
+    if not isinstance(x, Sym):
+        return bool(x)
+    v = x.value
+    if isinstance(v.type, Array):
+        if any(d != 1 for d in v.type.dims):
+            refuse(t, "the truth value of an array with more than one element is ambiguous", "a.any() or a.all()")
+        v = t.builder.get(v, *[0] * v.type.rank)
+    v = promotion.cast(t, v, BOOL)
+    return bool(v.const) if v.const is not None else Sym(v, True)
+
+
+# --- sign and size --------------------------------------------------------------------------------
+
+def negative(t: Context, x: Any) -> Sym:
+    x = lift(t, x)
+    return Sym(t.builder.neg(number(t, x, "negative")), x.weak)
+
+
+def positive(t: Context, x: Any) -> Sym:
+    x = lift(t, x)
+    return Sym(number(t, x, "positive"), x.weak)
+
+
+def absolute(t: Context, x: Any) -> Sym:
+    x = lift(t, x)
+    if dtype_of(x.value.type).is_bool and not x.weak:
+        return x
+    return Sym(t.builder.abs(number(t, x, "absolute")), x.weak)
+
+
+def number(t: Context, x: Sym, name: str) -> Value:
+    """The value, a Python bool as an int; NumPy's bools are no numbers."""
+    if not dtype_of(x.value.type).is_bool:
+        return x.value
+    if not x.weak:
+        raise TypeError(f"ufunc '{name}' is not defined for NumPy bools")
+    return promotion.cast(t, x.value, I64)
+
+
+
+# --- operators by name ----------------------------------------------------------------------------
+
+BINARY: dict[str, Rule] = {
+    "add": _arithmetic("add"), "sub": _arithmetic("sub"), "mul": _arithmetic("mul"), "truediv": divide,
+    "floordiv": _whole_division("floordiv"), "mod": _whole_division("mod"), "pow": power,
+    "and": _bits("and"), "or": _bits("or"), "xor": _bits("xor"), "lshift": _shift("shl"), "rshift": _shift("shr"),
+}
+COMPARE: dict[str, Rule] = {op: _comparison(op) for op in ("eq", "ne", "lt", "le", "gt", "ge")}
+UNARY: dict[str, Rule] = {"neg": negative, "pos": positive, "invert": invert, "abs": absolute}

@@ -1,0 +1,367 @@
+"""What every rule needs: dtype promotion, casts, sizes, broadcasting.
+
+*Weak* values are Python's own scalars (int, float, bool); beside anything of NumPy's they take its
+dtype (NEP 50).  Two weak operands follow Python's rules and give a weak result.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ....errors import ShapeError, TypeInferenceError, UnsupportedError
+from ....ir.evaluate.fold import same
+from ....ir.graph import Op, Value
+from ....ir.origin import Axis, size_origin
+from ....ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
+from ...values.values import Context, Sym
+
+Rule = Callable[..., Any]
+_ARITHMETIC = frozenset(("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select", "lt"))
+
+
+def refuse(t: Context, message: str, hint: str = "") -> NoReturn:
+    """Refuse a construct at the user's line."""
+    raise UnsupportedError(message, t.loc, hint)
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
+    """The element type that a ``dtype=`` argument names; ``None`` for none given."""
+    if dtype is None:
+        return None
+    found = from_numpy(np.dtype(dtype))
+    if found is None:
+        refuse(t, f"the dtype {np.dtype(dtype)} is not supported", "float64, float32, int64, int32 or bool")
+    return found
+
+
+def promote(*xs: Sym) -> tuple[Scalar, bool]:
+    """The common dtype of the operands, and whether the result is weak (all of them are)."""
+    return _promote(tuple([(dtype_of(x.value.type), x.weak) for x in xs]))
+
+
+@functools.lru_cache(maxsize=1024)
+def _promote(kinds: tuple[tuple[Scalar, bool], ...]) -> tuple[Scalar, bool]:
+    specimens = [dtype.np.type(0).item() if weak else dtype.np for dtype, weak in kinds]
+    common = from_numpy(np.result_type(*specimens))
+    assert common is not None
+    return common, all(weak for _, weak in kinds)
+
+
+def inexact(dtype: Scalar) -> Scalar:
+    """The float dtype in which a function like ``sqrt`` is computed."""
+    return dtype if dtype.is_float else F64
+
+
+def cast(t: Context, v: Value, dtype: Scalar) -> Value:
+    """``v`` with another element type, as ``astype`` converts."""
+    if dtype.is_bool and not dtype_of(v.type).is_bool:
+        return t.builder.ne(v, 0)
+    return t.builder.cast(v, dtype=dtype)
+
+
+def as_dtype(t: Context, x: Sym, dtype: Scalar) -> Value:
+    """An operand converted to the dtype of its operation; a Python int must fit an int32."""
+    if x.weak and dtype == I32 and x.value.type == I64:
+        _check_fits(t, x.value)
+    return cast(t, x.value, dtype)
+
+
+def _check_fits(t: Context, v: Value) -> None:
+    b = t.builder
+    message = "Python integer {} out of bounds for int32"
+    if v.const is not None:
+        if not -2**31 <= v.const < 2**31:
+            raise OverflowError(message.format(v.const))
+        return
+    t.check(b.and_(b.ge(v, -2**31), b.lt(v, 2**31)), "OverflowError", message, v)
+
+
+def strong(x: Sym) -> Sym:
+    """The same value as a NumPy scalar."""
+    return Sym(x.value, False) if x.weak else x
+
+
+def is_array(x: Any) -> bool:
+    return isinstance(x, Sym) and isinstance(x.value.type, Array)
+
+
+def rank(v: Value) -> int:
+    return len(dims_of(v.type))
+
+
+# --- numbers that describe shapes -----------------------------------------------------------------
+
+def static_int(x: Any) -> int | None:
+    """The value of an integer that is known while tracing."""
+    if isinstance(x, (int, np.integer)):
+        return int(x)
+    if isinstance(x, Sym) and dtype_of(x.value.type).is_int and isinstance(x.value.const, int):
+        return x.value.const
+    return None
+
+
+def int_value(t: Context, x: Any, what: str = "an index") -> Value:
+    """An integer, static or not, as an i64 value."""
+    if (known := static_int(x)) is not None:
+        return t.builder.const(known)
+    if isinstance(x, Sym) and isinstance(x.value.type, Scalar) and x.value.type.is_int:
+        return cast(t, x.value, I64)
+    if isinstance(x, Sym) and x.value.type == BOOL and x.weak:
+        return cast(t, x.value, I64)
+    kind = str(x.value.type) if isinstance(x, Sym) else type(x).__name__
+    raise TypeInferenceError(f"{what} must be an integer, not {kind}", t.loc)
+
+
+def must_be_static(t: Context, x: Any, what: str) -> Any:
+    """A Python value that has to be known while tracing."""
+    known = static_int(x) if isinstance(x, Sym) else x
+    if known is None and isinstance(x, Sym):
+        refuse(t, f"{what} must be known while tracing", "a constant, or a parameter named in static=")
+    return known
+
+
+def axis_arg(t: Context, axis: Any, n: int) -> int:
+    """An axis counted from the front; raises as NumPy does."""
+    axis = operator.index(must_be_static(t, axis, "an axis"))
+    if not -n <= axis < n:
+        raise np.exceptions.AxisError(axis, n)
+    return axis % n
+
+
+def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:
+    """The axes, sorted, that an ``axis=`` argument means: ``None`` is all of them."""
+    if axis is None:
+        return tuple(range(n))
+    axes = [axis_arg(t, a, n) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if len(set(axes)) != len(axes):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(sorted(axes))
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+def size(t: Context, v: Value, axis: int) -> Value:
+    """``v.shape[axis]`` as one canonical value, so that equal sizes are the same value.
+
+    The size is traced back to the array it stems from and read where that array is born: there it
+    dominates every use, and it is read before the array can be consumed.
+    """
+    root = _size_root(t, v, axis)
+    if isinstance(root, Value):
+        return root
+    v, axis = root
+    dim = dims_of(v.type)[axis]
+    if dim is not None:
+        return t.builder.const(dim)
+    if v.owner is None:                                     # a guess of a loop's, of which only the type is looked at
+        return t.builder.emit("dim", v, axis=axis)
+    return _read_at_birth(v, axis)
+
+
+def _size_root(t: Context, v: Value, axis: int) -> Value | Axis:
+    """Where a size stems from.  In one block this is remembered, since nothing that is there already changes meanwhile:
+    each statement of a long chain would go all the way back.
+    """
+    block = t.builder.block
+    if t.size_roots[0] is not block:
+        t.size_roots = (block, {})
+    known, way, at = t.size_roots[1], [], (v, axis)
+    root: Value | Axis
+    while True:
+        origin = size_origin(*at) if at not in known and dims_of(at[0].type)[at[1]] is None else None
+        if origin is None or isinstance(origin, Value):
+            root = known.get(at, at) if origin is None else origin
+            break
+        way.append(at)
+        at = origin
+    known.update(dict.fromkeys([*way, at], root))
+    return root
+
+
+def _read_at_birth(v: Value, axis: int) -> Value:
+    """The ``dim`` op right behind the definition of ``v``, made when it is not there yet."""
+    ops = v.block.ops
+    at = 0 if v.op is None else next(i for i in range(len(ops) - 1, -1, -1) if ops[i] is v.op) + 1
+    while at < len(ops) and ops[at].name == "dim":
+        if ops[at].operands[0] is v and ops[at].attrs["axis"] == axis:
+            return ops[at].result
+        at += 1
+    op = Op("dim", [v], [I64], {"axis": axis}, loc=v.op.loc if v.op else v.block.func.loc)
+    op.block = v.block
+    ops.insert(at, op)
+    return op.result
+
+
+def sizes(t: Context, v: Value) -> list[Value]:
+    """The shape of an array, or ``[]`` for a scalar."""
+    return [size(t, v, i) for i in range(rank(v))]
+
+
+def count(t: Context, v: Value, axes: Sequence[int] | None = None) -> Value:
+    """How many elements there are along some axes (all by default)."""
+    total = t.builder.const(1)
+    for axis in range(rank(v)) if axes is None else axes:
+        total = t.builder.mul(total, size(t, v, axis))
+    return total
+
+
+def equal_sizes(t: Context, x: Value, y: Value) -> Value | None:
+    """The test that two sizes agree, or ``None`` where that is known."""
+    return None if alike(x, y) else t.builder.eq(x, y)
+
+
+def alike(x: Value, y: Value, depth: int = 6) -> bool:
+    """Whether two sizes are computed in the same way from the same values."""
+    if same(x, y):
+        return True
+    p, q = x.op, y.op
+    if p is None or q is None or not depth or p.name != q.name or p.name not in _ARITHMETIC:
+        return False
+    return all(alike(u, v, depth - 1) for u, v in zip(p.operands, q.operands))
+
+
+def none_or_one(n: Value) -> bool:
+    """Whether a size is known to be 0 or 1, but not which of them, as that of ``a[:1]`` is."""
+    return n.const is None and _at_most_one(n)
+
+
+def _at_most_one(n: Value) -> bool:
+    if n.const is not None:
+        return bool(n.const <= 1)
+    if n.op is None or n.op.name not in ("minimum", "maximum"):
+        return False
+    return (any if n.op.name == "minimum" else all)(map(_at_most_one, n.op.operands))
+
+
+# --- broadcasting ---------------------------------------------------------------------------------
+
+def agreeing(t: Context, *vs: Value) -> list[Value]:
+    """The operands of an elementwise op, their sizes checked; slices of one element stand for as many as there are."""
+    n = max(map(rank, vs), default=0)
+    narrowed = list(vs)
+    for axis in range(-n, 0):
+        have = {i: size(t, v, rank(v) + axis) for i, v in enumerate(vs)
+                if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
+        none = any(m.const == 0 for m in have.values())         # with which no element and one element agree
+        longer = next((m for m in have.values() if not none_or_one(m)), None)
+        for i, m in have.items():
+            if not none_or_one(m):
+                continue
+            if none:
+                narrowed[i] = part(t, narrowed[i], rank(vs[i]) + axis, t.builder.const(0), t.builder.const(0))
+            elif longer is not None:
+                _check_shapes(t, vs, [(t.builder.eq(m, 1), m, longer)])
+                narrowed[i] = _with_one(t, narrowed[i], rank(vs[i]) + axis)
+    broadcast(t, *narrowed)
+    return narrowed
+
+
+def _with_one(t: Context, v: Value, axis: int) -> Value:
+    """``v`` where the size of an axis, which is 1, is known to be so while compiling."""
+    one = t.builder.const(1)
+    return t.builder.reshape(v, *[one if i == axis else n for i, n in enumerate(sizes(t, v))])
+
+
+def broadcast(t: Context, *vs: Value) -> list[Value]:
+    """The sizes that the operands broadcast to; what is not known to agree is checked."""
+    try:
+        functools.reduce(broadcast_dims, [dims_of(v.type) for v in vs])
+    except ValueError:
+        shapes = " ".join(_shape_text(dims_of(v.type)) for v in vs if rank(v))
+        raise ShapeError(f"operands could not be broadcast together with shapes {shapes}", t.loc) from None
+    n = max(map(rank, vs), default=0)
+    out, tests = [], []
+    for axis in range(-n, 0):
+        picked, more = _agree(t, vs, axis)
+        out.append(picked)
+        tests += more
+    if tests:
+        _check_shapes(t, vs, tests)
+    return out
+
+
+def _agree(t: Context, vs: Sequence[Value], axis: int) -> tuple[Value, list[tuple[Value, Value, Value]]]:
+    """The size of one axis (from the back) of the result, and the tests (c, x, y) that c: x == y."""
+    have = [v for v in vs if rank(v) >= -axis and dims_of(v.type)[axis] != 1]
+    if not have:
+        return t.builder.const(1), []
+    have.sort(key=lambda v: dims_of(v.type)[axis] is None)      # a literal size, if any, comes first
+    first, *rest = [size(t, v, rank(v) + axis) for v in have]
+    tests = [(c, first, other) for other in rest if (c := equal_sizes(t, first, other)) is not None]
+    return first, tests
+
+
+def _check_shapes(t: Context, vs: Sequence[Value], tests: list[tuple[Value, Value, Value]]) -> None:
+    text = "operands could not be broadcast together with shapes "
+    shaped = [v for v in vs if rank(v)]
+    if sum(map(rank, shaped)) <= 4:
+        condition = functools.reduce(t.builder.and_, [c for c, _, _ in tests])
+        text += " ".join(_shape_text(("{}",) * rank(v)) for v in shaped)
+        t.check(condition, "ValueError", text, *[s for v in shaped for s in sizes(t, v)])
+        return
+    for condition, x, y in tests:
+        t.check(condition, "ValueError", text.replace("shapes ", "sizes {} and {}"), x, y)
+
+
+def _shape_text(dims: Sequence[Dim | str]) -> str:
+    inside = ", ".join("?" if d is None else str(d) for d in dims)
+    return f"({inside},)" if len(dims) == 1 else f"({inside})"
+
+
+def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
+    """``v`` with exactly these sizes; those that do not agree are an error."""
+    if not shape:
+        return v
+    have = sizes(t, v)
+    if len(have) == len(shape) and all(alike(x, y) for x, y in zip(have, shape)):
+        return v
+    for axis, (x, y) in enumerate(zip(reversed(have), reversed(shape)), 1):
+        if x.const == 1:
+            continue
+        if none_or_one(x) and y.const == 0:
+            v = part(t, v, len(have) - axis, t.builder.const(0), t.builder.const(0))
+            continue
+        if none_or_one(x) and y.const != 1 and not none_or_one(y):
+            t.check(t.builder.eq(x, 1), "ValueError", "could not broadcast an array with size {} to size {}", x, y)
+            v = _with_one(t, v, len(have) - axis)
+            continue
+        if (condition := equal_sizes(t, x, y)) is not None:
+            t.check(condition, "ValueError", "could not broadcast an array with size {} to size {}", x, y)
+    return t.builder.broadcast_to(v, *shape)
+
+
+def part(t: Context, v: Value, axis: int, start: Value, length: Value, step: int = 1) -> Value:
+    """``length`` elements from ``start`` on one axis, everything on the others."""
+    e, spec = t.builder, []
+    for i in range(rank(v)):
+        spec += [start, length, e.const(step)] if i == axis else [e.const(0), size(t, v, i), e.const(1)]
+    return e.slice(v, *spec)
+
+
+def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:
+    """The same elements with other sizes; nothing is checked."""
+    have = sizes(t, v)
+    if len(have) == len(shape) and all(alike(x, y) for x, y in zip(have, shape)):
+        return v
+    return t.builder.reshape(v, *shape)
+
+
+def flat(t: Context, v: Value) -> Value:
+    """All elements on one axis; a scalar is one element."""
+    return v if rank(v) == 1 else reshape(t, v, [count(t, v)]) if rank(v) else with_axis(t, v, 0)
+
+
+def with_axis(t: Context, v: Value, axis: int) -> Value:
+    """``v`` with an axis of size 1 put in; a scalar becomes an array of one element."""
+    one = t.builder.const(1)
+    if not rank(v):
+        return t.builder.fill(v, one)
+    shape = sizes(t, v)
+    return t.builder.reshape(v, *shape[:axis], one, *shape[axis:])

@@ -1,0 +1,345 @@
+"""Builtins and the ``math`` module on run-time values; results are Python scalars.
+
+``math`` raises ``ValueError`` outside its domain, as in Python (but ``math.sin(inf)`` is nan and ``math.exp``
+overflows to inf).  ``int``, ``round``, ``floor`` … refuse NaN and infinities at run time.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....ir.graph import Value
+from ....ir.types import BOOL, F32, F64, I64, dtype_of
+from ...values.closures import Template
+from ...values.values import Context, Sym
+from . import basic_indexing, promotion
+from .lifting import lift
+from .operators import BINARY, COMPARE, power, truth
+from .promotion import Rule, rank, refuse
+from .reductions import not_empty, reduce
+from .shape import length
+from .ufuncs import rest_like, round_, rounded, to_tens
+
+_LIMIT = 2.0 ** 63
+
+
+def _scalar(t: Context, x: Any, name: str) -> Value:
+    if isinstance(x, Template):
+        x.refused(t, f"`{name}` of")
+    v = lift(t, x).value
+    if rank(v):
+        if any(d != 1 for d in promotion.dims_of(v.type)):
+            raise TypeError(f"{name}: only arrays with one element can be converted to Python scalars")
+        v = basic_indexing.scalar_of(t, v)
+    return v
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+def to_float(t: Context, x: Any = 0.0) -> Sym:
+    return Sym(promotion.cast(t, _scalar(t, x, "float"), F64), True)
+
+
+def to_int(t: Context, x: Any = 0) -> Sym:
+    v = _scalar(t, x, "int")
+    return Sym(_whole(t, t.builder.trunc(v)) if dtype_of(v.type).is_float else promotion.cast(t, v, I64), True)
+
+
+def to_bool(t: Context, x: Any = False) -> Any:
+    return truth(t, x)
+
+
+def _whole(t: Context, v: Value) -> Value:
+    """A float without fraction as an i64; NaN and what does not fit raise as in Python."""
+    e = t.builder
+    t.check(e.not_(e.isnan(v)), "ValueError", "cannot convert float NaN to integer")
+    fits = e.and_(e.ge(v, -_LIMIT), e.lt(v, _LIMIT))
+    t.check(fits, "OverflowError", "cannot convert float {} to a 64-bit integer", v)
+    return promotion.cast(t, v, I64)
+
+
+def rounding(op: str) -> Rule:
+    """``math.floor`` and its like: a Python int."""
+    def rule(t: Context, x: Any) -> Sym:
+        v = _scalar(t, x, f"math.{op}")
+        return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else promotion.cast(t, v, I64), True)
+    return rule
+
+
+def round_builtin(t: Context, number: Any, ndigits: Any = None) -> Sym:
+    x = lift(t, number)
+    if rank(x.value):
+        return round_(t, number, 0 if ndigits is None else ndigits)
+    if not x.scalar.is_float:
+        if ndigits is None or x.scalar.is_bool:
+            x = Sym(promotion.cast(t, x.value, I64), True)
+        return Sym(to_tens(t, x.value, _digits(t, 0 if ndigits is None else ndigits)), x.weak)
+    if ndigits is None:
+        return Sym(_whole(t, t.builder.round(x.value)), True)
+    way = _rounded if x.weak and x.value.type == F64 else rounded
+    return Sym(way(t, x.value, _digits(t, ndigits)), x.weak)
+
+
+def _digits(t: Context, ndigits: Any) -> int:
+    return operator.index(promotion.must_be_static(t, ndigits, "the number of digits"))
+
+
+def _rounded(t: Context, v: Value, digits: int) -> Value:
+    """A Python float to so many digits.  Python rounds what the float is to the last bit, where ``rounded`` rounds its
+    product with a power of ten, itself rounded: the float 2.675 is less than that, and its product 267.5 is half-way.
+    So where the product is half-way, what it has lost decides.  (Beyond 22 digits powers of ten are no floats, and the
+    last bit may differ.)
+    """
+    e, x = t.builder, t.builder.stop(v)
+    if abs(digits) > _MOST_DIGITS:
+        return x if digits > 0 else e.select(e.isfinite(x), e.copysign(0.0, x), x)
+    if digits == 0:
+        return e.round(v)
+    scale = 10.0 ** abs(digits)
+    p, product = (e.mul(x, scale), e.mul(v, scale)) if digits > 0 else (e.div(x, scale), e.div(v, scale))
+    low = e.floor(p)
+    lost = _lost(t, x, scale, p) if digits > 0 else e.sub(x, e.mul(e.add(low, 0.5), scale))
+    half_way = e.and_(e.eq(e.sub(p, low), 0.5), e.ne(lost, 0.0))
+    decided = e.copysign(e.select(e.gt(lost, 0.0), e.add(low, 1.0), low), p)
+    whole = e.select(half_way, decided, e.round(product))
+    there = e.div(whole, scale) if digits > 0 else e.mul(whole, scale)
+    return e.select(e.ge(e.abs(p), 2.0 ** 53), x, there)                     # no digits are left to be rounded
+
+
+def _lost(t: Context, x: Value, y: float, product: Value) -> Value:
+    """``x * y`` but for rounding, less ``product``: products of halves of the digits are exact (Dekker 1971)."""
+    e = t.builder
+    high = e.cast(e.cast(x, dtype=F32), dtype=F64)
+    low = e.sub(x, high)
+    y_high = float(np.float32(y))
+    found = e.add(e.sub(e.mul(high, y_high), product), e.mul(low, y_high))
+    if y == y_high:
+        return found
+    return e.add(e.add(found, e.mul(high, y - y_high)), e.mul(low, y - y_high))
+
+
+_MOST_DIGITS = 308                                           # beyond, a power of ten is no float
+
+
+# --- builtins over values and sequences -----------------------------------------------------------
+
+def sum_builtin(t: Context, iterable: Any, start: Any = 0) -> Any:
+    if isinstance(iterable, (list, tuple)):
+        return functools.reduce(lambda x, y: _operator(t, "add", x, y), iterable, start)
+    x = lift(t, iterable)
+    v = promotion.cast(t, x.value, I64) if x.scalar.is_bool else x.value
+    if not rank(v):
+        raise TypeError("'float' object is not iterable")
+    return BINARY["add"](t, Sym(reduce(t, "sum", v, (0,)), False), start)
+
+
+def _operator(t: Context, op: str, x: Any, y: Any) -> Any:
+    """An operator on values of which perhaps neither is a stand-in."""
+    if isinstance(x, Sym) or isinstance(y, Sym):
+        return BINARY[op](t, x, y)
+    return x + y if op == "add" else x * y
+
+
+def extremum(name: str, op: str, better: str) -> Rule:
+    """``max`` and ``min``: the first of the best, by comparison, as Python does."""
+    def rule(t: Context, *args: Any, key: Any = None, **default: Any) -> Any:
+        if key is not None:
+            refuse(t, f"{name} with key= of run-time values", "np.argmax, or a loop")
+        if len(args) > 1 or isinstance(args[0], (list, tuple)):
+            items = args if len(args) > 1 else args[0]
+            if not items:
+                if default:
+                    return default["default"]
+                raise ValueError(f"{name}() iterable argument is empty")
+            return functools.reduce(functools.partial(_better, t, better), items)
+        v = lift(t, args[0]).value
+        if rank(v) != 1:
+            raise ValueError("The truth value of an array with more than one element is ambiguous." if rank(v)
+                             else "object is not iterable")
+        if default:
+            refuse(t, f"{name} of an array with default=", "a test of its length")
+        not_empty(t, v, (0,), f"{name}() iterable argument is empty")
+        return Sym(reduce(t, op, v, (0,)), False)
+    return rule
+
+
+def _better(t: Context, better: str, best: Any, x: Any) -> Any:
+    if not isinstance(best, Sym) and not isinstance(x, Sym):
+        return x if (x > best if better == "gt" else x < best) else best
+    a, b = lift(t, best), lift(t, x)
+    if rank(a.value) or rank(b.value):
+        refuse(t, "the builtin max or min between arrays", "np.maximum, np.minimum")
+    dtype, weak = promotion.promote(a, b)
+    chosen = COMPARE[better](t, b, a).value
+    return Sym(t.builder.select(chosen, promotion.as_dtype(t, b, dtype), promotion.as_dtype(t, a, dtype)), weak)
+
+
+def testing(op: str) -> Rule:
+    """``any`` and ``all`` of a list or an array."""
+    def rule(t: Context, iterable: Any) -> Any:
+        if not isinstance(iterable, (list, tuple)):
+            v = promotion.cast(t, lift(t, iterable).value, BOOL)
+            if rank(v) != 1:
+                refuse(t, f"the builtin {op} of an array that has not one axis", f"np.{op}")
+            return Sym(reduce(t, op, v, (0,)), True)
+        known, unknown = _truths(t, iterable)
+        if (op == "any" and True in known) or (op == "all" and False in known):
+            return op == "any"
+        if not unknown:
+            return op == "all"
+        emit = t.builder.or_ if op == "any" else t.builder.and_
+        return Sym(functools.reduce(emit, unknown), True)
+    return rule
+
+
+def _truths(t: Context, items: Sequence[Any]) -> tuple[list[bool], list[Value]]:
+    truths = [truth(t, x) for x in items]
+    return [x for x in truths if isinstance(x, bool)], [x.value for x in truths if isinstance(x, Sym)]
+
+
+def pow_builtin(t: Context, base: Any, exp: Any, mod: Any = None) -> Any:
+    if mod is not None:
+        refuse(t, "pow with a modulus", "a loop")
+    return power(t, base, exp)
+
+
+# --- math -----------------------------------------------------------------------------------------
+
+Domain = Callable[[Any, Value], Value] | None
+
+
+def _outside(op: str, bound: float) -> Callable[[Any, Value], Value]:
+    """The test ``x op bound``; NaN passes, it is not outside."""
+    opposite = {"ge": "lt", "gt": "le", "le": "gt"}[op]
+    return lambda e, v: e.not_(e.emit(opposite, v, bound))
+
+
+def _within_one(e: Any, v: Value) -> Value:
+    return e.not_(e.gt(e.abs(v), 1.0))
+
+
+def _inside_one(e: Any, v: Value) -> Value:
+    return e.not_(e.ge(e.abs(v), 1.0))
+
+
+def _no_pole(e: Any, v: Value) -> Value:
+    return e.not_(e.and_(e.and_(e.le(v, 0.0), e.eq(v, e.floor(v))), e.isfinite(v)))
+
+
+def function(op: str, domain: Domain = None) -> Rule:
+    """A function of ``math`` that is one op; outside its domain it raises."""
+    def rule(t: Context, x: Any) -> Sym:
+        v = _float(t, x, op)
+        if domain is not None:
+            t.check(domain(t.builder, v), "ValueError", "math domain error")
+        return Sym(t.builder.emit(op, v), True)
+    return rule
+
+
+def _float(t: Context, x: Any, name: str) -> Value:
+    return promotion.cast(t, _scalar(t, x, f"math.{name}"), F64)
+
+
+def binary(op: str) -> Rule:
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        return Sym(t.builder.emit(op, _float(t, x, op), _float(t, y, op)), True)
+    return rule
+
+
+def log(t: Context, x: Any, base: Any = None) -> Sym:
+    plain = function("log", POSITIVE)(t, x)
+    return plain if base is None else BINARY["truediv"](t, plain, function("log", POSITIVE)(t, base))
+
+
+def hypot(t: Context, *coordinates: Any) -> Sym:
+    vs = [_float(t, x, "hypot") for x in coordinates]
+    if not vs:
+        return lift(t, 0.0)
+    return Sym(functools.reduce(t.builder.hypot, vs[1:], t.builder.abs(vs[0])) if len(vs) != 2
+               else t.builder.hypot(*vs), True)
+
+
+def dist(t: Context, p: Any, q: Any) -> Sym:
+    if isinstance(p, (list, tuple)) and isinstance(q, (list, tuple)):
+        if len(p) != len(q):
+            raise ValueError("both points must have the same number of dimensions")
+        return hypot(t, *[BINARY["sub"](t, x, y) for x, y in zip(p, q)])
+    u, v = (promotion.as_dtype(t, lift(t, x), F64) for x in (p, q))
+    if rank(u) != 1 or rank(v) != 1:
+        raise TypeError("both points must be sequences of numbers")
+    if (same := promotion.equal_sizes(t, promotion.size(t, u, 0), promotion.size(t, v, 0))) is not None:
+        t.check(same, "ValueError", "both points must have the same number of dimensions")
+    d = t.builder.sub(u, v)
+    return Sym(t.builder.sqrt(reduce(t, "sum", t.builder.mul(d, d), (0,))), True)
+
+
+def prod(t: Context, iterable: Any, *, start: Any = 1) -> Any:
+    if isinstance(iterable, (list, tuple)):
+        return functools.reduce(lambda x, y: _operator(t, "mul", x, y), iterable, start)
+    v = lift(t, iterable).value
+    v = promotion.cast(t, v, I64) if dtype_of(v.type).is_bool else v
+    return BINARY["mul"](t, Sym(reduce(t, "prod", v, (0,)), False), start)
+
+
+def fmod(t: Context, x: Any, y: Any) -> Sym:
+    e = t.builder
+    a, b = _float(t, x, "fmod"), _float(t, y, "fmod")
+    outside = e.or_(e.and_(e.eq(b, 0.0), e.not_(e.isnan(a))), e.and_(e.isinf(a), e.not_(e.isnan(b))))
+    t.check(e.not_(outside), "ValueError", "math domain error")
+    return Sym(rest_like(e, a, b), True)
+
+
+def math_pow(t: Context, x: Any, y: Any) -> Sym:
+    e, base = t.builder, to_float(t, x)
+    n = to_float(t, y) if isinstance(y, Sym) else float(y)
+    if isinstance(n, Sym) or n < 0 or not n.is_integer():
+        a, b = base.value, lift(t, n).value
+        root = e.and_(e.lt(a, 0.0), e.ne(b, e.floor(b)))
+        pole = e.and_(e.eq(a, 0.0), e.lt(b, 0.0))
+        outside = e.and_(e.and_(e.isfinite(a), e.isfinite(b)), e.or_(root, pole))
+        t.check(e.not_(outside), "ValueError", "math domain error")
+    return power(t, base, n)
+
+
+def classify(op: str) -> Rule:
+    def rule(t: Context, x: Any) -> Sym:
+        return Sym(t.builder.emit(op, _float(t, x, op)), True)
+    return rule
+
+
+def scaled(factor: float) -> Rule:
+    """``degrees`` and ``radians``."""
+    return lambda t, x: Sym(t.builder.mul(_float(t, x, "degrees"), factor), True)
+
+
+def isclose(t: Context, a: Any, b: Any, *, rel_tol: Any = 1e-9, abs_tol: Any = 0.0) -> Sym:
+    e = t.builder
+    x, y = _float(t, a, "isclose"), _float(t, b, "isclose")
+    rel, least = _float(t, rel_tol, "isclose"), _float(t, abs_tol, "isclose")
+    t.check(e.not_(e.or_(e.lt(rel, 0.0), e.lt(least, 0.0))), "ValueError", "tolerances must be non-negative")
+    gap = e.abs(e.sub(x, y))
+    bound = e.maximum(e.mul(rel, e.maximum(e.abs(x), e.abs(y))), least)
+    near = e.and_(e.le(gap, bound), e.and_(e.isfinite(x), e.isfinite(y)))
+    return Sym(e.or_(e.eq(x, y), near), True)
+
+
+POSITIVE = _outside("gt", 0.0)
+DOMAINS: dict[str, Domain] = {
+    "sqrt": _outside("ge", 0.0), "log": POSITIVE, "log2": POSITIVE, "log10": POSITIVE,
+    "log1p": _outside("gt", -1.0), "asin": _within_one, "acos": _within_one,
+    "acosh": _outside("ge", 1.0), "atanh": _inside_one, "lgamma": _no_pole,
+}
+
+
+def length_builtin(t: Context, x: Any) -> Any:
+    return len(x) if isinstance(x, (list, tuple, dict, str)) else length(t, x)
+
+
+def is_integer(t: Context, x: Any) -> Sym:
+    v = promotion.cast(t, _scalar(t, x, "is_integer"), F64)
+    return Sym(t.builder.and_(t.builder.isfinite(v), t.builder.eq(v, t.builder.floor(v))), True)

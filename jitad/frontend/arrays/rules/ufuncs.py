@@ -1,0 +1,281 @@
+"""Ufuncs that are no operators, and the functions that choose between values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ....ir.graph import Value
+from ....ir.types import F64, dtype_of
+from ...values.values import Context, Sym
+from . import promotion
+from .lifting import lift
+from .operators import bool_value, emit, number, operands, power
+from .promotion import Rule, as_dtype, inexact, promote, refuse
+
+
+def float_unary(op: str) -> Rule:
+    """A function computed in floats: ints and bools become f64."""
+    def rule(t: Context, x: Any) -> Sym:
+        x = lift(t, x)
+        return Sym(emit(t, op, as_dtype(t, x, inexact(dtype_of(x.value.type)))), False)
+    return rule
+
+
+def float_binary(op: str) -> Rule:
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        return Sym(emit(t, op, *operands(t, inexact(promote(x, y)[0]), x, y)), False)
+    return rule
+
+
+def rounding(op: str) -> Rule:
+    """floor, ceil, trunc: ints stay as they are."""
+    def rule(t: Context, x: Any) -> Sym:
+        x = promotion.strong(lift(t, x))
+        return Sym(emit(t, op, x.value), False) if dtype_of(x.value.type).is_float else x
+    return rule
+
+
+def classify(op: str, of_ints: bool) -> Rule:
+    def rule(t: Context, x: Any) -> Sym:
+        v = lift(t, x).value
+        if not dtype_of(v.type).is_float:
+            return full_like(t, v, t.builder.const(of_ints))
+        return Sym(emit(t, op, v), False)
+    return rule
+
+
+def full_like(t: Context, v: Value, scalar: Value) -> Sym:
+    """``scalar`` in the shape of ``v``."""
+    return Sym(t.builder.fill(scalar, *promotion.sizes(t, v)) if promotion.rank(v) else scalar, False)
+
+
+def of_numpy(rule: Rule) -> Rule:
+    """The NumPy function behind an operator: Python scalars alone count as NumPy's, and so does the result."""
+    def strict(t: Context, *xs: Any) -> Any:
+        lifted = [lift(t, x) for x in xs]
+        if all(x.weak for x in lifted):
+            lifted = [promotion.strong(x) for x in lifted]
+        return rule(t, *lifted)
+    return strict
+
+
+def extremum(op: str) -> Rule:
+    """maximum and minimum: NaN wins, as in NumPy."""
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, weak = promote(x, y)
+        return Sym(emit(t, op, *operands(t, dtype, x, y)), weak)
+    return rule
+
+
+def extremum_but_nan(op: str) -> Rule:
+    """fmax and fmin: a NaN counts as missing."""
+    def rule(t: Context, x: Any, y: Any) -> Sym:
+        x, y = lift(t, x), lift(t, y)
+        dtype, _ = promote(x, y)
+        a, b = operands(t, dtype, x, y)
+        both = emit(t, op, a, b)
+        if not dtype.is_float:
+            return Sym(both, False)
+        e = t.builder
+        return Sym(e.select(e.isnan(a), b, e.select(e.isnan(b), a, both)), False)
+    return rule
+
+
+def square(t: Context, x: Any) -> Sym:
+    if not (lifted := lift(t, x)).weak and lifted.scalar.is_bool:
+        refuse(t, "a square of NumPy bools gives an int8, which is not supported", ".astype(int) first")
+    v = number(t, promotion.strong(lift(t, x)), "square")
+    return Sym(t.builder.mul(v, v), False)
+
+
+def reciprocal(t: Context, x: Any) -> Sym:
+    v = number(t, promotion.strong(lift(t, x)), "reciprocal")
+    e, dtype = t.builder, dtype_of(v.type)
+    if dtype.is_float:
+        return Sym(e.div(e.const(1, dtype), v), False)
+    of_zero = e.const(np.iinfo(dtype.np).min, dtype)                      # what infinity converts to
+    whole = e.select(e.eq(e.abs(v), 1), v, e.const(0, dtype))
+    return Sym(e.select(e.eq(v, 0), of_zero, whole), False)
+
+
+def sign(t: Context, x: Any) -> Sym:
+    return Sym(t.builder.sign(number(t, promotion.strong(lift(t, x)), "sign")), False)
+
+
+def fmod(t: Context, x: Any, y: Any) -> Sym:
+    """The remainder with the sign of ``x``."""
+    x, y = lift(t, x), lift(t, y)
+    dtype, weak = promote(x, y)
+    if dtype.is_bool:
+        refuse(t, "fmod of NumPy bools gives an int8, which is not supported", ".astype(int) first")
+    e = t.builder
+    a, b = operands(t, dtype, x, y)
+    if dtype.is_float:
+        return Sym(rest_like(e, a, b), weak)
+    rest = e.mod(a, b)
+    opposed = e.and_(e.ne(rest, 0), e.ne(e.lt(a, 0), e.lt(b, 0)))
+    return Sym(e.select(opposed, e.sub(rest, b), rest), weak)
+
+
+def rest_like(e: Any, a: Value, b: Value) -> Value:
+    """The remainder of floats with the sign of ``a``, exactly: ``mod`` of the sizes, then the sign.
+
+    The size is a product with the sign, since the derivative of ``abs`` is 0 at 0.
+    """
+    sign = e.copysign(e.const(1.0, dtype_of(a.type)), a)
+    return e.mul(e.mod(e.mul(a, sign), e.abs(b)), sign)
+
+
+def logaddexp(t: Context, x: Any, y: Any) -> Sym:
+    return _log_add(t, x, y, "exp", 1.0)
+
+
+def logaddexp2(t: Context, x: Any, y: Any) -> Sym:
+    return _log_add(t, x, y, "exp2", 1.0 / math.log(2.0))
+
+
+def _log_add(t: Context, x: Any, y: Any, exp: str, scale: float) -> Sym:
+    """larger + log(1 + exp(smaller − larger)), which of equals is the larger does not matter, to no derivative.
+
+    The distance of equal infinities is 0.
+    """
+    x, y = lift(t, x), lift(t, y)
+    a, b = operands(t, inexact(promote(x, y)[0]), x, y)
+    e = t.builder
+    first = e.ge(a, b)
+    high, low = e.select(first, a, b), e.select(first, b, a)
+    endless = e.and_(e.eq(a, b), e.isinf(a))
+    distance = e.select(endless, e.const(0.0, dtype_of(a.type)), e.sub(low, high))
+    return Sym(e.add(high, e.mul(e.log1p(emit(t, exp, distance)), scale)), False)
+
+
+def scaled(factor: float) -> Rule:
+    def rule(t: Context, x: Any) -> Sym:
+        x = lift(t, x)
+        return Sym(t.builder.mul(as_dtype(t, x, inexact(dtype_of(x.value.type))), factor), False)
+    return rule
+
+
+def heaviside(t: Context, x: Any, at_zero: Any) -> Sym:
+    x, h = lift(t, x), lift(t, at_zero)
+    e = t.builder
+    a, h0 = operands(t, inexact(promote(x, h)[0]), x, h)
+    step = e.select(e.gt(a, 0), e.const(1, dtype_of(a.type)), e.const(0, dtype_of(a.type)))
+    return Sym(e.select(e.eq(a, 0), h0, e.select(e.isnan(a), a, step)), False)
+
+
+def float_power(t: Context, x: Any, y: Any) -> Sym:
+    x, y = lift(t, x), lift(t, y)
+    return promotion.strong(power(t, Sym(as_dtype(t, x, F64), False), Sym(as_dtype(t, y, F64), False)))
+
+
+def sinc(t: Context, x: Any) -> Sym:
+    """Near zero its power series: there the quotient is 0 / 0, and its derivatives lose their digits around it."""
+    x = lift(t, x)
+    e = t.builder
+    angle = e.mul(as_dtype(t, x, inexact(dtype_of(x.value.type))), math.pi)
+    near = e.lt(e.mul(angle, angle), 0.01)
+    safe = e.select(near, e.const(1, dtype_of(angle.type)), angle)
+    small = e.select(near, angle, e.const(0, dtype_of(angle.type)))
+    square = e.mul(small, small)
+    series = e.mul(square, 1 / math.factorial(13))
+    for n in (11, 9, 7, 5, 3):
+        series = e.mul(e.add(e.neg(series), 1 / math.factorial(n)), square)
+    return Sym(e.select(near, e.sub(1.0, series), e.div(e.sin(safe), safe)), False)
+
+
+def expit(t: Context, x: Any) -> Sym:
+    """The logistic function, scaled so that nothing overflows; the scale cancels in value and derivative."""
+    x = lift(t, x)
+    v = as_dtype(t, x, inexact(dtype_of(x.value.type)))
+    e = t.builder
+    scale = e.minimum(v, e.const(0, dtype_of(v.type)))
+    above = e.exp(scale)
+    return Sym(e.div(above, e.add(above, e.exp(e.sub(scale, v)))), False)
+
+
+def xlogy(t: Context, x: Any, y: Any) -> Sym:
+    x, y = lift(t, x), lift(t, y)
+    e = t.builder
+    a, b = operands(t, inexact(promote(x, y)[0]), x, y)
+    zero = e.and_(e.eq(a, 0), e.or_(e.le(b, 0), e.eq(b, math.inf)))       # elsewhere 0·log y is 0
+    one = e.const(1, dtype_of(a.type))
+    return Sym(e.mul(a, e.log(e.select(zero, one, b))), False)
+
+
+# --- choosing -------------------------------------------------------------------------------------
+
+def choose(t: Context, condition: Any, x: Any, y: Any) -> Sym:
+    """``np.where`` with three arguments."""
+    c = bool_value(t, condition)
+    x, y = lift(t, x), lift(t, y)
+    dtype, _ = promote(x, y)
+    c, a, b = promotion.agreeing(t, c, as_dtype(t, x, dtype), as_dtype(t, y, dtype))
+    return Sym(t.builder.select(c, a, b), False)
+
+
+def clip(t: Context, x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Sym:
+    low, high = a_min if a_min is not None else min, a_max if a_max is not None else max
+    out = lift(t, x)
+    if low is not None:
+        out = extremum("maximum")(t, out, low)
+    if high is not None:
+        out = extremum("minimum")(t, out, high)
+    return promotion.strong(out)
+
+
+def isclose(t: Context, x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Sym:
+    a, b = lift(t, x), lift(t, y)
+    u, v = operands(t, inexact(promote(a, b)[0]), a, b)
+    e = t.builder
+    near = e.le(e.abs(e.sub(u, v)), e.add(e.mul(e.abs(v), rtol), atol))
+    out = e.or_(e.and_(near, e.isfinite(v)), e.eq(u, v))
+    return Sym(e.or_(out, e.and_(e.isnan(u), e.isnan(v))) if equal_nan else out, False)
+
+
+def nan_to_num(t: Context, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Sym:
+    v = promotion.strong(lift(t, x)).value
+    dtype = dtype_of(v.type)
+    if not dtype.is_float:
+        return Sym(v, False)
+    e, largest = t.builder, float(np.finfo(dtype.np).max)
+    high = e.const(largest if posinf is None else posinf, dtype)
+    low = e.const(-largest if neginf is None else neginf, dtype)
+    bounded = e.select(e.eq(v, math.inf), high, e.select(e.eq(v, -math.inf), low, v))
+    return Sym(e.select(e.isnan(v), e.const(nan, dtype), bounded), False)
+
+
+def round_(t: Context, x: Any, decimals: int = 0) -> Sym:
+    """Half to even; with decimals scaled, rounded and scaled back, as NumPy does."""
+    x = promotion.strong(lift(t, x))
+    decimals = promotion.must_be_static(t, decimals, "the number of decimals")
+    if not dtype_of(x.value.type).is_float:
+        return Sym(to_tens(t, x.value, decimals), False)
+    return Sym(rounded(t, x.value, decimals), False)
+
+
+def rounded(t: Context, v: Value, decimals: int) -> Value:
+    e = t.builder
+    if decimals == 0:
+        return e.round(v)
+    scale = 10.0 ** abs(decimals)
+    return e.div(e.round(e.mul(v, scale)), scale) if decimals > 0 else e.mul(e.round(e.div(v, scale)), scale)
+
+
+def to_tens(t: Context, v: Value, decimals: int) -> Value:
+    """Whole numbers rounded to tens (-1), hundreds (-2), …, half to even."""
+    if decimals >= 0:
+        return v
+    e = t.builder
+    if -decimals > 18:                                       # 5 · 10¹⁸ and more: no number is half of that
+        return e.mul(v, 0)
+    unit = 10 ** -decimals
+    tens = e.floordiv(v, unit)
+    rest = e.sub(v, e.mul(tens, unit))
+    up = e.or_(e.gt(rest, unit // 2), e.and_(e.eq(rest, unit // 2), e.eq(e.mod(tens, 2), 1)))
+    return e.mul(e.add(tens, promotion.cast(t, up, dtype_of(v.type))), unit)

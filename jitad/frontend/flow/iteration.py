@@ -1,0 +1,305 @@
+"""What a ``for`` walks: static structures element by element, ranges and arrays by a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ...ir.types import Array
+from ..objects import special_methods
+from ..values import lattice
+from ..values.closures import Enumerate, Mapped, Range, Reversed, Stream, Template, Unrolled, View, Zip
+from ..values.values import Active, ArrayRef, DictObj, ListObj, Slot, Sym
+
+STREAMS = "make a list of it first, `list(...)`, or make it anew where it is walked"
+
+
+def stream(t: Any, kind: type[Stream], *given: Any) -> Stream:
+    """``zip``, ``map`` and the like of these, not walked yet."""
+    begun = Slot("begun", bound=True)
+    t.state[begun] = False
+    return kind(*given, begun)
+
+
+def begin(t: Any, v: Any) -> Any:
+    """Begin to walk a value: of a stream that has been walked to its end nothing is left."""
+    if isinstance(v, Unrolled):
+        return Unrolled(begin(t, v.parts()[0]))
+    if not isinstance(v, Stream) or v.parts()[-1] is None:
+        return v
+    begun = t.state.get(v.parts()[-1])
+    if begun is True:
+        return ()
+    if begun is not False:
+        t.unsupported(f"walks {lattice.describe(v)} that may have been walked before, depending on the path", STREAMS)
+    t.state[v.parts()[-1]] = None
+    return v.with_parts((*(begin(t, x) for x in v.given), None))
+
+
+def ends_with(v: Any) -> Iterator[Slot]:
+    """Whether they have been walked (``False``, ``True`` or ``None``: in part): of streams that end where ``v`` does.
+
+    Of what ``zip`` walks only the shortest ends, and that is not known.
+    """
+    if isinstance(v, Unrolled):
+        yield from ends_with(v.parts()[0])
+    elif hasattr(v, "clauses"):
+        yield v.begun
+        yield from ends_with(v.over)
+    elif isinstance(v, Stream) and v.parts()[-1] is not None:
+        yield v.parts()[-1]
+        columns = v.given[1:] if isinstance(v, Mapped) else v.given[:1] if isinstance(v, Enumerate) else v.given
+        if len(columns) == 1:
+            yield from ends_with(columns[0])
+
+
+def mark(state: dict[Any, Any], v: Any, walked: bool | None) -> None:
+    """Note that a stream has been walked: to its end, or in part (``None``)."""
+    for begun in ends_with(v):
+        state[begun] = walked
+
+
+def seen(t: Any, v: View) -> list[Any]:
+    """What a view shows now."""
+    content = t.contents(v.parts()[0])
+    return list(getattr(content, v.kind)())
+
+
+def static_items(t: Any, v: Any) -> Any:
+    """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
+    if is_counted(v):
+        return None
+    v = special_methods.walked(t, v)
+    if special_methods.is_iterator(v):
+        return list(special_methods.left(t, v))
+    if isinstance(v, Zip):
+        return _zip(t, v)
+    if isinstance(v, Enumerate):
+        return [(t.binary("add", v.given[1], i), x) for i, x in enumerate(static_items(t, v.given[0]))]
+    if isinstance(v, Reversed):
+        return static_items(t, v.given[0])[::-1]
+    if isinstance(v, Mapped):
+        return [t.call(v.given[0], *row) for row in _zip(t, Zip(*v.given[1:], None))]
+    return written_out(t, v)
+
+
+def item_now(t: Any, v: Any, known: Sequence[Any], k: int) -> Any:
+    """Element ``k`` of what a loop walks, when its turn has come."""
+    if isinstance(v, ListObj):
+        return t.contents(v)[k]
+    if isinstance(v, View):
+        return seen(t, v)[k]
+    return special_methods.take(t, v, 1)[0] if special_methods.is_iterator(v) else known[k]
+
+
+def _zip(t: Any, v: Zip) -> Any:
+    columns = [static_items(t, p) for p in v.given]
+    shortest = min((len(c) for c in columns if c is not None), default=0)
+    out = []
+    for c, p in zip(columns, v.given):
+        if c is None:
+            n = known_count(t, p)
+            if n is None:
+                return t.unsupported("zip of a list or tuple with something whose length is only known at run time",
+                                     "make both arrays")
+            shortest = min(n, shortest)
+            c = list(p) if isinstance(p, range) else [element(t, p, t.sym(i)) for i in range(shortest)]
+        out.append(c)
+    return [tuple(c[i] for c in out) for i in range(shortest)]
+
+
+def known_count(t: Any, v: Any) -> int | None:
+    """The trip count of what is counted, where it is known while tracing."""
+    n = count(t, v)
+    return n if isinstance(n, int) else n.value.const
+
+
+def written_out(t: Any, v: Any) -> Any:
+    """Every element of a structure whose length is known while tracing, ranges and arrays too."""
+    found = _written_out(t, v)
+    mark(t.state, v, True)
+    return found
+
+
+def some_of(t: Any, v: Any, by: str) -> Any:
+    """Every element, for what may stop before the last; an iterator cannot be walked on after that."""
+    if special_methods.is_iterator(v):
+        return special_methods.take_all(t, v, by)
+    found = t.iterate(v)
+    mark(t.state, v, None)
+    return found
+
+
+def _written_out(t: Any, v: Any) -> Any:
+    v = begin(t, special_methods.walked(t, v))
+    if special_methods.is_iterator(v):
+        return list(special_methods.take(t, v, len(special_methods.left(t, v))))
+    if isinstance(v, ListObj):
+        return list(t.contents(v))
+    if isinstance(v, DictObj):
+        return list(t.contents(v))
+    if isinstance(v, View):
+        return seen(t, v)
+    if isinstance(v, Unrolled):
+        v = v.parts()[0]
+    if is_counted(v):
+        if isinstance(v, range):
+            return list(v)
+        n = known_count(t, v)
+        if n is None:
+            return t.unsupported("makes a list or tuple of a length that is only known at run time",
+                                 "make an array, `out = np.zeros(n)`, and assign `out[i] = x` in a loop; or name the "
+                                 "bound in `jit(static=…)`")
+        return [element(t, v, t.sym(i)) for i in range(n)]
+    if isinstance(v, (Zip, Enumerate, Reversed, Mapped)):
+        found = static_items(t, v)
+        assert found is not None
+        return found
+    if hasattr(v, "items") and hasattr(v, "clauses"):
+        return v.items()
+    if isinstance(v, Template):
+        v.refused(t, "the elements of")
+    if isinstance(v, (Sym, Active)) or v is None:
+        raise TypeError(f"{lattice.describe(v)} is not iterable")
+    if hasattr(v, "__next__"):
+        return t.unsupported(f"iterates over {lattice.describe(v)}, which would be used up while compiling",
+                             "pass a list or a tuple")
+    return [t.lift(x) for x in v]
+
+
+def is_counted(v: Any) -> bool:
+    """Whether what is walked takes a loop at run time; nothing is looked up."""
+    if isinstance(v, Zip | Mapped):
+        columns = v.given if isinstance(v, Zip) else v.given[1:]
+        return bool(columns) and all(map(is_counted, columns))
+    if isinstance(v, Enumerate | Reversed):
+        return is_counted(v.given[0])
+    return isinstance(v, range | Range | ArrayRef) or _counts_itself(v)
+
+
+def length(t: Any, v: Any) -> Any:
+    """How many elements there are; those of a stream are not made."""
+    if is_counted(v):
+        return count(t, v)
+    if isinstance(v, Zip | Mapped):
+        return min((length(t, x) for x in (v.given if isinstance(v, Zip) else v.given[1:])), default=0)
+    if isinstance(v, Enumerate | Reversed):
+        return length(t, v.given[0])
+    return len(written_out(t, v))
+
+
+def _counts_itself(v: Any) -> bool:
+    return isinstance(v, Active) and v.counted
+
+
+# --- loops at run time ------------------------------------------------------------------------------
+
+def count(t: Any, v: Any) -> Any:
+    """The trip count: an int, or an i64 ``Sym`` that is not negative."""
+    return v.count(t) if isinstance(v, Active) else _COUNT[type(v)](t, v)
+
+
+def _range_count(t: Any, v: Range) -> Any:
+    start, stop, step = v.parts()
+    if isinstance(step, Sym):
+        t.check(t.compare("ne", step, 0), "ValueError", "range() arg 3 must not be zero")
+        up = _steps(t, start, stop, step, 1)
+        down = _steps(t, stop, start, t.unary("neg", Sym(t.builder.maximum(t.value(step), -LARGEST), True)), 1)
+        positive = t.value(t.compare("gt", step, 0))
+        return Sym(t.builder.select(positive, t.value(up), t.value(down)), True)
+    if step == 0:
+        t.raise_("ValueError", "range() arg 3 must not be zero")
+    return _steps(t, start, stop, step, 1) if step > 0 else _steps(t, stop, start, -step, 1)
+
+
+def _steps(t: Any, low: Any, high: Any, step: Any, least: int) -> Any:
+    """How many steps lead from ``low`` up to ``high``, at least 0."""
+    b, distance = t.builder, t.value(t.binary("sub", high, low))
+    if isinstance(step, int) and step == 1:
+        return Sym(distance if _is_size(distance) else b.maximum(distance, 0), True)
+    by = b.maximum(t.value(step), least)
+    if by.const is None or by.const > LARGE_STEP:           # the sum below may wrap
+        forward = t.value(t.compare("lt", low, high))
+        last = b.floordiv(b.sub(b.select(forward, distance, 0), 1), by)
+        return Sym(b.maximum(b.add(last, 1), 0), True)
+    return Sym(b.maximum(b.floordiv(b.add(distance, b.sub(by, 1)), by), 0), True)
+
+
+LARGEST = 2**63 - 1
+LARGE_STEP = 2**31
+
+
+def _is_size(v: Any) -> bool:
+    return v.op is not None and (v.op.name == "dim" or (v.op.name == "const" and v.const >= 0))
+
+
+def _array_count(t: Any, v: ArrayRef) -> Any:
+    a = t.read(v)
+    assert isinstance(a.type, Array)
+    return Sym(t.builder.dim(a.value, axis=0), True)
+
+
+def _least(t: Any, counts: list[Any]) -> Any:
+    first = t.value(counts[0])
+    for c in counts[1:]:
+        other = t.value(c)
+        first = first if first is other else t.builder.minimum(first, other)
+    return Sym(first, True)
+
+
+_COUNT: dict[type, Callable[[Any, Any], Any]] = {
+    range: lambda t, v: len(v),
+    Range: _range_count,
+    ArrayRef: _array_count,
+    Zip: lambda t, v: _least(t, [count(t, p) for p in v.given]),
+    Enumerate: lambda t, v: count(t, v.given[0]),
+    Reversed: lambda t, v: count(t, v.given[0]),
+    Mapped: lambda t, v: _least(t, [count(t, p) for p in v.given[1:]]),
+}
+
+
+def element(t: Any, v: Any, it: Sym) -> Any:
+    """Element number ``it``, which is in range."""
+    return v.element(t, it) if isinstance(v, Active) else _ELEMENT[type(v)](t, v, it)
+
+
+def _range_element(t: Any, v: Any, it: Sym) -> Any:
+    start, step = (v.start, v.step) if isinstance(v, range) else (v.parts()[0], v.parts()[2])
+    return t.binary("add", t.binary("mul", it, step), start)
+
+
+def range_item(t: Any, v: Any, index: Any) -> Any:
+    """``range(…)[index]``, where one of the two is known at run time only."""
+    if not lattice.is_scalar(index) or lattice.scalar_type(index)[0].is_float:
+        return t.unsupported(f"indexes a range by {lattice.describe(index)}", "an integer")
+    n = count(t, v)
+    it = t.choose_value(t.truth(t.compare("lt", index, 0)), t.binary("add", index, n), index)
+    t.check(t.both("and", t.truth(t.compare("ge", it, 0)), t.truth(t.compare("lt", it, n))), "IndexError",
+            "range object index out of range")
+    return _range_element(t, v, t.sym(it))
+
+
+def range_contains(t: Any, v: Any, x: Any) -> Any:
+    """``x in range(…)`` for a number."""
+    start, step = (v.start, v.step) if isinstance(v, range) else (v.parts()[0], v.parts()[2])
+    steps = t.binary("floordiv", t.binary("sub", x, start), step)
+    met = t.truth(t.compare("eq", t.binary("add", t.binary("mul", steps, step), start), x))
+    inside = t.both("and", t.truth(t.compare("ge", steps, 0)), t.truth(t.compare("lt", steps, count(t, v))))
+    return t.both("and", met, inside)
+
+
+def _reversed_element(t: Any, v: Reversed, it: Sym) -> Any:
+    inner = v.given[0]
+    last = t.binary("sub", count(t, inner), 1)
+    return element(t, inner, t.sym(t.binary("sub", last, it)))
+
+
+_ELEMENT: dict[type, Callable[[Any, Any, Sym], Any]] = {
+    range: _range_element,
+    Range: _range_element,
+    ArrayRef: lambda t, v, it: t.element(v, it),
+    Zip: lambda t, v, it: tuple(element(t, p, it) for p in v.given),
+    Enumerate: lambda t, v, it: (t.binary("add", it, v.given[1]), element(t, v.given[0], it)),
+    Reversed: _reversed_element,
+    Mapped: lambda t, v, it: t.call(v.given[0], *(element(t, p, it) for p in v.given[1:])),
+}

@@ -1,0 +1,360 @@
+"""Loops.
+
+A loop at run time has one shape in the IR: a header block whose parameters are what changes, a test, the body, one
+back edge.  What changes is guessed first (the live names that the body assigns); where the back edge then turns out
+not to fit the header (an int that becomes a float, an array that gets another size) the header is made
+again from the entry and that back edge, and the body is traced again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...errors import Loc
+from ...ir.graph import Block, Value
+from ...ir.types import I64
+from ..objects import special_methods
+from ..syntax.scope import Names
+from ..trees import closure_nesting
+from ..values import lattice
+from ..values.closures import Tagged, View
+from ..values.lattice import UNBOUND
+from ..values.values import ArrayObj, ArrayRef, DictObj, ListObj, Maybe, Obj, Slot, Sym
+from . import iteration
+from .loop_match import Matcher
+from .path_merge import Edge, Merger, State
+
+if TYPE_CHECKING:
+    from ..syntax.code import Frame, Hook
+
+ATTEMPTS = 12
+
+
+@dataclass(eq=False)
+class LoopNode:
+    """A loop in the source.  ``changed``: names that the body binds, or changes in place (``True``).
+
+    ``head`` and ``after`` are the live names there, ``None`` in comprehensions: everything.
+    """
+
+    body: Hook
+    orelse: Hook | None
+    head: Names | None
+    after: Names | None
+    changed: list[tuple[str, bool]]
+    loc: Loc
+
+
+@dataclass
+class Loop:
+    """A loop that is being traced: where ``break`` and ``continue`` have left it."""
+
+    breaks: list[Edge | None] = field(default_factory=list)
+    continues: list[Edge | None] = field(default_factory=list)
+
+
+def break_(f: Frame) -> None:
+    f.loops[-1].breaks.append(f.t.here())
+    f.t.die()
+
+
+def continue_(f: Frame) -> None:
+    f.loops[-1].continues.append(f.t.here())
+    f.t.die()
+
+
+def _run_body(f: Frame, body: Callable[[], None]) -> tuple[Loop, list[Edge]]:
+    """Trace one iteration: the loop's exits, and the paths that reach the end of the body."""
+    loop = Loop()
+    f.loops.append(loop)
+    try:
+        end = f.t.path(body)
+    finally:
+        f.loops.pop()
+    return loop, [e for e in (end, *loop.continues) if e is not None]
+
+
+def _leave(f: Frame, node: LoopNode, completed: Edge | None, breaks: Sequence[Edge | None]) -> None:
+    """Go on after the loop: from its regular end through ``else``, and from each ``break``."""
+    if completed is not None:
+        f.t.enter(completed)
+        if node.orelse is not None:
+            orelse = node.orelse
+            completed = f.t.path(lambda: orelse(f))
+    f.t.join([completed, *breaks], None if node.after is None else f.roots(node.after))
+
+
+# --- while and for --------------------------------------------------------------------------------
+
+def while_(f: Frame, node: LoopNode, test: Hook, loc: Loc) -> None:
+    t = f.t
+    breaks: list[Edge | None] = []
+
+    def body(_: Sym | None) -> tuple[Edge | None, list[Edge]]:
+        c = t.truth(test(f), loc)
+        if c is False:
+            return t.here(), []
+        leave = None
+        if c is not True:
+            leave = t.fork(c.value, "body", "exit")
+        loop, ends = _run_body(f, lambda: node.body(f))
+        breaks[:] = loop.breaks
+        return leave, ends
+    completed = _repeat(f, node, body, counted=False)
+    _leave(f, node, completed, breaks)
+
+
+def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
+    walk(f, node, iterable(f), assign, loc)
+
+
+def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
+    """The loop over ``v``; of something of several kinds one for each."""
+    c = f.t.walked_choice(v)
+    if c is not None:
+        roots = None if node.after is None else f.roots(node.after)
+        return f.t.dispatch(c, lambda x: walk(f, node, f.t.settled(v), assign, loc), roots)
+    t = f.t
+    t.builder.loc = loc
+    whole, v = v, special_methods.walked(t, iteration.begin(t, v))
+    items = iteration.static_items(t, v)
+    iteration.mark(t.state, whole, None)
+    if items is not None:
+        completed, breaks = _written_out(f, node, v, items, assign)
+    else:
+        completed, breaks = _at_run_time(f, node, v, assign)
+    if completed is not None:
+        iteration.mark(completed.state, whole, True)
+    _leave(f, node, completed, breaks)
+    if any(breaks):
+        iteration.mark(t.state, whole, None)
+
+
+def _at_run_time(f: Frame, node: LoopNode, v: Any,
+                 assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
+    """A loop in the IR."""
+    t = f.t
+    count = t.value(iteration.count(t, v))
+    held = Slot("iterable")
+    t.state[held] = v
+    f.hidden.append(held)
+    try:
+        return _counted(f, node, held, count, assign)
+    finally:
+        f.hidden.remove(held)
+
+
+def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
+             assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
+    t = f.t
+    breaks: list[Edge | None] = []
+
+    def body(it: Sym | None) -> tuple[Edge | None, list[Edge]]:
+        assert it is not None
+        t.builder.loc = node.loc
+        inside, outside = t.func.new_block("body"), t.func.new_block("exit")
+        t.builder.branch(t.builder.lt(it.value, count), inside, [], outside, [])
+        leave = Edge(outside, dict(t.state))
+        t.builder.at(inside)
+
+        def once() -> None:
+            assign(f, iteration.element(t, t.load(held), it))
+            node.body(f)
+        loop, ends = _run_body(f, once)
+        breaks[:] = loop.breaks
+        return leave, ends
+    return _repeat(f, node, body, counted=True), breaks
+
+
+def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
+                 assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
+    """A loop over a static structure: the body once for each element."""
+    t = f.t
+    breaks: list[Edge | None] = []
+    held = Slot("iterable")
+    t.state[held] = (v, tuple(items))
+    f.hidden.append(held)
+    completed: Edge | None = None
+    before = {xs: t.contents(xs) for xs in _lists(v)}
+    try:
+        for k in range(len(items)):
+            def once(k: int = k) -> None:
+                source, known = t.load(held)
+                assign(f, iteration.item_now(t, source, known, k))
+                node.body(f)
+            loop, ends = _run_body(f, once)
+            breaks += loop.breaks
+            if not ends:
+                break
+            t.join(ends, None if node.head is None else f.roots(node.head))
+            _check_unchanged(t, t.load(held)[0], items, k, before)
+        else:
+            completed = t.here()
+    finally:
+        f.hidden.remove(held)
+    return completed, breaks
+
+
+def _lists(v: Any) -> Iterator[ListObj]:
+    """The lists that ``zip``, ``enumerate`` and the like walk."""
+    if isinstance(v, Tagged):
+        for part in v.parts():
+            if isinstance(part, ListObj):
+                yield part
+            else:
+                yield from _lists(part)
+
+
+def _check_unchanged(t: Any, source: Any, items: Sequence[Any], k: int, before: dict[ListObj, Any]) -> None:
+    """Refuse a body that changes what the loop walks, where the elements have been looked up already."""
+    walked = source.parts()[0] if isinstance(source, View) else source
+    if isinstance(walked, DictObj) and len(t.contents(walked)) != len(items):
+        t.raise_("RuntimeError", "dictionary changed size during iteration")
+    if isinstance(source, View) and source.kind == "keys" and list(t.contents(walked)) != list(items):
+        t.raise_("RuntimeError", "dictionary keys changed during iteration")
+    if special_methods.is_iterator(source) and len(special_methods.left(t, source)) != len(items) - k - 1 or \
+            isinstance(source, ListObj) and len(t.contents(source)) != len(items):
+        t.unsupported("a loop that changes the length of the list it walks", "walk a copy: `list(xs)`")
+    if any(not lattice.same(t.contents(xs), content) for xs, content in before.items()):
+        t.unsupported("a loop that changes a list that `zip` or `enumerate` walks", "walk a copy: `list(xs)`")
+
+
+# --- the header -----------------------------------------------------------------------------------
+
+def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]],
+            counted: bool) -> Any:
+    """Trace a loop until its back edge fits its header; the edge on which it ends regularly.
+
+    ``body`` traces one iteration with its test and yields (the exit, the ends of the body).
+    """
+    t = f.t
+    entry = t.here()
+    roots = f.roots(node.head) if node.head is not None else \
+        list(dict.fromkeys((*entry.state, *(f.slots[n] for n, _ in node.changed if n in f.slots))))
+    mark = (len(t.func.blocks), len(t.returns))
+    scratch = Block(t.func, "scratch")
+    back_edges = [Edge(scratch, _guess(f, node, entry.state))]
+    for _ in range(ATTEMPTS):
+        header = t.func.new_block("loop")
+        it = Sym(header.add_param(I64, "it"), True) if counted else None
+        merger = Merger(t, header, [entry, *back_edges], in_loop=True)
+        state = merger.run(roots)
+        t.enter(Edge(header, dict(state)))
+        leave, back = _iteration(t, body, it, None if node.head is None else roots)
+        matcher = None
+        if back is not None:
+            matcher = Matcher(t, merger, state, back)
+            if not matcher.run(roots):
+                if len(back_edges) == 1:
+                    _correct(back_edges[0].state, back.state)
+                back_edges.append(Edge(scratch, back.state))
+                del t.func.blocks[mark[0]:]          # what stays in the entry block is pure and unused
+                del t.returns[mark[1]:]
+                continue
+        _close(t, header, it, entry, merger, back, matcher)
+        t.loop_types[node] = {p.hint: s for p in header.params if (s := _scalar(p)) is not None and p.hint}
+        return leave
+    t.builder.loc = node.loc
+    closure_nesting.check(t, back_edges[-1].state, roots)
+    return t.unsupported("the variables of this loop change their types or structure at every iteration",
+                         "give each variable one type; keep a changing number of values in an array")
+
+
+def _iteration(t: Any, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,
+               roots: list[Obj] | None) -> tuple[Edge | None, Edge | None]:
+    """One iteration: the exit, and the one edge back."""
+    found: list[tuple[Edge | None, list[Edge]]] = []
+    t.depth += 1
+    try:
+        t.survives(lambda: found.append(body(it)))
+    finally:
+        t.depth -= 1
+    if not found:
+        return None, None
+    leave, ends = found[0]
+    if not ends:
+        return leave, None
+    t.join(ends, roots, "latch")
+    return leave, t.here()
+
+
+def _close(t: Any, header: Block, it: Sym | None, entry: Edge, merger: Merger, back: Edge | None,
+           matcher: Matcher | None) -> None:
+    """Write the jumps to the header."""
+    with t.on(entry):
+        first = [t.builder.const(0)] if it is not None else []
+        t.builder.jump(header, first + [t.convert(a, ty) for a, ty in zip(merger.args[0], merger.types)])
+    if back is not None and matcher is not None:
+        with t.on(back):
+            again = [t.builder.add(it.value, 1)] if it is not None else []
+            t.builder.jump(header, again + [t.convert(a, ty) for a, ty in zip(matcher.args, merger.types)])
+
+
+# --- guessing what changes ------------------------------------------------------------------------
+
+def _guess(f: Frame, node: LoopNode, entry: State) -> State:
+    """What the back edge will look like: each name that the body changes holds a new value of its type."""
+    known, out = f.t.loop_types.get(node, {}), dict(entry)
+    for name, in_place in node.changed:
+        slot = f.slots.get(name)
+        if slot is None:
+            continue
+        v = entry.get(slot, UNBOUND)
+        if in_place and not lattice.is_scalar(v):
+            _guess_contents(out, v)
+        elif v is UNBOUND:
+            if name in known:
+                out[slot] = Maybe(_stand_in(*known[name]), True)
+        else:
+            out[slot] = _other(out, v, known.get(name))
+    return out
+
+
+def _correct(guess: State, back: State) -> None:
+    """What was guessed to stay a Python number, and became one of NumPy's, is one: f32 added to 0.0 make an f32."""
+    for slot, v in guess.items():
+        new = back.get(slot)
+        if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
+            scalar, weak = lattice.scalar_type(new)
+            if not weak:
+                guess[slot] = _stand_in(scalar, False)
+
+
+def _other(out: State, v: Any, known: Any = None) -> Any:
+    """Another value of the same type."""
+    if lattice.is_scalar(v):
+        scalar, weak = lattice.scalar_type(v)
+        return _stand_in(*(known or (scalar, weak)))
+    if isinstance(v, ArrayRef) and not v.steps:
+        obj = ArrayObj()
+        content = out.get(v.obj)
+        if not isinstance(content, Sym):
+            return v
+        out[obj] = _stand_in(content.type, content.weak)
+        return ArrayRef(obj)
+    if isinstance(v, tuple):
+        return lattice.rebuild(v, tuple(_other(out, x) for x in v))
+    return v
+
+
+def _guess_contents(out: State, v: Any) -> None:
+    obj = v.obj if isinstance(v, ArrayRef) else v
+    if not isinstance(obj, Obj) or obj.readonly or isinstance(obj, Tagged):
+        return
+    content = out.get(obj)
+    if isinstance(content, Sym):
+        out[obj] = _stand_in(content.type, content.weak)
+    elif isinstance(content, tuple):
+        out[obj] = tuple(_other(out, x) if lattice.is_scalar(x) else x for x in content)
+    elif isinstance(content, dict):
+        out[obj] = {k: _other(out, x) if lattice.is_scalar(x) else x for k, x in content.items()}
+
+
+def _stand_in(type: Any, weak: bool) -> Sym:
+    return Sym(Value(type, None, 0), weak)           # type: ignore[arg-type]  # only its type is looked at
+
+
+def _scalar(p: Value) -> Any:
+    return (p.type, True) if hasattr(p.type, "is_float") else None

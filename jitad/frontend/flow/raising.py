@@ -1,0 +1,143 @@
+"""``raise`` and ``assert``: what an exception is made of is recorded, and put together when it is raised."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import string
+from typing import TYPE_CHECKING, Any
+
+from ...errors import Loc
+from ...ir.graph import ExcInfo, Filled, Operand
+from ..objects import containers, refusals
+from ..values.closures import Raised, Template
+from ..values.lattice import rebuild
+from ..values.values import Sym
+
+if TYPE_CHECKING:
+    from ..syntax.code import Frame, Hook
+
+MOST = 4                          # words of the context that hold what is known at run time only
+
+
+def assert_(f: Frame, test: Hook, message: Hook | None, loc: Loc) -> None:
+    """The message is built only where the assertion fails."""
+    t = f.t
+    c = t.truth(test(f), loc)
+    t.builder.loc = loc
+    if c is True:
+        return
+
+    def fail() -> None:
+        _raise(f, Raised(AssertionError, *([message(f)] if message else [])), loc)
+    if c is False:
+        return fail()
+    if message is None:
+        exc = t.module.exception(ExcInfo("AssertionError", None, loc))
+        return t.builder.check(c.value, exc)
+    t.branch(c.value, lambda: None, fail, None)
+
+
+def raise_(f: Frame, exc: Hook, loc: Loc) -> None:
+    _raise(f, exc(f), loc)
+
+
+def _raise(f: Frame, exc: Any, loc: Loc) -> None:
+    t = f.t
+    t.builder.loc = loc
+    c = t.first_choice((exc, *(exc.parts() if isinstance(exc, Raised) else ())))
+    if c is not None:
+        return t.dispatch(c, lambda v: _raise(f, _settled(t, exc), loc), None)
+    if isinstance(exc, BaseException):
+        exc = Raised(type(exc), *exc.args)
+    elif isinstance(exc, type) and issubclass(exc, BaseException):
+        exc = Raised(exc)
+    if not isinstance(exc, Raised):
+        raise TypeError("exceptions must derive from BaseException")
+    builtin = getattr(builtins, exc.cls.__name__, None) is exc.cls
+    kind, cls = (exc.cls.__name__, None) if builtin else ("", exc.cls)
+    args = exc.parts()
+    if not args:
+        t.raise_info(ExcInfo(kind, None, loc, cls))
+    if len(args) == 1 and isinstance(args[0], Template):
+        if len(args[0].parts()) > MOST:
+            t.unsupported(f"a message takes at most {MOST} numbers that are known at run time only",
+                          "leave further values out")
+        t.raise_info(ExcInfo(kind, args[0].text, loc, cls), *args[0].parts())
+    if len(args) == 1 and isinstance(args[0], str):
+        t.raise_info(ExcInfo(kind, escape(args[0]), loc, cls))
+    operands: list[Sym] = []
+    recorded = tuple([_argument(t, containers.plain(t, a), operands) for a in args])
+    if len(operands) > MOST:
+        t.unsupported(f"an exception takes at most {MOST} numbers that are known at run time only",
+                      "leave further values out")
+    t.raise_info(ExcInfo(kind, None, loc, cls, recorded), *operands)
+
+
+def _settled(t: Any, exc: Any) -> Any:
+    exc = t.settle(exc)
+    return exc.with_parts(tuple(map(t.settled, exc.parts()))) if isinstance(exc, Raised) else exc
+
+
+def _argument(t: Any, v: Any, operands: list[Sym]) -> Any:
+    """An argument of an exception: what is known as it is, numbers that are not as places to be filled."""
+    if isinstance(v, Sym) and not v.is_array:
+        return Operand(_number(v, operands))
+    if isinstance(v, Template):
+        return Filled(_numbered(v.text, [_number(x, operands) for x in v.parts()]))
+    if isinstance(v, list):
+        return [_argument(t, x, operands) for x in v]
+    if isinstance(v, tuple):
+        return rebuild(v, tuple([_argument(t, x, operands) for x in v]))
+    if not containers.is_static(v):
+        t.unsupported(f"{containers.describe(v)} in an exception", "pass numbers and strings")
+    return v
+
+
+def _number(v: Sym, operands: list[Sym]) -> int:
+    """The place of an operand, the same for the same value."""
+    for k, known in enumerate(operands):
+        if known.value is v.value:
+            return k
+    operands.append(v)
+    return len(operands) - 1
+
+
+def _numbered(text: str, places: list[int]) -> str:
+    """A ``str.format`` template whose fields, in order, are these operands."""
+    fields = iter(places)
+    out = ""
+    for before, name, spec, conversion in string.Formatter().parse(text):
+        out += escape(before)
+        if name is not None:
+            how = (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+            out += f"{{{next(fields)}{how}}}"
+    return out
+
+
+def make(t: Any, cls: type[BaseException], args: list[Any], kwargs: dict[str, Any]) -> Raised:
+    """An exception object of the trace; keyword arguments are put in their places."""
+    if kwargs:
+        try:
+            bound = inspect.signature(cls).bind(*args, **kwargs)
+        except ValueError:
+            t.unsupported(f"keyword arguments of {cls.__name__}", "pass them by position")
+        if bound.kwargs:
+            t.unsupported(f"keyword-only arguments of {cls.__name__}", "pass them by position")
+        args = list(bound.args)
+    return Raised(cls, *args)
+
+
+def escape(text: str) -> str:
+    """Text as a ``str.format`` template."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def joined(t: Any, op: str, x: Any, y: Any) -> Template | None:
+    """``x op y`` where one is a string made from run-time values; ``None`` for what Python refuses too."""
+    if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
+        parts = [p for v in (x, y) if isinstance(v, Template) for p in v.parts()]
+        return Template("".join(v.text if isinstance(v, Template) else escape(v) for v in (x, y)), *parts)
+    if op in ("mul", "mod"):
+        t.unsupported("a string made from values that are only known at run time", refusals.TEXT)
+    return None

@@ -1,0 +1,253 @@
+"""Objects of the user's classes: how they are made, and their attributes as Python looks them up."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from typing import Any
+
+import numpy as np
+
+from ..trees.recursive_types import family_of
+from ..values.closures import BoundMethod, Fn, Method, Partial
+from ..values.lattice import UNBOUND, describe
+from ..values.values import Active, Instance, Maybe, Sym
+from .containers import is_static, type_of, writable
+
+TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
+CHANGES = frozenset((
+    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
+    "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
+    "sort", "subtract", "symmetric_difference_update", "update", "__setitem__", "__delitem__", "__iadd__", "__imul__",
+    "__ior__", "__iand__", "__isub__", "__ixor__"))
+
+BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
+UNBOUND_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
+    """``obj.name`` as Python looks it up: properties, descriptors with a setter, the object's own, then the class's."""
+    if name == "__class__":
+        return obj.cls
+    if name == "__dict__":
+        refuse_table(t)
+    found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    if isinstance(found, property):
+        return t.call(found.fget, obj)
+    if binds(found) and hasattr(type(found), "__set__"):
+        return bound(t, found, obj, obj.cls)
+    own = t.contents(obj)
+    if isinstance(found, functools.cached_property) and name not in own:
+        value = t.call(found.func, obj)
+        t.state[obj] = {**t.contents(obj), name: value}
+        return value
+    if name in own:
+        v = own[name]
+        if isinstance(v, Maybe):
+            t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
+            return v.value
+        return v
+    if binds(found):
+        return bound(t, found, obj, obj.cls)
+    if found is UNBOUND or inspect.ismemberdescriptor(found):
+        fallback = fallback_of(obj)
+        if fallback is not None:
+            return t.call(fallback, obj, name)
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
+    return t.lift(getattr(obj.cls, name))
+
+
+def fallback_of(obj: Instance) -> types.FunctionType | None:
+    """The ``__getattr__`` of an object's class."""
+    found = getattr(obj.cls, "__getattr__", None)
+    return found if isinstance(found, types.FunctionType) else None
+
+
+def refuse_table(t: Any) -> None:
+    t.unsupported("the `__dict__` of an object: compiled code has no table of its attributes",
+                  "name the attributes, or `getattr(x, field.name)` for those of `dataclasses.fields(x)`")
+
+
+def binds(found: Any) -> bool:
+    """Whether what a class holds is something else for each object: a descriptor, but none of CPython's."""
+    return isinstance(found, _BINDING) or isinstance(getattr(type(found), "__get__", None), types.FunctionType)
+
+
+_BINDING = (types.FunctionType, classmethod, functools.partialmethod, functools.cached_property,
+            functools._lru_cache_wrapper)
+
+
+def bound(t: Any, found: Any, obj: Any, cls: type) -> Any:
+    """What ``found`` in the class ``cls`` is for the object."""
+    if isinstance(found, (types.FunctionType, functools._lru_cache_wrapper)):
+        return BoundMethod(found, obj)
+    if getattr(type(found), "is_jitad", False):
+        return BoundMethod(found.py_func, obj)
+    if hasattr(type(found), "traced_call"):
+        return BoundMethod(found, obj)
+    if isinstance(found, classmethod):
+        return BoundMethod(found.__func__, cls)
+    if isinstance(found, functools.cached_property):
+        return t.call(found.func, obj)
+    if isinstance(found, functools.partialmethod):
+        inner = bound(t, found.func, obj, cls) if binds(found.func) else found.func
+        return Partial(tuple(found.keywords), inner, found.args, tuple(found.keywords.values()))
+    return t.call(type(found).__get__, found, obj, cls)
+
+
+def static_attribute(t: Any, v: Any, name: str) -> Any:
+    """An attribute of something static; methods of the user's classes are traced when called."""
+    if name in CHANGES and (isinstance(v, frozenset) or isinstance(getattr(v, name, None), BUILTIN)):
+        refuse_change(t, v, name)
+    if isinstance(v, Fn) and name not in ("__name__",):
+        t.unsupported(f"the attribute `{name}` of a function", "a variable, or an object with a `__call__`")
+    if name in TUPLE_METHODS and hasattr(v, "_fields"):
+        return Method(name, v)
+    if type(v).__mro__[-2] is tuple and name in ("index", "count") and not is_static(v):
+        t.unsupported(f"tuple.{name} of values that are only known at run time", "write the search as a loop")
+    of_class = inspect.getattr_static(type(v), name, None)
+    if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
+        if type(v).__module__ != "numpy":
+            return t.call(of_class.fget, v)
+    found = getattr(v, name)
+    if isinstance(found, types.MethodType):
+        return BoundMethod(found.__func__, found.__self__)
+    return t.lift(found)
+
+
+def refuse_change(t: Any, v: Any, name: str) -> None:
+    """Refuse a method that would change something static: at once, and not when the compiled code runs."""
+    if isinstance(v, (set, frozenset)):
+        t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
+    if isinstance(v, (list, dict)):
+        t.unsupported(f"changes {describe(v)} from outside the function, which is a constant here",
+                      f"copy it first: `x = {type(v).__name__}(x)`; or pass it, and return a new one")
+    if not isinstance(v, types.ModuleType):
+        t.unsupported(f"changes {describe(v)}, which is a constant here", "a list, a dict or an array")
+
+
+def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
+    if isinstance(obj, Active):
+        return obj.assign(t, name, value)
+    if name == "__dict__" and isinstance(obj, Instance):
+        refuse_table(t)
+    if obj is None or isinstance(obj, Sym):
+        cls = type(None) if obj is None else type_of(obj)
+        raise AttributeError(f"'{cls.__name__}' object has no attribute '{name}'")
+    if not isinstance(obj, Instance):
+        t.unsupported(f"sets attribute `{name}` of {describe(obj)}, which is a constant here",
+                      "return the new value, or make a new object")
+    writable(t, obj, "an object")
+    params = getattr(obj.cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
+    setter = obj.cls.__setattr__
+    if has_source(setter):
+        return t.call(setter, obj, name, value)
+    set_directly(t, obj, name, value)
+
+
+def set_directly(t: Any, obj: Any, name: str, value: Any) -> None:
+    """``object.__setattr__(obj, name, value)``: past what the class has of its own for all names."""
+    if not isinstance(obj, Instance):
+        return set_attribute(t, obj, name, value)
+    writable(t, obj, "an object")
+    found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    if isinstance(found, property):
+        if found.fset is None:
+            raise AttributeError(f"property '{name}' of '{obj.cls.__name__}' object has no setter")
+        return t.call(found.fset, obj, value)
+    if has_source(inspect.getattr_static(type(found), "__set__", None)):
+        return t.call(type(found).__set__, found, obj, value)
+    if obj.cls.__dictoffset__ == 0 and not inspect.ismemberdescriptor(found):             # __slots__
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'" if found is UNBOUND else
+                             f"'{obj.cls.__name__}' object attribute '{name}' is read-only")
+    t.state[obj] = {**t.contents(obj), name: value}
+
+
+def delete_attribute(t: Any, obj: Any, name: str) -> None:
+    if not isinstance(obj, Instance):
+        t.unsupported(f"deletes attribute `{name}` of {describe(obj)}, which is a constant here")
+    writable(t, obj, "an object")
+    content = dict(t.contents(obj))
+    if name not in content:
+        raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
+    del content[name]
+    t.state[obj] = content
+
+
+def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """An object of the user's class, made while tracing."""
+    for name in ("__new__", "__getattribute__"):
+        if has_source(getattr(cls, name)):
+            t.unsupported(f"makes an object of class {cls.__name__}, which has a `{name}` of its own",
+                          "a function that makes the object" if name == "__new__" else "properties, or `__getattr__`")
+    if issubclass(cls, tuple):
+        make: Any = getattr(cls, "_make", None)
+        if make is None:
+            t.unsupported(f"makes a {cls.__name__}")
+        bound = inspect.signature(cls).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return make(bound.arguments.values())
+    if inspect.isabstract(cls):
+        object.__new__(cls)                                        # raises
+    obj = Instance(cls)
+    t.state[obj] = {}
+    if dataclasses.is_dataclass(cls) and is_generated(cls.__init__):
+        _fill_fields(t, obj, cls, args, kwargs)
+    elif isinstance(cls.__init__, types.FunctionType):
+        t.call(cls.__init__, obj, *args, **kwargs)
+    elif args or kwargs:
+        raise TypeError(f"{cls.__name__}() takes no arguments")
+    family = family_of(cls)
+    return obj if family is None else t.make_node(family, obj)
+
+
+def is_generated(fun: Any) -> bool:
+    """Whether a method was written by ``dataclass``, and has no source."""
+    return isinstance(fun, types.FunctionType) and fun.__code__.co_filename == "<string>"
+
+
+def has_source(fun: Any) -> bool:
+    """Whether a method was written by the user, in Python."""
+    return isinstance(fun, types.FunctionType) and not is_generated(fun)
+
+
+def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """What the ``__init__`` that ``dataclass`` writes does."""
+    try:
+        bound = inspect.signature(cls).bind(*args, **kwargs).arguments
+    except TypeError:
+        init: Any = cls.__init__                           # type: ignore[misc]
+        init(object.__new__(cls), *args, **kwargs)         # raises in Python's words
+        raise
+    only_init = []
+    for name, field in cls.__dataclass_fields__.items():           # type: ignore[attr-defined]
+        kind = field._field_type.name
+        if kind == "_FIELD_CLASSVAR":
+            continue
+        if name in bound:
+            value = bound[name]
+        elif field.default is not dataclasses.MISSING:
+            value = t.lift(field.default)
+        elif (factory := field.default_factory) is not dataclasses.MISSING:
+            value = t.call(factory)
+        else:
+            continue                                               # init=False: __post_init__ sets it
+        if kind == "_FIELD_INITVAR":
+            only_init.append(value)
+        else:
+            set_directly(t, obj, name, value)
+    if hasattr(cls, "__post_init__"):
+        t.call(cls.__post_init__, obj, *only_init)
+
+
+def is_user_class(v: Any) -> bool:
+    """A class whose objects can be taken apart."""
+    if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
+        return False
+    if type(v).__call__ is not type.__call__:                      # the class of an enum, and the like
+        return False
+    return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)

@@ -1,0 +1,246 @@
+"""The user's structures of static shape as values of the trace; lists and dicts, and their methods."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...pytree import OneOf
+from ..trees.pack import Packed
+from ..values.closures import Fn, Method, View
+from ..values.lattice import UNBOUND, describe, is_structure, parts, rebuild
+from ..values.values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
+
+__all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
+
+
+def is_static(v: Any) -> bool:
+    """Whether a value is known while tracing, all of it, and is no object of the trace."""
+    if isinstance(v, (Sym, ArrayRef, Obj, Maybe)):
+        return False
+    if is_structure(v):
+        return all(map(is_static, parts(v)))
+    if isinstance(v, slice):
+        return is_static((v.start, v.stop, v.step))
+    return True
+
+
+def plain(t: Any, v: Any) -> Any:
+    """The value with arrays read and traced lists and dicts as Python's own: what ``numpy_api`` takes."""
+    if type(v) is Choice:
+        v = t.settle(v)
+    if isinstance(v, ArrayRef):
+        return t.read(v)
+    if type(v) is np.ndarray:                    # in a list or tuple from outside
+        return t.read(t.lift(v))
+    if isinstance(v, (ListObj, list)):
+        return [plain(t, x) for x in (t.contents(v) if isinstance(v, ListObj) else v)]
+    if isinstance(v, DictObj):
+        return {k: plain(t, x) for k, x in t.contents(v).items()}
+    if isinstance(v, tuple):
+        return rebuild(v, tuple(plain(t, x) for x in v))
+    if isinstance(v, slice):
+        return slice(plain(t, v.start), plain(t, v.stop), plain(t, v.step))
+    return v
+
+
+def export(t: Any, v: Any) -> Any:
+    """The value as a pytree of Python's own containers; arrays stay ``ArrayRef``s, choices become ``OneOf``s."""
+    if type(v) is Choice:
+        v = t.settle(v)
+    if type(v) is Choice:
+        return OneOf(v.tag, [export(t, x) for x in v.variants])
+    if isinstance(v, ListObj):
+        return [export(t, x) for x in t.contents(v)]
+    if isinstance(v, DictObj):
+        return {k: export(t, x) for k, x in t.contents(v).items()}
+    if isinstance(v, Instance):
+        if not dataclasses.is_dataclass(v.cls):
+            t.unsupported(f"an object of class {v.cls.__name__} as a result", "make the class a dataclass")
+        out: Any = object.__new__(v.cls)
+        for name, x in t.contents(v).items():
+            object.__setattr__(out, name, export(t, x))
+        return out
+    if isinstance(v, tuple):
+        return rebuild(v, tuple(export(t, x) for x in v))
+    if isinstance(v, Active):
+        return v.exported(t)
+    if isinstance(v, slice) or hasattr(type(v), "with_parts"):
+        t.unsupported(f"{describe(v)} as a result", "return numbers, arrays, and tuples, lists or dicts of them")
+    return v
+
+
+def import_(t: Any, v: Any) -> Any:
+    """A pytree of Python containers (what a rule or a transform returns) as values of the trace."""
+    if isinstance(v, Sym):
+        return t.new_array(v) if v.is_array else v
+    if isinstance(v, OneOf):
+        return Choice(v.tag, tuple(import_(t, x) for x in v.variants))
+    if isinstance(v, Packed):
+        return t.imported(v)
+    if type(v) is list:
+        return t.new_list([import_(t, x) for x in v])
+    if type(v) is dict:
+        return t.new_dict({k: import_(t, x) for k, x in v.items()})
+    if isinstance(v, tuple):
+        return rebuild(v, tuple(import_(t, x) for x in v))
+    if dataclasses.is_dataclass(v) and not isinstance(v, (type, ArrayRef)) and _holds_stand_ins(v):
+        obj = Instance(type(v))
+        t.state[obj] = {f.name: import_(t, getattr(v, f.name)) for f in dataclasses.fields(v)}
+        return obj
+    return v
+
+
+def _holds_stand_ins(v: Any) -> bool:
+    """Whether anything in a pytree, however far in, is known at run time only."""
+    if isinstance(v, (OneOf, Packed)):
+        return True
+    if isinstance(v, (list, tuple)):
+        return any(map(_holds_stand_ins, v))
+    if isinstance(v, dict):
+        return any(map(_holds_stand_ins, v.values()))
+    if dataclasses.is_dataclass(v) and not isinstance(v, (type, ArrayRef)):
+        return any(_holds_stand_ins(getattr(v, f.name)) for f in dataclasses.fields(v))
+    return not is_static(v)
+
+
+def type_of(v: Any) -> type:
+    """The Python class of a scalar stand-in."""
+    names = {"f": float, "i": int, "b": bool}
+    found: type = names[v.scalar.name[0]] if v.weak else v.scalar.np.type
+    return found
+
+
+def sample(v: Any) -> Any:
+    """A value of the same type, to ask Python what it says of that; ``UNBOUND`` where there is none."""
+    if isinstance(v, Sym):
+        return v.scalar.np.type(1).item() if v.weak else v.scalar.np.type(1)
+    if isinstance(v, ArrayRef):
+        return np.ones(1)
+    if isinstance(v, Fn):
+        return lambda: None
+    return v if is_static(v) else UNBOUND
+
+
+# --- lists and dicts --------------------------------------------------------------------------------
+
+def writable(t: Any, obj: Obj, what: str) -> None:
+    if obj.readonly:
+        t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {_copied(obj)}`")
+
+
+def _copied(obj: Obj) -> str:
+    """How to write a copy."""
+    if isinstance(obj, Instance):
+        return "x.copy()" if hasattr(obj.cls, "copy") else "dataclasses.replace(x)"
+    return "dict(x)" if isinstance(obj, DictObj) else "list(x)"
+
+
+def store_list(t: Any, xs: ListObj, items: list[Any]) -> None:
+    writable(t, xs, "a list")
+    t.state[xs] = tuple(items)
+
+
+def list_item(t: Any, items: Any, index: Any) -> Any:
+    """``items[index]`` of a tuple or a list's contents."""
+    if isinstance(index, Sym) or (isinstance(index, slice) and not is_static(index)):
+        known = index.value.const if isinstance(index, Sym) else None
+        if known is None:
+            t.unsupported("indexes a list or tuple by a value that is only known at run time",
+                          "use an array, walk it with `for x in xs`, or `for i in jitad.unroll(range(len(xs)))`")
+        index = known
+    return items[index]
+
+
+def set_list_item(t: Any, xs: ListObj, index: Any, value: Any) -> None:
+    items = list(t.contents(xs))
+    list_item(t, items, index)
+    if isinstance(index, Sym):
+        index = index.value.const
+    items[index] = t.iterate(value) if isinstance(index, slice) else value
+    store_list(t, xs, items)
+
+
+def key(t: Any, k: Any) -> Any:
+    """A key of a dict: known while tracing, and hashable as Python has it."""
+    if isinstance(k, (ListObj, DictObj)):
+        raise TypeError(f"unhashable type: '{'list' if isinstance(k, ListObj) else 'dict'}'")
+    if isinstance(k, tuple):
+        for x in k:
+            key(t, x)
+    if isinstance(k, Instance) and k.cls.__hash__ is not object.__hash__:
+        t.unsupported(f"an object of class {k.cls.__name__}, made in compiled code, as a key of a dict",
+                      "use a number, a string or an enum")
+    hash(k)                                            # refuses stand-ins
+    return k
+
+
+def delete_item(t: Any, obj: Any, index: Any) -> None:
+    """``del obj[index]`` of a list or dict."""
+    if isinstance(obj, ListObj):
+        items = list(t.contents(obj))
+        list_item(t, items, index)
+        del items[index.value.const if isinstance(index, Sym) else index]
+        return store_list(t, obj, items)
+    content = dict(t.contents(obj))
+    del content[key(t, index)]
+    writable(t, obj, "a dict")
+    t.state[obj] = content
+
+
+def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a list: run on a copy of its contents."""
+    items = list(t.contents(xs))
+    if name == "extend":
+        args = [t.iterate(args[0])]
+    if name in ("index", "count", "remove") and not (is_static(tuple(items)) and is_static(tuple(args))):
+        t.unsupported(f"list.{name} of values that are only known at run time", "write the search as a loop")
+    if name == "sort":
+        return store_list(t, xs, t.contents(t.call(sorted, xs, *args, **kwargs)))
+    if name == "copy":
+        return t.new_list(items)
+    result = getattr(items, name)(*args, **kwargs)
+    if name not in ("index", "count"):
+        store_list(t, xs, items)
+    return result
+
+
+def from_keys(t: Any, keys: Any, value: Any = None) -> DictObj:
+    """``dict.fromkeys``."""
+    return t.new_dict({key(t, k): value for k in t.iterate(keys)})
+
+
+def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    items = dict(t.contents(d))
+    if name in ("keys", "values", "items"):
+        return View(name, d)
+    if name == "copy":
+        return t.new_dict(items)
+    if name == "get" and args and isinstance(args[0], Sym) and not args[0].is_array:
+        return t.get(d, *args)
+    if name == "update":
+        args = [t.mapping(a) for a in args]
+    result = getattr(items, name)(*args, **kwargs)
+    if name != "get":
+        writable(t, d, "a dict")
+        t.state[d] = items
+    return result
+
+
+LIST_METHODS = frozenset((
+    "append", "extend", "insert", "pop", "remove", "clear", "index", "count", "reverse", "sort", "copy"))
+DICT_METHODS = frozenset(("keys", "values", "items", "get", "pop", "update", "setdefault", "copy", "clear", "popitem"))
+METHODS_OF: dict[type, tuple[frozenset[str], Callable[..., Any]]] = {
+    ListObj: (LIST_METHODS, list_method), DictObj: (DICT_METHODS, dict_method),
+}
+
+
+def structure_method(t: Any, obj: Any, name: str) -> Method:
+    """A method of a list or dict."""
+    if name not in METHODS_OF[type(obj)][0]:
+        kind = "list" if isinstance(obj, ListObj) else "dict"
+        raise AttributeError(f"'{kind}' object has no attribute '{name}'")
+    return Method(name, obj)

@@ -1,0 +1,218 @@
+"""Operations on user values.
+
+Python does what is static; the rest is emitted by ``numpy_api``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import Loc
+from ...ir.graph import ExcInfo
+from ..arrays import table
+from ..flow import raising
+from ..trees.pack import Packed
+from ..values import views
+from ..values.closures import Range, Template
+from ..values.lattice import UNBOUND, is_number, scalar_type
+from ..values.values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
+from . import containers, refusals, special_methods
+from .comparing import Comparisons
+from .subscripts import Elements
+
+NATIVE: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift,
+    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert, "abs": abs,
+    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+}
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+           "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+SIGNS = {"neg": "-", "pos": "+", "invert": "~"}
+RECORDED = (LookupError, ArithmeticError, ValueError)      # certain on this path: recorded as a `raise`
+
+
+class Operations(Comparisons, Elements):
+    """The part of ``Trace`` that deals with values."""
+
+    # --- reading and writing arrays -------------------------------------------------------------------
+
+    def read(self, ref: Any) -> Sym:
+        """What the user sees of an array now."""
+        return ref if isinstance(ref, Sym) else views.read(self, ref)
+
+    def lift(self, v: Any) -> Any:
+        """A value from outside: arrays become constants, packed trees too."""
+        if type(v) is Packed:
+            return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
+        return self.constant(v) if type(v) is np.ndarray else v
+
+    def wrap(self, v: Any) -> Any:
+        """What a rule returned, as values of the trace."""
+        return containers.import_(self, v)
+
+    def element(self, ref: ArrayRef, it: Sym) -> Any:
+        """``ref[it]`` for an index that is in range."""
+        return views.element(self, ref, it)
+
+    # --- operators ------------------------------------------------------------------------------------
+
+    def native(self, fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Let Python do it; an exception that is certain on this path is recorded there."""
+        try:
+            return fun(*args, **kwargs)
+        except RECORDED as e:
+            self.raise_error(e)
+
+    def raise_error(self, e: BaseException) -> None:
+        if len(e.args) == 1 and type(e).__module__ == "builtins" and isinstance(e.args[0], str):
+            self.raise_(type(e).__name__, e.args[0].replace("{", "{{").replace("}", "}}"))
+        builtin = type(e).__module__ == "builtins"
+        self.raise_info(ExcInfo(type(e).__name__ if builtin else "", None, self.builder.loc,
+                                None if builtin else type(e), e.args))
+
+    def binary(self, op: str, x: Any, y: Any, loc: Loc | None = None) -> Any:
+        if loc is not None:
+            self.builder.loc = loc
+        if is_number(x) and is_number(y):
+            return self.native(NATIVE[op], x, y)
+        if type(x) is Choice or type(y) is Choice:
+            return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
+        x, y = self.opened(x), self.opened(y)
+        found = special_methods.binary(self, op, x, y)
+        if found is not special_methods.MISSING:
+            return found
+        if isinstance(x, Template) or isinstance(y, Template):
+            joined = raising.joined(self, op, x, y)
+            if joined is not None:
+                return joined
+        if isinstance(x, (Instance, Active)) or isinstance(y, (Instance, Active)):
+            raise _no_operands(op, x, y)
+        if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
+            self._check_operands(op, x, y)
+            return self._emit(table.OPERATORS[op], x, y)
+        if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
+            return self.new_list(self.contents(x) + self.contents(y))
+        if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
+            xs, n = (x, y) if isinstance(x, ListObj) else (y, x)
+            if isinstance(n, int):
+                return self.new_list(self.contents(xs) * n)
+        if op == "or" and isinstance(x, (DictObj, dict)) and isinstance(y, (DictObj, dict)):
+            return self.new_dict({**self.mapping(x), **self.mapping(y)})
+        if isinstance(x, Operators) or isinstance(y, Operators):
+            raise _no_operands(op, x, y)
+        return self.lift(self.native(NATIVE[op], x, y))
+
+    def _check_operands(self, op: str, x: Any, y: Any) -> None:
+        """Numbers and arrays go together, and lists and tuples with what is NumPy's; the rest Python refuses too."""
+        for one, other in ((x, y), (y, x)):
+            if is_number(one) or isinstance(one, (Sym, ArrayRef)):
+                continue
+            sequence = isinstance(one, (ListObj, tuple))
+            arrays = isinstance(other, ArrayRef) or not scalar_type(other)[1]
+            if arrays and (sequence or isinstance(one, (range, Range))):
+                continue
+            if op == "mul" and isinstance(other, Sym) and not other.scalar.is_float and (sequence or type(one) is str):
+                self.unsupported(f"repeats {containers.describe(one)} a number of times that is only known at run time",
+                                 "make an array: `np.full(n, x)`")
+            if op == "mod" and one is x and type(x) is str:
+                self.unsupported("a string made from values that are only known at run time", refusals.TEXT)
+            if isinstance(one, complex):
+                self.unsupported("complex numbers", "two floats, or an array with an axis of two")
+            self.python_refuses(NATIVE[op], x, y)
+            raise _no_operands(op, x, y)
+
+    def _over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
+        """``fun(x, y)`` where one of them, or both, is a choice."""
+        if type(x) is Choice:
+            return self.over(x, lambda v: self._over_pair(v, self.settle(y), fun))
+        return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
+
+    def python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
+        """Raise the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
+        if all(isinstance(a, _OPERANDS) for a in args):
+            return
+        samples = [containers.sample(a) for a in args]
+        if all(s is not UNBOUND for s in samples):
+            try:
+                fun(*samples)
+            except (TypeError, AttributeError) as e:
+                raise type(e)(*e.args) from None
+            except Exception:                        # of these values, not of their types
+                pass
+
+    def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
+        if loc is not None:
+            self.builder.loc = loc
+        if type(x) is Choice:
+            return self.over(x, lambda v: self.unary(op, v))
+        if isinstance(x, (Sym, ArrayRef)):
+            return self._emit(table.unary, op, x)
+        found = special_methods.call_special(self, x, f"__{op}__")
+        if found is not special_methods.MISSING:
+            return found
+        if isinstance(x, Operators):
+            raise TypeError(f"bad operand type for unary {SIGNS[op]}: {containers.describe(x)}")
+        return self.native(NATIVE[op], x)
+
+    def _emit(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run a rule on what the arguments hold now."""
+        c = self.first_choice((*args, *kwargs.values()))
+        if c is not None:
+            return self.over(c, lambda v: self._emit(rule, *args, **kwargs))
+        plain = [containers.plain(self, a) for a in args]
+        named = {k: containers.plain(self, v) for k, v in kwargs.items()}
+        result = self.wrap(self.native(rule, self, *plain, **named))
+        return views.made_from(self, result, rule, (*args, *kwargs.values()))
+
+    def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
+        """``x op= y``: arrays and lists change, everything else is rebound."""
+        self.builder.loc = loc
+        if type(x) is Choice or type(y) is Choice:
+            return self._over_pair(x, y, lambda a, b: self.in_place(op, a, b, loc))
+        if isinstance(x, ArrayRef):
+            new = self.native(table.inplace, self, op, self.read(x), containers.plain(self, y))
+            views.store_all(self, x, new)
+            return x
+        if isinstance(x, ListObj) and op == "add":
+            containers.store_list(self, x, [*self.contents(x), *self.iterate(y)])
+            return x
+        if isinstance(x, DictObj) and op == "or":
+            containers.dict_method(self, x, "update", [y], {})
+            return x
+        if isinstance(x, (list, dict, set, frozenset)):
+            self.unsupported(f"changes {containers.describe(x)}, which is a constant here", "make a new one: `x = x … y`")
+        found = special_methods.in_place(self, op, x, y)
+        return found if found is not special_methods.MISSING else self.binary(op, x, y)
+
+    # --- paths ------------------------------------------------------------------------------------------
+
+    def choose(self, c: Sym, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """``then() if c else other()`` for a condition known at run time."""
+        def side(fun: Callable[[], Any]) -> Callable[[], None]:
+            return lambda: self.keep(self.result, fun())
+        self.branch(c.value, side(then), side(other), None)
+        return self.take_result()
+
+    def keep(self, slot: Slot, v: Any) -> None:
+        """Assign a variable (in the state that evaluating ``v`` has left)."""
+        self.state[slot] = v
+
+    def take_result(self) -> Any:
+        """The value of an expression whose paths have been joined."""
+        v = self.load(self.result)
+        self.state.pop(self.result)
+        return v
+
+
+def _no_operands(op: str, x: Any, y: Any) -> TypeError:
+    kinds = f"{containers.describe(x)} and {containers.describe(y)}"
+    return TypeError(f"unsupported operand type(s) for {SYMBOLS.get(op, op)}: {kinds}")
+
+
+_OPERANDS = (Sym, ArrayRef, Obj, int, float, np.generic, tuple)

@@ -1,0 +1,94 @@
+"""A function as hooks, and one activation of it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import Loc
+from ..flow.loops import Loop
+from ..values.values import Obj, Slot
+from .scope import Names, parameters
+
+Hook = Callable[["Frame"], Any]
+
+
+class Frame:
+    """One activation: its variables, and the loops it is in."""
+
+    __slots__ = ("t", "code", "slots", "globals", "loops", "hidden")
+
+    def __init__(self, t: Any, code: Code, slots: dict[str, Slot], globals: dict[str, Any]) -> None:
+        self.t, self.code, self.slots, self.globals = t, code, slots, globals
+        self.loops: list[Loop] = []
+        self.hidden: list[Slot] = []                 # what loops iterate over: live, though it has no name
+
+    def roots(self, live: Names) -> list[Obj]:
+        """What can be reached after a join where these names are live."""
+        slots = self.slots
+        named: list[Obj] = [slots[n] for n in sorted(live | self.code.cells) if n in slots]
+        return named + self.hidden + self.t.pinned
+
+
+@dataclass(eq=False)
+class Code:
+    """A function as hooks."""
+
+    name: str
+    args: ast.arguments
+    body: Hook
+    locals: Names
+    free: Names
+    cells: Names
+    defaults: list[Hook]
+    kw_defaults: list[Hook | None]
+    loc: Loc
+    rebound: Names = frozenset()                     # captured variables that may be assigned after it is made
+    in_range: bool = False                           # its indices are, by construction (``written.marks``)
+
+    def frame(self, t: Any, fn: Any, bound: dict[str, Any]) -> Frame:
+        """A frame whose parameters are bound."""
+        slots = dict(fn.slots)
+        for name, value in fn.cells.items():
+            slots[name] = Slot(name)
+            t.state[slots[name]] = t.lift(value)
+        for name in self.free - slots.keys():
+            slots[name] = Slot(name)
+        for name in self.locals:
+            slots[name] = Slot(name)
+        for name, value in bound.items():
+            t.state[slots[name]] = value
+        return Frame(t, self, slots, fn.globals)
+
+    def bind(self, t: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter name, as Python binds them."""
+        spec, rest = self.args, dict(kwargs)
+        bound: dict[str, Any] = {}
+        names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+        bound.update(zip(names, args))
+        if spec.vararg:
+            bound[spec.vararg.arg] = tuple(args[len(names):])
+        elif len(args) > len(names):
+            takes = f"{len(names)} positional argument{'' if len(names) == 1 else 's'}"
+            given = f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
+            raise TypeError(f"{self.name}() takes {takes} but {given}")
+        allowed = {a.arg for a in (*spec.args, *spec.kwonlyargs)}
+        for key in [k for k in rest if k in allowed]:
+            if key in bound:
+                raise TypeError(f"{self.name}() got multiple values for argument '{key}'")
+            bound[key] = rest.pop(key)
+        if spec.kwarg:
+            bound[spec.kwarg.arg] = t.new_dict(rest)
+        elif rest:
+            raise TypeError(f"{self.name}() got an unexpected keyword argument '{next(iter(rest))}'")
+        if fn.defaults:
+            for name, value in zip(names[-len(fn.defaults):], fn.defaults):
+                bound.setdefault(name, value)
+        for name, value in fn.kw_defaults.items():
+            bound.setdefault(name, value)
+        missing = [n for n in parameters(spec) if n not in bound]
+        if missing:
+            raise TypeError(f"{self.name}() missing required argument: '{missing[0]}'")
+        return {n: bound[n] for n in parameters(spec)}

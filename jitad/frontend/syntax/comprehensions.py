@@ -1,0 +1,195 @@
+"""Comprehensions: lists of static length, and generator expressions that a reduction consumes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...errors import NOWHERE, Loc
+from ..flow.branches import logical
+from ..flow.iteration import STREAMS, mark
+from ..flow.loops import LoopNode, break_, continue_, walk
+from ..values.closures import WALKS, Mapped
+from ..values.lattice import UNBOUND
+from ..values.values import Choice, Slot
+from .code import Code, Frame
+from .scope import Names
+
+if TYPE_CHECKING:
+    from .code import Hook
+
+
+@dataclass
+class Clauses:
+    """``for target in iterable if …`` of a comprehension, and the names of its targets."""
+
+    items: tuple[tuple[Hook, Callable[[Frame, Any], None], list[Hook], Loc], ...]
+    names: Names
+
+    def frame(self, f: Frame) -> Frame:
+        """A frame for the targets, which are variables of the comprehension alone."""
+        inner = Frame(f.t, f.code, dict(f.slots), f.globals)
+        for name in self.names:
+            inner.slots[name] = Slot(name)
+        return inner
+
+
+def comprehend(f: Frame, clauses: Clauses, element: Hook, first: Any = None) -> list[Any]:
+    """The elements of a comprehension over static structures; ``first``: what its first clause walks, if known."""
+    return list(_elements(f, clauses, element, first))
+
+
+def _elements(f: Frame, clauses: Clauses, element: Hook, first: Any) -> Iterator[Any]:
+    """One by one, as they are asked for."""
+    inner = clauses.frame(f)
+
+    def level(k: int) -> Iterator[Any]:
+        if k == len(clauses.items):
+            yield element(inner)
+            return
+        iterable, assign, conditions, loc = clauses.items[k]
+        over = first if first is not None and k == 0 else iterable(f if k == 0 else inner)
+        f.t.builder.loc = loc
+        for item in f.t.iterate(over):
+            assign(inner, item)
+            if all(_known(f, c(inner), loc) for c in conditions):
+                yield from level(k + 1)
+    return level(0)
+
+
+def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]], Any]) -> Any:
+    """``make`` of the elements; where they come from something of several kinds, for each kind."""
+    walked = clauses.items[0][0](f)
+    c = f.t.walked_choice(walked)
+    if c is None:
+        return make(comprehend(f, clauses, element, walked))
+    return f.t.over(c, lambda x: make(comprehend(f, clauses, element, f.t.settled(walked))))
+
+
+def _known(f: Frame, condition: Any, loc: Loc) -> bool:
+    c = f.t.truth(condition, loc)
+    if not isinstance(c, bool):
+        f.t.unsupported("the length of this comprehension depends on run-time values",
+                        "fill an array in a loop, or sum with a conditional expression")
+    return c
+
+
+@dataclass(eq=False)
+class Generator:
+    """A generator expression: consumed by ``sum``, ``min``, … where it stands."""
+
+    f: Frame
+    clauses: Clauses
+    element: Hook
+    changed: list[tuple[str, bool]]
+    loc: Loc
+    over: Any                                 # what the first clause walks, which Python evaluates at once
+    begun: Slot
+
+    def items(self) -> list[Any]:
+        found = comprehend(self.f, self.clauses, self.element, self._begin())
+        self.f.t.state[self.begun] = True
+        return found
+
+    def given_away(self) -> list[Any]:
+        """The elements, for another function, of which it is not known how many it takes."""
+        found = self.items()
+        mark(self.f.t.state, self, None)
+        return found
+
+    def next(self) -> list[Any]:
+        """The first element, or none; nobody may ask for the others afterwards."""
+        found = next(_elements(self.f, self.clauses, self.element, self._begin()), UNBOUND)
+        return [] if found is UNBOUND else [found]
+
+    def _begin(self) -> Any:
+        """What the first clause walks; nothing when that has been walked before."""
+        begun = self.f.t.state.get(self.begun)
+        if not isinstance(begun, bool):
+            self.f.t.unsupported("walks a generator expression that may have been walked before", STREAMS)
+        self.f.t.state[self.begun] = None
+        return () if begun else self.over
+
+    def each(self, acc: Slot, visit: Callable[[Callable[[], Any]], None], until: bool | None = None) -> None:
+        """``visit`` what gives each element; loops whose trip count is a run-time value are loops in the IR.
+
+        ``acc`` is the variable that ``visit`` changes.  With ``until`` it is a truth value, and ``visit`` evaluates
+        no element once it is that; nothing else with an effect is evaluated then either.
+        """
+        inner = self.clauses.frame(self.f)
+        inner.slots[acc.name] = acc
+        changed = [(acc.name, False), *self.changed]
+        items = self.clauses.items
+
+        def level(k: int, over: Any) -> None:
+            _, assign, conditions, loc = items[k]
+            last = k + 1 == len(items)
+
+            def body(f: Frame) -> None:
+                if last and until is not None:
+                    visit(lambda: self._truth(f, conditions, until))
+                else:
+                    for c in conditions:
+                        _unless(f, f.t.truth(c(f), loc), False, lambda: continue_(f))
+                    visit(lambda: self.element(f)) if last else level(k + 1, items[k + 1][0](f))
+                if until is not None and (not last or _evaluates(over)):
+                    _unless(f, f.t.load(acc), until, lambda: _leave(f, acc, until))
+            walk(inner, LoopNode(body, None, None, None, changed, loc), over, assign, loc)
+        level(0, self._begin())
+        if until is None:
+            self.f.t.state[self.begun] = True
+        else:
+            mark(self.f.t.state, self.over, None)
+
+    def _truth(self, f: Frame, conditions: Sequence[Hook], until: bool) -> Any:
+        """Whether an element is true; ``not until``, which decides nothing, of one that fails the conditions.
+
+        ``any(x for … if c)`` is an ``or`` of ``c and x``, ``all`` an ``and`` of ``not c or x``.
+        """
+        if not conditions:
+            return f.t.truth(self.element(f))
+        c = f.t.truth(conditions[0](f), self.loc)
+        if isinstance(c, bool):
+            return self._truth(f, conditions[1:], until) if c else not until
+        first = c if until else f.t.not_(c)
+        return logical(f, first, lambda: self._truth(f, conditions[1:], until), not until, self.loc)
+
+
+def _evaluates(v: Any) -> bool:
+    """Whether walking ``v`` calls functions: it must end where Python's does."""
+    inside = v.variants if type(v) is Choice else v.parts() if isinstance(v, WALKS) else ()
+    return isinstance(v, Mapped) or any(map(_evaluates, inside))
+
+
+def _unless(f: Frame, truth: Any, stop: bool, leave: Callable[[], None]) -> None:
+    """``leave`` where the truth value is ``stop``; go on elsewhere."""
+    if isinstance(truth, bool):
+        return leave() if truth is stop else None
+    sides = (leave, lambda: None) if stop else (lambda: None, leave)
+    return f.t.branch(truth.value, *sides, None)
+
+
+def _leave(f: Frame, acc: Slot, decided: bool) -> None:
+    """``break`` with a result that is known there."""
+    f.t.keep(acc, decided)
+    break_(f)
+
+
+# --- of what is walked as it stands -----------------------------------------------------------------
+
+_ELEMENT = "element"
+_NO_CODE = Code("elements", ast.parse("lambda: 0", mode="eval").body.args,           # type: ignore[attr-defined]
+                lambda f: None, frozenset(), frozenset(), frozenset(), [], [], NOWHERE)
+
+
+def elements(t: Any, v: Any) -> Generator:
+    """``(x for x in v)``, which no source stands for."""
+    loc, begun = t.builder.loc, Slot("begun", bound=True)
+    t.state[begun] = False
+
+    def assign(f: Frame, x: Any) -> None:
+        f.t.keep(f.slots[_ELEMENT], x)
+    clauses = Clauses(((lambda f: v, assign, [], loc),), frozenset((_ELEMENT,)))
+    return Generator(Frame(t, _NO_CODE, {}, {}), clauses, lambda f: f.t.load(f.slots[_ELEMENT]), [], loc, v, begun)

@@ -1,0 +1,190 @@
+"""Finds the syntax tree of a function object.
+
+A ``def`` is found by its name and line.  Lambdas have no name, so a lambda is found by columns: it
+is the smallest ``Lambda`` node around every position that its code object knows.
+
+A file may change while its functions run, and be loaded anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from ...errors import Loc, UnsupportedError
+
+FunctionNode = ast.FunctionDef | ast.Lambda
+MOST_VERSIONS = 16                       # of a file that are remembered: each is looked through for a function
+_files: dict[str, tuple[list[str], ast.Module]] = {}
+_versions: dict[str, list[_Version]] = {}
+
+
+def find(code: types.CodeType) -> FunctionNode:
+    """The ``def`` or ``lambda`` that this code object was compiled from."""
+    loc = Loc(code.co_filename, code.co_firstlineno, 0, 0, code.co_name)
+    lines = _lines(code)
+    if not lines:
+        raise UnsupportedError(f"{code.co_name} has no source to read", loc,
+                               "define it in a file or in a notebook cell")
+    node = _find_lambda(code, lines) if code.co_name == "<lambda>" else _find_def(code, lines)
+    if isinstance(node, ast.AsyncFunctionDef):
+        raise UnsupportedError(f"{code.co_name} is a coroutine", loc, "write an ordinary function")
+    if node is None:
+        raise UnsupportedError(f"the source of {code.co_name} is not where its code says: has the file changed?", loc)
+    if cls := _class_around(code.co_qualname):
+        _make_private(node, f"_{cls}")
+    return node
+
+
+def _class_around(qualname: str) -> str:
+    """The class in whose body a function stands, or a function around it, as far as it counts for names in it."""
+    places = qualname.split(".")
+    while len(places) > 2 and places[-2] == "<locals>":
+        places = places[:-2]
+    return places[-2].lstrip("_") if len(places) > 1 else ""
+
+
+def _make_private(function: FunctionNode, prefix: str) -> None:
+    """Names such as ``__x`` stand for ``_Class__x`` within a class, but as keywords of calls and patterns."""
+    for node in ast.walk(function):
+        for kind, field in _NAMES:
+            if isinstance(node, kind) and node is not function:
+                found = getattr(node, field)
+                new = [_private(x, prefix) for x in found] if isinstance(found, list) else _private(found, prefix)
+                setattr(node, field, new)
+
+
+def _private(name: str | None, prefix: str) -> str | None:
+    return prefix + name if name and name.startswith("__") and not name.endswith("__") else name
+
+
+_NAMES: tuple[tuple[type[ast.AST], str], ...] = (
+    (ast.Name, "id"), (ast.Attribute, "attr"), (ast.arg, "arg"), (ast.FunctionDef, "name"), (ast.Global, "names"),
+    (ast.Nonlocal, "names"), (ast.alias, "asname"), (ast.MatchAs, "name"), (ast.MatchStar, "name"),
+    (ast.MatchMapping, "rest"))
+
+
+class _Version:
+    """The lines of a file at one time."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self._made: set[tuple[Any, ...]] | None = None
+
+    def holds(self, code: types.CodeType) -> bool:
+        """Whether Python makes this code of this file."""
+        if self._made is None:
+            self._made = set(map(_identity, _codes_of("".join(self.lines), code.co_filename)))
+        return _identity(code) in self._made
+
+
+def _identity(code: types.CodeType) -> tuple[Any, ...]:
+    return code, *code.co_positions()
+
+
+def _codes_of(text: str, file: str) -> Iterator[types.CodeType]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            todo = [compile(text, file, "exec", dont_inherit=True)]
+        except (SyntaxError, ValueError):
+            return
+    while todo:
+        code = todo.pop()
+        yield code
+        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def _lines(code: types.CodeType) -> list[str]:
+    """The lines of a function's file as they are now, or the newest that it has had from which the function is."""
+    known = _versions.setdefault(code.co_filename, [])
+    for update in (False, True):
+        if update:
+            linecache.checkcache(code.co_filename)
+        lines = linecache.getlines(code.co_filename)
+        if lines:
+            now = next((v for v in known if lines is v.lines or lines == v.lines), None) or _Version(lines)
+            known[:] = [*(v for v in known[-MOST_VERSIONS:] if v is not now), now]
+    newest = known[-1].lines if known else []
+    return newest if len(known) < 2 else next((v.lines for v in reversed(known) if v.holds(code)), newest)
+
+
+def _parse(text: str, file: str = "<unknown>") -> ast.Module:
+    """Parse source that Python has parsed before, and has told what it finds strange."""
+    if "\\" not in text:
+        return ast.parse(text, file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text, file)
+
+
+def _parse_file(code: types.CodeType, lines: list[str]) -> ast.Module:
+    known = _files.get(code.co_filename)
+    if known is not None and known[0] is lines:
+        return known[1]
+    try:
+        tree = _parse("".join(lines), code.co_filename)
+    except SyntaxError as e:
+        raise UnsupportedError(f"the source of {code.co_name} cannot be parsed: {e}",
+                               Loc(code.co_filename, code.co_firstlineno)) from None
+    _files[code.co_filename] = (lines, tree)
+    return tree
+
+
+def _find_def(code: types.CodeType, lines: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Parse the function's own lines, or the whole file where that does not work out."""
+    first = code.co_firstlineno
+    last = max((end for _, end, _, _ in code.co_positions() if end is not None), default=first)
+    text = "".join(lines[first - 1:last])
+    padding = "\n" * (first - 2) + "if 1:\n" if text[:1].isspace() and first > 1 else "\n" * (first - 1)
+    trees = []
+    try:
+        trees.append(_parse(padding + text))
+    except SyntaxError:
+        pass                                        # its last line goes on further than its code
+    for tree in trees or [_parse_file(code, lines)]:
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+                start = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+                if first in (start, node.lineno):
+                    return node
+    return None
+
+
+def _find_lambda(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
+    spots = [(l0, c0, l1, c1) for l0, l1, c0, c1 in code.co_positions()
+             if l0 is not None and l1 is not None and c0 is not None and c1 is not None and (l1, c1) > (l0, c0)]
+    if not spots:
+        return _find_lambda_by_line(code, lines)
+    best: ast.Lambda | None = None
+    for node in ast.walk(_parse_file(code, lines)):
+        if not isinstance(node, ast.Lambda):
+            continue
+        body = node.body
+        begin, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
+        around = all(begin <= (l0, c0) and (l1, c1) <= end for l0, c0, l1, c1 in spots)
+        if around and node.lineno >= code.co_firstlineno and (best is None or _inside(node, best)):
+            best = node
+    return best
+
+
+def _find_lambda_by_line(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
+    """Where code has no columns (``python -X no_debug_ranges``)."""
+    names = list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
+    found = {ast.dump(node): node for node in ast.walk(_parse_file(code, lines))
+             if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno
+             and [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)] == names}
+    if len(found) > 1:
+        raise UnsupportedError("there are several lambdas on this line, and Python does not keep which is which",
+                               Loc(code.co_filename, code.co_firstlineno),
+                               "one to a line, or Python without `-X no_debug_ranges`")
+    return next(iter(found.values()), None)
+
+
+def _inside(a: ast.AST, b: ast.AST) -> bool:
+    return (a.lineno, a.col_offset) >= (b.lineno, b.col_offset) and (      # type: ignore[attr-defined]
+        a.end_lineno, a.end_col_offset) <= (b.end_lineno, b.end_col_offset)    # type: ignore[attr-defined]

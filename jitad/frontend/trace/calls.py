@@ -1,0 +1,311 @@
+"""Calls of anything the user may hold.
+
+A Python function is traced once for each *specialisation*: its code, the static values, the types of the
+run-time ones and which arguments are the same object.  What it does to objects that the caller can see comes back as
+further results, and an argument that it returns comes back as that object.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import JitadError, Loc, UnsupportedError
+from ..arrays import table
+from ..flow import raising
+from ..objects import argument_errors, attributes, builtin, containers, refusals, special_methods, stdlib
+from ..transforms import rule_calls
+from ..trees import boxed_closures
+from ..trees.fields import Virtual
+from ..trees.references import Reference
+from ..values import views
+from ..values.closures import BoundMethod, Fn, Method, Partial
+from ..values.lattice import is_number
+from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Sym
+from . import specialise, traceable
+from .specialise import FunctionRef, Specialisation
+
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+__all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
+
+
+class Calls:
+    """The part of ``Trace`` that deals with calls."""
+
+    heaps: dict[Any, Any]
+
+    def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return self.call_at(self.builder.loc, fun, args, kwargs)             # type: ignore[attr-defined]
+
+    def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call ``fun`` from this place in the user's source."""
+        self.builder.loc = loc                                               # type: ignore[attr-defined]
+        if type(fun) is Choice:
+            return self.over(fun, lambda f: self.call_at(loc, f, args, kwargs))      # type: ignore[attr-defined]
+        known = _KINDS.get(type(fun))
+        if known is not None:
+            return known(self, fun, list(args), kwargs)
+        if isinstance(fun, Reference) and fun.family.functions:
+            return boxed_closures.call(self, fun, args, kwargs)
+        if isinstance(fun, Instance):
+            if not builtin.TABLE[callable](self, fun):
+                raise TypeError(f"'{fun.cls.__name__}' object is not callable")
+            return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)    # type: ignore[attr-defined]
+        if isinstance(fun, (Sym, ArrayRef)) or fun is None:
+            raise TypeError(f"'{builtin.type_name(self, fun)}' object is not callable")
+        return _call_static(self, fun, list(args), kwargs)
+
+    def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
+        """``fun`` as an IR function for these arguments, traced but not called (see ``FunctionRef``)."""
+        fn, args = callable_of(self, fun, list(args))
+        heaps, self.heaps = self.heaps, {}           # it is a program of its own, and makes its own
+        try:
+            return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
+        finally:
+            self.heaps = heaps
+
+    def call_with_rule(self, custom: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function with a derivative of its own (``custom.Custom``)."""
+        return rule_calls.run(self, custom, _by_position(self, custom.fun, args, kwargs))
+
+
+def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
+    """The traceable function behind a callable, and its arguments (``self`` included)."""
+    if isinstance(fun, Fn):
+        return fun, args
+    if isinstance(fun, types.FunctionType):
+        return builtin.fn_of(fun), args
+    if isinstance(fun, (BoundMethod, types.MethodType)):
+        inner, self_ = fun.parts() if isinstance(fun, BoundMethod) else (fun.__func__, fun.__self__)
+        return callable_of(t, inner, [self_, *args])
+    if getattr(type(fun), "is_jitad", False):
+        return callable_of(t, fun.py_func, args)
+    return builtin.forwarder(fun), [fun, *args]
+
+
+def _by_position(t: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments in the order of the parameters, defaults filled in."""
+    if not kwargs and not isinstance(fun, (Fn, types.FunctionType)):
+        return list(args)
+    fn, given = callable_of(t, fun, list(args))
+    names, bound = fn.code.args, fn.code.bind(t, fn, given, kwargs)
+    if names.kwonlyargs or names.kwarg:
+        t.unsupported(f"`{fn.code.name}`, which has a derivative of its own, takes arguments by keyword only",
+                      "make them arguments by position")
+    rest = bound.pop(names.vararg.arg, ()) if names.vararg else ()
+    return [*bound.values(), *rest][len(given) - len(args):]
+
+
+# --- by the kind of callable ------------------------------------------------------------------------
+
+def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    loc = t.builder.loc
+    args = [special_methods.handed_over(t, a) for a in args]
+    kwargs = {k: special_methods.handed_over(t, a) for k, a in kwargs.items()}
+    try:
+        result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
+    except JitadError as e:
+        if e.loc is None or not e.loc.file.startswith(OWN):
+            raise
+        raise type(e)(e.message, loc, e.hint) from e           # written in Python, but not by the user
+    t.builder.loc = loc
+    return result
+
+
+def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    rule = builtin.find(fun)
+    if rule is not None:
+        return _call_builtin(t, fun, rule, args, kwargs)
+    if traceable.is_compile(fun):
+        return t.native(traceable.compile_in_traced_code, t, *args, **kwargs)
+    rule = table.find(t, fun)
+    if rule is not None:
+        return _call_rule(t, fun, rule, args, kwargs)
+    if args and hasattr(fun, "registry") and isinstance(getattr(fun, "dispatch", None), types.FunctionType):
+        return _call_by_class(t, fun, args, kwargs)
+    _refuse_fickle(t, fun)
+    if str(fun.__module__).split(".")[0] in LIBRARIES:
+        return _call_library(t, fun, args, kwargs)
+    return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+
+
+def _call_by_class(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function with ``functools.singledispatch``: the one for the class of the first argument."""
+    if type(args[0]) is Choice:
+        return t.over(args[0], lambda v: _call_by_class(t, fun, [v, *args[1:]], kwargs))
+    return t.call(fun.dispatch(builtin.TABLE[type](t, args[0])), *args, **kwargs)
+
+
+def _call_library(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function of the standard library or of SciPy: what is wrong inside is shown where the user calls it."""
+    loc = t.loc
+    try:
+        return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+    except UnsupportedError:
+        raise UnsupportedError(f"`{fun.__module__}.{fun.__qualname__}` is not supported: it is written for the "
+                               "interpreter", loc, refusals.ELSE) from None
+
+
+def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A builtin of ``builtin.TABLE``; most look at their arguments."""
+    c = next((a for a in (*args, *kwargs.values()) if type(a) is Choice), None) if fun not in builtin.KEEPS else None
+    if c is None:
+        return argument_errors.called(t, fun, rule, functools.partial(t.native, rule, t), args, kwargs)
+    return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
+
+
+def _call_bound(t: Any, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    fun, obj = m.parts() if isinstance(m, BoundMethod) else (m.__func__, m.__self__)
+    return t.call(fun, obj, *args, **kwargs)
+
+
+def _call_partial(t: Any, p: Partial, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    fun, first, named = p.parts()
+    return t.call(fun, *first, *args, **{**dict(zip(p.names, named)), **kwargs})
+
+
+def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a traced array, list or dict."""
+    obj, name = m.parts()[0], m.name
+    if type(obj) is Choice:
+        return t.over(obj, lambda v: t.call(t.getattr(v, name), *args, **kwargs))
+    if type(obj) is DictObj and args and type(args[0]) is Choice:
+        return t.over(args[0], lambda v: t.call(m, v, *args[1:], **kwargs))
+    if name in attributes.TUPLE_METHODS:
+        return t.native(special_methods.tuple_method, t, obj, name, args, kwargs)
+    if type(obj) in containers.METHODS_OF:
+        return t.native(containers.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
+    if name in table.MUTATING_METHODS:
+        return _mutate(t, table.MUTATING_METHODS[name], obj, args, kwargs)
+    rule = table.METHODS[name]
+
+    cls = np.ndarray if isinstance(obj, ArrayRef) or obj.is_array else containers.type_of(obj)
+    return _run_rule(t, getattr(cls, name, name), name, rule, [obj, *args], kwargs)
+
+
+def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+    if not isinstance(ref, ArrayRef):
+        t.unsupported(f"writes into {containers.describe(ref)}", "write into an array")
+    plain = [containers.plain(t, a) for a in args]
+    views.store_all(t, ref, t.native(rule, t, t.read(ref), *plain, **{k: containers.plain(t, v) for k, v in kwargs.items()}))
+
+
+def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
+    c = t.first_choice((*args, *kwargs.values()))
+    if c is not None:
+        return t.over(c, lambda v: _call_settled(t, fun, rule, args, kwargs))
+    if args and all(map(_is_plain, args)) and all(map(containers.is_static, kwargs.values())) and _is_scalar_function(fun):
+        return t.native(_quiet, fun, *args, **kwargs)
+    out = kwargs.pop("out", None) if "out" in kwargs else None
+    result = _run_rule(t, fun, fun, rule, args, kwargs)
+    return result if out is None else argument_errors.into(t, out, result, argument_errors.name_of(fun))
+
+
+def _call_settled(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A rule for the variants that are there: for ``None`` and the like it is an error on this path alone."""
+    left = [t.settle(a) for a in args]
+    if any(a is None or isinstance(a, (str, Fn)) for a in left):
+        t.python_refuses(fun, *left)
+        raise TypeError(f"{argument_errors.name_of(fun)} of {' and '.join(map(containers.describe, left))}")
+    return _call_rule(t, fun, rule, left, {k: t.settle(v) for k, v in kwargs.items()})
+
+
+def _run_rule(t: Any, fun: Any, key: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``key``: by which the views know ``fun``."""
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if key in table.VIEWS and args and isinstance(args[0], ArrayRef):
+            return views.view(t, args[0], rule, key, args[1:], kwargs)
+        return t._emit(rule, *args, **kwargs)
+    return argument_errors.called(t, fun, rule, run, args, kwargs)
+
+
+def _is_plain(v: Any) -> bool:
+    return is_number(v) or isinstance(v, (str, bytes))
+
+
+def _is_scalar_function(fun: Any) -> bool:
+    return isinstance(fun, (np.ufunc, type)) or getattr(fun, "__module__", "") in ("math", "builtins")
+
+
+def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return fun(*args, **kwargs)
+
+
+def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
+    if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj)):
+        return t.truth(args[0])
+    if args and builtin.hashable(fun) and fun in special_methods.ASKING:
+        found = special_methods.ask(t, fun, args, kwargs)
+        if found is not special_methods.MISSING:
+            return found
+    special = builtin.find(fun)
+    if special is not None:
+        return _call_builtin(t, fun, special, args, kwargs)
+    if getattr(type(fun), "is_jitad", False):
+        return t.call(fun.py_func, *args, **kwargs)
+    if hasattr(type(fun), "traced_call"):
+        return fun.traced_call(t, tuple(args), kwargs)
+    if builtin.hashable(fun) and fun in table.MUTATING:
+        return _mutate(t, table.MUTATING[fun], args[0], args[1:], kwargs)
+    if isinstance(fun, type) and issubclass(fun, BaseException):
+        return raising.make(t, fun, args, kwargs)
+    rule = table.find(t, fun)
+    if rule is not None:
+        return _call_rule(t, fun, rule, args, kwargs)
+    if isinstance(fun, functools.partial):
+        return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
+    if attributes.is_user_class(fun):
+        return attributes.construct(t, fun, args, kwargs)
+    if isinstance(origin := typing.get_origin(fun), type):             # list[int], Stack[float]
+        return t.call(origin, *args, **kwargs)
+    if type(fun) in stdlib.CALLABLE:
+        return t.native(stdlib.CALLABLE[type(fun)], t, fun, *args, **kwargs)
+    if isinstance(fun, functools._lru_cache_wrapper):
+        return stdlib.cached(t, fun, args, kwargs)
+    if isinstance(fun, enum.EnumType) and all(map(containers.is_static, args)):
+        return t.native(fun, *args, **kwargs)
+    if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):
+        return t.call(type(fun).__call__, fun, *args, **kwargs)
+    _refuse_fickle(t, fun)
+    if isinstance(fun, attributes.UNBOUND_METHOD) and fun.__name__ in attributes.CHANGES and containers.is_static(args):
+        attributes.refuse_change(t, args[0], fun.__name__)
+    of_text = isinstance(getattr(fun, "__self__", None), str)
+    if of_text and fun.__name__ == "join" and len(args) == 1:
+        args = [tuple(t.iterate(args[0]))]                     # a list, a map, a generator expression of what is known
+    if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):
+        result = t.native(fun, *args, **kwargs)
+        return t.opened(result) if of_text else t.lift(result)       # what a string gives is nobody else's
+    name = getattr(fun, "__qualname__", None) or repr(fun)
+    raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
+                           refusals.hint(fun))
+
+
+def _refuse_fickle(t: Any, fun: Any) -> None:
+    """Refuse a function whose result depends on more than its arguments: clocks, random numbers, the system."""
+    owner = getattr(fun, "__self__", None)
+    for module in (getattr(fun, "__module__", None), getattr(owner, "__name__", None), type(owner).__module__):
+        if str(module).split(".")[0].lstrip("_") in FICKLE:
+            t.unsupported(f"`{getattr(fun, '__qualname__', fun)}` gives something else at each call, and compiled code "
+                          "would keep what it gives now",
+                          table.DRAW if "random" in str(module) else "call it outside and pass the result")
+
+
+LIBRARIES = frozenset((*sys.stdlib_module_names, "scipy")) - {"__main__"}
+FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading",
+                    "thread"))
+_KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
+    Fn: _call_fn, types.FunctionType: _call_function, BoundMethod: _call_bound, types.MethodType: _call_bound,
+    Method: _call_method, Partial: _call_partial, Virtual: lambda t, m, args, kwargs: m.traced_call(t, args, kwargs),
+}

@@ -1,0 +1,53 @@
+"""A function as it is now: with copies of the variables that it captures and of all that they hold.
+
+Functions capture variables, not values, so that what is called later sees what has been assigned since.
+``linearize`` gives the derivative at the moment at which it is called.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..values.lattice import is_structure, parts, rebuild
+from ..values.values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Store, Sym
+
+KEPT = "linearize keeps it"
+
+
+def as_now(t: Any, v: Any) -> Any:
+    """A value that later assignments and changes do not reach."""
+    return _copy(t, v, {})
+
+
+def _copy(t: Any, v: Any, made: dict[Obj, Any]) -> Any:
+    """``made``: the copies so far; what refers to itself is copied once."""
+    if isinstance(v, ArrayRef):
+        if v.obj.readonly == KEPT and not v.steps:           # kept already
+            return v
+        return t.new_array(Sym(t.builder.copy(t.read(v).value)), KEPT)
+    if isinstance(v, Store) and v.readonly:
+        return v
+    if isinstance(v, (Slot, ListObj, DictObj, Instance)):
+        if v not in made:
+            made[v] = _empty(t, v)
+            if v in t.state:
+                t.state[made[v]] = _contents(t, v, made)
+        return made[v]
+    return rebuild(v, tuple([_copy(t, x, made) for x in parts(v)])) if is_structure(v) else v
+
+
+def _empty(t: Any, v: Obj) -> Any:
+    if isinstance(v, Slot):
+        return Slot(v.name, bound=v in t.state)
+    if isinstance(v, Instance):
+        return type(v)(v.cls)
+    return t.new_list([]) if isinstance(v, ListObj) else t.new_dict({})
+
+
+def _contents(t: Any, v: Obj, made: dict[Obj, Any]) -> Any:
+    content = t.state[v]
+    if isinstance(v, ListObj):
+        return tuple([_copy(t, x, made) for x in content])
+    if isinstance(v, (DictObj, Instance)):
+        return {k: _copy(t, x, made) for k, x in content.items()}
+    return _copy(t, content, made)

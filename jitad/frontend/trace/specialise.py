@@ -1,0 +1,343 @@
+"""Specialisations: which IR function stands for a Python function at a call, and what goes in and out.
+
+Run-time leaves of the arguments go in (``packing``).  The leaves of the result come back, and of the objects of the
+caller that the callee has changed.
+
+Recursion: a call of a function that is still being traced uses the result known from the previous round; in the
+first round there is none, and the path is taken not to return.  Rounds go on until the result stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...errors import JitadError, TypeInferenceError
+from ...ir.graph import ExcInfo, Function, Value
+from ...ir.types import Type
+from ..arrays import library
+from ..trees import closure_nesting
+from ..values import lattice
+from ..values.closures import Fn
+from ..values.lattice import UNBOUND, is_number, same
+from ..values.values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
+from .call_boundary import Inwards, Packer, Transfer, object_of, packed, static_key
+
+ROUNDS = 12
+VARIANTS = 16           # of one code that differ in numbers alone, before the numbers become run-time values
+
+
+# --- specialisations ----------------------------------------------------------------------------------
+
+@dataclass(eq=False)
+class Outcome:
+    """What a function returns: a value over its own objects, and those of the caller's objects that it changed.
+
+    ``objs[i]`` is the callee's object for the caller's ``Packer.refs[i]``: each round of tracing has its own.
+    """
+
+    value: Any
+    objs: list[Obj]
+    changed: list[Obj]
+    state: dict[Obj, Any]
+    types: list[Type]
+    shape: Any                                       # the key of all this, to compare rounds
+
+
+class Endless(TypeInferenceError):
+    """A function whose result has no type, since all its paths lead to itself."""
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """One IR function; ``objs`` as in ``Outcome``, of the round of tracing that is going on."""
+
+    name: str
+    key: Any
+    level: int
+    args: Any                                        # what it was called with, to see what changes on recursion
+    objs: list[Obj] = field(default_factory=list)
+    outcome: Outcome | None = None
+    consts: list[np.ndarray] = field(default_factory=list)
+    const_objs: dict[int, Obj] = field(default_factory=dict)       # the callee's objects for them, by id
+    done: bool = False
+    hit: bool = False                                # called while it was being traced
+    depends: set[Specialisation] = field(default_factory=set)      # unfinished functions whose result it used
+
+
+@dataclass(eq=False)
+class FunctionRef:
+    """A function for given arguments, to be called (or differentiated) as ``name(params…)``.
+
+    ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
+    ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
+    ``changed``: the objects of its caller that it changes.  ``consts``: the arrays from outside that it takes as its
+    last parameters.
+    """
+
+    name: str
+    params: list[Value]
+    result_types: list[Type]
+    finish: Callable[[Any, list[Value]], Any]
+    changed: list[Obj]
+    value: Any
+    consts: list[np.ndarray]
+
+    @property
+    def mutates(self) -> bool:
+        return bool(self.changed)
+
+
+def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
+    """Record a call."""
+    spec, packer = specialisation(t, fn, bound)
+    outcome = spec.outcome
+    if outcome is None:
+        return _call_for_good(t, spec, packer) if spec.done else t.die()
+    results = t.builder.call_then(spec.name, _arguments(t, spec, packer), outcome.types)
+    return _finish(t, spec, outcome, packer, results)
+
+
+def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> FunctionRef:
+    """A function for these arguments, traced but not called."""
+    spec, packer = specialisation(t, fn, bound)
+    outcome = spec.outcome
+    if outcome is None:
+        if not spec.done or any(not d.done for d in spec.depends):      # its result is not known yet
+            return t.die()
+        return _call_for_good(t, spec, packer)
+    names = dict(zip(outcome.objs, packer.refs))
+    return FunctionRef(spec.name, _arguments(t, spec, packer), list(outcome.types),
+                       lambda t, results: _finish(t, spec, outcome, packer, results),
+                       [object_of(names[o]) for o in outcome.changed], outcome.value, spec.consts)
+
+
+def _call_for_good(t: Any, spec: Specialisation, packer: Packer) -> Any:
+    """A call that does not come back: it raises, whatever is to be done with its result."""
+    t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
+    t.builder.at(after)
+    return t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
+
+
+def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
+    return [s.value for s in packer.leaves] + [t.value(t.constant(a)) for a in spec.consts]
+
+
+def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, results: list[Value]) -> Any:
+    """The result as the caller sees it; changed objects are written back."""
+    left = iter(results)
+    known: dict[Obj, Any] = dict(zip(outcome.objs, packer.refs))
+    transfer = Transfer(outcome.state, t, lambda s: Sym(next(left), s.weak), known)
+    for array in spec.consts:
+        known[_const_obj(spec, array)] = t.constant(array)
+    value = transfer.value(outcome.value)
+    for obj in outcome.changed:
+        content, mine = transfer.content(obj), known[obj]
+        if isinstance(mine, ArrayRef):
+            _overwrite(t, mine, content)
+        elif isinstance(mine, Slot) and mine.readonly:
+            t.unsupported(f"assigns to the variable `{mine.name}` of a function: {mine.readonly}",
+                          "write the `if` around the call")
+        else:
+            t.state[mine] = content
+            if content is UNBOUND:
+                mine.bound = False
+    for obj in transfer.made:
+        others = [known[o] for o, _ in obj.maybe if o in known]
+        objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
+        known[obj].maybe = tuple((o, t.state.get(o)) for o in objs)
+    return value
+
+
+def _const_obj(spec: Specialisation, array: np.ndarray) -> Obj:
+    return spec.const_objs[id(array)]
+
+
+def _overwrite(t: Any, ref: ArrayRef, content: Sym) -> None:
+    t.overwrite(ref, content)
+
+
+def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisation, Packer]:
+    """The IR function for these arguments, traced now if there is none."""
+    session = t.session
+    bound = _generalise(t, fn, {k: t.trimmed(v) for k, v in bound.items()})
+    cells = tuple((k, static_key(t, v)) for k, v in fn.cells.items())
+    packer, keys = packed(t, (*fn.slots.values(), *bound.values(), *t.heaps.values()))
+    key = (fn.code, cells, tuple(fn.slots), *keys)
+    spec = session.functions.get(key)
+    if spec is None:
+        around = sum(s.key[0] is fn.code for s in session.stack)
+        if around >= closure_nesting.DEPTH:
+            closure_nesting.check(t, t.state, bound.values())
+        if around > 40:
+            raise TypeInferenceError(f"`{fn.code.name}` calls itself with ever new types or structures", t.loc)
+        spec = _trace(t, fn, bound, key, packer)
+    if not spec.done:
+        spec.hit = True
+    for s in session.stack:                          # those above rely on a result that may still change
+        for d in ({spec} if not spec.done else spec.depends):
+            if not d.done and s.level > d.level:
+                s.depends.add(d)
+    return spec, packer
+
+
+def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
+    """Numbers that change from one recursive call to the next become run-time values; a bool has but two values."""
+    for s in t.session.stack:
+        if s.key[0] is fn.code:
+            bound = {k: _blur(t, v, s.args.get(k, UNBOUND)) for k, v in bound.items()}
+    variants = t.session.variants
+    own = fn.globals.get("__package__") == library.__name__                  # there a number may be an axis, or a rank
+    if variants.get(fn.code, 0) > VARIANTS and not own:
+        bound = {k: t.sym(v) if is_number(v) else v for k, v in bound.items()}
+    return bound
+
+
+def _blur(t: Any, v: Any, before: Any) -> Any:
+    both = isinstance(v, bool) and isinstance(before, bool)
+    if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not both and not same(v, before))):
+        return t.sym(v) if not isinstance(before, Sym) or (before.scalar, before.weak) == lattice.scalar_type(v) else v
+    if isinstance(v, tuple) and isinstance(before, tuple) and len(v) == len(before):
+        return lattice.rebuild(v, tuple(_blur(t, x, y) for x, y in zip(v, before)))
+    return v
+
+
+# --- tracing one --------------------------------------------------------------------------------------
+
+def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> Specialisation:
+    session = t.session
+    name = session.module.unique_name(fn.code.name if fn.code.name.isidentifier() else "lambda_")
+    spec = Specialisation(name, key, len(session.stack), bound)
+    session.functions[key] = spec
+    session.variants[fn.code] = session.variants.get(fn.code, 0) + 1
+    session.module.functions[name] = Function(name)           # holds the name
+    session.stack.append(spec)
+    try:
+        for round_ in range(ROUNDS):
+            before = spec.outcome
+            spec.hit = False
+            spec.outcome = _round(t, spec, fn, bound, packer)
+            if not spec.hit or (before is not None and spec.outcome is not None and before.shape == spec.outcome.shape):
+                break
+            if spec.outcome is not None and round_ >= closure_nesting.DEPTH:
+                closure_nesting.check(t, spec.outcome.state, [spec.outcome.value])
+            if spec.outcome is None:
+                if any(d is not spec for d in spec.depends):
+                    break                            # an outer round will know more
+                raise Endless(f"`{fn.code.name}` calls itself on every path, so that its result has no type",
+                              fn.code.loc, "return a value on some path without recursion")
+            _forget(session, spec)
+        else:
+            raise TypeInferenceError(f"the result of the recursive function `{fn.code.name}` finds no type",
+                                     fn.code.loc)
+    except BaseException:
+        del session.functions[key]
+        session.module.functions.pop(name, None)
+        raise
+    finally:
+        session.stack.pop()
+    spec.done = True
+    spec.depends.discard(spec)
+    return spec
+
+
+def run_body(t: Any, fn: Fn, bound: dict[str, Any]) -> None:
+    """Trace the body: it ends in ``t.returns``.  An exception of the user's code says which line it is from."""
+    try:
+        t.survives(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
+    except Exception as e:
+        if not isinstance(e, JitadError) and not getattr(e, "__notes__", None):
+            e.add_note(f'while tracing File "{t.loc.file}", line {t.loc.line}, in {t.loc.function}\n{t.loc.excerpt()}')
+        raise
+
+
+def _forget(session: Any, spec: Specialisation) -> None:
+    """Drop what was traced with a result of ``spec`` that has changed."""
+    for key, other in list(session.functions.items()):
+        if spec in other.depends and other.done:
+            del session.functions[key]
+            session.module.functions.pop(other.name, None)
+
+
+def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: Packer) -> Outcome | None:
+    """Trace the function once with what is known of its result."""
+    func = Function(spec.name)
+    func.loc = fn.code.loc
+    t.session.module.functions[spec.name] = func
+    inner = type(t)(t.session, func)
+    inner.depth = 0
+    inner.options = replace(t.session.options, in_range=fn.code.in_range)
+    known: dict[Obj, Any] = {}
+    transfer = Inwards(t, inner, known, packer)
+    slots = {n: transfer.value(s) for n, s in fn.slots.items()}
+    args = {n: transfer.value(v) for n, v in bound.items()}
+    inner.heaps = {family: transfer.value(heap) for family, heap in t.heaps.items()}
+    spec.objs = transfer.order
+    inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
+    initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
+    for array in spec.consts:                        # so that a recursive call finds them in place
+        inner.constant(array)
+    previous = spec.outcome
+    inside = Fn(fn.code, slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
+    with activate(inner):
+        run_body(inner, inside, args)
+        spec.consts = [a for a, _ in inner.consts.values()]
+        spec.const_objs = {k: ref.obj for k, (_, ref) in inner.consts.items()}
+        if not inner.returns:
+            return None
+        inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
+        return _outcome(inner, spec, initial, previous, func)
+
+
+def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
+             func: Function) -> Outcome:
+    value = t.load(t.result)
+    if spec.hit:
+        value = _dynamic(t, value)
+    changed = [o for o in spec.objs if not same(t.state.get(o, UNBOUND), initial[o])]
+    if previous is not None:
+        changed = [o for k, o in enumerate(spec.objs) if o in changed or k in _places(previous)]
+    leaves: list[Sym] = []
+
+    def collect(s: Sym) -> Sym:
+        leaves.append(s)
+        return s
+    sink = type(t)(t.session, func)
+    walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *(r.obj for _, r in t.consts.values()))})
+    walk.value(value)
+    for o in changed:
+        walk.content(o)
+    outcome = _shaped(t, spec, value, changed, leaves)
+    t.builder.ret([s.value for s in leaves])
+    func.result_types = [s.type for s in leaves]
+    for o in changed:
+        start = initial[o]
+        if isinstance(o, ArrayObj) and isinstance(start, Sym):
+            func.own.add(start.value.index)
+    return outcome
+
+
+def _places(outcome: Outcome) -> Iterable[int]:
+    return outcome.shape[1]
+
+
+def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:
+    places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
+    _, (key,) = packed(t, (value,), spec.objs)
+    contents = tuple((s.type, s.weak) for s in leaves)
+    shape = (key, places, contents, tuple(map(id, spec.consts)))
+    return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)
+
+
+def _dynamic(t: Any, v: Any) -> Any:
+    """Numbers of a recursive function's result are run-time values: the rounds would not end otherwise."""
+    if is_number(v):
+        return t.sym(v)
+    if isinstance(v, tuple):
+        return lattice.rebuild(v, tuple(_dynamic(t, x) for x in v))
+    if type(v) is Choice:
+        return v.with_parts(tuple(_dynamic(t, x) for x in v.parts()))
+    return v

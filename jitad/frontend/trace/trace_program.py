@@ -1,0 +1,142 @@
+"""Traces a Python function: runs its hooks (``virtualise``) on stand-ins, which records IR (``recording``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import pytree
+from ...ir.graph import Function, Module
+from ...ir.types import Type
+from ...passes.cleanup.dce import drop_unreached
+from ..objects import containers
+from ..trees.heaps import NeedHeap
+from ..trees.layouts import Layout
+from ..trees.pack import Packed
+from ..trees.recursive_types import Family
+from ..values.lattice import UNBOUND, is_number, is_scalar
+from ..values.values import ArrayRef, Instance, Obj, Options, Sym, activate
+from . import calls, specialise
+from .trace import ARGUMENT, Session, Trace
+
+
+class Leaf:
+    """A run-time argument: its IR type, and whether it is a Python number.
+
+    (Not a dataclass: those are structures to ``pytree``.)
+    """
+
+    __slots__ = ("type", "weak")
+
+    def __init__(self, type: Type, weak: bool = False) -> None:
+        self.type, self.weak = type, weak
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Leaf) and (self.type, self.weak) == (other.type, other.weak)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.weak))
+
+    def __repr__(self) -> str:
+        return f"Leaf({self.type}{', weak' if self.weak else ''})"
+
+
+@dataclass
+class Traced:
+    """A traced function.
+
+    ``root`` takes the leaves of the arguments in order, then ``consts`` (arrays that the program captured), and
+    returns the leaves of ``result``; ``in_structure`` is that of ``(args, kwargs)``.
+    """
+
+    module: Module
+    root: str
+    in_structure: pytree.Structure
+    out_structure: pytree.Structure
+    in_types: list[Type]
+    out_types: list[Type]
+    out_weak: list[bool]
+    out_static: list[Any]              # per leaf of the result: ``UNBOUND``, or the Python value it always is
+    consts: list[np.ndarray]
+
+
+def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str, Any] | None = None,
+          module: Module | None = None, options: Options | None = None) -> Traced:
+    """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf`` or static Python values."""
+    heaps: dict[Family, Layout] = {}
+    while True:
+        try:
+            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), options or Options(), heaps)
+        except NeedHeap as need:                     # once for each family, and for each widening of a layout
+            heaps = {f: known for f, known in heaps.items() if f is not need.instead}
+            heaps[need.layout.family] = need.layout
+
+
+def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
+           heaps: dict[Family, Layout]) -> Traced:
+    name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
+    module.parallel = options.parallel
+    module.fastmath = options.fastmath
+    func = module.add(Function(name))
+    t = Trace(Session(module, options, heaps=dict(heaps)), func)
+    in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))
+    in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
+    with activate(t):
+        t.pinned = t.begin_heaps()
+        args = [_argument(t, a) for a in arg_specs]
+        kwargs = {k: _argument(t, a) for k, a in kw.items()}
+        fn, args = calls.callable_of(t, fun, args)
+        func.loc = t.builder.loc = fn.code.loc
+        specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
+        if not t.returns:
+            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [],
+                          [array for array, _ in t.consts.values()])
+        t.join(t.returns, [t.result], "exit")
+        value = containers.export(t, t.load(t.result))
+        leaves, out_structure = pytree.flatten(value)
+        syms: list[Any] = [t.read(v) if isinstance(v, ArrayRef) else v for v in leaves]
+        static = [UNBOUND if isinstance(v, Sym) or is_number(v) else v for v in syms]
+        syms = [t.sym(v) for v in syms if is_scalar(v) or isinstance(v, Sym)]
+        t.builder.ret([v.value for v in syms])
+    func.result_types = [v.type for v in syms]
+    if t.options.checkpoint is not None:
+        for traced in module.functions.values():
+            traced.attrs["checkpoint"] = t.options.checkpoint
+    if module.rules:
+        drop_unreached(module, [name])                       # rules of functions that recursion has traced again
+    return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
+                  [v.weak for v in syms], static, [array for array, _ in t.consts.values()])
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "lambda_"
+
+
+def _argument(t: Trace, spec: Any) -> Any:
+    """The stand-in for an argument: a parameter for each ``Leaf``, mutable parts owned by the caller."""
+    if isinstance(spec, Leaf):
+        sym = Sym(t.func.entry.add_param(spec.type), spec.weak)
+        return t.new_array(sym, ARGUMENT) if sym.is_array else sym
+    if isinstance(spec, (list, dict)) or (isinstance(spec, tuple)):
+        pass
+    elif not pytree.is_container(spec) or isinstance(spec, (str, type(None))):
+        return spec
+    static, children = pytree.children(spec)
+    new = [_argument(t, c) for c in children]
+    if isinstance(spec, Packed):
+        return t.argument(Packed(static, new), ARGUMENT)
+    obj: Obj
+    if isinstance(spec, tuple):
+        return tuple(new) if static is None else type(spec)._make(new)       # type: ignore[attr-defined]
+    if isinstance(spec, list):
+        obj = t.new_list(new)
+    elif isinstance(spec, dict):
+        obj = t.new_dict(dict(zip(static, new)))
+    else:
+        obj = Instance(type(spec))
+        t.state[obj] = dict(zip(static, new))
+    obj.readonly = ARGUMENT
+    return obj

@@ -1,0 +1,188 @@
+"""What is traced when it is called in traced code, and compiled when it is called outside: the base of transforms.
+
+A transform is an object that holds its function.  Outside traced code equal transforms of one function share one
+jitted function, however often they are written.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import DifferentiationError
+from ..objects import containers
+from ..values.values import tracing
+from . import compile_cache
+
+_compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
+
+
+def register(compile: Callable[..., Any]) -> None:
+    """Say how a transform that is called outside traced code becomes native code."""
+    global _compile
+    _compile = compile
+
+
+class Traceable:
+    """Something that is called in traced code with ``traced_call``, and outside like a function."""
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result for the user values ``args``, emitted through the trace ``t``."""
+        raise NotImplementedError
+
+
+def is_compile(fun: Any) -> bool:
+    """Whether a function is ``jit``."""
+    return fun is _compile
+
+
+def compile_in_traced_code(t: Any, fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
+    """``jit`` where all is compiled: the function, or what a decorator makes of it."""
+    if grad is not False:
+        t.unsupported("`jit(grad=…)` inside of compiled code", "`jitad.grad(f)`, `jitad.value_and_grad(f)`")
+    return _as_it_is if fun is None else fun
+
+
+def _as_it_is(fun: Any) -> Any:
+    return fun
+
+
+# --- transforms of a function ---------------------------------------------------------------------
+
+class Transform(Traceable):
+    """A function made from ``fun``; ``static`` holds how, hashably (``values.Composite``)."""
+
+    name = "transform"
+
+    def __init__(self, fun: Any, *static: Any) -> None:
+        self.fun, self.options = as_written(fun)
+        if not callable(self.fun) and not hasattr(self.fun, "static"):
+            raise TypeError(f"{self.name} takes a function, not {fun!r}")
+        self.static = static
+        self.__name__ = f"{self.name}_{getattr(self.fun, '__name__', 'function')}"
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.fun,)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Any:
+        return type(self)(parts[0], *self.static)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return compiled(self)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<jitad {self.name} of {getattr(self.fun, '__qualname__', self.fun)}>"
+
+    @property
+    def __signature__(self) -> Any:
+        return signature_of(self.fun)
+
+
+def signature_of(fun: Any) -> inspect.Signature:
+    """What a call of ``fun`` itself takes, where ``inspect.signature`` tells of a decorated function what the one
+    inside takes.  Raises as that does.
+    """
+    if isinstance(fun, types.MethodType) and isinstance(fun.__func__, types.FunctionType):
+        return inspect.signature(types.MethodType(_bare(fun.__func__), fun.__self__))
+    if getattr(type(fun), "is_jitad", False):
+        return signature_of(fun.py_func)
+    if isinstance(fun, Traceable):
+        inner: Any = getattr(fun, "fun", None)                 # linear functions and makers of transforms have none
+        own = inner is None or "__signature__" in vars(type(fun))
+        return inspect.signature(fun) if own else signature_of(inner)      # type: ignore[arg-type]
+    if isinstance(fun, types.FunctionType):
+        return inspect.signature(_bare(fun))
+    call = inspect.getattr_static(type(fun), "__call__", None)
+    if isinstance(call, types.FunctionType) and not isinstance(fun, type):
+        return signature_of(types.MethodType(call, fun))
+    return inspect.signature(fun)
+
+
+def positional(fun: Any) -> list[str]:
+    """The names of the parameters that may be given by position; of a decorated function that takes ``*args`` and
+    nothing else, those of the function inside.  Raises as ``inspect.signature`` does.
+    """
+    own = signature_of(fun).parameters.values()
+    found = [p.name for p in own if p.kind in POSITIONAL]
+    if not found and any(p.kind is p.VAR_POSITIONAL for p in own):
+        found = [p.name for p in inspect.signature(fun).parameters.values() if p.kind in POSITIONAL]
+    return found
+
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _bare(fun: types.FunctionType) -> types.FunctionType:
+    """A function without attributes."""
+    bare = types.FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__)
+    bare.__kwdefaults__ = fun.__kwdefaults__
+    return bare
+
+
+def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
+    """The function behind a jitted one, or behind a jitted method of an object, and what ``jit`` was told."""
+    if getattr(type(fun), "is_jitad", False):
+        return fun.py_func, fun.jit_options
+    method = getattr(fun, "__func__", None)
+    if getattr(type(method), "is_jitad", False):
+        return types.MethodType(method.py_func, fun.__self__), method.jit_options        # type: ignore[union-attr]
+    return fun, {}
+
+
+def native(fun: Any, options: dict[str, Any] | None = None) -> Any:
+    """The jitted form of something that is called in traced code."""
+    if _compile is None:
+        raise DifferentiationError("the compiler has not been loaded", hint="import jitad")
+    return _compile(fun, **options or {})
+
+
+def compiled(transform: Transform) -> Any:
+    """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
+    own = type(transform).__signature__ is None               # (primals, …): names of parameters mean nothing there
+    options = {**transform.options, "static": ()} if own else transform.options
+    table, key = compile_cache.compiled_of(transform.fun), (type(transform), transform.static, tuple(options.items()))
+    if key not in table:
+        table[key] = native(transform, options)
+    return table[key]
+
+
+# --- what makes transforms ------------------------------------------------------------------------
+
+class Maker(Traceable):
+    """``grad`` and its like: they make a transform, in traced code and outside alike."""
+
+    def __init__(self, make: Callable[..., Transform]) -> None:
+        functools.update_wrapper(self, make)
+        self.make = make
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        made = self.make(*args, **kwargs)
+        return made if tracing() else compiled(made)
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        settings = {k: v if k == "fun" else containers.export(t, v) for k, v in kwargs.items()}
+        return self.make(*args[:1], *(containers.export(t, v) for v in args[1:]), **settings)
+
+
+class Immediate(Traceable):
+    """``vjp`` and its like: they take the function and its arguments at once."""
+
+    def __init__(self, outside: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, outside)
+        self.outside = outside
+        self.inside: Callable[..., Any] | None = None
+
+    def traced(self, inside: Callable[..., Any]) -> Immediate:
+        """Decorate what it does in traced code."""
+        self.inside = inside
+        return self
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.outside(*args, **kwargs)
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        assert self.inside is not None
+        return self.inside(t, *args, **kwargs)

@@ -1,0 +1,74 @@
+"""Which results of a function may depend on which of its arguments, by value or by the path taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.graph import Block, Function, Module, Value
+
+Call = tuple[str, frozenset[int]]                  # a function, and which of its arguments are meant
+
+
+def dependent_results(module: Module, name: str, args: Iterable[int]) -> set[int]:
+    """The results of ``@name`` that may depend on the arguments with these numbers."""
+    known: dict[Call, set[int]] = {}
+    while True:                                      # from "on nothing" upwards, all functions together
+        sweep = _Sweep(module, known)
+        out = sweep.results(name, frozenset(args))
+        if sweep.found == known:
+            return out
+        known = sweep.found
+
+
+class _Sweep:
+    """One pass over the functions, for calls of which the last pass is believed."""
+
+    def __init__(self, module: Module, before: dict[Call, set[int]]) -> None:
+        self.module, self.before = module, before
+        self.found: dict[Call, set[int]] = {}
+
+    def results(self, name: str, args: frozenset[int]) -> set[int]:
+        key = name, args
+        if key in self.found:
+            return self.found[key] | self.before.get(key, set())
+        func = self.module.functions.get(name)
+        if func is None:
+            return self._derived(name) if args else set()
+        self.found[key] = set()
+        self.found[key] = self._in(func, args)
+        return self.found[key]
+
+    def _derived(self, name: str) -> set[int]:
+        """All that a function which has yet to be made can return."""
+        base = self.module.functions[self.module.derived[name].base]
+        return set(range(2 * len(base.result_types) + len(base.params) + 1))
+
+    def _in(self, func: Function, args: frozenset[int]) -> set[int]:
+        """Once a condition depends on the arguments, so does everything that is passed from block to block."""
+        depends: set[Value] = {func.params[i] for i in args}
+        diverted, before = False, (-1, False)
+        while (len(depends), diverted) != before:
+            before = len(depends), diverted
+            for block in func.blocks:
+                if diverted and block is not func.entry:
+                    depends.update(block.params)
+                diverted = self._through(block, depends) or diverted
+        returns = [b.term for b in func.blocks if b.term is not None and b.term.name == "return"]
+        chosen = diverted and len(returns) > 1
+        return {i for op in returns for i, v in enumerate(op.operands) if chosen or v in depends}
+
+    def _through(self, block: Block, depends: set[Value]) -> bool:
+        """Add what a block passes on; whether its end depends on the arguments."""
+        for op in block.all_ops():
+            if not depends.isdisjoint(op.operands):
+                depends.update(op.results)
+        term = block.term
+        if term is None:
+            return False
+        for edge in term.edges:
+            missing = len(edge.block.params) - len(edge.args)
+            depends.update(p for p, a in zip(edge.block.params[missing:], edge.args) if a in depends)
+            if term.name == "call":
+                of = frozenset(i for i, v in enumerate(term.operands) if v in depends)
+                depends.update(edge.block.params[i] for i in self.results(term.attrs["callee"], of) if i < missing)
+        return term.name in ("branch", "switch") and not depends.isdisjoint(term.operands)

@@ -1,0 +1,121 @@
+"""Jacobians over trees: for each float of the result the tree of the arguments, with arrays of both their axes.
+
+Forward mode makes a column for each element of an argument, with a derivative with respect to that argument alone.
+Reverse mode makes a row for each element of a result; the forward sweep runs once, and the stack that it leaves serves
+every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import pytree
+from ...errors import DifferentiationError
+from ...ir.graph import Value
+from ...ir.types import Array, dims_of, dtype_of
+from ..arrays.rules import promotion
+from ..objects import containers
+from ..values.values import Sym
+from .derivative_call import Applied
+from .result_shapes import Given, result_sizes
+from .stacking import room, stacked
+
+Blocks = dict[tuple[int, Value], Value]            # (result, argument) → the derivative of one by the other
+NOTHING = "the Jacobian of a function that does not return"
+
+
+def forward(f: Applied) -> Any:
+    """The Jacobian by columns."""
+    t, b, ref = f.t, f.t.builder, f.ref
+    sizes, _ = result_sizes(t, ref, [Given(b, v) for v in ref.params], lambda: ref.params)
+    blocks: Blocks = {}
+    for x, place in zip(f.inputs, f.positions):
+        name = t.module.derive(ref.name, "jvp", (place,))
+
+        def column(tangent: Value, name: str = name) -> list[Value]:
+            dots = [ref.result_types[i] for i in f.float_results]
+            values: list[Value] = b.call_then(name, [*ref.params, tangent], [*ref.result_types, *dots])
+            return values[len(ref.result_types):]
+
+        columns = _over_units(t, x, column, [sizes[i] for i in f.float_results])
+        for i, c in zip(f.float_results, columns):
+            blocks[i, x] = _columns_last(t, c, sizes[i], x)
+    if ref.mutates:
+        f.finish(b.call_then(ref.name, ref.params, ref.result_types))    # what it changes, it changes once
+    return _tree(f, blocks)
+
+
+def reverse(f: Applied) -> Any:
+    """The Jacobian by rows."""
+    t, b = f.t, f.t.builder
+    results, tape = f.sweep_forward()
+    blocks: Blocks = {}
+    for i in f.float_results:
+        def row(seed: Value, i: int = i) -> list[Value]:
+            seeds = [seed if k == i else b.zeros_like(results[k]) for k in f.float_results]
+            return f.sweep_back(seeds, tape)
+
+        rows = _over_units(t, results[i], row, [_sizes_of(t, x) for x in f.inputs])
+        for x, r in zip(f.inputs, rows):
+            shape = [*_sizes_of(t, results[i]), *_sizes_of(t, x)]
+            blocks[i, x] = promotion.reshape(t, r, shape) if shape else r
+    if f.ref.mutates:
+        f.finish(results)
+    return _tree(f, blocks)
+
+
+def _sizes_of(t: Any, v: Value) -> list[Value]:
+    return promotion.sizes(t, v) if isinstance(v.type, Array) else []
+
+
+def _over_units(t: Any, x: Value, linear: Callable[[Value], list[Value]],
+                sizes: Sequence[Sequence[Value]]) -> list[Value]:
+    """A linear function of each unit vector of the space that ``x`` is in, stacked along a first axis (none for a
+    scalar); ``sizes`` are those of its results.
+    """
+    b, one = t.builder, t.builder.const(1, dtype_of(x.type))
+    if not isinstance(x.type, Array):
+        return linear(one)
+    shape = promotion.sizes(t, x)
+    n = shape[0]
+    for size in shape[1:]:
+        n = b.mul(n, size)
+
+    def body(it: Value) -> list[Value]:
+        unit = b.set(b.fill(b.const(0, dtype_of(x.type)), n), one, it)
+        return linear(b.as_type(promotion.reshape(t, unit, shape), type=x.type))
+    return stacked(t, n, body, lambda values: [room(t, n, v, s) for v, s in zip(values, sizes)], NOTHING)
+
+
+def _columns_last(t: Any, columns: Value, sizes: Sequence[Value], x: Value) -> Value:
+    """The axes of the argument behind those of the result."""
+    if not isinstance(x.type, Array):
+        return columns
+    rank = len(sizes)
+    last = t.builder.transpose(columns, perm=(*range(1, rank + 1), 0)) if rank else columns
+    out: Value = promotion.reshape(t, last, [*sizes, *promotion.sizes(t, x)])
+    return out
+
+
+def _tree(f: Applied, blocks: Blocks) -> Any:
+    """The result's structure with the arguments' in the place of each float; ``None`` for other leaves."""
+    structure = f.ref.value[0].static
+    if any(map(pytree.holds_packed, (structure, *(w.structure for w in f.wrt)))):
+        raise DifferentiationError(f"{f.what} of trees: it would have a tree for each number in a tree", f.loc,
+                                   "use grad, vjp, jvp or hvp")
+    if pytree.holds_choice(structure) or any(pytree.holds_choice(w.structure) for w in f.wrt):
+        raise DifferentiationError(f"{f.what} with a value of one kind or another, depending on the path taken", f.loc,
+                                   "give it one structure on every path, or use vjp or jvp")
+
+    def leaf(i: int) -> Any:
+        if i not in f.float_results:
+            return None
+        y = f.ref.value[1 + i]
+
+        def entry(x: Sym) -> Sym:
+            block = blocks[i, x.value]
+            return Sym(block, not dims_of(block.type) and x.weak and isinstance(y, Sym) and y.weak)
+        trees = tuple(w.tree(entry) for w in f.wrt)
+        return trees if f.several else trees[0]
+    return containers.import_(f.t, pytree.as_gradient(structure, [leaf(i) for i in range(structure.count)]))

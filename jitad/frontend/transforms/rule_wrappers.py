@@ -1,0 +1,168 @@
+"""The functions that a rule names (``ir.graph.Rule``), made over functions of the user's.
+
+A user's function takes the leaves of its own arguments, of what it captures, and constant arrays.  Those that a rule
+names all take the same parameters, those of the function that has the rule: each calls the one below it with the
+parameters that this takes, and brings its results to the types and sizes that they must have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...errors import DifferentiationError, Loc
+from ...ir.builder import Builder
+from ...ir.graph import ExcInfo, Function, Module, Rule, Value
+from ...ir.types import Array, Type, dims_of, dtype_of, is_float
+from ...pytree import Within
+from ..objects import builtin
+from ..trace.specialise import FunctionRef
+from ..values.variant_guards import presence, unless_absent, zero_if_absent, zeros
+
+if TYPE_CHECKING:
+    from .rule_calls import Call, Entry
+
+EMPTY: Mapping[Value, int] = {}
+
+
+@dataclass(frozen=True)
+class Like:
+    """What a derivative is of: a parameter, or a result of the function below.
+
+    ``within``: the variants that it is a part of; their tags are numbered as it is.
+    """
+
+    number: int
+    of_result: bool
+    within: Within = ()
+
+
+class Over:
+    """The functions that a rule names: they take the parameters of the function that is called, and pass on those
+    that the function below them takes."""
+
+    def __init__(self, call: Call, entry: Entry) -> None:
+        self.call, self.entry, self.module = call, entry, call.t.module
+        self.arrays = list(call.base.consts)
+        self.first_const = len(call.base.params) - len(self.arrays)
+        self.made: list[Caller] = []
+
+    def place(self, array: np.ndarray) -> int:
+        """The parameter that is this constant array, added if there is none."""
+        known = [i for i, a in enumerate(self.arrays) if a is array]
+        if not known:
+            self.arrays.append(array)
+            self.entry.extras.append(array)
+        return self.first_const + (known[0] if known else len(self.arrays) - 1)
+
+    def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc,
+                 twice: Mapping[Value, int] = EMPTY) -> Caller:
+        """A function that calls ``below``; ``stand_ins`` are parameters of it alone, behind all others, and those of
+        ``twice`` are what parameter so and so is."""
+        params = below.params[:len(below.params) - len(below.consts)]
+        known = {v: (0, i) for v, i in twice.items()} | {v: (1, k) for k, v in enumerate(stand_ins)}
+        first = next((i for i, v in enumerate(params) if v in known), len(params))
+        end = self.first_const - len(params)                 # what comes behind the arguments is found from the end
+        takes = [known[v] if v in known else (0, i if i < first else end + i) for i, v in enumerate(params)]
+        takes += [(0, self.place(a)) for a in below.consts]
+        return Caller(self.module, below, name, takes, [v.type for v in stand_ins], loc)
+
+    def finish(self, kind: str, callers: Iterable[Caller], wrt: Sequence[int]) -> None:
+        """Write the functions, now that all parameters are known."""
+        call = self.call
+        extras = [call.t.value(call.t.constant(a)).type for a in self.entry.extras]
+        types = [*(v.type for v in call.base.params), *extras]
+        base = Caller(self.module, call.base, self.entry.name, [(0, i) for i in range(len(call.base.params))], [],
+                      builtin.location(call.custom.fun))
+        base.give(call.base.result_types, [*range(len(call.base.result_types))])
+        base.write(types).attrs["py_name"] = call.custom.__name__
+        for caller in callers:
+            caller.write(types)
+        self.module.rules[self.entry.name] = Rule(kind, tuple(c.name for c in callers), tuple(wrt))
+
+
+class Caller:
+    """A function that calls ``below`` with some of its parameters and gives on some of the results."""
+
+    def __init__(self, module: Module, below: FunctionRef, name: str, takes: list[tuple[int, int]],
+                 own: list[Type], loc: Loc) -> None:
+        self.module, self.below, self.name, self.takes, self.own, self.loc = module, below, name, takes, own, loc
+
+    def give(self, types: Sequence[Type], which: Sequence[int | None], like: Sequence[Like | None] = (),
+             tags: Sequence[tuple[int, Like]] = ()) -> None:
+        """Result ``i`` is number ``which[i]`` of those of ``below``, or zero, of ``types[i]`` and the sizes of
+        ``like[i]``.  ``tags``: the results that have to be the tags that they are like."""
+        self.types, self.which, self.like, self.tags = list(types), list(which), list(like), tags
+
+    def write(self, types: Sequence[Type]) -> Function:
+        func = Function(self.name, [*types, *self.own], self.types)
+        func.loc = self.loc
+        b = Builder(func.entry, self.loc)
+        args = [func.params[i + len(types) * mine] for mine, i in self.takes]
+        results = b.call_then(self.below.name, args, self.below.result_types)
+        for i, like in self.tags:
+            self._check_tag(b, results, results[i], like)
+        b.ret([self._result(b, results, i) for i in range(len(self.types))])
+        self.module.functions[self.name] = func
+        return func
+
+    def _result(self, b: Builder, results: list[Value], i: int) -> Value:
+        which, type = self.which[i], self.types[i]
+        like = self.like[i] if i < len(self.like) else None
+        value, there = self._found(b, results, like) if like is not None else (None, None)
+        if which is not None:
+            return converted(b, self.module, results[which], type, value, there, self.loc)
+        assert value is not None
+        return zeros(b, type, _sizes(b, value))
+
+    def _found(self, b: Builder, results: list[Value], like: Like) -> tuple[Value, Value | None]:
+        """A value, and whether it is there."""
+        values = results if like.of_result else b.func.params
+        return values[like.number], presence(b, [(values[tag], variant) for tag, variant in like.within])
+
+    def _check_tag(self, b: Builder, results: list[Value], tag: Value, like: Like) -> None:
+        mine, there = self._found(b, results, like)
+        exc = self.module.exception(ExcInfo("ValueError", "a rule gives a derivative of another kind than its value",
+                                            self.loc))
+        b.check(unless_absent(b, there, b.eq(tag, mine)), exc)
+
+
+def _sizes(b: Builder, v: Value) -> list[Value]:
+    return b.dims(v) if isinstance(v.type, Array) else []
+
+
+def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | None, there: Value | None, loc: Loc,
+              ) -> Value:
+    """``v`` as a value of this type, with the sizes of ``like``: checked when it runs where they are not known.  It is
+    zero where there is no such value."""
+    fit = len(dims_of(v.type)) == len(dims_of(type)) and is_float(v.type) == is_float(type) and all(
+        n == m or n is None or m is None for n, m in zip(dims_of(v.type), dims_of(type)))
+    if not fit:
+        raise DifferentiationError(f"a rule gives {v.type} where {type} is needed", loc, "" if there is None else
+                                   "of what is of several kinds, choose among them in the same order")
+    if dtype_of(v.type) != dtype_of(type):
+        v = b.cast(v, dtype=dtype_of(type))
+    if like is not None and isinstance(type, Array):
+        exc = module.exception(ExcInfo("ValueError", "a rule gives an array of size {} where {} is needed", loc))
+        for n, m in zip(b.dims(v), b.dims(like)):
+            b.check(unless_absent(b, there, b.eq(n, m)), exc, n, m)
+    return zero_if_absent(b, there, v, type, lambda: _sizes(b, like) if like is not None else [])
+
+
+# --- checkpoint -----------------------------------------------------------------------------------
+
+def checkpointed(t: Any, below: FunctionRef) -> str:
+    """The name of a function that does what ``below`` does, run again on the way back."""
+    module: Module = t.module
+    types = [v.type for v in below.params]
+    wrt = tuple(i for i, x in enumerate(types) if is_float(x))
+    name = module.unique_name(f"{below.name}.checkpoint")
+    func = module.add(Function(name, types, below.result_types))
+    func.own, func.loc = set(module.functions[below.name].own), module.functions[below.name].loc
+    b = Builder(func.entry, func.loc)
+    b.ret(b.call_then(below.name, func.params, below.result_types))
+    module.rules[name] = Rule("checkpoint", (below.name,), wrt)
+    return name

@@ -1,0 +1,226 @@
+"""Tangents and cotangents that a program hands over, brought into the form of the values that they belong to.
+
+``like`` finds, while tracing, what of a tangent stands where each leaf of its value does.  What only a run can tell,
+which variant of a union there is, where nodes lie and how large arrays are, ``same_references`` and ``tangent_like``
+check then.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from ... import pytree
+from ...errors import DifferentiationError
+from ...ir.graph import Value
+from ...ir.types import Array, Type, is_float
+from ...pytree import NoneType, OneOf, Structure
+from ..arrays import table
+from ..arrays.rules import promotion
+from ..objects import containers
+from ..trees.pack import Packed
+from ..values.lattice import is_number
+from ..values.values import ArrayRef, Sym
+from ..values.variant_guards import unless_absent, zero_if_absent, zeros
+
+ANOTHER_SHAPE = (": a tangent is a tree of another shape than its value, or its nodes were made in another order: "
+                 "differentiate a float that is computed from the tree, or make the tangent in the order of its value")
+
+
+@dataclass(frozen=True)
+class Fits:
+    """What a tangent has in place of the tag of a union: the tags of the variants that it belongs to.
+
+    Where it is a union too, ``tag`` is its own and ``own`` what that has to be for each of the ``tags``.
+    """
+
+    tags: tuple[int, ...]
+    otherwise: str
+    tag: Any = None
+    own: tuple[int, ...] = ()
+
+
+def read(t: Any, x: Any) -> Any:
+    """What an array holds now, one from outside included."""
+    x = t.lift(x)
+    return t.read(x) if isinstance(x, ArrayRef) else x
+
+
+# --- while tracing ------------------------------------------------------------------------------------
+
+def like(t: Any, structure: Structure, types: Sequence[Type | None], v: Any, what: str) -> list[Any]:
+    """The parts of a user value that stand where the leaves of ``structure``, of these types, do.
+
+    ``None`` may stand for any of them.  Raises ``DifferentiationError`` where the value has another structure.
+    """
+    found = _Matching(t, structure, types, what)
+    found.walk(structure, containers.export(t, v))
+    return [x if isinstance(x, Fits) else read(t, x) for x in found.out]
+
+
+class _Matching:
+    """A walk over a structure and what is to be like it; ``out``: what has been found, a leaf at a time."""
+
+    def __init__(self, t: Any, whole: Structure, types: Sequence[Type | None], what: str) -> None:
+        self.t, self.whole, self.types, self.what = t, whole, types, what
+        self.out: list[Any] = []
+
+    def walk(self, s: Structure, x: Any) -> None:
+        if s.is_leaf or (x is None and s.count):
+            self.out.extend([x] * s.count)
+        elif s.type is Packed and isinstance(x, Packed):
+            self._packed(s.static, x)
+        elif s.type is OneOf:
+            self._union(s, x) if isinstance(x, OneOf) else self._variants(s, x)
+        elif s.children:
+            parts = _parts(s, x)
+            if parts is None:
+                raise self._another_structure()
+            for child, part in zip(s.children, parts):
+                self.walk(child, part)
+
+    def _another_structure(self) -> DifferentiationError:
+        return DifferentiationError(f"{self.what} has another structure than its value, {self.whole}", self.t.loc)
+
+    def _packed(self, root: Any, x: Packed) -> None:
+        """By name: what is discrete has no columns in a gradient."""
+        if not _same_family(root, x):
+            raise DifferentiationError(f"{self.what} is {x} where its value is packed({root.layout})", self.t.loc)
+        columns = dict(zip(x._root.layout.place, x._leaves[root.count:]))
+        self.out.extend([*x._leaves[:root.count], *(columns.get(c.name) for c in root.layout.columns)])
+
+    def _variants(self, s: Structure, x: Any) -> None:
+        """What is no union is for each variant that it fits: those that are not there take nothing of it."""
+        variants, types = s.children[1:], self._types(s)
+        fitting = [k for k, variant in enumerate(variants) if self._fits(variant, x, types[k])]
+        if not fitting:
+            raise self._another_structure()
+        if len(fitting) > 1 and any(not _only_numbers(variants[k], types[k]) for k in fitting):
+            self.t.unsupported(f"{self.what} that fits more than one variant of its value, {s}, which holds arrays",
+                               "return values of one kind, or a float that is computed from them")
+        self.out.append(Fits(tuple(fitting), self._otherwise(s)))
+        self._each(s, dict.fromkeys(fitting, x))
+
+    def _union(self, s: Structure, x: OneOf) -> None:
+        """The variants of a union are matched by their kinds: the paths may have come in another order."""
+        types, own = self._types(s), dict[int, int]()
+        for k, variant in enumerate(s.children[1:]):
+            fitting = [j for j, v in enumerate(x.variants) if self._fits(variant, v, types[k]) or (
+                v is None and not any(kind is not None and is_float(kind) for kind in types[k]))]
+            if fitting:
+                own[k] = k if k in fitting else fitting[0]
+        if not own:
+            raise self._another_structure()
+        self.out.append(Fits(tuple(own), self._otherwise(s), x.tag, tuple(own.values())))
+        self._each(s, {k: x.variants[j] for k, j in own.items()})
+
+    def _each(self, s: Structure, given: dict[int, Any]) -> None:
+        """The variants by number, of which those that are not given take nothing."""
+        for k, variant in enumerate(s.children[1:]):
+            if k in given:
+                self.walk(variant, given[k])
+            else:
+                self.out.extend([None] * variant.count)
+
+    def _types(self, s: Structure) -> list[Sequence[Type | None]]:
+        """Those of the leaves of each variant of the union that comes next."""
+        at = list(accumulate((c.count for c in s.children), initial=len(self.out)))[1:]
+        return [self.types[i:j] for i, j in zip(at, at[1:])]
+
+    def _otherwise(self, s: Structure) -> str:
+        return f"{self.what} does not fit the value that there is, of {s}"
+
+    def _fits(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
+        """Whether ``x`` can stand for a value of structure ``s`` with leaves of these types."""
+        if s.is_leaf:
+            x = read(self.t, x) if isinstance(x, (Sym, ArrayRef)) or not pytree.is_container(x) else None
+            rank = promotion.rank(x.value) if isinstance(x, Sym) else 0 if is_number(x) else None
+            return types[0] is not None and rank == len(promotion.dims_of(types[0]))
+        if s.type in (NoneType, str):
+            return x is None or (type(x) is str and x == s.static)
+        if s.type is OneOf or x is None:
+            return False                             # unions stand in one another only within other values
+        if s.type is Packed:
+            return isinstance(x, Packed) and _same_family(s.static, x)
+        parts = _parts(s, x)
+        if parts is None:
+            return False
+        first = 0
+        for child, part in zip(s.children, parts):
+            if not self._fits_within(child, part, types[first:first + child.count]):
+                return False
+            first += child.count
+        return True
+
+    def _fits_within(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
+        """The same of a part, which may be ``None``, or of several kinds itself."""
+        return (x is None and s.count > 0) or isinstance(x, OneOf) or s.type is OneOf or self._fits(s, x, types)
+
+
+def _parts(s: Structure, x: Any) -> list[Any] | None:
+    """What stands where the children of a container do, those of a dict by their keys; ``None`` if it is another."""
+    if x is None or isinstance(x, str) or not pytree.is_container(x):
+        return None
+    static, parts = pytree.children(x)
+    if len(parts) != len(s.children) or type(x) is not s.type and {type(x), s.type} != {tuple, list}:
+        return None
+    if not isinstance(x, dict):
+        return parts
+    return [x[k] for k in s.static] if set(static) == set(s.static) else None
+
+
+def _same_family(root: Any, x: Packed) -> bool:
+    return x._root.layout.family is root.layout.family and x._root.is_list == root.is_list
+
+
+def _only_numbers(s: Structure, types: Sequence[Type | None]) -> bool:
+    return not any(s.tags()) and not any(isinstance(kind, Array) for kind in types)
+
+
+# --- at run time --------------------------------------------------------------------------------------
+
+def same_references(t: Any, x: Any, dx: Any, what: str, there: Value | None) -> None:
+    """Check that a tangent or cotangent refers to its nodes as its value does, and is of the kind that it is."""
+    b = t.builder
+    if isinstance(dx, Fits):
+        return _check_tag(t, t.value(x), dx, there)
+    x, dx = t.value(x), t.value(table.lift(t, dx))
+    if x is dx:
+        return
+    message = what + ANOTHER_SHAPE
+    if isinstance(x.type, Array):
+        sizes = promotion.sizes(t, x)
+        for m, n in zip(sizes, promotion.sizes(t, dx)):
+            if (same := promotion.equal_sizes(t, m, n)) is not None:
+                t.check(unless_absent(b, there, same), "ValueError", message)
+        dx = zero_if_absent(b, there, dx, dx.type, lambda: sizes)
+        x, dx = b.all(b.eq(x, dx), axes=tuple(range(x.type.rank))), b.const(True)
+    t.check(unless_absent(b, there, b.eq(x, dx)), "ValueError", message)
+
+
+def _check_tag(t: Any, tag: Value, fits: Fits, around: Value | None) -> None:
+    b = t.builder
+    there = [b.eq(tag, b.const(k, tag.type)) for k in fits.tags]
+    if fits.tag is not None:
+        own = t.value(fits.tag)
+        there = [b.and_(test, b.eq(own, b.const(j, own.type))) for test, j in zip(there, fits.own)]
+    t.check(unless_absent(b, around, functools.reduce(b.or_, there)), "ValueError", fits.otherwise)
+
+
+def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str, there: Value | None) -> Value:
+    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero, and so is
+    that of what is not there."""
+    b = t.builder
+    if x is None:
+        return zeros(b, type, shape)
+    value = promotion.as_dtype(t, table.lift(t, x), promotion.dtype_of(type))
+    if promotion.rank(value) != len(promotion.dims_of(type)):
+        raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
+    for n, m in zip(promotion.sizes(t, value), shape):
+        if (same := promotion.equal_sizes(t, n, m)) is not None:
+            t.check(unless_absent(b, there, same), "ValueError",
+                    f"{what}: a tangent has size {{}} where its value has size {{}}", n, m)
+    return zero_if_absent(b, there, value, type, lambda: shape)

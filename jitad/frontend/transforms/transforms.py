@@ -1,0 +1,274 @@
+"""The differentiation functions, inside traced code and outside.
+
+A transform (``grad(f)``) is an object.  Called in traced code, it traces ``f`` as an IR function of its own, asks the
+module for a derivative of that (``Module.derive``) and calls it; the ``ad`` pass makes the derivative later.  A
+derivative is an ordinary function, so transforms nest to any order, and variables that ``f`` captured are parameters
+of its IR function like others, which keeps perturbations apart.  Called outside, a transform is compiled like any
+function.
+
+Jacobians and maps are loops over derivatives and functions: ``jacobians.py``, ``vmap.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import pytree
+from ..trace.snapshot import as_now
+from ..trace.traceable import Immediate, Maker, Traceable, Transform, compiled
+from ..trees.pack import returned
+from . import jacobians
+from .argnums import described
+from .axes import parse
+from .derivative_call import Applied, map_floats, snapshot
+from .pullbacks import pull_back_later
+from .vmap import Mapped
+
+Argnums = int | str | tuple[int | str, ...]
+
+
+class ValueAndGrad(Transform):
+    """``static``: argnums, has_aux."""
+
+    name = "value_and_grad"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        argnums, has_aux = self.static
+        f = Applied(t, self.fun, args, kwargs, argnums, self.name)
+        return f.value_and_gradient(has_aux)
+
+
+class Grad(ValueAndGrad):
+    name = "grad"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out, gradient = super().traced_call(t, args, kwargs)
+        return (gradient, out[1]) if self.static[1] else gradient
+
+
+class Pull(Transform):
+    """(primals, cotangent) → a tuple of the primals' cotangents; ``static``: which primals, if not all."""
+
+    name = "vjp"
+    __signature__: Any = None   # (primals, cotangent), not the parameters of the function
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        primals = tuple(t.iterate(args[0]))
+        f = Applied(t, self.fun, primals, {}, self.static or tuple(range(len(primals))), self.name)
+        return f.pull_back(args[1])
+
+
+class Push(Transform):
+    """(primals, tangents) → (result, tangent of the result); ``static``: which primals, if not all."""
+
+    name = "jvp"
+    __signature__: Any = None   # (primals, tangents), not the parameters of the function
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        primals, tangents = (tuple(t.iterate(x)) for x in args)
+        f = Applied(t, self.fun, primals, {}, self.static or tuple(range(len(primals))), self.name)
+        return f.push_forward(tangents)
+
+
+class JacRev(Transform):
+    """``static``: argnums."""
+
+    name = "jacrev"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return jacobians.reverse(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
+
+
+class JacFwd(Transform):
+    """``static``: argnums."""
+
+    name = "jacfwd"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return jacobians.forward(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
+
+
+class Vmap(Transform):
+    """``static``: in_axes, out_axes (``axes.Axes``)."""
+
+    name = "vmap"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        in_axes, out_axes = self.static
+        return Mapped(t, self.fun, in_axes, args, kwargs).run(out_axes)
+
+
+class HessianProduct(Transform):
+    """(primals, tangents) → the Hessian times the tangents: forward mode over reverse."""
+
+    name = "hvp"
+    __signature__: Any = None   # (primals, tangents), not the parameters of the function
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        n = len(t.iterate(args[0]))
+        products = Push(Grad(self.fun, tuple(range(n)), False)).traced_call(t, args, {})[1]
+        return products[0] if n == 1 else products
+
+
+# --- linear functions that hold on to their primals -------------------------------------------------
+
+class Linear(Traceable):
+    """What ``linearize`` returns in traced code: forward mode at fixed primals (snapshots)."""
+
+    static = None
+
+    def __init__(self, push: Push, primals: tuple[Any, ...]) -> None:
+        self.push, self.primals = push, primals
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.push, self.primals)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Linear:
+        return Linear(*parts)
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return t.call(as_now(t, self.push), self.primals, tuple(args))[1]     # what that changes stays a copy
+
+
+# --- the functions ----------------------------------------------------------------------------------
+
+def _argnums(argnums: Any) -> Argnums:
+    if isinstance(argnums, bool) or not isinstance(argnums, (int, str, tuple, list)):
+        raise TypeError(f"argnums takes positions, names, or a tuple of them, not {described(argnums)}")
+    return tuple(argnums) if isinstance(argnums, list) else argnums
+
+
+@Maker
+def grad(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
+    """The gradient of a function that returns one float.
+
+    ``argnums`` takes positions, names, or a tuple of them; one gives that argument's structure, a tuple a tuple.
+    Leaves that are no floats have ``None`` for a gradient.  With ``has_aux`` the function returns ``(value, aux)``
+    and the gradient ``(gradient, aux)``.
+    """
+    return Grad(fun, _argnums(argnums), bool(has_aux))
+
+
+@Maker
+def value_and_grad(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
+    """The value of a function and its gradient; see ``grad``.  With ``has_aux``: ``((value, aux), gradient)``."""
+    return ValueAndGrad(fun, _argnums(argnums), bool(has_aux))
+
+
+@Maker
+def jacrev(fun: Any, argnums: Argnums = 0) -> Transform:
+    """The Jacobian by reverse mode, a row for each element of the result.
+
+    The result's structure with, in the place of each float, the structure of the argument (a tuple for a tuple of
+    ``argnums``, as for ``grad``); an array there has the axes of the result and then those of the argument.  Leaves
+    that are no floats have ``None``.
+    """
+    return JacRev(fun, _argnums(argnums))
+
+
+@Maker
+def jacfwd(fun: Any, argnums: Argnums = 0) -> Transform:
+    """The Jacobian by forward mode, a column for each element of the argument; see ``jacrev``."""
+    return JacFwd(fun, _argnums(argnums))
+
+
+@Maker
+def hessian(fun: Any, argnums: Argnums = 0) -> Transform:
+    """The second derivatives of a function that returns one float: forward mode over reverse; see ``jacrev``."""
+    wrt = _argnums(argnums)
+    return JacFwd(Grad(fun, wrt, False), wrt)
+
+
+@Maker
+def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Transform:
+    """``fun`` for each element along an axis of its arguments, the results stacked.
+
+    ``in_axes``: the axis to map, or ``None`` for an argument that is the same for all elements; for all arguments
+    together, or in a tuple one for each, or in trees that stand for the start of the arguments'.  Arguments by name
+    are mapped over their first axis.  ``out_axes``: where the results have the new axis, in the same way; ``None``
+    for a result that does not depend on the element.  Raises ``ValueError`` where sizes differ.
+    """
+    return Vmap(fun, parse(in_axes, "in_axes"), parse(out_axes, "out_axes"))
+
+
+def kept_apart(primals: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same with arrays of their own, which later writes do not reach."""
+    return pytree.map_leaves(lambda x: x.copy() if isinstance(x, np.ndarray) else x, primals)
+
+
+@Immediate
+def vjp(fun: Any, *primals: Any) -> Any:
+    """``(fun(*primals), pullback)``: ``pullback(cotangent)`` gives a tuple of the primals' cotangents.
+
+    The cotangent has the structure of the result, with ``None`` for leaves that are no floats, or for zero.  In
+    compiled code the forward sweep runs once, whatever the number of pullbacks; outside, a pullback runs both.
+    """
+    pull, kept = Pull(fun), kept_apart(primals)
+    out = compiled(Same(fun))(*primals)
+    return out, lambda cotangent: returned(compiled(pull)(kept, cotangent), primals)
+
+
+@vjp.traced
+def _vjp(t: Any, fun: Any, *primals: Any) -> Any:
+    return pull_back_later(t, fun, primals)
+
+
+@Immediate
+def jvp(fun: Any, primals: Any, tangents: Any) -> Any:
+    """``(fun(*primals), tangent)``: the derivative in the direction of ``tangents``, by forward mode."""
+    return compiled(Push(fun))(tuple(primals), tuple(tangents))
+
+
+@jvp.traced
+def _jvp(t: Any, fun: Any, primals: Any, tangents: Any) -> Any:
+    return Push(fun).traced_call(t, (primals, tangents), {})
+
+
+@Immediate
+def hvp(fun: Any, primals: Any, tangents: Any) -> Any:
+    """The Hessian of ``fun`` at ``primals`` times ``tangents``: tuples; of a single primal its own structure."""
+    return compiled(HessianProduct(fun))(tuple(primals), tuple(tangents))
+
+
+@hvp.traced
+def _hvp(t: Any, fun: Any, primals: Any, tangents: Any) -> Any:
+    return HessianProduct(fun).traced_call(t, (primals, tangents), {})
+
+
+@Immediate
+def linearize(fun: Any, *primals: Any) -> Any:
+    """``(fun(*primals), linear)``: ``linear(*tangents)`` is the derivative in that direction.
+
+    It is computed by forward mode, together with the value, at each call.
+    """
+    push, kept = Push(fun), kept_apart(primals)
+    out = compiled(Same(fun))(*primals)
+    return out, lambda *tangents: compiled(push)(kept, tangents)[1]
+
+
+@linearize.traced
+def _linearize(t: Any, fun: Any, *primals: Any) -> Any:
+    linear = Linear(Push(as_now(t, fun)), tuple(snapshot(t, p) for p in primals))
+    return t.call(fun, *primals), linear
+
+
+@Immediate
+def stop_gradient(x: Any) -> Any:
+    """``x``, taken for a constant by differentiation."""
+    return x
+
+
+@stop_gradient.traced
+def _stop_gradient(t: Any, x: Any) -> Any:
+    return map_floats(t, x, lambda v: t.builder.stop(v))
+
+
+class Same(Transform):
+    """The function itself, compiled."""
+
+    name = "call"
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return t.call(self.fun, *args, **kwargs)

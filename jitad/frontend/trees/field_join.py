@@ -1,0 +1,117 @@
+"""Which kind of field holds a value, and what holds both of two kinds.
+
+The layout of a heap starts from the annotations (and from the arguments, where there are trees among them).  What a
+program then puts into a field may take more: an int where ``None`` may be, a float, a node of another class.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.types import F64, I64, Array, Scalar
+from ..values import lattice
+from ..values.values import ArrayRef, Choice, Instance, ListObj
+from .layouts import Block, Kind, Nothing, Number, Parts, Perhaps, Ref, Refs, Text
+from .references import NodeList, Reference, TextOf, possible
+
+
+def kind_of(t: Any, v: Any) -> Kind | None:
+    """The kind of a value, ``None`` where nodes cannot hold it."""
+    if v is None:
+        return Nothing()
+    if isinstance(v, Reference):
+        return Ref(possible(t, v))
+    if lattice.is_scalar(v):
+        return Number(*lattice.scalar_type(v))
+    if isinstance(v, (str, TextOf)):
+        return Text()
+    if isinstance(v, ArrayRef):
+        shown = t.read(v).type
+        assert isinstance(shown, Array)
+        return Block(shown.dtype, shown.rank)
+    if isinstance(v, NodeList):
+        return Refs(v.classes)
+    if isinstance(v, ListObj):
+        return _list_kind(t, t.contents(v))
+    if isinstance(v, Choice):
+        return _all(kind_of(t, x) for x in v.variants)
+    if isinstance(v, tuple):
+        names = getattr(v, "_fields", None)
+        return _parts(t, type(v), names, v)
+    if isinstance(v, Instance):
+        content = t.contents(v)
+        return _parts(t, v.cls, tuple(content), tuple(content.values()))
+    return None
+
+
+def _parts(t: Any, cls: type, names: tuple[str, ...] | None, values: tuple[Any, ...]) -> Kind | None:
+    kinds = [kind_of(t, x) for x in values]
+    return None if any(k is None for k in kinds) else Parts(cls, names, tuple(k for k in kinds if k is not None))
+
+
+def _list_kind(t: Any, items: tuple[Any, ...]) -> Kind | None:
+    found: frozenset[int] = frozenset()
+    for x in items:
+        kind = kind_of(t, x)
+        if kind == Nothing():
+            kind = Ref(frozenset([-1]))
+        if not isinstance(kind, Ref):
+            return None
+        found |= kind.classes
+    return Refs(found)
+
+
+def _all(kinds: Any) -> Kind | None:
+    first, *rest = kinds
+    for k in rest:
+        first = None if first is None or k is None else wider(first, k)
+    result: Kind | None = first
+    return result
+
+
+def wider(a: Kind, b: Kind) -> Kind | None:
+    """The kind that holds what either holds; ``None`` where there is none."""
+    if a == b or b.unknown:
+        return a
+    if a.unknown:
+        return b
+    if isinstance(a, Nothing) or isinstance(b, Nothing):
+        return _with_none(b if isinstance(a, Nothing) else a)
+    if isinstance(a, Perhaps) or isinstance(b, Perhaps):
+        inner = wider(a.inner if isinstance(a, Perhaps) else a, b.inner if isinstance(b, Perhaps) else b)
+        return inner and _with_none(inner)
+    match a, b:
+        case Number(), Number():
+            return _wider_number(a, b)
+        case Ref(), Ref():
+            return Ref(a.classes | b.classes)
+        case Refs(), Refs():
+            return Refs(a.classes | b.classes)
+        case Parts(), Parts() if (a.cls, a.names, len(a.kinds)) == (b.cls, b.names, len(b.kinds)):
+            kinds = [wider(x, y) for x, y in zip(a.kinds, b.kinds)]
+            return None if any(k is None for k in kinds) else Parts(a.cls, a.names, tuple(k for k in kinds if k))
+    return None
+
+
+def _with_none(kind: Kind) -> Kind:
+    if isinstance(kind, Ref):
+        return Ref(kind.classes | {-1})
+    return kind if isinstance(kind, (Perhaps, Nothing)) else Perhaps(kind)
+
+
+def _wider_number(a: Number, b: Number) -> Number:
+    """Python's numbers fit those of NumPy beside them."""
+    weak = a.weak and b.weak
+    if a.weak != b.weak:
+        strong, other = (b, a) if a.weak else (a, b)
+        if strong.dtype.is_float or not other.dtype.is_float:
+            return strong
+    return Number(_promoted(a.dtype, b.dtype), weak)
+
+
+def _promoted(a: Scalar, b: Scalar) -> Scalar:
+    if a == b:
+        return a
+    if a.is_bool or b.is_bool:
+        return b if a.is_bool else a
+    return F64 if a.is_float or b.is_float else I64

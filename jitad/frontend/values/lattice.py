@@ -1,0 +1,175 @@
+"""When two values of a variable are the same, and what holds both of two that are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import BOOL, F64, I64, Array, Scalar, Stack, from_numpy
+from .values import Active, ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
+
+_ATOMS = (int, bool, str, bytes, complex, range, type(None), type(Ellipsis), np.dtype)
+
+
+class _Unbound:
+    def __repr__(self) -> str:
+        return "unbound"
+
+
+UNBOUND = _Unbound()
+
+
+def is_number(v: Any) -> bool:
+    """A Python or NumPy scalar that is known while tracing."""
+    return isinstance(v, (bool, int, float)) or (isinstance(v, np.generic) and from_numpy(v.dtype) is not None)
+
+
+def is_scalar(v: Any) -> bool:
+    """A number, known or not."""
+    return (type(v) is Sym and not v.is_array) or is_number(v)
+
+
+def is_structure(v: Any) -> bool:
+    """A value whose parts merge one by one: a tuple or a ``Composite``."""
+    return isinstance(v, tuple) or (type(v) is not Sym and hasattr(type(v), "with_parts"))
+
+
+def parts(v: Any) -> tuple[Any, ...]:
+    """The values inside a structure."""
+    return tuple(v) if isinstance(v, tuple) else v.parts()
+
+
+def static_of(v: Any) -> Any:
+    """What must agree between two structures for their parts to merge."""
+    return (type(v), len(v)) if isinstance(v, tuple) else (type(v), v.static, len(v.parts()))
+
+
+def rebuild(v: Any, new: tuple[Any, ...]) -> Any:
+    """The structure ``v`` around other parts."""
+    if type(v) is tuple:
+        return new
+    if isinstance(v, tuple):
+        return type(v)._make(new) if hasattr(v, "_make") else type(v)(new)
+    return v.with_parts(new)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are known to be one and the same."""
+    if a is b:
+        return True
+    cls = type(a)
+    if cls is not type(b) or isinstance(a, Obj):
+        return False
+    if cls is Sym:
+        return a.value is b.value and a.weak == b.weak
+    if cls is ArrayRef:
+        return a.obj is b.obj and len(a.steps) == len(b.steps) and all(x is y for x, y in zip(a.steps, b.steps))
+    if cls is float:
+        return (a == b and math.copysign(1, a) == math.copysign(1, b)) or (a != a and b != b)
+    if cls is dict:
+        return list(a) == list(b) and all(same(x, y) for x, y in zip(a.values(), b.values()))
+    if cls is Maybe:
+        return same(a.value, b.value) and same(a.flag, b.flag)
+    if is_structure(a):
+        return static_of(a) == static_of(b) and all(map(same, parts(a), parts(b)))
+    if isinstance(a, np.generic):
+        return bool(a.tobytes() == b.tobytes())
+    return cls in _ATOMS and a == b
+
+
+def scalar_type(v: Any) -> tuple[Scalar, bool]:
+    """The type of a number, or of the stack that a pullback holds, and whether it is weak."""
+    if type(v) is Sym:
+        return (v.type if isinstance(v.type, Stack) else v.scalar), v.weak       # type: ignore[return-value]
+    if isinstance(v, np.generic):
+        found = from_numpy(v.dtype)
+        assert found is not None
+        return found, False
+    return (BOOL if isinstance(v, bool) else I64 if isinstance(v, int) else F64), True
+
+
+def join_scalars(values: Iterable[Any]) -> tuple[Scalar, bool]:
+    """The type of a variable that holds any of these numbers.
+
+    It never loses a value: an int beside a float becomes f64, a weak number takes
+    its neighbour's type only where it is a constant that fits.
+    """
+    strong: Scalar | None = None
+    weak: list[Any] = []
+    for v in values:
+        t, is_weak = scalar_type(v)
+        if is_weak:
+            weak.append(v)
+        else:
+            strong = t if strong is None else _promote(strong, t)
+    result = strong
+    for v in weak:
+        t, _ = scalar_type(v)
+        if strong is not None and type(v) is not Sym and _fits(v, strong):
+            continue
+        result = t if result is None else _promote(result, t)
+    assert result is not None
+    return result, strong is None
+
+
+def _promote(a: Scalar, b: Scalar) -> Scalar:
+    if a == b:
+        return a
+    if a.is_bool or b.is_bool:
+        return b if a.is_bool else a
+    if a.is_float or b.is_float:
+        return F64
+    return I64
+
+
+def _fits(v: Any, t: Scalar) -> bool:
+    if t.is_bool or (t.is_int and isinstance(v, float)):
+        return isinstance(v, bool)
+    if isinstance(v, float) and v != v:
+        return True
+    try:
+        with np.errstate(all="ignore"):
+            return bool(t.np.type(v) == v)
+    except OverflowError:
+        return False
+
+
+def describe(v: Any) -> str:
+    """What a value is, in words for an error message."""
+    if isinstance(v, Conflict):
+        return v.reason
+    if v is UNBOUND or isinstance(v, Maybe):
+        return "unbound"
+    if type(v) is Sym:
+        names = {"f": "a float", "i": "an int", "b": "a bool"}
+        return f"an array {v.type}" if isinstance(v.type, Array) else names[v.type.name[0]]     # type: ignore[union-attr]
+    if isinstance(v, ArrayRef):
+        return "an array"
+    if type(v) is Choice:
+        return " or ".join(dict.fromkeys(map(describe, v.variants)))
+    if isinstance(v, Active):
+        return v.describe()
+    if isinstance(v, tuple):
+        return f"a tuple of {len(v)}"
+    if isinstance(v, ListObj):
+        return "a list"
+    if isinstance(v, Slot):
+        return f"the variable {v.name}"
+    if v is None or isinstance(v, (bool, int, float, str)):
+        return repr(v)
+    if isinstance(v, Instance):
+        return f"a {v.cls.__name__}"
+    return _KINDS.get(type(v).__name__, f"a {type(v).__name__}")
+
+
+_KINDS = {
+    "DictObj": "a dict", "Fn": "a function", "Partial": "a function", "BoundMethod": "a method", "Method": "a method",
+    "Range": "a range", "Zip": "a zip", "Enumerate": "an enumerate", "Reversed": "a reversed", "Mapped": "a map",
+    "View": "a view of a dict", "Unrolled": "an unroll", "Generator": "a generator expression",
+    "Raised": "an exception", "type": "a class",
+    "module": "a module", "function": "a function", "builtin_function_or_method": "a builtin function",
+    "ufunc": "a NumPy function", "ellipsis": "`...`",
+}

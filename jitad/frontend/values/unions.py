@@ -1,0 +1,299 @@
+"""Values of different kinds, told apart at run time: ``None`` or a float, one function or another, this class or that.
+
+Where paths meet with values that have no common type, the variable becomes a ``Choice``: a tag, and beside it the
+parts of every variant, column by column (``state.Merger``).  No type of the IR is needed, nor anything of ``ad``: a
+call of a function that was chosen at run time is a switch over the tag (defunctionalisation).
+
+An operation on a choice is traced once for each variant that is possible, each in a block of its own, and the results
+are joined: they may be a choice again.  Where Python would raise for a variant, its path raises.
+
+*What is known of tags.*  The trace state holds, under ``FACTS``, which variants each tag may still stand for on
+this path.  Whoever branches on a test of a tag adds to that, so that inside ``if isinstance(x, A):`` the variable is
+an ``A`` and nothing else (``settle``).  A fact is about an IR value, which never changes: it holds wherever control
+can come from here, and where paths meet either one or the other holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...ir.graph import Block, Op, Value
+from ...ir.graph import Edge as Jump
+from ...ir.types import BOOL
+from ..flow.path_merge import Edge, State
+from ..objects import containers
+from .closures import WALKS
+from .lattice import UNBOUND, is_number, rebuild, same
+from .union_merge import FACTS, narrowed, possible, renumbered
+from .values import Choice, DictObj, ListObj, Obj, Slot, Sym
+
+Indices = frozenset[int]
+_NOTHING = object()
+
+
+@dataclass(eq=False, slots=True)
+class Meaning:
+    """What a truth value says of a tag: which variants it may be where it holds, and where it does not."""
+
+    tag: Value
+    if_true: Indices
+    if_false: Indices
+
+
+@dataclass(eq=False, slots=True)
+class Side:
+    """One variant's part of an operation: where it was traced, where it ended, and what came out."""
+
+    index: int
+    block: Block
+    end: Edge | None
+    trivial: bool = False
+    result: Any = UNBOUND
+
+
+class Choices:
+    """The part of ``Trace`` that deals with choices."""
+
+    state: State
+    result: Slot
+    builder: Any
+    func: Any
+    depth: int
+    meanings: dict[Value, Meaning]
+    combinations: dict[Value, tuple[str, Sequence[Value]]]
+    decided: dict[Value, tuple[Choice, dict[int, Any]]]      # numbers that follow from a tag alone
+    enter: Any
+    here: Any
+    join: Any
+    path: Any
+    raise_error: Any
+
+    # --- what is known ------------------------------------------------------------------------------
+
+    def settle(self, v: Any) -> Any:
+        """The variant, where a choice can only be that one here."""
+        return narrowed(v, self.state) if type(v) is Choice else v
+
+    def assume(self, cond: Value, truth: bool) -> None:
+        """This path is taken where ``cond`` is ``truth``."""
+        for tag, indices in self._learned(cond, truth).items():
+            self.know(tag, indices)
+
+    def relies_on(self, cond: Value, truth: bool, ops: Iterable[Op]) -> bool:
+        """Whether ops may look at a variant that is there only where ``cond`` is ``truth``."""
+        tests = all(op.name == "const" or op.result in self.meanings for op in ops)
+        return not tests and bool(self._learned(cond, truth))
+
+    def know(self, tag: Value, indices: Indices) -> None:
+        facts = self.state.get(FACTS, {})
+        left = facts[tag] & indices if tag in facts else indices
+        if left:                                     # none are left on paths that are never taken
+            self.state[FACTS] = {**facts, tag: left}
+
+    def says(self, test: Value, tag: Value, if_true: Indices, if_false: Indices) -> Sym:
+        """A truth value, and what follows from it for a tag."""
+        self.meanings[test] = Meaning(tag, if_true, if_false)
+        return Sym(test, True)
+
+    def combined(self, op: str, result: Any, *operands: Any) -> Any:
+        """``a and b``, or ``or``, that came about by control flow."""
+        if type(result) is Sym:
+            self.combinations[result.value] = (op, [v.value for v in operands if type(v) is Sym and v.type == BOOL])
+        return result
+
+    def _learned(self, cond: Value, truth: bool) -> dict[Value, Indices]:
+        """What it says of tags that ``cond`` is ``truth``."""
+        return self._told(cond, truth, {}) if self.meanings else {}
+
+    def _told(self, cond: Value, truth: bool, told: dict[tuple[Value, bool], dict[Value, Indices]]
+              ) -> dict[Value, Indices]:
+        """``told``: by conditions that this one is made of, each of which is looked at once."""
+        if (cond, truth) in told:
+            return told[cond, truth]
+        meaning = self.meanings.get(cond)
+        found = {meaning.tag: meaning.if_true if truth else meaning.if_false} if meaning is not None else {}
+        name, operands = self.combinations.get(cond) or \
+            ((cond.op.name, cond.op.operands) if cond.op is not None else ("", ()))
+        if name == "not":
+            found |= self._told(operands[0], not truth, told)
+        elif name == ("and" if truth else "or"):
+            for operand in operands:
+                for tag, indices in self._told(operand, truth, told).items():
+                    found[tag] = (found[tag] & indices or indices) if tag in found else indices
+        elif name in ("and", "or") and len(operands) == 2:      # one of them is, or both
+            x, y = (self._told(operand, truth, told) for operand in operands)
+            found |= {tag: x[tag] | y[tag] for tag in x.keys() & y.keys()}
+        told[cond, truth] = found
+        return found
+
+    def tag_test(self, c: Choice, indices: Iterable[int]) -> Any:
+        """Whether the choice is one of these variants."""
+        left = possible(c, self.state)
+        wanted = frozenset(indices) & left
+        if not wanted or wanted == left:
+            return bool(wanted)
+        tag, b = c.tag.value, self.builder
+        if len(left - wanted) == 1:
+            test = b.ne(tag, *(left - wanted))
+        else:
+            first, *rest = sorted(wanted)
+            test = b.eq(tag, first)
+            for i in rest:
+                test = b.or_(test, b.eq(tag, i))
+        return self.says(test, tag, wanted, left - wanted)
+
+    def trimmed(self, v: Any) -> Any:
+        """A choice with those variants alone that are possible here: facts do not go with it into a call."""
+        v = self.settle(v)
+        if type(v) is not Choice or len(left := sorted(possible(v, self.state))) == len(v.variants):
+            return v
+        tag = renumbered(self, v, [(i, k) for k, i in enumerate(left)])
+        return Choice(tag, tuple(v.variants[i] for i in left))
+
+    def settled(self, v: Any) -> Any:
+        """``settle`` of a value and of what is in it, where that is a tuple, a slice, ``zip`` or the like."""
+        if type(v) is slice:
+            return slice(*map(self.settled, (v.start, v.stop, v.step)))
+        if isinstance(v, WALKS):
+            return v.with_parts(tuple(map(self.settled, v.parts())))
+        return rebuild(v, tuple(map(self.settled, v))) if isinstance(v, tuple) else self.settle(v)
+
+    def walked_choice(self, v: Any) -> Choice | None:
+        """A choice that a loop over ``v`` walks."""
+        v = self.settle(v)
+        found = map(self.walked_choice, v.parts()) if isinstance(v, WALKS) else [v if type(v) is Choice else None]
+        return next((c for c in found if c is not None), None)
+
+    def first_choice(self, values: Iterable[Any]) -> Choice | None:
+        """A choice among values that can still be one of several, or inside the containers among them."""
+        for v in values:
+            if type(v) is Choice:
+                v = self.settle(v)
+            if type(v) is Choice:
+                return v
+            if isinstance(v, (ListObj, DictObj)):
+                v = self.state.get(v)
+            inside = v if isinstance(v, (tuple, list)) else tuple(v.values()) if isinstance(v, dict) else \
+                (v.start, v.stop, v.step) if type(v) is slice else ()
+            found = self.first_choice(inside)
+            if found is not None:
+                return found
+        return None
+
+    # --- one thing for each variant -----------------------------------------------------------------
+
+    def dispatch(self, c: Choice, side: Callable[[Any], None], roots: Sequence[Obj] | None) -> None:
+        """Statements for each variant that is possible; ``roots``: what is live afterwards."""
+        indices = sorted(possible(c, self.state))
+        if len(indices) == 1:
+            return side(c.variants[indices[0]])
+        before = self.here()
+        sides = [self._side(c, before.state, i, lambda v: side(v)) for i in indices]
+        self._fork(before, c, sides)
+        self.join([s.end for s in sides], roots)
+
+    def over(self, c: Choice, fun: Callable[[Any], Any]) -> Any:
+        """``fun`` of the variant that is there.  An error that Python would raise is raised on that variant's path."""
+        indices = sorted(possible(c, self.state))
+        if len(indices) == 1:
+            return fun(c.variants[indices[0]])
+        before = self.here()
+        state = before.state
+        sides = [self._side(c, state, i, lambda v: self._keep_result(fun, v)) for i in indices]
+        for s in sides:
+            s.result = s.end.state[self.result] if s.end is not None else UNBOUND
+        if all(s.trivial for s in sides):
+            self.enter(Edge(before.block, state))
+            simple = self._without_control_flow(c, sides)
+            if simple is not _NOTHING:
+                del self.func.blocks[-len(sides):]
+                return simple
+        self._fork(before, c, sides)
+        self.join([s.end for s in sides], None)
+        merged = self.settle(self.take_result())                         # type: ignore[attr-defined]
+        self._note_meaning(c, merged, sides)
+        return merged
+
+    def _keep_result(self, fun: Callable[[Any], Any], v: Any) -> None:
+        try:
+            result = fun(v)
+        except (TypeError, AttributeError) as e:
+            if getattr(e, "__notes__", None):        # it comes from inside a function that was called
+                raise
+            self.raise_error(e)
+        self.state[self.result] = result
+
+    def _side(self, c: Choice, state: State, index: int, run: Callable[[Any], None]) -> Side:
+        """Trace one variant's part in a new block, which nothing leads to yet."""
+        block = self.func.new_block("case")
+        mark = len(self.func.blocks)
+        self.enter(Edge(block, dict(state)))
+        self.know(c.tag.value, frozenset((index,)))
+        self.depth += 1
+        end = self.path(lambda: run(c.variants[index]))
+        self.depth -= 1
+        trivial = end is not None and end.block is block and len(self.func.blocks) == mark \
+            and all(op.name == "const" for op in block.ops) and unchanged(end.state, state, self.result)
+        return Side(index, block, end, trivial)
+
+    def _fork(self, before: Edge, c: Choice, sides: Sequence[Side]) -> None:
+        """End the block before with a switch to the sides."""
+        self.enter(before)
+        first, last = sides[0], sides[-1]
+        if len(sides) == 2:
+            test = self.builder.eq(c.tag.value, first.index)
+            return self.builder.branch(test, first.block, [], last.block, [])
+        to = {s.index: s.block for s in sides}
+        self.builder.switch(c.tag.value, [Jump(to.get(i, last.block)) for i in range(len(c.variants))])
+
+    def _without_control_flow(self, c: Choice, sides: Sequence[Side]) -> Any:
+        """The result of an operation that does nothing at run time for any variant, if it takes no joining."""
+        results = [s.result for s in sides]
+        if all(same(r, results[0]) for r in results):
+            return results[0]
+        if all(isinstance(r, bool) for r in results):
+            return self.tag_test(c, [s.index for s in sides if s.result])
+        if all(is_number(r) for r in results) and len({type(r) for r in results}) == 1:
+            return self._selected(c, sides)
+        constants = all(containers.is_static(r) and not is_number(r) for r in results)
+        distinct = not any(same(r, q) for k, r in enumerate(results) for q in results[:k])
+        if constants and distinct and len(sides) == len(c.variants):
+            return Choice(c.tag, tuple(results))
+        return _NOTHING
+
+    def _selected(self, c: Choice, sides: Sequence[Side]) -> Sym:
+        """Numbers that follow from the tag."""
+        b = self.builder
+        value = self.value(sides[-1].result)                             # type: ignore[attr-defined]
+        for s in sides[:-1]:
+            value = b.select(b.eq(c.tag.value, s.index), self.value(s.result), value)    # type: ignore[attr-defined]
+        self.decided[value] = (c, {s.index: s.result for s in sides})
+        return Sym(value, True)
+
+    def _note_meaning(self, c: Choice, merged: Any, sides: Sequence[Side]) -> None:
+        """A truth value that is certain for some variants says something of the tag."""
+        if type(merged) is not Sym or merged.type != BOOL or merged.value in self.meanings:
+            return
+        ended = [s for s in sides if s.end is not None]
+        true = frozenset(s.index for s in ended if s.result is not False)
+        false = frozenset(s.index for s in ended if s.result is not True)
+        if len(true) < len(ended) or len(false) < len(ended):
+            self.meanings[merged.value] = Meaning(c.tag.value, true, false)
+
+    def from_tag(self, x: Any, fun: Callable[[Any], Any]) -> Any:
+        """``fun`` of a number that follows from a tag, as a test of the tag; ``None`` where it is no such number."""
+        known = self.decided.get(x.value) if type(x) is Sym else None
+        if known is None:
+            return None
+        c, numbers = known
+        if not possible(c, self.state) <= numbers.keys():
+            return None
+        return self.tag_test(c, [i for i, n in numbers.items() if fun(n)])
+
+
+def unchanged(state: State, before: State, result: Slot) -> bool:
+    """Whether an operation has left the state as it was, but for its result and for what is known."""
+    keys = state.keys() - {result, FACTS}
+    return keys == before.keys() - {result, FACTS} and all(state[k] is before[k] for k in keys)

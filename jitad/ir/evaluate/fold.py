@@ -1,0 +1,176 @@
+"""What an op's value is known to be without running it: constants and identities that hold exactly.
+
+Only identities true for every float are used (``x * 1`` but not ``x + 0``: −0 + 0 is 0; not ``x * 0``: NaN).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..graph import Value
+from ..origin import size_origin
+from ..types import BOOL, I64, Array, Scalar, dtype_of
+
+_COMPARE = {
+    "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y, "gt": lambda x, y: x > y, "ge": lambda x, y: x >= y,
+}
+_INT: dict[str, Callable[..., int]] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
+    "maximum": max, "minimum": min,
+    "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
+}
+_FLOAT = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "neg": np.negative}
+
+Known = Value | tuple[Any, Scalar] | None
+Rule = Callable[[Sequence[Value], dict[str, Any]], Known]
+
+
+def fold(name: str, vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    """A value, or ``(constant, type)``, or ``None`` when the op must be emitted."""
+    rule = _RULES.get(name)
+    return None if rule is None else rule(vs, attrs)
+
+
+def wrap(x: int, t: Scalar) -> int:
+    """``x`` reduced to the range of a signed integer type."""
+    half = 1 << (t.bits - 1)
+    return (x + half) % (2 * half) - half
+
+
+def _arithmetic(name: str, neutral: Callable[[Sequence[Value], list[Any]], Known] | None = None) -> Rule:
+    """``neutral``: what is known where some operands are constant.  Most often none is."""
+    def rule(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+        xs = [v.const for v in vs]
+        if xs.count(None) == len(xs):
+            return None
+        if neutral is not None and (known := neutral(vs, xs)) is not None:
+            return known
+        return None if None in xs else _constant(name, vs, xs)
+    return rule
+
+
+def _constant(name: str, vs: Sequence[Value], xs: list[Any]) -> Known:
+    t = dtype_of(vs[0].type)
+    if name in _COMPARE:
+        return bool(_COMPARE[name](*xs)), BOOL
+    if t.is_int and name in _INT:
+        return wrap(_INT[name](*xs), t), t
+    if t.is_float and name in _FLOAT:
+        with np.errstate(all="ignore"):
+            return float(_FLOAT[name](*(t.np.type(x) for x in xs))), t
+    return None
+
+
+def _is(c: Any, number: float) -> bool:
+    return c is not None and c == number and not (c == 0 and math.copysign(1, c) < 0)
+
+
+def _keeps(v: Value, other: Value) -> bool:
+    """Whether broadcasting against scalar ``other`` leaves ``v``'s type."""
+    return isinstance(other.type, Scalar) or v.type == other.type
+
+
+def _mul(vs: Sequence[Value], xs: list[Any]) -> Known:
+    (x, y), (a, b) = vs, xs
+    return x if _is(b, 1) and _keeps(x, y) else y if _is(a, 1) and _keeps(y, x) else None
+
+
+def _add(vs: Sequence[Value], xs: list[Any]) -> Known:
+    (x, y), (a, b) = vs, xs
+    if not dtype_of(x.type).is_int:
+        return None
+    return x if _is(b, 0) and _keeps(x, y) else y if _is(a, 0) and _keeps(y, x) else None
+
+
+def _sub(vs: Sequence[Value], xs: list[Any]) -> Known:
+    return vs[0] if _is(xs[1], 0) and _keeps(*vs) else None
+
+
+def _div(vs: Sequence[Value], xs: list[Any]) -> Known:
+    return vs[0] if _is(xs[1], 1) and _keeps(*vs) else None
+
+
+def _select(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    c, x, y = vs
+    if x is y and _keeps(x, c):
+        return x
+    if c.const is None or x.type != y.type:
+        return None
+    return x if c.const else y
+
+
+def _and(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, y = vs
+    if x.type != BOOL or y.type != BOOL:
+        return None
+    if x.const is not None:
+        return y if x.const else x
+    return None if y.const is None else x if y.const else y
+
+
+def _or(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    x, y = vs
+    if x.type != BOOL or y.type != BOOL:
+        return None
+    if x.const is not None:
+        return x if x.const else y
+    return None if y.const is None else y if y.const else x
+
+
+def _not(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    return (not vs[0].const, BOOL) if vs[0].type == BOOL and vs[0].const is not None else None
+
+
+def _cast(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    v, t = vs[0], attrs["dtype"]
+    if dtype_of(v.type) == t:
+        return v
+    c = v.const
+    if c is None or (isinstance(c, float) and not t.is_float and not math.isfinite(c)):
+        return None
+    if t.is_float:
+        return float(t.np.type(c)), t
+    return (bool(c), t) if t.is_bool else (wrap(int(c), t), t)
+
+
+def _dim(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    """The literal size, or the value that made the array, so that equal sizes are equal values."""
+    a: Value = vs[0]
+    axis: int = attrs["axis"]
+    while True:
+        assert isinstance(a.type, Array)
+        if a.type.dims[axis] is not None:
+            return a.type.dims[axis], I64
+        origin = size_origin(a, axis)
+        if origin is None or isinstance(origin, Value):
+            return origin
+        a, axis = origin
+
+
+def _same_type(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
+    return vs[0] if vs[0].type == attrs["type"] else None
+
+
+_NEUTRAL = {"mul": _mul, "add": _add, "sub": _sub, "div": _div}
+_RULES: dict[str, Rule] = {
+    **{name: _arithmetic(name, _NEUTRAL.get(name)) for name in (*_COMPARE, *_INT, *_FLOAT)},
+    "select": _select, "and": _and, "or": _or, "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
+}
+FOLDED = frozenset(_RULES)
+"""The ops that ``fold`` may know something of."""
+
+
+def same(x: Value, y: Value) -> bool:
+    """Whether two values are known to be equal: one value, or equal constants (0.0 and -0.0 are two)."""
+    if x is y:
+        return True
+    a, b = x.const, y.const
+    if a is None or a != b or x.type != y.type:
+        return False
+    return a != 0 or math.copysign(1, a) == math.copysign(1, b)
+

@@ -1,0 +1,240 @@
+"""What each op means, in NumPy: one entry an op, for the reference interpreter.
+
+An entry takes the op's attributes and its operands (NumPy scalars and arrays).  It writes into no operand but
+those that the op consumes, of which the interpreter hands over copies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import CompileError
+from ..ops import OPS
+from ..types import Array, Scalar, Type, dtype_of
+from .gamma import digamma, polygamma
+
+Meaning = Callable[..., Any]                 # (attrs, *operands) -> result
+
+
+class OutOfRange(CompileError):
+    """An index that no ``check`` kept in range: a bug of whoever wrote or moved the op."""
+
+
+# --- elementwise --------------------------------------------------------------------------------------
+
+def _each(f: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of Python floats on NumPy scalars and arrays, keeping the dtype."""
+    def g(x: Any) -> Any:
+        x = np.asarray(x)
+        return np.array([f(float(e)) for e in x.flat], dtype=x.dtype).reshape(x.shape)[()]
+    return g
+
+
+def _each_pair(f: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
+    """A function of two Python floats on NumPy scalars and arrays that broadcast, keeping the dtype."""
+    def g(x: Any, y: Any) -> Any:
+        x, y = np.broadcast_arrays(x, y)
+        return np.array([f(float(a), float(b)) for a, b in zip(x.flat, y.flat)], dtype=x.dtype).reshape(x.shape)[()]
+    return g
+
+
+def _lgamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):      # a pole; too large
+        return math.inf
+
+
+def _pow(x: Any, y: Any) -> Any:
+    """Integer powers have exponents of zero or more: the front end checks it."""
+    return np.power(x, y if np.asarray(y).dtype.kind == "f" else np.maximum(y, np.zeros_like(y)))
+
+
+def _select(c: Any, x: Any, y: Any) -> Any:
+    return np.where(c, x, y)[()]
+
+
+_UFUNCS: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.remainder,
+    "pow": _pow, "div": np.true_divide, "atan2": np.arctan2, "hypot": np.hypot, "copysign": np.copysign,
+    "maximum": np.maximum, "minimum": np.minimum, "neg": np.negative, "abs": np.absolute, "sign": np.sign,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "sqrt": np.sqrt, "cbrt": np.cbrt,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "erf": _each(math.erf), "erfc": _each(math.erfc),
+    "lgamma": _each(_lgamma), "digamma": _each(digamma), "polygamma": _each_pair(polygamma),
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
+    "shl": np.left_shift, "shr": np.right_shift, "select": _select, "stop": lambda x: x,
+}
+
+
+# --- sizes and indices --------------------------------------------------------------------------------
+
+def garbage(t: Type | Scalar) -> Any:
+    """What stands where nothing has been written: a value that no test expects."""
+    dtype = dtype_of(t)
+    return dtype.np.type(math.nan if dtype.is_float else False if dtype.is_bool else -1234567)
+
+
+def _sizes(ns: tuple[Any, ...]) -> tuple[int, ...]:
+    sizes = tuple(int(n) for n in ns)
+    if any(n < 0 for n in sizes):
+        raise OutOfRange(f"negative size in {sizes}")
+    return sizes
+
+
+def _index(a: Any, indices: tuple[Any, ...]) -> tuple[int, ...]:
+    index = tuple(int(i) for i in indices)
+    for axis, i in enumerate(index):
+        if not 0 <= i < a.shape[axis]:
+            raise OutOfRange(f"index {i} on axis {axis} of an array of shape {a.shape}")
+    return index
+
+
+def _indices(a: Any, index: Any) -> Any:
+    if index.size and not (0 <= index.min() and index.max() < a.shape[0]):
+        raise OutOfRange(f"indices from {index.min()} to {index.max()} into {a.shape[0]} rows")
+    return index
+
+
+def _slices(a: Any, starts: Any, lengths: Any, steps: Any) -> tuple[slice, ...]:
+    out = []
+    for axis, (s, n, t) in enumerate(zip(starts, lengths, steps, strict=True)):
+        s, n, t = int(s), int(n), int(t)
+        if n <= 0:
+            out.append(slice(0, 0))
+            continue
+        last = s + (n - 1) * t
+        if not (0 <= s < a.shape[axis] and 0 <= last < a.shape[axis]):
+            raise OutOfRange(f"slice from {s}, {n} by {t}, on axis {axis} of an array of shape {a.shape}")
+        stop = last + (1 if t >= 0 else -1)
+        out.append(slice(s, None if stop < 0 else stop, t if t else 1))
+    return tuple(out)
+
+
+# --- arrays -------------------------------------------------------------------------------------------
+
+def _store(index: Callable[..., Any], add: bool) -> Meaning:
+    """``a`` with something stored, or added, at ``index(a, v, where)``."""
+    def meaning(attrs: dict[str, Any], a: Any, v: Any, *where: Any) -> Any:
+        at = index(a, v, where)
+        a[at] = a[at] + v if add else v
+        return a
+    return meaning
+
+
+def _at_slice(a: Any, v: Any, where: tuple[Any, ...]) -> Any:
+    return _slices(a, where[0::2], v.shape, where[1::2])
+
+
+def _add_put(attrs: dict[str, Any], a: Any, v: Any, index: Any) -> Any:
+    np.add.at(a, _indices(a, index), v)
+    return a
+
+
+def _slice(attrs: dict[str, Any], a: Any, *where: Any) -> Any:
+    return a[_slices(a, where[0::3], where[1::3], where[2::3])]
+
+
+def _empty(attrs: dict[str, Any], *ns: Any) -> Any:
+    return np.full(_sizes(ns), garbage(attrs["dtype"]))[()]
+
+
+def _reduce(f: Any) -> Meaning:
+    return lambda attrs, a: f(a, axis=tuple(attrs["axes"]), dtype=a.dtype)
+
+
+def _extreme(f: Any) -> Meaning:
+    """``max``, ``min`` and their indices; of nothing they are anything."""
+    def meaning(attrs: dict[str, Any], a: Any) -> Any:
+        axes = tuple(attrs["axes"]) if "axes" in attrs else (attrs["axis"],)
+        if all(a.shape[axis] for axis in axes):
+            return f(a, axis=axes if "axes" in attrs else axes[0])
+        dtype = a.dtype if "axes" in attrs else np.dtype(np.int64)
+        return np.zeros([n for i, n in enumerate(a.shape) if i not in axes], dtype)[()]
+    return meaning
+
+
+def _matmul(attrs: dict[str, Any], a: Any, b: Any) -> Any:
+    a = np.swapaxes(a, -1, -2) if attrs.get("ta") else a
+    b = np.swapaxes(b, -1, -2) if attrs.get("tb") else b
+    return np.matmul(a, b)
+
+
+def _elementwise(f: Callable[..., Any]) -> Meaning:
+    return lambda attrs, *xs: f(*xs)
+
+
+MEANING: dict[str, Meaning] = {
+    **{name: _elementwise(f) for name, f in _UFUNCS.items()},
+    "cast": lambda attrs, x: x.astype(attrs["dtype"].np),
+    "const": lambda attrs: attrs["type"].np.type(attrs["value"]),
+    "fill": lambda attrs, v, *ns: np.full(_sizes(ns), v)[()],
+    "empty": _empty,
+    "iota": lambda attrs, n: np.arange(*_sizes((n,)), dtype=np.int64),
+    "dim": lambda attrs, a: np.int64(a.shape[attrs["axis"]]),
+    "get": lambda attrs, a, *i: a[_index(a, i)],
+    "set": _store(lambda a, v, i: _index(a, i), add=False),
+    "add_at": _store(lambda a, v, i: _index(a, i), add=True),
+    "slice": _slice,
+    "set_slice": _store(_at_slice, add=False),
+    "add_slice": _store(_at_slice, add=True),
+    "reshape": lambda attrs, a, *ns: a.reshape(_sizes(ns)),
+    "broadcast_to": lambda attrs, a, *ns: np.broadcast_to(a, _sizes(ns)).copy(),
+    "transpose": lambda attrs, a: a.transpose(attrs["perm"]),
+    "concat": lambda attrs, *arrays: np.concatenate(arrays, attrs["axis"]),
+    "take": lambda attrs, a, index: a[_indices(a, index)],
+    "put": _store(lambda a, v, index: _indices(a, index[0]), add=False),
+    "add_put": _add_put,
+    "nonzero": lambda attrs, a: np.nonzero(a)[0],
+    "copy": lambda attrs, a: a.copy(),
+    "as_type": lambda attrs, a: a,
+    "sum": _reduce(np.sum),
+    "prod": _reduce(np.prod),
+    "max": _extreme(np.max),
+    "min": _extreme(np.min),
+    "all": lambda attrs, a: np.all(a, axis=tuple(attrs["axes"])),
+    "any": lambda attrs, a: np.any(a, axis=tuple(attrs["axes"])),
+    "argmax": _extreme(np.argmax),
+    "argmin": _extreme(np.argmin),
+    "cumsum": lambda attrs, a: np.cumsum(a, attrs["axis"], dtype=a.dtype),
+    "cumprod": lambda attrs, a: np.cumprod(a, attrs["axis"], dtype=a.dtype),
+    "matmul": _matmul,
+}
+
+# These touch the interpreter's own state: they stand in ``interp.py``.
+STATEFUL = ("undef", "stack_empty", "push", "pop", "check")
+
+
+def work(name: str, operands: tuple[Any, ...], result: Any) -> int:
+    """How many elements an op touches: what a compiled program would spend on it, up to a constant."""
+    if name == "matmul":
+        return int(np.size(result)) * _contracted(operands[0], operands[1], result)
+    if OPS[name].view:
+        return 1
+    if OPS[name].consumes:
+        return int(np.size(operands[1]))
+    if name in ("sum", "prod", "max", "min", "all", "any", "argmax", "argmin"):
+        return int(np.size(operands[0]))
+    return int(np.size(result))
+
+
+def _contracted(a: Any, b: Any, result: Any) -> int:
+    """The length of the axis that a matrix product sums over."""
+    batch = a.shape[0] if a.ndim == 3 else 1
+    return math.isqrt(a.size * b.size // max(1, result.size * batch))
+
+
+def conforms(x: Any, t: Type) -> bool:
+    """Whether a NumPy value has dtype, rank and literal sizes of an array or scalar type."""
+    if not isinstance(x, (np.generic, np.ndarray)) or x.dtype != dtype_of(t).np:
+        return False
+    dims = t.dims if isinstance(t, Array) else ()
+    return x.ndim == len(dims) and all(d is None or d == n for d, n in zip(dims, x.shape))

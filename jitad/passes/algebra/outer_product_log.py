@@ -1,0 +1,236 @@
+"""Gives a sum of outer products a log of the terms that are not added yet; ``outer_products.py`` has the reasons."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Op, Value
+from ...ir.types import I64, Array, Type, dims_of, dtype_of
+from ..analysis.accumulator_webs import Region, Web
+from ..analysis.cfg import landing, own_exit, remove_unreachable
+from ..analysis.dominance import reverse_postorder
+from ..analysis.loops import Loop
+
+ROWS = 64
+"""Terms that a log holds."""
+SMALL = 1024
+"""Elements of ``A`` below which it is added to at once."""
+
+
+class Log(NamedTuple):
+    """``a + xs[:used].T @ ys[:used]``."""
+
+    a: Value
+    xs: Value
+    ys: Value
+    used: Value
+
+
+def factors(product: Value) -> tuple[Value, Value] | None:
+    """The vectors of an outer product: a column times a row."""
+    op = product.op
+    if op is None or op.name != "mul" or len(dims_of(product.type)) != 2:
+        return None
+    column, row = (_vector(v, axis) for v, axis in zip(op.operands, (1, 0)))
+    return (column, row) if column is not None and row is not None else None
+
+
+def _vector(v: Value, axis: int) -> Value | None:
+    """The vector that ``v`` is as a matrix whose axis ``axis`` has size 1."""
+    op = v.op
+    if op is None or op.name != "reshape" or dims_of(v.type)[axis:axis + 1] != (1,):
+        return None
+    return op.operands[0] if len(dims_of(op.operands[0].type)) == 1 else None
+
+
+class Deferred:
+    """Gives every value of a web its log.
+
+    ``carried``: for a block of the region, which arguments of an edge to it are in the web; for an entry, of a call.
+    ``returned``: which results of a function are.  Logs stand behind all other arguments, and behind all results.
+    """
+
+    def __init__(self, region: Region, web: Web) -> None:
+        self.region, self.web = region, web
+        self.logs: dict[Value, Log] = {}
+        self.carried: dict[Block, list[int]] = {}
+        a = next(iter(web.values)).type
+        assert isinstance(a, Array)
+        self.types: list[Type] = [*(Array(a.dtype, (None, n)) for n in a.dims), I64]
+        ends = [b.term for b in region.blocks if b.term is not None and b.term.name == "return"]
+        self.returned = {end.block.func: [i for i, v in enumerate(end.operands) if v in web.values]
+                         for end in ends if end.block is not None}
+
+    def run(self) -> None:
+        region = self.region
+        funcs = list(dict.fromkeys(b.func for b in region.blocks))
+        terms = [b.term for b in region.blocks if b.term is not None]
+        for block in region.blocks:
+            self._add_params(block)
+        for func in region.functions.values():
+            func.result_types += [t for _ in self.returned.get(func, ()) for t in self.types]
+        for func in funcs:
+            for block in reverse_postorder(func):
+                if block in region.blocks:
+                    self._terms(block)
+        for term in terms:
+            self._pass_on(term)
+        if region.loop is not None:
+            self._around_loop(region.loop, terms)
+        for func in dict.fromkeys(c.block.func for calls in region.outside.values() for c in calls if c.block):
+            self._around_calls(func)
+        for func in funcs:
+            remove_unreachable(func)                     # and put the blocks in order
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    def _add_params(self, block: Block) -> None:
+        edges = self.region.edges[block]
+        results = len(block.params) - len(edges[0][1].args) if edges else 0
+        params = list(block.params)
+        for p in params[:results]:
+            if p in self.web.values:
+                self._add_log(block, p, results)
+                results += len(self.types)
+        rest = params[len(params) - len(edges[0][1].args):] if edges else params
+        self.carried[block] = [i for i, p in enumerate(rest) if p in self.web.values]
+        for i in self.carried[block]:
+            self._add_log(block, rest[i], len(block.params))
+
+    def _add_log(self, block: Block, p: Value, at: int) -> None:
+        """Parameters at position ``at`` for the log of parameter ``p``."""
+        new = [Value(t, block, 0, hint) for t, hint in zip(self.types, ("xs", "ys", "used"))]
+        block.params[at:at] = new
+        for i, v in enumerate(block.params):
+            v.index = i
+        self.logs[p] = Log(p, *new)
+
+    def _terms(self, block: Block) -> None:
+        """Put the terms of a block into the log."""
+        for op in list(block.ops):
+            if op in self.web.adds:
+                block = self._term(block, op)
+
+    def _term(self, block: Block, op: Op) -> Block:
+        """Split ``block`` where a term is added; yields the block behind."""
+        log, func, product = self.logs[op.operands[0]], block.func, op.operands[1].op
+        found = factors(op.operands[1])
+        assert found is not None and product is not None
+        direct, logged, full, room, put, behind = (
+            func.new_block(n) for n in ("direct", "logged", "full", "room", "put", "added"))
+        at = block.ops.index(op)
+        behind.ops, behind.term = block.ops[at + 1:], block.term
+        for moved in behind.all_ops():
+            moved.block = behind
+        del block.ops[at:]
+        block.term = None
+        self.logs[op.result] = Log(*(behind.add_param(t) for t in (log.a.type, *self.types)))
+
+        b = Builder(block, op.loc)
+        b.branch(b.eq(b.dim(log.xs, axis=0), 0), direct, [], logged, [])
+        b.at(direct)                                     # without ``acc``: this one is done with
+        b.jump(behind, [b.add(log.a, b.mul(*product.operands)), *log[1:]])
+        b.at(logged)
+        b.branch(b.lt(log.used, ROWS), room, [], full, [])
+        b.at(full)
+        b.jump(put, [b.emit("add", log.a, b.emit("matmul", log.xs, log.ys, ta=True), acc=True), b.const(0)])
+        b.at(room)
+        b.jump(put, [log.a, log.used])
+        a, count = put.add_param(log.a.type), put.add_param(I64)
+        b.at(put)
+        x, y = found
+        b.jump(behind, [a, b.set(log.xs, x, count), b.set(log.ys, y, count), b.add(count, 1)])
+        return behind
+
+    def _pass_on(self, term: Op) -> None:
+        """Let logs go along with the values of the web that a block passes on."""
+        assert term.block is not None
+        if term.name == "return":
+            self._extend(term.operands, self.returned.get(term.block.func, []))
+        elif term.name == "call" and term.attrs["callee"] in self.region.functions:
+            self._extend(term.operands, self.carried[self.region.functions[term.attrs["callee"]].entry])
+        for edge in term.edges:
+            if edge.block in self.region.blocks:
+                self._extend(edge.args, self.carried[edge.block])
+
+    def _extend(self, values: list[Value], carried: list[int]) -> None:
+        for i in carried:
+            log = self.logs[values[i]]
+            values[i] = log.a
+            values += log[1:]
+
+    # --- at the border ------------------------------------------------------------------------------
+
+    def _around_loop(self, loop: Loop, terms: list[Op]) -> None:
+        for source, edge in self.region.edges[loop.head]:
+            if source not in self.region.blocks and source.term is not None:
+                self._enter(source, edge.args, self.carried[loop.head])
+        for term in terms:
+            for edge in term.edges:
+                if edge.block is loop.exit:
+                    self._leave(term, edge)
+
+    def _leave(self, term: Op, edge: Edge) -> None:
+        """End the logs on an edge that leaves the loop, in a block of its own."""
+        at = [i for i, a in enumerate(edge.args) if a in self.logs]
+        if at and term.block is not None:
+            inside = own_exit(term.block.func, term.block, edge.block)
+            assert inside.term is not None
+            self._extend(edge.args, at)
+            b, onward = Builder(inside, term.loc), inside.term.edges[0]
+            for i in at:
+                self._add_log(inside, inside.params[i], len(inside.params))
+                onward.args[i] = self._sum(b, self.logs[inside.params[i]])
+
+    def _around_calls(self, func: Function) -> None:
+        """Calls from outside: begin a log before, and end it behind unless the next such call goes on with it."""
+        calls = [b.term for b in reverse_postorder(func)
+                 if b.term is not None and b.term in self.region.outside.get(b.term.attrs.get("callee", ""), ())]
+        users: dict[Value, list[Op]] = {}
+        for op in func.all_ops():
+            for v in op.used():
+                users.setdefault(v, []).append(op)
+        preds = func.predecessors()
+        for call in calls:
+            callee = self.region.functions[call.attrs["callee"]]
+            assert call.block is not None
+            self._enter(call.block, call.operands, self.carried[callee.entry])
+            single = len(preds[call.edges[0].block]) == 1
+            inside = landing(call.edges[0], func, "sum")
+            assert inside.term is not None
+            onward, b = inside.term.edges[0], Builder(inside, call.loc)
+            for i in self.returned.get(callee, ()):
+                p, after = inside.params[i], onward.block.params[i]
+                self._add_log(inside, p, len(inside.params))
+                if single and [self._goes_on(op, after) for op in users.get(after, ())] == [True]:
+                    self._add_log(onward.block, after, len(onward.block.params))
+                    onward.args += self.logs[p][1:]
+                else:
+                    onward.args[i] = self._sum(b, self.logs[p])
+
+    def _goes_on(self, op: Op, p: Value) -> bool:
+        """Whether ``op`` is a call from outside that takes over the sum ``p``."""
+        if op.name != "call" or op not in self.region.outside.get(op.attrs["callee"], ()):
+            return False
+        carried = self.carried[self.region.functions[op.attrs["callee"]].entry]
+        return [i in carried for i, v in enumerate(op.operands) if v is p] == [True]
+
+    def _enter(self, block: Block, values: list[Value], carried: list[int]) -> None:
+        """Begin a log at the end of ``block`` for each of ``values`` that has none."""
+        b = Builder(block, block.term.loc if block.term is not None else block.func.loc)
+        for i in carried:
+            a = values[i]
+            values += (self.logs.get(a) or self._empty(b, a))[1:]
+
+    def _empty(self, b: Builder, a: Value) -> Log:
+        m, n = b.dims(a)
+        rows = b.select(b.lt(b.mul(m, n), SMALL), b.const(0), b.const(ROWS))
+        dtype = dtype_of(a.type)
+        xs, ys = (b.emit("as_type", b.emit("empty", rows, size, dtype=dtype), type=t)
+                  for size, t in zip((m, n), self.types))
+        return Log(a, xs, ys, b.const(0))
+
+    def _sum(self, b: Builder, log: Log) -> Value:
+        rows = [b.slice(v, 0, log.used, 1, 0, b.dim(v, axis=1), 1) for v in (log.xs, log.ys)]
+        return b.emit("add", log.a, b.emit("matmul", *rows, ta=True), acc=True)

@@ -1,0 +1,99 @@
+"""Sums of outer products become products of matrices: ``A += outer(x, y)`` is put off until there are many.
+
+An outer product walks over the whole of ``A`` for one multiplication an element, and the next one does so again.  The
+adjoint of ``W @ x`` in a loop or a recursion is such a sum.  While it is one, ``A`` goes together with a *log*
+(``outer_product_log.py``): the ``xs`` and ``ys`` not yet added, as the rows of two arrays, and how many rows are ``used``.
+When the log is full, and at the end, ``A += xs[:used].T @ ys[:used]``, which reads and writes ``A`` once.
+
+A log holds ``ROWS`` rows, so memory does not grow with the number of terms.  Where ``A`` has few elements it holds
+none, and each term is added at once.  Only sums whose order is ours (``acc``) are changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from ...ir.graph import Function, Module, Op
+from ...ir.types import Type, dims_of
+from ..analysis.accumulator_webs import Region, Web
+from ..analysis.callgraph import CallGraph
+from ..analysis.loops import Loop, counted, loop_forest
+from . import outer_product_log
+from .outer_product_log import Deferred, factors
+
+SHORT = 4
+"""Loops known to run no longer stay."""
+
+
+def outer(module: Module, roots: Iterable[str] | None = None) -> None:
+    """Expects normal form.  Functions of ``roots`` keep their parameters, or, without, those that no other calls."""
+    if not any(_has_terms(f) for f in module.functions.values()):
+        return
+    for members in _recursive(module, roots):
+        while (found := _first(Region.of_functions(module, members))) is not None:
+            Deferred(*found).run()
+    for func in module.functions.values():
+        if _has_terms(func):
+            _in_loops(module, func)
+
+
+def _has_terms(func: Function) -> bool:
+    return any(is_term(op) for op in func.all_ops())
+
+
+# --- what is looked for ---------------------------------------------------------------------------
+
+def is_term(op: Op) -> bool:
+    """Whether an op adds an outer product to a sum whose order is ours."""
+    return op.name == "add" and bool(op.attrs.get("acc")) and factors(op.operands[1]) is not None
+
+
+def _first(region: Region) -> tuple[Region, Web] | None:
+    """A web of the region that has terms."""
+    for block in region.blocks:
+        for op in block.ops:
+            if is_term(op) and not _is_small(op.result.type) and (web := region.web(op, is_term)) is not None:
+                return region, web
+    return None
+
+
+def _is_small(t: Type) -> bool:
+    dims = [n for n in dims_of(t) if n is not None]
+    return len(dims) == 2 and prod(dims) < outer_product_log.SMALL
+
+
+def _recursive(module: Module, roots: Iterable[str] | None) -> Iterator[list[Function]]:
+    """The functions that may call each other, where each may get more parameters."""
+    graph = CallGraph(module)
+    groups: dict[int, list[Function]] = {}
+    for name in graph.order:
+        if name in graph.recursive:
+            groups.setdefault(graph.component[name], []).append(module.functions[name])
+    fixed = {n for rule in module.rules.values() for n in rule.functions}
+    fixed |= {n for n, func in module.functions.items() if "threads" in func.attrs}
+    for members in groups.values():
+        names = {f.name for f in members}
+        called = {n for caller, callees in graph.callees.items() if caller not in names for n in callees}
+        keep = fixed | (names - called if roots is None else set(roots))
+        if not names & keep and any(_has_terms(f) for f in members):
+            yield members
+
+
+def _in_loops(module: Module, func: Function) -> None:
+    """Loop by loop, the outermost first in which a sum is followed."""
+    found = True
+    while found:
+        found = False
+        for loop in reversed(loop_forest(func).loops):
+            if _is_long(loop) and (match := _first(Region.of_loop(module, loop))) is not None:
+                Deferred(*match).run()
+                found = True
+                break
+
+
+def _is_long(loop: Loop) -> bool:
+    if loop.preheader is None or loop.exit is None:
+        return False
+    known = counted(loop)
+    return known is None or (known.trip.const or SHORT + 1) > SHORT

@@ -1,0 +1,178 @@
+"""Small surgery on control flow that several passes share: substitution, cloning, merging, splitting.
+
+Each function leaves the graph valid; none keeps an analysis up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ...ir.graph import Block, Edge, Function, Op, Value
+from ...ir.ops import OPS
+from .dominance import reverse_postorder
+
+Mapping = dict[Value, Value]
+
+
+def resolve(mapping: Mapping, v: Value) -> Value:
+    """Follow ``mapping`` to its end, shortening the path."""
+    if v not in mapping:
+        return v
+    path = [v]
+    while (following := mapping.get(path[-1])) is not None:
+        path.append(following)
+    for x in path[:-1]:
+        mapping[x] = path[-1]
+    return path[-1]
+
+
+def substitute(func: Function, mapping: Mapping) -> None:
+    """Rewrite every use through ``mapping``, whose values may be mapped themselves."""
+    if not mapping:
+        return
+    for v in list(mapping):
+        resolve(mapping, v)
+    for op in func.all_ops():
+        op.replace_uses(mapping)
+
+
+def is_pure(op: Op) -> bool:
+    """Whether an op may be dropped when nothing reads it: neither an effect nor a terminator."""
+    definition = OPS.get(op.name)
+    return definition is not None and not definition.effect
+
+
+def passed(edge: Edge) -> Iterator[tuple[Value, Value]]:
+    """Pairs of parameter and argument; the results that a call puts first have no argument."""
+    return zip(edge.block.params[len(edge.block.params) - len(edge.args):], edge.args)
+
+
+def argument(edge: Edge, param: Value) -> Value | None:
+    """What ``edge`` passes for ``param``; ``None`` if it is the result of a call."""
+    index = param.index - (len(edge.block.params) - len(edge.args))
+    return edge.args[index] if index >= 0 else None
+
+
+def set_term(block: Block, name: str, operands: Iterable[Value] = (), edges: Iterable[Edge] = ()) -> None:
+    """Give ``block`` a terminator in place of the one it has, whose source position is kept."""
+    term = Op(name, operands, edges=edges)
+    if block.term is not None:
+        term.loc = block.term.loc
+    term.block = block
+    block.term = term
+
+
+def append(block: Block, op: Op) -> None:
+    op.block = block
+    block.ops.append(op)
+
+
+def landing(edge: Edge, func: Function, name: str = "") -> Block:
+    """Put an empty block in the middle of ``edge``; the results of a call become its parameters."""
+    block = func.new_block(name)
+    missing = len(edge.block.params) - len(edge.args)
+    results = [block.add_param(p.type, p.hint) for p in edge.block.params[:missing]]
+    set_term(block, "jump", edges=[Edge(edge.block, results + edge.args)])
+    edge.block, edge.args = block, []
+    return block
+
+
+def own_exit(func: Function, source: Block, leave: Block) -> Block:
+    """Let the edge from ``source`` to ``leave`` go through a block of its own, so that a copy can leave there, too."""
+    assert source.term is not None
+    edge = next(e for e in source.term.edges if e.block is leave)
+    own = func.new_block(leave.name)
+    params = [own.add_param(p.type, p.hint) for p in leave.params]
+    set_term(own, "jump", edges=[Edge(leave, list(params))])
+    edge.block = own
+    return own
+
+
+def remove_unreachable(func: Function) -> bool:
+    """Drop blocks no path leads to; whether there were any.  The others come in reverse postorder."""
+    order = reverse_postorder(func)
+    dropped = len(order) < len(func.blocks)
+    func.blocks[:] = order
+    return dropped
+
+
+def reached(starts: Iterable[Block], step: Callable[[Block], Iterable[Block]] = Block.successors) -> set[Block]:
+    """``starts``, and the blocks that may follow them: those that ``step`` leads to."""
+    found: set[Block] = set()
+    todo = list(starts)
+    while todo:
+        block = todo.pop()
+        if block not in found:
+            found.add(block)
+            todo += step(block)
+    return found
+
+
+def incoming(func: Function) -> dict[Block, int]:
+    """How many edges come into each block."""
+    count = dict.fromkeys(func.blocks, 0)
+    for b in func.blocks:
+        for s in b.successors():
+            count[s] += 1
+    return count
+
+
+def merge_chains(func: Function) -> bool:
+    """Join a block that jumps with its target when nothing else leads there; whether anything was."""
+    count = incoming(func)
+    mapping: Mapping = {}
+    gone: set[Block] = set()
+    for b in func.blocks:
+        if b in gone:
+            continue
+        while b.term is not None and b.term.name == "jump":
+            edge = b.term.edges[0]
+            s = edge.block
+            if count[s] != 1 or s is b or s is func.entry:
+                break
+            mapping.update(passed(edge))
+            for op in s.all_ops():
+                op.block = b
+            b.ops += s.ops
+            b.term = s.term
+            gone.add(s)
+    func.blocks[:] = [b for b in func.blocks if b not in gone]
+    substitute(func, mapping)
+    return bool(gone)
+
+
+def split_critical_edges(func: Function, calls_only: bool = False) -> bool:
+    """Give each edge from a fork to a join, and from a call to a join, a block of its own, back edges of rotated
+    loops excepted (the target comes no later in reverse postorder than the fork); whether there were any."""
+    count = incoming(func)
+    number = {b: i for i, b in enumerate(reverse_postorder(func))}
+    split = False
+    for b in list(func.blocks):
+        assert b.term is not None
+        if b.term.name != "call" and (calls_only or len(b.term.edges) < 2):
+            continue
+        for edge in b.term.edges:
+            back = number[edge.block] <= number[b] and b.term.name == "branch"
+            if count[edge.block] > 1 and not back:
+                landing(edge, func)
+                split = True
+    return split
+
+
+def passes_on(block: Block) -> bool:
+    """Whether a block only jumps on (whether others read its parameters is for ``shared_params`` to say)."""
+    return not block.ops and block.term is not None and block.term.name == "jump"
+
+
+def shared_params(func: Function) -> set[Block]:
+    """Blocks with a parameter that another block reads."""
+    return {v.owner for b in func.blocks for op in b.all_ops() for v in op.used()
+            if isinstance(v.owner, Block) and v.owner is not b}
+
+
+def go_past(edge: Edge) -> None:
+    """Lead an edge past a block that only passes on."""
+    assert edge.block.term is not None
+    mapping = dict(passed(edge))
+    onward = edge.block.term.edges[0]
+    edge.block, edge.args = onward.block, [mapping.get(a, a) for a in onward.args]

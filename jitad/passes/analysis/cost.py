@@ -1,0 +1,47 @@
+"""A rough estimate of what an iteration of a loop costs, in additions or so."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...ir.builder import Builder
+from ...ir.graph import Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Array
+from .loops import Loop, counted
+
+DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+                 "erf erfc pow atan2 hypot cbrt lgamma digamma polygamma".split())
+SOME = 16
+"""Iterations or elements, where nobody knows how many there are."""
+MOST, LARGEST = 1 << 20, 1 << 40
+"""Factors and sums stay below these, so that nothing wraps."""
+
+
+def estimate(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
+    """The cost of an iteration, computed at ``b``, before the loop (or before ``outer``, around it): of loops in it as
+    far as their length is known there.
+    """
+    outer = outer or loop
+    inner = {x for child in loop.children for x in child.blocks}
+    total = b.const(sum(_cost(op) for x in loop.blocks - inner for op in x.all_ops()))
+    for child in loop.children:
+        known = counted(child)
+        trip = b.const(SOME)
+        if known is not None and (known.trip.const is not None or known.trip.block not in outer.blocks):
+            trip = b.const(known.trip.const) if known.trip.const is not None else known.trip
+        total = b.add(total, b.minimum(b.mul(b.minimum(trip, MOST), estimate(b, child, outer)), LARGEST))
+    return total
+
+
+def _cost(op: Op) -> int:
+    if op.name == "call":
+        return 64
+    if op.name not in OPS or op.name in ("const", "undef", "dim", "check"):
+        return 0
+    elements = 1
+    if not OPS[op.name].view:
+        for v in (*op.operands, *op.results):
+            if isinstance(v.type, Array) and op.name not in ("set", "add_at"):
+                elements = max(elements, prod(SOME if d is None else d for d in v.type.dims))
+    return elements * (20 if op.name in DEAR else 4 if op.name in ("div", "sqrt", "floordiv", "mod") else 1)

@@ -1,0 +1,155 @@
+"""Which blocks every path from the entry passes through (Cooper, Harvey and Kennedy's iteration).
+
+Unreachable blocks are in no map: they dominate nothing and nothing dominates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...ir.graph import Block, Function, Op, Value
+
+
+def reverse_postorder(func: Function) -> list[Block]:
+    """The reachable blocks, each before its successors but for back edges; the first edge comes first."""
+    order: list[Block] = []
+    seen = {func.entry}
+    path = [(func.entry, func.entry.successors())]
+    while path:
+        block, rest = path[-1]
+        while rest:
+            s = rest.pop()                               # the last first: what is walked last comes first in the end
+            if s not in seen:
+                seen.add(s)
+                path.append((s, s.successors()))
+                break
+        else:
+            order.append(block)
+            path.pop()
+    order.reverse()
+    return order
+
+
+def shape_of_control(func: Function) -> list[Any]:
+    """The blocks, what each ends in, and where that leads: all that an analysis of control flow depends on."""
+    shape: list[Any] = []
+    for b in func.blocks:
+        shape.append(b)
+        if b.term is not None:
+            shape.append(b.term.name)
+            shape += [e.block for e in b.term.edges]
+    return shape
+
+
+def dominators(func: Function) -> Dominators:
+    """The dominator tree: the one of last time as long as control flow is what it was then."""
+    shape = shape_of_control(func)
+    if func.control is None or func.control[0] != shape:
+        func.control = shape, Dominators(func)
+    found: Dominators = func.control[1]
+    return found
+
+
+class Dominators:
+    """The dominator tree of a function as it stands; any change of control flow makes it stale.
+
+    ``order``: reachable blocks in reverse postorder.  ``idom``: the immediate dominator (``None`` at the
+    entry).  ``preds``: the predecessors of each reachable block, each once per edge.  ``back``: the edges that do not
+    go on in that order (source, target); there is one in each loop.  ``forest`` and ``raising``: places for
+    the loops and the blocks that only raise (``loops.py``).
+    """
+
+    forest: Any = None
+    raising: set[Block] | None = None
+
+    def __init__(self, func: Function) -> None:
+        self.order = reverse_postorder(func)
+        self.number = {b: i for i, b in enumerate(self.order)}
+        self.preds: dict[Block, list[Block]] = {b: [] for b in self.order}
+        self.back: list[tuple[Block, Block]] = []
+        for i, b in enumerate(self.order):
+            for s in b.successors():
+                self.preds[s].append(b)
+                if self.number[s] <= i:
+                    self.back.append((b, s))
+        immediate = self._iterate()
+        self.idom: dict[Block, Block | None] = {self.order[0]: None}
+        self.children: dict[Block, list[Block]] = {b: [] for b in self.order}
+        for i, b in enumerate(self.order[1:], 1):
+            parent = self.idom[b] = self.order[immediate[i]]
+            self.children[parent].append(b)
+        self._enter, self._leave = self._intervals()
+
+    @property
+    def reachable(self) -> dict[Block, int]:
+        """The reachable blocks (as keys), numbered in reverse postorder."""
+        return self.number
+
+    def dominates(self, a: Block, b: Block) -> bool:
+        """Whether every path from the entry to ``b`` passes ``a`` (a block dominates itself)."""
+        return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]
+
+    def value_dominates(self, v: Value, op: Op) -> bool:
+        """Whether ``v`` is defined whenever ``op`` runs."""
+        home = op.block
+        assert home is not None
+        if v.block is not home:
+            return v.block in self.number and home in self.number and self.dominates(v.block, home)
+        if v.op is None or op is home.term:
+            return True
+        return _position(home.ops, v.op) < _position(home.ops, op)
+
+    def preorder(self) -> list[Block]:
+        """The dominator tree from the top, each block before those it dominates."""
+        return sorted(self.order, key=self._enter.__getitem__)
+
+    def _iterate(self) -> list[int]:
+        """Immediate dominators by number: meet over the predecessors until nothing moves."""
+        preds = [[self.number[p] for p in self.preds[b]] for b in self.order]
+        idom: list[int] = [-1] * len(self.order)
+        idom[0] = 0
+        changed = True
+        while changed:
+            changed = False
+            for b in range(1, len(self.order)):
+                new = -1
+                for p in preds[b]:
+                    if idom[p] >= 0:
+                        new = p if new < 0 else _meet(idom, p, new)
+                if idom[b] != new:
+                    idom[b], changed = new, True
+        return idom
+
+    def _intervals(self) -> tuple[dict[Block, int], dict[Block, int]]:
+        """When a walk of the tree enters and leaves each block: an ancestor's interval holds the block's."""
+        enter: dict[Block, int] = {}
+        leave: dict[Block, int] = {}
+        clock = 0
+        todo: list[tuple[Block, bool]] = [(self.order[0], False)]
+        while todo:
+            block, done = todo.pop()
+            if done:
+                leave[block] = clock
+            else:
+                enter[block] = clock
+                todo.append((block, True))
+                todo.extend((c, False) for c in reversed(self.children[block]))
+            clock += 1
+        return enter, leave
+
+
+def _meet(idom: Sequence[int], a: int, b: int) -> int:
+    while a != b:
+        if a > b:
+            a = idom[a]
+        else:
+            b = idom[b]
+    return a
+
+
+def _position(ops: Sequence[Op], op: Op) -> int:
+    for i, other in enumerate(ops):
+        if other is op:
+            return i
+    raise ValueError(f"{op} is not in its block")

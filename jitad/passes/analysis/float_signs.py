@@ -1,0 +1,64 @@
+"""Floats that cannot be negative: what guards ``math.sqrt(x * x + y * y)`` then is no check at all.
+
+NaN counts as anything here, for a comparison with NaN is false, and false is what is concluded.  −0 is negative here:
+1 / −0 is −inf.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.graph import Op, Value
+from ...ir.types import Scalar
+
+DEEP = 12
+"""Sums of more levels are not looked into: each look costs time in every round of ``simplify``."""
+
+
+def never(op: Op) -> bool:
+    """Whether a comparison with 0 is false whatever the other operand turns out to be: it is never below, or at, 0."""
+    x, y = op.operands
+    name = op.name
+    if x.const is not None:
+        x, y, name = y, x, {"gt": "lt", "ge": "le"}.get(name, name if name == "eq" else "")
+    if y.const != 0 or not isinstance(x.type, Scalar) or not x.type.is_float:
+        return False
+    if name == "lt":
+        return has_no_sign(x)
+    return name in ("le", "eq") and is_positive(x)
+
+
+def has_no_sign(v: Value, depth: int = DEEP) -> bool:
+    """Whether ``v`` is +0, more, or NaN."""
+    op = v.op
+    if v.const is not None:
+        return math.copysign(1.0, v.const) > 0
+    if op is None or not depth:
+        return False
+    if op.name in ("abs", "exp", "exp2", "cosh"):
+        return True
+    xs = op.operands
+    if op.name == "mul" and xs[0] is xs[1]:
+        return True
+    if op.name in ("add", "mul", "div", "minimum", "sqrt"):
+        return all(has_no_sign(x, depth - 1) for x in xs)
+    if op.name == "select":
+        return all(has_no_sign(x, depth - 1) for x in xs[1:])
+    return op.name == "maximum" and (all(has_no_sign(x, depth - 1) for x in xs) or is_positive(v, depth))
+
+
+def is_positive(v: Value, depth: int = DEEP) -> bool:
+    """Whether ``v`` is more than 0, or NaN.  (Products and quotients may underflow to 0.)"""
+    op = v.op
+    if v.const is not None:
+        return bool(v.const > 0)
+    if op is None or not depth:
+        return False
+    xs = op.operands
+    if op.name == "add":
+        return any(is_positive(x, depth - 1) and has_no_sign(y, depth - 1) for x, y in (xs, xs[::-1]))
+    if op.name in ("sqrt", "minimum"):
+        return all(is_positive(x, depth - 1) for x in xs)
+    if op.name == "select":
+        return all(is_positive(x, depth - 1) for x in xs[1:])
+    return op.name == "cosh" or (op.name == "maximum" and any(is_positive(x, depth - 1) for x in xs))

@@ -1,0 +1,196 @@
+"""The natural loops of a function, how they nest, and which of them count.
+
+A *back edge* goes to a block that dominates its source; the loop of a head is every block from which a
+back edge to it can be reached without passing the head.  Shapes are described at the head of ``cps.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...ir.graph import Block, Edge, Function, Value
+from .dominance import Dominators, dominators
+
+
+@dataclass(eq=False)
+class Loop:
+    """``latch``: the only source of back edges, or ``None``.  ``preheader``: the only block that enters, if it ends
+    in a jump.  ``exit``: where the latch leaves to, when no other block leaves (blocks that only raise are no part
+    of a loop and count as no exit).  ``blocks`` includes those of inner loops."""
+
+    head: Block
+    blocks: set[Block]
+    latches: list[Block]
+    parent: Loop | None = None
+    children: list[Loop] = field(default_factory=list)
+    depth: int = 1
+    latch: Block | None = None
+    preheader: Block | None = None
+    exit: Block | None = None
+
+    def __repr__(self) -> str:
+        return f"<loop {self.head}>"
+
+    def region(self, raising: set[Block]) -> set[Block]:
+        """The loop's blocks and what hangs off them only to raise."""
+        region = set(self.blocks)
+        todo = [s for b in self.blocks for s in b.successors() if s in raising]
+        while todo:
+            block = todo.pop()
+            region.add(block)
+            todo += block.successors()
+        return region
+
+    def back_edge(self) -> Edge:
+        """The edge of the latch that goes to the head."""
+        return self._latch_edge(self.head)
+
+    def exit_edge(self) -> Edge:
+        """The edge of the latch that leaves."""
+        assert self.exit is not None
+        return self._latch_edge(self.exit)
+
+    def entry_edge(self) -> Edge:
+        """The edge of the preheader."""
+        assert self.preheader is not None and self.preheader.term is not None
+        return self.preheader.term.edges[0]
+
+    def _latch_edge(self, to: Block) -> Edge:
+        assert self.latch is not None and self.latch.term is not None
+        return next(e for e in self.latch.term.edges if e.block is to)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A loop whose iterations are ``iv`` = 0, 1, … ``trip`` − 1 (once at least, as the loop is rotated).
+
+    ``next`` is ``iv + 1``; the latch goes on while ``next < trip``.
+    """
+
+    iv: Value
+    next: Value
+    trip: Value
+
+
+def loop_forest(func: Function) -> LoopForest:
+    """The loops of a function: those of last time as long as control flow is what it was then."""
+    dom = dominators(func)
+    if dom.forest is None:
+        dom.forest = LoopForest(func, dom)
+    found: LoopForest = dom.forest
+    return found
+
+
+class LoopForest:
+    """``loops``: all, inner ones before those that hold them.  ``roots``: the outermost."""
+
+    def __init__(self, func: Function, dom: Dominators | None = None) -> None:
+        self.dom = dom or Dominators(func)
+        self.innermost: dict[Block, Loop] = {}
+        self.loops: list[Loop] = []
+        # Retreating edges whose target does not dominate their source: loops with two entries.
+        self.irreducible = [s for b, s in self.dom.back if not self.dom.dominates(s, b)]
+        heads = {s for _, s in self.dom.back}
+        for head in (b for b in reversed(self.dom.order) if b in heads) if heads else ():
+            latches = [p for p in dict.fromkeys(self.dom.preds[head]) if self.dom.dominates(head, p)]
+            if latches:
+                self._add(head, latches)
+        self.loops.sort(key=lambda loop: len(loop.blocks))
+        self.roots = [loop for loop in self.loops if loop.parent is None]
+        for loop in reversed(self.loops):                    # parents first
+            loop.depth = loop.parent.depth + 1 if loop.parent else 1
+        raising = raising_blocks(self.dom) if self.loops else set()
+        for loop in self.loops:
+            self._shape(loop, raising)
+
+    def loop_of(self, block: Block) -> Loop | None:
+        """The innermost loop that holds ``block``."""
+        return self.innermost.get(block)
+
+    def depth(self, block: Block) -> int:
+        loop = self.loop_of(block)
+        return loop.depth if loop else 0
+
+    def open_loops(self) -> set[Loop]:
+        """Loops that define what blocks outside read (an argument of an edge that leaves is read inside)."""
+        found: set[Loop] = set()
+        for b in self.dom.order:
+            for op in b.all_ops():
+                for v in op.used():
+                    home = self.innermost.get(v.block) if v.block is not b else None
+                    while home is not None and b not in home.blocks:
+                        found.add(home)
+                        home = home.parent
+        return found
+
+    def _add(self, head: Block, latches: list[Block]) -> None:
+        """Walk back from the latches; heads come in postorder, so inner loops are known already."""
+        loop = Loop(head, {head}, latches)
+        todo = list(latches)
+        inner: dict[Loop, None] = {}
+        while todo:
+            block = todo.pop()
+            if block in loop.blocks:
+                continue
+            known = self.innermost.get(block)
+            if known is None:
+                loop.blocks.add(block)
+                todo += self.dom.preds[block]
+                continue
+            while known.parent is not None:
+                known = known.parent
+            inner[known] = None
+            loop.blocks |= known.blocks
+            todo += (p for p in self.dom.preds[known.head] if p not in known.blocks)
+        for child in inner:
+            child.parent = loop
+            loop.children.append(child)
+        for block in loop.blocks:
+            self.innermost.setdefault(block, loop)
+        self.loops.append(loop)
+
+    def _shape(self, loop: Loop, raising: set[Block]) -> None:
+        if len(loop.latches) == 1:
+            loop.latch = loop.latches[0]
+        entries = [p for p in self.dom.preds[loop.head] if p not in loop.blocks]
+        if len(entries) == 1 and entries[0].term is not None and entries[0].term.name == "jump":
+            loop.preheader = entries[0]
+        exits = [(b, s) for b in loop.blocks for s in b.successors() if s not in loop.blocks and s not in raising]
+        if len(exits) == 1 and exits[0][0] is loop.latch:
+            loop.exit = exits[0][1]
+
+
+def raising_blocks(dom: Dominators) -> set[Block]:
+    """Blocks with one predecessor from which every path raises, through blocks that are so too.
+
+    Each hangs off the block before it; leaving a loop for one is no exit of the loop."""
+    if dom.raising is not None:
+        return dom.raising
+    found = dom.raising = set()
+    for b in reversed(dom.order):
+        assert b.term is not None
+        ends = b.term.name == "raise" or (b.term.edges and all(s in found for s in b.successors()))
+        if ends and len(dom.preds[b]) == 1:
+            found.add(b)
+    return found
+
+
+def counted(loop: Loop) -> Counted | None:
+    """How a rotated loop counts: from 0 by 1 while the next index is below a value from outside."""
+    latch = loop.latch
+    if latch is None or loop.preheader is None or latch.term is None or latch.term.name != "branch":
+        return None
+    test = latch.term.operands[0].op
+    if test is None or test.name != "lt" or latch.term.edges[0].block is not loop.head:
+        return None
+    if latch.term.edges[1].block is loop.head:
+        return None
+    following, trip = test.operands
+    step = following.op
+    if trip.block in loop.blocks or step is None or step.name != "add" or step.block not in loop.blocks:
+        return None
+    for iv, one in (step.operands, step.operands[::-1]):
+        if iv.owner is loop.head and one.const == 1 and loop.back_edge().args[iv.index] is following:
+            if loop.entry_edge().args[iv.index].const == 0:
+                return Counted(iv, following, trip)
+    return None

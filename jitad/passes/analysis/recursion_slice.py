@@ -1,0 +1,260 @@
+"""What a recursive function knows on its way down, and a function that walks that way alone.
+
+A value is *known on the way down* if it depends on arguments only, and on nothing that a call gives back: over a tree,
+which node this is, its children, and the words at its leaves; numbers that are rounded are not.  ``collector`` makes a
+function that visits the same nodes in the same order and writes down a vector that is known at each visit of one place,
+row after row.
+
+It ends, in all calls, where the function itself would raise, so it raises nothing, and it tests every index that it
+reads at: what comes behind an exception that it does not foresee (another function raises it, or by what a call gives
+back) is read in vain, but never outside an array.  It ends, too, when it has made ``CALLS`` calls.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_op
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.types import I64, Array, Type, is_float
+from .cfg import append, argument, passed, reached, set_term
+from .dominance import dominators, reverse_postorder
+from .loops import loop_forest, raising_blocks
+
+SCALAR = frozenset("const add sub mul floordiv mod neg abs sign maximum minimum eq ne lt le gt ge and or xor not "
+                   "select".split())
+ROUNDED = frozenset(("add", "sub", "mul", "floordiv", "mod"))
+"""Of floats: machine code may contract or reorder them in one function otherwise than in the other, which would then
+not visit the same nodes."""
+VIEW = frozenset(("dim", "get", "as_type", "transpose"))        # of arrays
+
+FAILED = 1 << 62
+"""Added to the count where the function would raise: the walk ends there, in all calls."""
+
+CALLS = 1 << 14
+"""Of a walk: an exception that it does not foresee may be all that ends the recursion."""
+
+
+class Unknown(Exception):
+    """What is asked for depends on what a call gives back."""
+
+
+class Size(NamedTuple):
+    """Of an argument."""
+
+    argument: int
+    axis: int
+
+
+class Downward:
+    """What is known in ``func``, which may call itself.  ``calls``: the blocks that end in such a call."""
+
+    def __init__(self, func: Function) -> None:
+        self.func = func
+        self.order = reverse_postorder(func)
+        self.preds = func.predecessors()
+        self.calls = {b: b.term for b in self.order if b.term is not None and b.term.name == "call"
+                      and b.term.attrs["callee"] == func.name}
+        self.unknown: set[Value] = set()
+        while self._spread():
+            pass
+        self.raising = raising_blocks(dominators(func))
+        forks = (b for b in self.order if b.term is not None and len(self.ways(b.term)) > 1
+                 and not self.unknown.isdisjoint(b.term.operands))
+        self.behind = reached(s for b in forks for s in b.successors())      # whether control comes here is not known
+
+    def _spread(self) -> bool:
+        """One round over all values; whether more are unknown than before."""
+        before = len(self.unknown)
+        for block in self.order:
+            if block is not self.func.entry:
+                for p in block.params:
+                    given = [argument(edge, p) for _, edge in self.preds[block]]
+                    if any(v is None or v in self.unknown for v in given):
+                        self.unknown.add(p)
+            for op in block.ops:
+                if not _follows(op) or not self.unknown.isdisjoint(op.operands):
+                    self.unknown.update(op.results)
+        return len(self.unknown) > before
+
+    def ways(self, term: Op) -> list[Edge]:
+        """Where control goes on, unless an exception is raised."""
+        return [e for e in term.edges if e.block not in self.raising]
+
+    def same_everywhere(self, v: Value) -> bool:
+        """Whether ``v`` is a parameter that every call passes on as it is."""
+        return v in self.func.params and all(call.operands[v.index] is v for call in self.calls.values())
+
+    def needed(self, place: Block, vector: Value) -> tuple[dict[Value, None], set[Block]]:
+        """Values, and blocks (those that lead to calls or to ``place``) of a walk that writes down ``vector`` there.
+
+        Raises ``Unknown`` where that is not known, or where the walk would run a loop without a visit in it.
+        """
+        goals = {place, *self.calls}
+        blocks = _leading(goals, self.preds)
+        forest = loop_forest(self.func)
+        if not goals.isdisjoint(self.behind) or forest.irreducible or any(
+                loop.head in blocks and goals.isdisjoint(loop.blocks) for loop in forest.loops):
+            raise Unknown
+        found: dict[Value, None] = {}
+        todo = [vector]
+        for block in blocks:
+            todo += [op.operands[0] for op in block.ops if op.name == "check" and op.operands[0] not in self.unknown]
+            if block.term is not None and len(block.term.edges) > 1:
+                todo += [v for v in block.term.operands if v not in self.unknown]
+        while todo:
+            v = todo.pop()
+            if v in self.unknown:
+                raise Unknown
+            if v not in found:
+                found[v] = None
+                todo += self._sources(v, blocks)
+        return found, blocks
+
+    def size_of(self, v: Value) -> Size | None:
+        """Which size ``v`` is, of an array that is the same in all calls."""
+        if v.op is None or v.op.name != "dim" or not self.same_everywhere(v.op.operands[0]):
+            return None
+        return Size(v.op.operands[0].index, v.op.attrs["axis"])
+
+    def _sources(self, v: Value, blocks: set[Block]) -> list[Value]:
+        if v.op is not None:
+            return [] if self.size_of(v) is not None else v.op.operands
+        if v.block is self.func.entry:
+            return [call.operands[v.index] for call in self.calls.values()]
+        return [given for source, edge in self.preds[v.block] if source in blocks
+                if (given := argument(edge, v)) is not None]
+
+
+def _follows(op: Op) -> bool:
+    """Whether the result is known, and cheap, where the operands are known."""
+    if len(op.results) != 1:
+        return False
+    arrays = [v for v in (*op.operands, op.result) if isinstance(v.type, Array)]
+    if is_float(op.result.type) and op.name in ROUNDED:
+        return False
+    return op.name in (VIEW if arrays else SCALAR)
+
+
+def _leading(goals: set[Block], preds: dict[Block, list[tuple[Block, Edge]]]) -> set[Block]:
+    return reached(goals, lambda block: [source for source, _ in preds[block]])
+
+
+def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Array,
+              most: int) -> tuple[Function, list[int], list[Size]]:
+    """The function (arguments…, sizes…, xs: ``rows``, count, calls) → (xs, count, calls) that visits what ``down.func``
+    visits.
+
+    At each visit of the op ``place`` it sets row ``count`` of ``xs`` to ``vector``, while there is one, and counts on
+    up to ``most``.  Where ``down.func`` would raise, the count is ``FAILED`` more.  ``calls`` may be made yet.
+    Yields also which arguments it has, and which sizes of others: given sizes alone, it does not depend on what is in
+    these, and so has no derivative by them.  Raises ``Unknown``.
+    """
+    assert place.block is not None
+    values, blocks = down.needed(place.block, vector)
+    return _Collector(module, down, place, vector, values, blocks, rows, most).made()
+
+
+class _Collector:
+    """Copies of ``blocks`` with what is among ``values``; each has ``xs``, ``count`` and ``calls`` as its last
+    parameters."""
+
+    def __init__(self, module: Module, down: Downward, place: Op, vector: Value, values: dict[Value, None],
+                 blocks: set[Block], rows: Array, most: int) -> None:
+        self.most = most
+        self.down, self.place, self.vector, self.needed = down, place, vector, values
+        self.params = [p.index for p in down.func.params if p in values]
+        self.types: list[Type] = [rows, I64, I64]
+        sizes = {v: size for v in values if (size := down.size_of(v)) is not None}
+        self.sizes = list(dict.fromkeys(sizes.values()))
+        types = [*(down.func.params[i].type for i in self.params), *(I64 for _ in self.sizes)]
+        name = module.unique_name(f"{down.func.name}.collect")
+        self.func = module.add(Function(name, [*types, *self.types], self.types))
+        self.func.own, self.func.loc = {len(types)}, down.func.loc
+        self.given = self.func.params[len(self.params):-3]
+        self.new = {v: self.given[self.sizes.index(size)] for v, size in sizes.items()}
+        self.blocks = {b: self.func.entry if b is down.func.entry else self.func.new_block(b.name)
+                       for b in down.order if b in blocks}
+        for old, block in self.blocks.items():
+            kept = [p for p in old.params if p in values]
+            if block is not self.func.entry:
+                for t in (*(p.type for p in kept), *self.types):
+                    block.add_param(t)
+            self.new.update(zip(kept, block.params))
+        self.stop, self.failed = self.func.new_block("stop"), self.func.new_block("failed")
+        Builder(self.stop, self.func.loc).ret([self.stop.add_param(t) for t in self.types])
+        xs, count, calls = (self.failed.add_param(t) for t in self.types)
+        b = Builder(self.failed, self.func.loc)
+        b.ret([xs, b.add(count, FAILED), calls])
+
+    def made(self) -> tuple[Function, list[int], list[Size]]:
+        for old, block in self.blocks.items():
+            self.b, self.log = Builder(block, old.func.loc), block.params[-3:]
+            for op in old.ops:
+                self._op(op)
+            assert old.term is not None
+            self.b.loc = old.term.loc
+            self._end(old.term)
+        return self.func, self.params, self.sizes
+
+    def _op(self, op: Op) -> None:
+        self.b.loc = op.loc
+        if op is self.place:
+            self._write_down(self.new[self.vector])
+        elif op.name == "check" and op.operands[0] in self.needed:
+            self._only_if(self.new[op.operands[0]])
+        elif op.results and op.results[0] in self.needed and op.results[0] not in self.new:
+            if op.name == "get":
+                array, *at = (self.new[v] for v in op.operands)
+                for axis, i in enumerate(at):
+                    self._only_if(self.b.and_(self.b.ge(i, 0), self.b.lt(i, self.b.dim(array, axis=axis))))
+            append(self.b.block, clone_op(op, self.new))
+
+    def _only_if(self, condition: Value, otherwise: Block | None = None) -> None:
+        """Go on where the condition holds; otherwise the walk is over."""
+        if condition.const is not True:
+            onward = self.func.new_block()
+            self.b.branch(condition, onward, [], otherwise or self.failed, self.log)
+            self.b.at(onward)
+
+    def _write_down(self, x: Value) -> None:
+        b, (xs, count, calls) = self.b, self.log
+        self._only_if(b.eq(b.dim(x, axis=0), b.dim(xs, axis=1)))
+        room, onward = self.func.new_block("room"), self.func.new_block()
+        following = b.add(count, 1)
+        b.branch(b.lt(count, b.dim(xs, axis=0)), room, [], onward, [xs])
+        b.at(room)
+        b.jump(onward, [b.set(xs, x, count)])
+        self.log = [onward.add_param(xs.type), following, calls]
+        b.at(onward)
+        self._only_if(b.lt(following, self.most), self.stop)
+
+    def _end(self, term: Op) -> None:
+        ways = self.down.ways(term)
+        known = self.down.unknown.isdisjoint(term.operands)
+        if not ways and term.name != "return":
+            self.b.jump(self.failed, self.log)
+        elif not ways or len(ways) > 1 and not known:
+            self.b.ret(self.log)
+        elif term.name == "call" or not known:
+            if term.name == "call" and term.attrs["callee"] == self.down.func.name:
+                self._call([self.new[term.operands[i]] for i in self.params])
+            edge = self._edge(ways[0])
+            self.b.jump(edge.block, edge.args)
+        else:
+            set_term(self.b.block, term.name, [self.new[v] for v in term.operands],
+                     [self._edge(e) for e in term.edges])
+
+    def _call(self, args: list[Value]) -> None:
+        b, (xs, count, calls) = self.b, self.log
+        self._only_if(b.gt(calls, 0), self.stop)
+        self.log = b.call_then(self.func.name, [*args, *self.given, xs, count, b.sub(calls, 1)], self.types)
+        _, count, calls = self.log
+        self._only_if(b.and_(b.lt(count, self.most), b.gt(calls, 0)), self.stop)
+
+    def _edge(self, edge: Edge) -> Edge:
+        if edge.block not in self.blocks:
+            return Edge(self.failed if edge.block in self.down.raising else self.stop, list(self.log))
+        kept = [self.new[v] for p, v in passed(edge) if p in self.needed]
+        return Edge(self.blocks[edge.block], [*kept, *self.log])

@@ -1,0 +1,68 @@
+"""Makes a value available where its definition does not dominate (Braun et al. 2013, on a finished graph).
+
+Where paths join, a block parameter is added; on paths without a definition the value is ``undef``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...ir.graph import Block, Edge, Op, Value
+
+Preds = Mapping[Block, list[tuple[Block, Edge]]]
+
+
+class Reaching:
+    """One quantity with its definitions, at the end of blocks.
+
+    ``starts``: blocks at whose start it is undefined (the entry, a loop's head).
+    ``bypass``: exits of loops that the quantity only passes by, each with the loop's preheader.
+    """
+
+    def __init__(self, preds: Preds, defs: dict[Block, Value], starts: Iterable[Block],
+                 bypass: Mapping[Block, Block] | None = None) -> None:
+        self.preds, self.defs = preds, defs
+        self.starts, self.bypass = set(starts), bypass or {}
+        self.type = next(iter(defs.values())).type
+        self._start: dict[Block, Value] = {}
+        self._open: list[tuple[Block, Edge]] = []
+
+    def at_end(self, block: Block) -> Value:
+        """The quantity at the end of ``block``."""
+        value = self._at_end(block)
+        while self._open:
+            pred, edge = self._open.pop()
+            edge.args.append(self._at_end(pred))
+        return value
+
+    def _at_end(self, block: Block) -> Value:
+        walked: list[Block] = []
+        while True:
+            if block in self.defs:
+                value = self.defs[block]
+                break
+            if block in self._start:
+                value = self._start[block]
+                break
+            walked.append(block)
+            incoming = self.preds[block]
+            if block in self.starts or not incoming:
+                value = self._undefined(block)
+                break
+            if block in self.bypass:
+                block = self.bypass[block]
+            elif len(incoming) == 1:
+                block = incoming[0][0]
+            else:
+                value = block.add_param(self.type)
+                self._open += incoming
+                break
+        for b in walked:
+            self._start[b] = value
+        return value
+
+    def _undefined(self, block: Block) -> Value:
+        op = Op("undef", (), [self.type], {"type": self.type})
+        op.block = block
+        block.ops.insert(0, op)
+        return op.result

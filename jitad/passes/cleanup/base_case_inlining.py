@@ -1,0 +1,94 @@
+"""The case that ends a recursion is decided by the caller.
+
+A function over a tree begins with ``if t is None: return 0.0``, and half of all calls do no more than that.  Where a
+recursive function starts with a cheap test one side of which returns at once, that test and that side are copied to
+its recursive calls::
+
+    call @f(x) -> ^k          becomes        branch c(x), ^quick, ^slow
+                                             ^quick: jump ^k(result)
+                                             ^slow:  call @f(x) -> ^k
+
+So a call is made for each node and none for what is below a leaf, and a derivative has no frame for it.
+"""
+
+from __future__ import annotations
+
+from ...ir.clone import clone_op
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ..analysis.callgraph import CallGraph
+from ..analysis.cfg import set_term
+
+CHEAP = frozenset("eq ne lt le gt ge and or xor not shl shr add sub neg get dim cast const".split())
+LONGEST = 8                     # ops that are copied to a call
+
+
+def peel(module: Module) -> None:
+    """Peel the recursive functions of a module."""
+    graph = CallGraph(module)
+    endings = {name: found for name in graph.recursive if name not in module.rules
+               and (found := _ending(module.functions[name])) is not None}
+    for name in graph.recursive:
+        for block in list(module.functions[name].blocks):
+            term = block.term
+            if term is not None and term.name == "call" and term.attrs["callee"] in endings \
+                    and graph.component[term.attrs["callee"]] == graph.component[name]:
+                _guard(block, module.functions[term.attrs["callee"]], endings[term.attrs["callee"]])
+
+
+def _ending(func: Function) -> int | None:
+    """Which side of the test at the beginning of a function returns at once; the other goes on for longer."""
+    term = func.entry.term
+    if func.attrs.get("inline") == "never" or term is None or term.name != "branch" or not _cheap(func.entry.ops):
+        return None
+    short = [_returns(edge.block, len(func.entry.ops)) for edge in term.edges]
+    return short.index(True) if short.count(True) == 1 else None
+
+
+def _cheap(ops: list[Op]) -> bool:
+    return len(ops) <= LONGEST and all(op.name in CHEAP for op in ops)
+
+
+def _returns(block: Block, count: int) -> bool:
+    """Whether a path without further decisions leads to a return, within the number of ops that are left."""
+    while block.term is not None:
+        count += len(block.ops)
+        if count > LONGEST or not _cheap(block.ops) or block.term.name not in ("jump", "return"):
+            return False
+        if block.term.name == "return":
+            return True
+        block = block.term.edges[0].block
+    return False
+
+
+def _guard(block: Block, callee: Function, side: int) -> None:
+    """Put the test before the call that ends ``block``."""
+    call, test = block.term, callee.entry.term
+    assert call is not None and test is not None
+    quick, slow = block.func.new_block("quick"), block.func.new_block("slow")
+    values: dict[Value, Value] = dict(zip(callee.params, call.operands))
+    _copy(callee.entry.ops, block, values)
+    results = _copy_path(test.edges[side], quick, values)
+    after = call.edges[0]
+    set_term(quick, "jump", edges=[Edge(after.block, [*results, *after.args])])
+    slow.term, call.block = call, slow
+    edges = [Edge(quick, []), Edge(slow, [])]
+    set_term(block, "branch", [values.get(v, v) for v in test.operands], edges if side == 0 else edges[::-1])
+
+
+def _copy_path(edge: Edge, into: Block, values: dict[Value, Value]) -> list[Value]:
+    """Copy the blocks up to the return; what is returned."""
+    while True:
+        values.update(zip(edge.block.params, [values.get(a, a) for a in edge.args]))
+        _copy(edge.block.ops, into, values)
+        term = edge.block.term
+        assert term is not None
+        if term.name == "return":
+            return [values.get(v, v) for v in term.operands]
+        edge = term.edges[0]
+
+
+def _copy(ops: list[Op], into: Block, values: dict[Value, Value]) -> None:
+    for op in ops:
+        copy = clone_op(op, values)
+        copy.block = into
+        into.ops.append(copy)

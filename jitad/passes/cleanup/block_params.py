@@ -1,0 +1,82 @@
+"""Removes block parameters for which every edge passes the same value (or the parameter itself).
+
+Parameters that close a loop stay: the value they stand for is defined in a loop that their block is not in.
+"""
+
+from __future__ import annotations
+
+from ...ir.evaluate.fold import same
+from ...ir.graph import Block, Edge, Function, Op, Value
+from ..analysis.cfg import Mapping, resolve, substitute
+from ..analysis.loops import LoopForest
+
+
+def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
+    """Remove them all; whether there were any.  Control flow stays as it is."""
+    if not any(b.params for b in func.blocks[1:]):
+        return False
+    incoming: dict[Block, list[Edge]] = {b: [] for b in func.blocks}
+    for b in func.blocks:
+        assert b.term is not None
+        for e in b.term.edges:
+            incoming[e.block].append(e)
+    mapping: Mapping = {}
+    gone: set[Value] = set()
+    changed = True
+    while changed:
+        changed = False
+        for b in func.blocks[1:]:
+            for p in b.params:
+                if p in gone:
+                    continue
+                value = _only_argument(p, incoming[b], mapping)
+                if value is not None and value.const is not None:
+                    value = _constant_here(value, b)     # each edge may have its own
+                if value is not None and _may_replace(value, b, forest):
+                    mapping[p] = value
+                    gone.add(p)
+                    changed = True
+    if gone:
+        _drop(func, gone)
+        substitute(func, mapping)
+    return bool(gone)
+
+
+def _only_argument(param: Value, edges: list[Edge], mapping: Mapping) -> Value | None:
+    only: Value | None = None
+    for e in edges:
+        index = param.index - (len(e.block.params) - len(e.args))
+        if index < 0:
+            return None                                  # the result of a call
+        arg = resolve(mapping, e.args[index])
+        if arg is param or arg is only:
+            continue
+        if only is not None and not same(arg, only):
+            return None
+        only = only or arg
+    return only if only is not None and only.type == param.type else None
+
+
+def _constant_here(value: Value, block: Block) -> Value:
+    op = Op("const", (), [value.type], {"value": value.const, "type": value.type})
+    op.block = block
+    block.ops.insert(0, op)
+    return op.result
+
+
+def _may_replace(value: Value, block: Block, forest: LoopForest) -> bool:
+    loop = forest.loop_of(value.block)
+    return loop is None or block in loop.blocks
+
+
+def _drop(func: Function, gone: set[Value]) -> None:
+    for b in func.blocks:
+        assert b.term is not None
+        for e in b.term.edges:
+            missing = len(e.block.params) - len(e.args)
+            e.args = [a for p, a in zip(e.block.params[missing:], e.args) if p not in gone]
+    for b in func.blocks[1:]:
+        if any(p in gone for p in b.params):
+            b.params = [p for p in b.params if p not in gone]
+            for i, p in enumerate(b.params):
+                p.index = i

@@ -1,0 +1,84 @@
+"""Gives one value to ops that compute the same: value numbering down the dominator tree.
+
+An op is replaced by an equal one that dominates it, never by one inside a loop that it is not in (loops stay closed).
+Arrays that are worked on in place later keep their identity: of two equal ``fill`` each is its own array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import OPS
+from ..analysis.cfg import resolve, substitute
+from ..analysis.dominance import Dominators
+from ..analysis.loops import LoopForest, loop_forest
+from ..memory.aliasing import consumed_values
+
+COMMUTATIVE = frozenset("add mul maximum minimum eq ne and or xor hypot".split())
+KEPT = frozenset("push pop".split())
+"""Not merged: what is on stacks is paired by where it stands."""
+
+
+def cse(module: Module) -> None:
+    for func in module.functions.values():
+        number_values(func)
+
+
+def number_values(func: Function) -> None:
+    forest = loop_forest(func)
+    dom = forest.dom
+    consumed = consumed_values(func, lambda call: range(len(call.operands)))
+    mapping: dict[Value, Value] = {}
+    known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating those behind it
+    for block in dom.preorder():
+        kept = []
+        for op in block.ops:
+            if mapping:
+                op.operands = [resolve(mapping, v) for v in op.operands]
+            key = _key(op, consumed)
+            if key is not None:
+                earlier = _visible(known.setdefault(key, []), block, dom, forest)
+                if earlier is not None:
+                    mapping.update(zip(op.results, earlier.results))
+                    continue
+                known[key].append(op)
+            kept.append(op)
+        block.ops = kept
+    substitute(func, mapping)
+
+
+def _visible(candidates: list[Op], block: Block, dom: Dominators, forest: LoopForest) -> Op | None:
+    """The innermost candidate that dominates ``block`` and whose loop ``block`` is in; others are forgotten."""
+    while candidates:
+        home = candidates[-1].block
+        assert home is not None
+        if not dom.dominates(home, block):
+            candidates.pop()                             # preorder: it dominates nothing to come
+            continue
+        break
+    for op in reversed(candidates):
+        assert op.block is not None
+        loop = forest.loop_of(op.block)
+        if loop is None or block in loop.blocks:
+            return op
+    return None
+
+
+def _key(op: Op, consumed: set[Value]) -> Hashable | None:
+    """What two ops must agree in to be the same, or ``None`` if the op keeps its identity."""
+    definition = OPS[op.name]
+    if definition.effect or definition.consumes or op.name in KEPT or any(r in consumed for r in op.results):
+        return None
+    operands: Any = op.operands
+    if op.name in COMMUTATIVE:
+        operands = sorted(operands, key=id)
+    return op.name, tuple(operands), _frozen(op.attrs), tuple([r.type for r in op.results])
+
+
+def _frozen(attrs: dict[str, Any]) -> Hashable:
+    if not attrs:
+        return ()
+    return tuple((k, type(v), repr(v) if isinstance(v, (float, list, dict)) else v) for k, v in sorted(attrs.items()))
+

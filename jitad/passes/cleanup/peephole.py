@@ -1,0 +1,157 @@
+"""Identities that ``ir.evaluate.fold`` leaves: those that need a new op, and those that look through an op's operands.
+
+A rule gives the value that an op equals, or a new op (name, operands, attrs) to put in its place, or ``None``.  Only
+what holds for every float is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...ir.evaluate.fold import same
+from ...ir.graph import Op, Value
+from ...ir.types import BOOL, Scalar, dtype_of
+from ...ir.window import reads
+from ..analysis.float_signs import never
+
+Rewrite = tuple[str, list[Value], dict[str, Any]]
+Found = Value | Rewrite | None
+
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt": False}
+
+
+def rewrite(op: Op) -> Found:
+    rule = RULES.get(op.name)
+    return rule(op) if rule is not None else None
+
+
+def _constant(value: Any, type: Scalar) -> Rewrite:
+    return "const", [], {"value": value, "type": type}
+
+
+def _compare(op: Op) -> Found:
+    x, y = op.operands
+    if x is y and isinstance(x.type, Scalar) and not x.type.is_float:
+        return _constant(REFLEXIVE[op.name], BOOL)
+    if op.name == "eq" and x.type == BOOL and y.const is not None:
+        return x if y.const else ("not", [x], {})
+    if never(op):
+        return _constant(False, BOOL)
+    return None
+
+
+def _not(op: Op) -> Found:
+    inner = op.operands[0].op
+    if inner is None or dtype_of(op.result.type) != BOOL:
+        return None
+    if inner.name == "not":
+        return inner.operands[0]
+    exact = inner.name in ("eq", "ne")                   # the others are both false for NaN
+    if inner.name in OPPOSITE and (exact or not dtype_of(inner.operands[0].type).is_float):
+        return OPPOSITE[inner.name], list(inner.operands), {}
+    return None
+
+
+def _select(op: Op) -> Found:
+    c, x, y = op.operands
+    if c.type == BOOL and x.type == BOOL and x.const is not None and y.const is not None:
+        if x.const == y.const:
+            return x
+        return c if x.const else ("not", [c], {})
+    if c.op is not None and c.op.name == "not" and isinstance(c.type, Scalar):
+        return "select", [c.op.operands[0], y, x], {}
+    return None
+
+
+def _sub(op: Op) -> Found:
+    x, y = op.operands
+    t = op.result.type
+    if isinstance(t, Scalar) and t.is_int:
+        if x is y:
+            return _constant(0, t)
+        if x.op is not None and x.op.name == "add" and y in x.op.operands:     # (a + b) - b
+            a, b = x.op.operands
+            return a if b is y else b
+    return None
+
+
+def _add(op: Op) -> Found:
+    x, y = op.operands
+    if isinstance(op.result.type, Scalar) and op.result.type.is_int:
+        for a, b in ((x, y), (y, x)):
+            if a.op is not None and a.op.name == "sub" and a.op.operands[1] is b:   # (p - b) + b
+                return a.op.operands[0]
+    return None
+
+
+def _bits(op: Op) -> Found:
+    x, y = op.operands
+    if x is not y:
+        return None
+    if op.name != "xor":
+        return x
+    return _constant(False if x.type.is_bool else 0, x.type) if isinstance(x.type, Scalar) else None
+
+
+def _extreme(op: Op) -> Found:
+    x, y = op.operands
+    return x if x is y else None
+
+
+def _pow(op: Op) -> Found:
+    x, n = op.operands
+    if n.const == 1 and x.type == op.result.type:
+        return x
+    return ("mul", [x, x], {}) if n.const == 2 and x.type == op.result.type else None
+
+
+def _neg(op: Op) -> Found:
+    inner = op.operands[0].op
+    return inner.operands[0] if inner is not None and inner.name == "neg" else None
+
+
+def _transpose(op: Op) -> Found:
+    a, perm = op.operands[0], op.attrs["perm"]
+    if list(perm) == list(range(len(perm))):
+        return a
+    if a.op is not None and a.op.name == "transpose":
+        inner = a.op.attrs["perm"]
+        return "transpose", [a.op.operands[0]], {"perm": type(perm)(inner[p] for p in perm)}
+    return None
+
+
+def _get(op: Op) -> Found:
+    """a[i][j] is a[i, j]; an element of what is the same everywhere is that; what was just stored need not be read."""
+    a, indices = op.operands[0], op.operands[1:]
+    if a.op is None:
+        return None
+    if a.op.name == "get":
+        return "get", [*a.op.operands, *indices], {}
+    if a.op.name == "iota":
+        return indices[0]
+    if not isinstance(op.result.type, Scalar):
+        return None
+    if a.op.name == "fill" or (a.op.name == "broadcast_to" and isinstance(a.op.operands[0].type, Scalar)):
+        return a.op.operands[0]
+    stored = a.op.name == "set" and len(a.op.operands) == len(op.operands) + 1
+    return a.op.operands[1] if stored and all(map(same, a.op.operands[2:], indices)) else None
+
+
+def _set(op: Op) -> Found:
+    """What is stored where it was read is there already: a[i] = a[i], which is how a[i:j] += v ends."""
+    return op.operands[0] if reads(op.operands[1], op) else None
+
+
+def _stop(op: Op) -> Found:
+    inner = op.operands[0].op
+    return inner.result if inner is not None and inner.name in ("stop", "const") else None
+
+
+RULES: dict[str, Callable[[Op], Found]] = {
+    **dict.fromkeys(OPPOSITE, _compare), **dict.fromkeys(("and", "or", "xor"), _bits),
+    "not": _not, "select": _select, "sub": _sub, "add": _add, "maximum": _extreme, "minimum": _extreme, "pow": _pow,
+    "neg": _neg, "transpose": _transpose, "get": _get, "set": _set, "set_slice": _set,
+    "stop": _stop,
+}

@@ -1,0 +1,188 @@
+"""Decides conditions that control flow, earlier checks and loop counters imply: above all, checks of indices.
+
+A walk down the dominator tree collects what is known at each place (``ranges.Prover``): the condition of a branch on
+its sides, of a ``check`` behind it, and the bounds of loop counters (``induction``).  Comparisons of integers that
+follow become constants, checks that hold go, and ``select(i < 0, i + n, i)`` counts as the side that is known.
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.types import BOOL, I64
+from ..analysis.dominance import dominators
+from ..analysis.induction import Incoming, learn_head
+from ..analysis.loops import loop_forest
+from ..analysis.ranges import Form, Prover, Ranges
+
+DEEP = 12
+"""Conditions that are made of others are looked into to this depth: chains of them are asked about again and again."""
+
+COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
+
+
+def facts(module: Module) -> None:
+    for func in module.functions.values():
+        if any(op.name in COMPARISONS or op.name == "check" for op in func.all_ops()):
+            _Decider(func).run()
+
+
+class Walk:
+    """Down the dominator tree; ``op`` sees each op where ``prover`` and ``known`` say what holds there."""
+
+    def __init__(self, func: Function) -> None:
+        self.func, self.dom = func, dominators(func)
+        self.loops = {loop.head: loop for loop in loop_forest(func).loops}
+        self.incoming: Incoming = {b: [] for b in func.blocks}
+        for b in func.blocks:
+            for e in b.term.edges if b.term else ():
+                self.incoming[e.block].append(e)
+        self.ranges = Ranges()
+        values = (v for b in self.dom.order for v in (*b.params, *(r for op in b.ops for r in op.results)))
+        self.prover = Prover(self.ranges, {v: i for i, v in enumerate(values)})
+        self.known: dict[Value, bool] = {}
+        self.names: list[Value] = []                     # the keys of ``known``, latest last
+
+    def run(self) -> None:
+        """Walk the dominator tree; what was learnt in a subtree is forgotten behind it."""
+        todo: list[tuple[Block, tuple[int, int] | None]] = [(self.func.entry, None)]
+        while todo:
+            block, mark = todo.pop()
+            if mark is not None:
+                self._forget(*mark)
+                continue
+            todo.append((block, (self.prover.mark(), len(self.names))))
+            self._enter(block)
+            block.ops = [op for op in block.ops if self.op(op)]
+            self.end(block)
+            todo += ((child, None) for child in reversed(self.dom.children[block]))
+
+    def _forget(self, mark: int, names: int) -> None:
+        self.prover.undo(mark)
+        while len(self.names) > names:
+            del self.known[self.names.pop()]
+
+    # --- places -----------------------------------------------------------------------------------
+
+    def _enter(self, block: Block) -> None:
+        preds = self.dom.preds[block]
+        if len(preds) == 1 and preds[0].term is not None and preds[0].term.name == "branch":
+            term = preds[0].term
+            self._learn(term.operands[0], term.edges[0].block is block)
+        if block in self.loops:
+            learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
+
+    def op(self, op: Op) -> bool:
+        """Learn from one op; whether it stays."""
+        if op.name == "check":
+            self._learn(op.operands[0], True)
+        elif op.name == "select" and op.result.type == I64:
+            chosen = self._decide(op.operands[0])
+            if chosen is not None:
+                self.ranges.is_now(op.result, op.operands[1 if chosen else 2])
+        return True
+
+    def end(self, block: Block) -> None:
+        """All ops of ``block`` have been seen."""
+
+    # --- conditions -------------------------------------------------------------------------------
+
+    def _learn(self, condition: Value, truth: bool) -> None:
+        todo = [(condition, truth)]
+        while todo:
+            c, t = todo.pop()
+            if c in self.known or c.const is not None:
+                continue
+            self.known[c] = t
+            self.names.append(c)
+            op = c.op
+            if op is None:
+                continue
+            if op.name == "not":
+                todo.append((op.operands[0], not t))
+            elif (op.name == "and" and t) or (op.name == "or" and not t):
+                todo += [(x, t) for x in op.operands]
+            elif op.name in COMPARISONS and op.operands[0].type == I64:
+                for form in self._forms(op, t):
+                    self.prover.assume(form)
+                for v in op.operands:
+                    self._look_into_extreme(v)
+
+    def _look_into_extreme(self, v: Value) -> None:
+        """A maximum that is more than one of its operands is the other (a minimum likewise)."""
+        op = v.op
+        if op is None or op.name not in ("maximum", "minimum"):
+            return
+        form, sign = self.ranges.form(v), 1 if op.name == "maximum" else -1
+        for x, y in (op.operands, op.operands[::-1]):
+            if self.prover.proves(form.minus(self.ranges.form(y)).times(sign).plus(Form(-1))):
+                self.prover.assume(self.ranges.form(x).minus(form).times(sign))
+                return
+
+    def _forms(self, op: Op, truth: bool) -> list[Form]:
+        """What a comparison of integers says, as forms >= 0; empty if it is no such statement."""
+        x, y = (self.ranges.form(v) for v in op.operands)
+        one = Form(-1)
+        strict = {("lt", True): (x, y), ("ge", False): (x, y), ("gt", True): (y, x), ("le", False): (y, x)}
+        loose = {("le", True): (x, y), ("gt", False): (x, y), ("ge", True): (y, x), ("lt", False): (y, x)}
+        if (pair := strict.get((op.name, truth))) is not None:
+            return [pair[1].minus(pair[0]).plus(one)]
+        if (pair := loose.get((op.name, truth))) is not None:
+            return [pair[1].minus(pair[0])]
+        return [x.minus(y), y.minus(x)] if (op.name == "eq") is truth else []
+
+    def _decide(self, condition: Value, decided: dict[Value, bool | None] | None = None, depth: int = DEEP
+                ) -> bool | None:
+        """Whether a condition is known here to hold or not.  ``decided``: those that it is made of, each looked at
+        once."""
+        if condition.const is not None:
+            return bool(condition.const)
+        if condition in self.known:
+            return self.known[condition]
+        decided = {} if decided is None else decided
+        if condition not in decided:
+            decided[condition] = self._told(condition, decided, depth - 1) if depth else None
+        return decided[condition]
+
+    def _told(self, condition: Value, decided: dict[Value, bool | None], depth: int) -> bool | None:
+        """By what the condition says, or is made of."""
+        op = condition.op
+        if op is None:
+            return None
+        if op.name == "not":
+            inner = self._decide(op.operands[0], decided, depth)
+            return None if inner is None else not inner
+        if op.name in ("and", "or") and condition.type == BOOL:
+            sides = [self._decide(v, decided, depth) for v in op.operands]
+            end = op.name == "or"
+            return end if end in sides else None if None in sides else not end
+        if op.name in COMPARISONS and op.operands[0].type == I64:
+            for truth in (True, False):
+                forms = self._forms(op, truth)
+                if forms and all(map(self.prover.proves, forms)):
+                    return truth
+        return None
+
+
+class _Decider(Walk):
+    """Writes down what it knows."""
+
+    def op(self, op: Op) -> bool:
+        if op.name == "check" and self._decide(op.operands[0]) is True:
+            return False
+        if op.name in COMPARISONS and op.result.type == BOOL:
+            truth = self._decide(op.result)
+            if truth is not None:
+                op.name, op.operands, op.attrs = "const", [], {"value": truth, "type": BOOL}
+        return super().op(op)
+
+    def end(self, block: Block) -> None:
+        term = block.term
+        assert term is not None
+        if term.name != "branch" or term.operands[0].const is not None:
+            return
+        truth = self._decide(term.operands[0])
+        if truth is not None:
+            op = Op("const", (), [BOOL], {"value": truth, "type": BOOL})
+            op.block = block
+            block.ops.append(op)
+            term.operands = [op.result]

@@ -1,0 +1,56 @@
+"""Integers that a counted loop steps by a fixed amount, as functions of its counter: ``L = L0 + it * c``.
+
+``L += 1`` beside the loop's own counter hides from everything after that ``L`` moves steadily: the index would be
+kept for the backward sweep in every iteration, and its check could not be told before the loop (``loop_versioning.py``).
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.graph import Module, Op, Value
+from ...ir.types import I64
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+
+
+def closed_form(module: Module) -> None:
+    """Replace every such integer; expects normal form.  What is then left over is unused."""
+    for func in module.functions.values():
+        for loop in loop_forest(func).loops:
+            known = counted(loop)
+            if known is not None:
+                for p in loop.head.params:
+                    if p is not known.iv and p.type == I64 and (step := _step(loop, p)) is not None:
+                        _replace(loop, known, p, *step)
+
+
+def _step(loop: Loop, p: Value) -> tuple[Value, int] | None:
+    """(what is added, its sign) when the loop passes on ``p`` plus or minus a value from outside."""
+    op = loop.back_edge().args[p.index].op
+    if op is None or op.block not in loop.blocks or op.name not in ("add", "sub"):
+        return None
+    x, y = op.operands
+    if op.name == "add" and y is p:
+        x, y = y, x
+    if x is not p or (y.block in loop.blocks and y.const is None):
+        return None
+    return y, 1 if op.name == "add" else -1
+
+
+def _replace(loop: Loop, known: Counted, p: Value, amount: Value, sign: int) -> None:
+    head, start = loop.head, loop.entry_edge().args[p.index]
+    b = Builder(head, head.ops[0].loc if head.ops else loop.head.func.loc)
+    ops, head.ops = head.ops, []
+    if amount.const is not None:
+        amount = b.const(amount.const)
+    moved = b.mul(known.iv, amount)
+    value = b.add(start, moved) if sign > 0 else b.sub(start, moved)
+    head.ops += ops
+    for block in loop.blocks:
+        for op in block.all_ops():
+            if not _is_step(op, loop, p):
+                op.replace_uses({p: value})
+
+
+def _is_step(op: Op, loop: Loop, p: Value) -> bool:
+    """The op that steps ``p`` stays as it is, for the back edge, until nothing else needs either."""
+    return bool(op.results) and op.results[0] is loop.back_edge().args[p.index]

@@ -1,0 +1,105 @@
+"""Moves what does not change in a rotated loop before it: the preheader runs only if the loop runs.
+
+Scalar arithmetic may run early whatever happens.  What relies on a ``check`` (reads, whose indices must be in bounds;
+array ops, whose sizes must agree) moves only if each iteration runs it, and no effect that stays in the loop comes
+first; so do checks.
+
+As long as every read still has its own check (``checks_in_place``: before ``facts``), index errors count as one
+another's equals: a read that does not change, whose check moves with it, need not wait for the checks of others.  Of
+two that fail in the first iteration, the one that does not change is then reported.  Ops whose result is worked on in
+place stay.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Scalar
+from ..analysis.dominance import Dominators
+from ..analysis.loops import Loop, loop_forest, raising_blocks
+from ..memory.aliasing import consumed_values
+
+COSTLY = frozenset("div floordiv mod pow sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh "
+                   "cosh tanh asinh acosh atanh erf erfc lgamma digamma polygamma atan2 hypot".split())
+"""Not moved out of a branch that may not be taken."""
+FIXED = frozenset("push pop stack_empty".split())
+"""What is on stacks is paired by where it stands."""
+FREE = frozenset("const undef dim".split())
+
+
+class Before(IntEnum):
+    """The worst effect that stays in the loop and comes before a place."""
+
+    NOTHING = 0
+    INDEX_CHECKS = 1
+    ANYTHING = 2
+
+
+def licm(module: Module, checks_in_place: bool = False) -> None:
+    index_errors = {i for i, e in enumerate(module.exceptions) if e.kind == "IndexError"} if checks_in_place else set()
+    for func in module.functions.values():
+        hoist(func, index_errors)
+
+
+def hoist(func: Function, index_errors: set[int]) -> None:
+    """Move invariant ops out of every loop of a function, from the inside out.
+
+    ``index_errors``: numbers of the exceptions whose checks need not be waited for."""
+    forest = loop_forest(func)
+    dom = forest.dom
+    if not forest.loops:
+        return
+    consumed = consumed_values(func, lambda call: range(len(call.operands)))
+    raising = raising_blocks(dom)
+    for loop in forest.loops:
+        if loop.preheader is not None and loop.latch is not None:
+            _Hoister(loop, dom, consumed, raising, index_errors).run()
+
+
+class _Hoister:
+    def __init__(self, loop: Loop, dom: Dominators, consumed: set[Value], raising: set[Block],
+                 index_errors: set[int]) -> None:
+        self.loop, self.dom, self.consumed, self.raising = loop, dom, consumed, raising
+        self.index_errors = index_errors
+        self.before = Before.NOTHING
+
+    def run(self) -> None:
+        preheader, latch = self.loop.preheader, self.loop.latch
+        assert preheader is not None and latch is not None
+        for block in sorted(self.loop.blocks, key=self.dom.number.__getitem__):
+            always = self.dom.dominates(block, latch)
+            kept = []
+            for op in block.ops:
+                if self._invariant(op) and self._may_move(op, always):
+                    op.block = preheader
+                    preheader.ops.append(op)
+                    continue
+                kept.append(op)
+                if op.name == "check":
+                    self._stays(Before.INDEX_CHECKS if op.attrs["exc"] in self.index_errors else Before.ANYTHING)
+            block.ops = kept
+            assert block.term is not None
+            if block.term.name in ("call", "raise") or any(s in self.raising for s in block.successors()):
+                self._stays(Before.ANYTHING)
+
+    def _stays(self, effect: Before) -> None:
+        self.before = max(self.before, effect)
+
+    def _invariant(self, op: Op) -> bool:
+        blocks = self.loop.blocks
+        return all(v.block not in blocks for v in op.operands)
+
+    def _may_move(self, op: Op, always: bool) -> bool:
+        definition = OPS[op.name]
+        if op.name in FREE:
+            return True
+        if definition.consumes or op.name in FIXED or any(r in self.consumed for r in op.results):
+            return False
+        if op.name == "check":
+            limit = Before.INDEX_CHECKS if op.attrs["exc"] in self.index_errors else Before.NOTHING
+            return always and self.before <= limit
+        if definition.elementwise and all(isinstance(v.type, Scalar) for v in op.operands):
+            return always or op.name not in COSTLY
+        return always and self.before < Before.ANYTHING

@@ -1,0 +1,97 @@
+"""Tables behind ``loop_shape``: what surrounds the loops, kept up to date while they change, and columns of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...ir.graph import Block, Edge, Function, Op, Value
+from ...ir.types import Type
+from ..analysis.cfg import set_term
+from ..analysis.dominance import Dominators
+from ..analysis.liveness import Liveness, ValueSet
+from ..analysis.loops import raising_blocks
+
+Key = tuple[str, Any, int]
+Row = dict[Key, Value]
+
+
+class Surroundings:
+    """What the loops of one level share, kept up to date as each is changed: who uses a value, which edges enter
+    a block; and what does not change: liveness before exits, which blocks only raise."""
+
+    def __init__(self, func: Function, dom: Dominators) -> None:
+        self.func, self.number = func, dom.number
+        self._liveness = Liveness(func)
+        self.lives_as: dict[Block, Block] = {}               # new blocks, each with one before which the same is live
+        self.raising = raising_blocks(dom)
+        self.users: dict[Value, list[Op]] = {}
+        self.entering: dict[Block, dict[Edge, Block]] = {b: {} for b in func.blocks}
+        for b in func.blocks:
+            for op in b.all_ops():
+                self.note_uses(op)
+            self._note_edges(b)
+
+    def live_in(self, block: Block) -> ValueSet:
+        """What is live before a block."""
+        while block in self.lives_as:
+            block = self.lives_as[block]
+        return self._liveness.before(block)
+
+    def new_block(self, name: str) -> Block:
+        block = self.func.new_block(name)
+        self.entering[block] = {}
+        return block
+
+    def note_uses(self, op: Op) -> None:
+        for v in op.used():
+            self.users.setdefault(v, []).append(op)
+
+    def redirect(self, edge: Edge, to: Block, args: list[Value]) -> None:
+        source = self.entering[edge.block].pop(edge)
+        edge.block, edge.args = to, args
+        self.entering[to][edge] = source
+        assert source.term is not None
+        self.note_uses(source.term)
+
+    def end(self, block: Block, name: str, operands: list[Value], edges: list[Edge]) -> None:
+        """Set or replace the terminator of a block."""
+        for e in block.term.edges if block.term else ():
+            del self.entering[e.block][e]
+        set_term(block, name, operands, edges)
+        assert block.term is not None
+        self.note_uses(block.term)
+        self._note_edges(block)
+
+    def emit(self, block: Block, name: str, operands: list[Value], result: Type, /, **attrs: Any) -> Value:
+        op = Op(name, operands, [result], attrs)
+        op.block = block
+        block.ops.append(op)
+        self.note_uses(op)
+        return op.result
+
+    def _note_edges(self, block: Block) -> None:
+        assert block.term is not None
+        for e in block.term.edges:
+            self.entering[e.block][e] = block
+
+
+def merge_columns(columns: dict[Key, Type], rows: list[Row]) -> list[tuple[list[Key], Type]]:
+    """Group columns that one parameter can serve: no row tells them apart and some row passes both the same value."""
+    groups: list[tuple[list[Key], Type]] = []
+    merged: list[list[Value | None]] = []
+    for key, t in columns.items():
+        mine = [row.get(key) for row in rows]
+        for (group, other), theirs in zip(groups, merged):
+            if other == t and _alike(mine, theirs):
+                group.append(key)
+                theirs[:] = [a or b for a, b in zip(theirs, mine)]
+                break
+        else:
+            groups.append(([key], t))
+            merged.append(mine)
+    return groups
+
+
+def _alike(a: list[Value | None], b: list[Value | None]) -> bool:
+    pairs = [(x, y) for x, y in zip(a, b) if x is not None and y is not None]
+    return bool(pairs) and all(x is y for x, y in pairs)

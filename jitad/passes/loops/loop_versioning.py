@@ -1,0 +1,206 @@
+"""Innermost loops in two versions: one without index checks, for when they are known to hold, and the loop as it is.
+
+Python's indices may be negative and out of bounds, and an index such as ``column + r`` has to be looked at in each
+iteration, which keeps a loop from being vectorised.  But it moves steadily with the iteration, so a comparison that it
+is part of holds throughout if it holds in the first and the last one.  Before the loop these two are tested; then the
+*fast* version, in which the comparisons have the value that leads past the check (or past the wrap of a negative
+index), or the loop as it is, which raises what is to be raised when it is.
+
+*Steady*: ``a + k * it`` with ``a`` and ``k`` from outside the loop and ``it`` its index.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_blocks
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import I64, Array
+from ..analysis.cfg import own_exit, set_term
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+from ..analysis.ranges import Ranges
+
+_COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+NEAR = 2**30
+"""Steps and starts beyond this, which no array needs, could wrap on the way from the first iteration to the last."""
+LARGEST = 120                                               # ops of a loop that is worth a second version
+
+
+def version(module: Module) -> None:
+    """Give every innermost counted loop with steady checks a version without them; expects normal form."""
+    for func in module.functions.values():
+        forest = loop_forest(func)
+        if not forest.loops:
+            continue
+        unclosed = forest.open_loops()
+        for loop in forest.loops:
+            known = counted(loop)
+            if not loop.children and known is not None and loop.exit is not None and loop not in unclosed:
+                _Version(func, loop, known, forest.dom.number).run()
+
+
+class _Version:
+    def __init__(self, func: Function, loop: Loop, known: Counted, number: dict[Block, int]) -> None:
+        self.func, self.loop, self.known = func, loop, known
+        self.order = sorted(loop.blocks, key=number.__getitem__)
+        self.steady: dict[Value, bool] = {known.iv: True}
+        self.wanted: dict[Value, bool] = {}
+        self.largest: dict[Value, int] = {}
+
+    def run(self) -> None:
+        for block in self.order:
+            for op in block.ops:
+                self._look_at(op)
+        self.wanted = {c: t for c, t in self.wanted.items() if c.op is not None and self._stays_small(c.op)}
+        if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST and not self._is_of_arrays():
+            self._split()
+
+    def _is_of_arrays(self) -> bool:
+        """Whether each iteration computes arrays: beside that a check costs little."""
+        return any(OPS[op.name].elementwise and isinstance(op.result.type, Array) for b in self.order for op in b.ops)
+
+    # --- what would have to hold ----------------------------------------------------------------------
+
+    def _look_at(self, op: Op) -> None:
+        """A check wants its condition true; a choice between two indices wants the one that does not wrap."""
+        if op.name == "check":
+            self._want(op.operands[0], True)
+        elif op.name == "select" and op.result.type == I64:
+            condition = op.operands[0].op
+            if condition is not None and condition.name == "lt" and condition.operands[1].const == 0:
+                self._want(op.operands[0], False)
+
+    def _want(self, condition: Value, truth: bool) -> None:
+        """Note ``condition`` (or, of a conjunction, both parts) if it can be told before the loop."""
+        op = condition.op
+        if op is None or condition.block not in self.loop.blocks or condition in self.wanted:
+            return
+        if op.name == "and" and truth:
+            for part in op.operands:
+                self._want(part, True)
+        elif op.name in _COMPARISONS and op.operands[0].type == I64 and all(map(self._is_steady, op.operands)):
+            self.wanted[condition] = truth
+
+    def _is_steady(self, v: Value) -> bool:
+        if v not in self.steady:
+            self.steady[v] = v.block not in self.loop.blocks or self._moves_steadily(v.op)
+        return self.steady[v]
+
+    def _moves_steadily(self, op: Op | None) -> bool:
+        if op is None:
+            return False
+        if op.name in ("add", "sub"):
+            return all(map(self._is_steady, op.operands))
+        if op.name == "mul":
+            x, y = op.operands
+            return self._is_steady(x) and self._is_steady(y) and (self._from_outside(x) or self._from_outside(y))
+        if op.name == "select":                             # wrapped, if this version is the one where it does not
+            self._look_at(op)
+            return self.wanted.get(op.operands[0]) is False and self._is_steady(op.operands[2])
+        return op.name == "const"
+
+    def _from_outside(self, v: Value) -> bool:
+        return v.block not in self.loop.blocks or v.const is not None
+
+    # --- nothing may wrap in between --------------------------------------------------------------------
+
+    def _stays_small(self, comparison: Op) -> bool:
+        """Whether what is compared cannot wrap in any iteration if all that comes from outside is within ``NEAR``."""
+        return all(self._largest(v) < 2**62 for v in comparison.operands)
+
+    def _largest(self, v: Value) -> int:
+        op = v.op
+        if v.const is not None:
+            return abs(int(v.const))
+        if op is None or v.block not in self.loop.blocks:
+            return NEAR
+        if v not in self.largest:
+            sizes = [self._largest(u) for u in op.operands if u.type == I64]
+            self.largest[v] = math.prod(sizes) if op.name == "mul" else sum(sizes)
+        return self.largest[v]
+
+    def _leaves(self) -> list[Value]:
+        """What the comparisons read from outside, and the number of iterations."""
+        found = {self.known.trip: None}
+        todo, seen = list(self.wanted), set()
+        while todo:
+            v = todo.pop()
+            if v in seen or v.const is not None or v is self.known.iv:
+                continue
+            seen.add(v)
+            if v.block in self.loop.blocks:
+                todo += v.op.operands if v.op is not None else ()
+            else:
+                found[v] = None
+        return [v for v in found if v.type == I64 and v.const is None]
+
+    def _near(self, b: Builder) -> Value:
+        holds, ranges = b.const(True), Ranges()
+        for v in self._leaves():
+            low, high = ranges.interval(v)
+            if low < -NEAR:
+                holds = b.and_(holds, b.ge(v, -NEAR))
+            if high > NEAR:
+                holds = b.and_(holds, b.le(v, NEAR))
+        return holds
+
+    # --- the two versions -----------------------------------------------------------------------------
+
+    def _split(self) -> None:
+        loop, func = self.loop, self.func
+        preheader, latch, leave = loop.preheader, loop.latch, loop.exit
+        assert preheader is not None and latch is not None and leave is not None
+        holds = self._test(preheader)
+        values: dict[Value, Value] = {}
+        blocks = clone_blocks(self.order, func, values)
+        self._settle(blocks)
+        if latch.term is not None:
+            latch.term.attrs["cold"] = True          # machine code for it is kept small
+        entry = loop.entry_edge()
+        fast, slow = func.new_block("fast"), func.new_block("checked")
+        set_term(fast, "jump", edges=[Edge(blocks[loop.head], list(entry.args))])
+        set_term(slow, "jump", edges=[Edge(loop.head, list(entry.args))])
+        set_term(preheader, "branch", [holds], [Edge(fast), Edge(slow)])
+        for end in (latch, blocks[latch]):
+            own_exit(func, end, leave)
+
+    def _test(self, preheader: Block) -> Value:
+        """At the end of the preheader: whether all that is wanted holds in the first and the last iteration."""
+        term, preheader.term = preheader.term, None
+        b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
+        ends = (b.const(0), b.sub(self.known.trip, 1))
+        holds = self._near(b)
+        for condition, truth in self.wanted.items():
+            for end in ends:
+                known = self._at(condition, {self.known.iv: end}, b)
+                holds = b.and_(holds, known if truth else b.not_(known))
+        preheader.term = term
+        return holds
+
+    def _at(self, v: Value, known: dict[Value, Value], b: Builder) -> Value:
+        """``v`` in one iteration, with indices that do not wrap."""
+        if v in known or v.block not in self.loop.blocks:
+            return known.get(v, v)
+        op = v.op
+        assert op is not None
+        if op.name == "select":
+            known[v] = self._at(op.operands[2], known, b)
+            return known[v]
+        operands = [self._at(u, known, b) for u in op.operands]
+        if op.name == "const":
+            known[v] = b.const(op.attrs["value"], op.attrs["type"])
+        else:
+            known[v] = b.emit(op.name, *operands)
+        return known[v]
+
+    def _settle(self, blocks: dict[Block, Block]) -> None:
+        """In the fast version each wanted condition is a constant; ``simplify`` does the rest."""
+        for old, new in blocks.items():
+            for i, op in enumerate(old.ops):
+                if op.results and op.results[0] in self.wanted:
+                    twin = new.ops[i]
+                    twin.name, twin.operands = "const", []
+                    twin.attrs = {"value": self.wanted[op.results[0]], "type": op.result.type}
+

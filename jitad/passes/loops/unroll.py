@@ -1,0 +1,65 @@
+"""Writes short loops out: counted ones whose number of iterations is a small constant.
+
+Before differentiation, so that what their iterations hand on stays in registers and constant indices are known.  Inner
+loops come first; a loop around one that has been written out may then be small enough itself.
+"""
+
+from __future__ import annotations
+
+from ...ir.clone import clone_blocks
+from ...ir.graph import Block, Edge, Function, Module, Value
+from ..analysis.cfg import merge_chains, remove_unreachable, set_term
+from ..analysis.dominance import dominators
+from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
+
+MOST_ITERATIONS = 8
+MOST_OPS = 100
+"""A loop is written out if all its iterations together have at most this many ops."""
+
+
+def unroll(module: Module) -> None:
+    for func in module.functions.values():
+        while _unroll_innermost(func):
+            pass
+
+
+def _unroll_innermost(func: Function) -> bool:
+    """Write out the small loops that hold no other; whether there were any."""
+    dom = dominators(func)
+    raising = raising_blocks(dom)
+    done = False
+    for loop in loop_forest(func).loops:
+        trip = _trip(loop)
+        if trip is not None and not loop.children:
+            region = loop.region(raising)
+            blocks = [b for b in dom.order if b in region]
+            size = sum(1 for b in blocks for op in b.all_ops() if op.name != "const")
+            calls = any(b.term is not None and b.term.name == "call" for b in blocks)
+            if trip * size <= MOST_OPS and not calls:
+                _write_out(func, loop, blocks, trip)
+                done = True
+    if done:
+        remove_unreachable(func)
+        merge_chains(func)
+    return done
+
+
+def _trip(loop: Loop) -> int | None:
+    """The number of iterations of a loop that leaves from its latch alone, if it is a small constant."""
+    found = counted(loop) if loop.exit is not None else None
+    trip = found.trip.const if found is not None else None
+    return trip if trip is not None and 1 <= trip <= MOST_ITERATIONS else None
+
+
+def _write_out(func: Function, loop: Loop, blocks: list[Block], trip: int) -> None:
+    """Lead the preheader through copies of the loop's blocks, the last of which goes to the exit."""
+    back, leave, latch = loop.back_edge(), loop.exit_edge(), loop.latch
+    edge = loop.entry_edge()
+    assert latch is not None
+    for iteration in range(trip):
+        values: dict[Value, Value] = {}
+        copies = clone_blocks(blocks, func, values)
+        edge.block = copies[loop.head]
+        following = leave if iteration == trip - 1 else back
+        edge = Edge(following.block, [values.get(a, a) for a in following.args])
+        set_term(copies[latch], "jump", edges=[edge])

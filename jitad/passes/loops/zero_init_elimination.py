@@ -1,0 +1,111 @@
+"""``a[i] += v`` on zeros, once for each ``i``, as ``a[i] = v``, on memory that nobody has cleared if all is stored.
+
+That is what the gradient of a loop over arrays looks like: the adjoint of an array begins as zeros, to which each
+iteration adds at its own place.  To clear and to read again is two more passes over memory.
+
+For a loop in which ``i`` runs from 0 to ``n`` or back and nothing else touches the array::
+
+    a0 = fill(0, n)                             a0 = empty(n)
+                                     becomes
+    ^loop(i, a): … add_at(a, v, i)              ^loop(i, a): … set(a, v, i)
+
+Where the order of the additions is not ours, ``v + 0`` is stored: 0 + −0 is 0.
+
+Of an array that may be longer than the loop, what the loop does not reach is cleared: mostly nothing.  (Where the trip
+count is a constant, it is mostly all: such an array is cleared as before.)
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.builder import Builder
+from ...ir.graph import Function, Module, Op, Value
+from ...ir.types import Array, Scalar
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+
+
+def first_write(module: Module) -> None:
+    """Rewrite every such loop; expects normal form."""
+    for func in module.functions.values():
+        if any(op.name == "add_at" for op in func.all_ops()):
+            forest, users = loop_forest(func), _users(func)
+            for loop in forest.loops:
+                known = counted(loop)
+                if known is not None and loop.exit is not None:
+                    for p in loop.head.params:
+                        op = _update(forest, loop, known, p, users)
+                        if op is not None and _is_zeros(loop.entry_edge().args[p.index]):
+                            _rewrite(loop, known, p, op)
+
+
+def _users(func: Function) -> dict[Value, list[Op]]:
+    users: dict[Value, list[Op]] = {}
+    for op in func.all_ops():
+        for v in op.used():
+            users.setdefault(v, []).append(op)
+    return users
+
+
+def _is_zeros(v: Value) -> bool:
+    """Whether ``v`` is a row of +0."""
+    if v.op is None or v.op.name != "fill" or not isinstance(v.type, Array) or v.type.rank != 1:
+        return False
+    known = v.op.operands[0].const
+    return known is not None and known == 0 and math.copysign(1.0, known) > 0
+
+
+def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, users: dict[Value, list[Op]]) -> Op | None:
+    """The one op that has to do with ``p``, if it adds in every iteration at the iteration's own place."""
+    if len(users.get(p, ())) != 1:
+        return None
+    op, latch = users[p][0], loop.latch
+    if op.name != "add_at" or op.operands[0] is not p or not isinstance(op.operands[1].type, Scalar):
+        return None
+    assert op.block is not None and latch is not None
+    if forest.loop_of(op.block) is not loop or not forest.dom.dominates(op.block, latch):
+        return None
+    back = loop.back_edge().args
+    passed_on = back[p.index] is op.result and back.count(op.result) == 1
+    if not passed_on or any(user is not latch.term for user in users[op.result]):
+        return None
+    return op if _walks(op.operands[2], known) else None
+
+
+def _walks(index: Value, known: Counted) -> bool:
+    """Whether ``index`` takes each value below the trip count once, upwards or downwards."""
+    if index is known.iv:
+        return True
+    down = index.op
+    if down is None or down.name != "sub" or down.operands[1] is not known.iv:
+        return False
+    last = down.operands[0].op
+    if last is None or last.operands[:1] != [known.trip]:
+        return False
+    return (last.name, last.operands[-1].const) in (("sub", 1), ("add", -1))
+
+
+def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:
+    entry = loop.entry_edge()
+    fill = entry.args[p.index].op
+    assert fill is not None and loop.preheader is not None and isinstance(p.type, Array)
+    b, n = Builder(loop.preheader, fill.loc), fill.operands[1]
+    if n is known.trip or known.trip.const is None:
+        zeros = b.emit_op("empty", [n], dtype=p.type.dtype).result
+        if n is not known.trip:
+            reached = b.minimum(known.trip, n)
+            rest = b.fill(fill.operands[0], b.sub(n, reached))
+            zeros = b.set_slice(zeros, rest, reached, b.const(1))
+        entry.args[p.index] = b.as_type(zeros, type=p.type)
+    if p.type.dtype.is_float and not op.attrs.get("acc"):
+        _add_zero(op)
+    op.name, op.attrs = "set", {k: v for k, v in op.attrs.items() if k != "acc"}
+
+
+def _add_zero(op: Op) -> None:
+    block = op.block
+    assert block is not None
+    here = block.ops.index(op)
+    tail, block.ops = block.ops[here:], block.ops[:here]
+    op.operands[1] = Builder(block, op.loc).add(op.operands[1], 0.0)
+    block.ops += tail

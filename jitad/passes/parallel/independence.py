@@ -1,0 +1,340 @@
+"""Whether the iterations of a loop are independent, and what each value that the loop carries then is.
+
+Arrays are values here, so what a loop writes is what it carries.  A loop is independent if each carried value has a
+*role*:
+
+* ``each``: an array of which an iteration reads and writes its own part alone: along one axis every access is within
+  ``[a·iv + c, a·iv + c + |a|)``, with the same ``a`` and the same ``c`` but for a number;
+* ``add mul maximum minimum and or xor``: a reduction: carried on by that op alone and read by nothing else.  For arrays
+  ``add`` alone, ``add_at`` and its kin included: each thread then adds to an array of its own;
+* ``lt le gt ge``: the best so far, replaced by what compares so with it;
+* ``last``: a number that the loop only leaves behind.
+
+What nobody can prove is a dependence: the test is conservative.
+
+Notation: the *members* of a carried value are what it becomes in an iteration, along edges and through the ops that
+work on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...errors import Loc
+from ...ir.graph import Block, Edge, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import I64, Array, Scalar, Stack
+from ..analysis.loops import Counted, Loop
+
+REDUCTIONS = frozenset("add mul maximum minimum and or xor".split())
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+ADDING = frozenset("add sub add_at add_slice add_put".split())
+LARGEST_STEP = 1 << 14
+"""Strides from here on are not looked at: with fewer than 2⁴⁸ iterations smaller ones cannot wrap around."""
+
+Members = dict[Value, None]
+
+
+class Dependent(Exception):
+    """Why the iterations of a loop may depend on each other, and where that shows."""
+
+    def __init__(self, reason: str, loc: Loc) -> None:
+        super().__init__(reason)
+        self.reason, self.loc = reason, loc
+
+
+@dataclass
+class Uses:
+    """Where each value is read in a loop: by ops as operand number …, and by edges."""
+
+    ops: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
+    edges: dict[Value, list[tuple[Op, Edge, int]]] = field(default_factory=dict)
+    incoming: dict[Block, list[Edge]] = field(default_factory=dict)
+
+    def see(self, op: Op) -> None:
+        for i, v in enumerate(op.operands):
+            self.ops.setdefault(v, []).append((op, i))
+        for edge in op.edges:
+            self.incoming.setdefault(edge.block, []).append(edge)
+            for i, v in enumerate(edge.args):
+                self.edges.setdefault(v, []).append((op, edge, i))
+
+
+class Independence:
+    """The question for one counted loop; ``region`` is the loop with what hangs off it only to raise."""
+
+    def __init__(self, loop: Loop, known: Counted, region: set[Block]) -> None:
+        self.loop, self.known, self.region = loop, known, region
+        self.uses = Uses()
+        for block in region:
+            for op in block.all_ops():
+                self.uses.see(op)
+
+    def roles(self) -> dict[Value, str]:
+        """The role of each parameter of the head but the counter; raises ``Dependent``."""
+        return {p: self._role(p) for p in self.loop.head.params if p is not self.known.iv}
+
+    def _role(self, p: Value) -> str:
+        if isinstance(p.type, Stack):
+            raise Dependent("it keeps what the way back needs on a stack", self._where(p))
+        if isinstance(p.type, Array):
+            own = self._parts(p)
+            return own if isinstance(own, str) else self._reduction(p, own)
+        if not self.uses.ops.get(p) and not self.uses.edges.get(p):
+            return "last"
+        return self._reduction(p, None)
+
+    def _where(self, p: Value) -> Loc:
+        """Where what goes on as ``p`` is computed."""
+        following = self.loop.back_edge().args[p.index]
+        used = [op for op, _ in self.uses.ops.get(p, ())]
+        made = [following.op] if following.op is not None else []
+        return next((op.loc for op in (*made, *used) if op.loc.line), self.loop.head.func.loc)
+
+    # --- members ----------------------------------------------------------------------------------
+
+    def _members(self, p: Value, goes_on: frozenset[str]) -> Members:
+        """What ``p`` becomes, through ops called ``goes_on`` that work on it; ``Dependent`` if it is mixed up."""
+        members: Members = {p: None}
+        todo = [p]
+        while todo:
+            v = todo.pop()
+            for op, i in self.uses.ops.get(v, ()):
+                if op.name in goes_on and _works_on(op, i):
+                    _enter(members, todo, op.result)
+            for op, edge, i in self.uses.edges.get(v, ()):
+                q = edge.block.params[i + len(edge.block.params) - len(edge.args)]
+                if edge.block is self.loop.head and q is not p:
+                    raise Dependent(f"{_name(p)} goes on as {_name(q)} in the next iteration", op.loc)
+                if edge.block in self.region:
+                    _enter(members, todo, q)
+                elif v is not self.loop.back_edge().args[p.index]:
+                    raise Dependent(f"what {_name(p)} was in between is used after it", op.loc)
+        for v in members:
+            if v.owner is not self.loop.head and isinstance(v.owner, Block):
+                if not all(a in members for a in self._arguments(v)):
+                    raise Dependent(f"{_name(p)} is replaced by something else", self._where(p))
+        if self.loop.back_edge().args[p.index] not in members:
+            raise Dependent(f"{_name(p)} carries a value from one iteration to the next", self._where(p))
+        return members
+
+    def _arguments(self, p: Value) -> Iterator[Value | None]:
+        for edge in self.uses.incoming.get(p.block, ()):
+            i = p.index - (len(p.block.params) - len(edge.args))
+            yield edge.args[i] if i >= 0 else None
+
+    # --- reductions -------------------------------------------------------------------------------
+
+    def _reduction(self, p: Value, otherwise: Dependent | None) -> str:
+        """The op that carries ``p`` on; ``otherwise`` is the better reason if there is none."""
+        array = isinstance(p.type, Array)
+        adding = ADDING if array else REDUCTIONS | {"sub", "select"}
+        try:
+            members = self._members(p, adding)
+            kinds = {self._reduces(op, i, members) for v in members for op, i in self.uses.ops.get(v, ())}
+        except Dependent:
+            if otherwise is not None:
+                raise otherwise from None
+            raise
+        kinds.discard("")
+        if None in kinds or len(kinds) > 1:
+            raise otherwise or Dependent(f"{_name(p)} carries a value from one iteration to the next", self._where(p))
+        return str(next(iter(kinds), "add"))
+
+    def _reduces(self, op: Op, i: int, members: Members) -> str | None:
+        """The reduction that ``op`` is to the member at its operand ``i``; "" if it is none but does no harm."""
+        count = sum(v in members for v in op.operands)
+        if op.name == "dim":
+            return ""
+        if op.name == "select":
+            return "" if i > 0 and count == 2 else _best(op, members)
+        if op.name in _MIRRORED:
+            readers = [user for user, _ in self.uses.ops.get(op.result, ())]
+            chosen = all(_best(user, members) and user.operands[0] is op.result for user in readers)
+            return "" if chosen and not self.uses.edges.get(op.result) else None
+        if op.name not in OPS or OPS[op.name].effect or count != 1 or not _works_on(op, i):
+            return None
+        if op.result.type != op.operands[i].type:
+            return None
+        if op.name in ("sub", "add_at", "add_slice", "add_put"):
+            return "add"
+        return op.name if op.name in REDUCTIONS and (op.name == "add" or isinstance(op.result.type, Scalar)) else None
+
+    # --- arrays -----------------------------------------------------------------------------------
+
+    def _parts(self, p: Value) -> str | Dependent:
+        """``each`` if iterations touch parts of ``p`` of their own, or why that is not known."""
+        try:
+            members = self._members(p, frozenset({"set", "add_at", "set_slice", "add_slice"}))
+            accesses = [(op, self._windows(op, i)) for v in members for op, i in self.uses.ops.get(v, ())
+                        if op.name != "dim"]
+        except Dependent as reason:
+            return reason
+        assert isinstance(p.type, Array)
+        if any(_apart([windows[axis] for _, windows in accesses]) for axis in range(p.type.rank)):
+            return "each"
+        op = next((op for op, windows in accesses if all(w is None or not w.step for w in windows)), accesses[0][0])
+        return Dependent(f"several iterations may use the same element of {_name(p)}", op.loc)
+
+    def _windows(self, op: Op, i: int) -> list[Window | None]:
+        """For each axis the elements of operand ``i`` that an access touches, as far as they are known."""
+        t = op.operands[i].type
+        assert isinstance(t, Array)
+        starts: list[Value] = []
+        lengths: list[int | None] = []
+        if i == 0 and op.name in ("get", "set", "add_at"):
+            starts = op.operands[1 if op.name == "get" else 2:]
+            lengths = [1] * len(starts)
+        elif i == 0 and op.name == "slice":
+            starts = op.operands[1::3]
+            lengths = [_most(n) if _is_one(s) else None for n, s in zip(op.operands[2::3], op.operands[3::3])]
+        elif i == 0 and op.name in ("set_slice", "add_slice"):
+            starts = op.operands[2::2]
+            lengths = [self._length(op.operands[1], axis) if _is_one(s) else None
+                       for axis, s in enumerate(op.operands[3::2])]
+        else:
+            raise Dependent("an array that the loop writes is read as a whole", op.loc)
+        windows = [self._window(s, n) for s, n in zip(starts, lengths)]
+        return [*windows, *[None] * (t.rank - len(windows))]
+
+    def _window(self, start: Value, length: int | None) -> Window | None:
+        form = self._affine(start)
+        return Window(*form, length) if form is not None and length is not None else None
+
+    def _affine(self, v: Value, depth: int = 12) -> tuple[int, int, frozenset[tuple[Value, int]]] | None:
+        """``v`` as (multiple of the counter, number, multiples of values from outside), modulo 2⁶⁴."""
+        if v is self.known.iv:
+            return 1, 0, frozenset()
+        if v.const is not None:
+            return 0, int(v.const), frozenset()
+        op = v.op
+        if op is not None and v.type == I64 and depth and op.name in ("add", "sub", "neg", "mul"):
+            forms = [self._affine(o, depth - 1) for o in op.operands]
+            known = [f for f in forms if f is not None]
+            found = _combined(op.name, known) if len(known) == len(forms) else None
+            if found is not None:
+                return found
+        return (0, 0, frozenset({(v, 1)})) if v.block not in self.region else None
+
+    def _length(self, v: Value, axis: int) -> int | None:
+        """The most that an array can have along an axis: what anything has that it can come from."""
+        seen, todo, most = {v}, [v], 0
+        while todo:
+            v = todo.pop()
+            assert isinstance(v.type, Array)
+            known = v.type.dims[axis] if v.type.dims[axis] is not None else _given_length(v, axis)
+            if known is not None:
+                most = max(most, known)
+                continue
+            for source in self._sources(v, axis):
+                if source is None:
+                    return None
+                if source not in seen:
+                    seen.add(source)
+                    todo.append(source)
+        return most
+
+    def _sources(self, v: Value, axis: int) -> list[Value | None]:
+        """Arrays one of which has the length of ``v``; ``None`` among them if there may be others."""
+        if v.op is None:
+            return list(self._arguments(v)) or [None]
+        if OPS[v.op.name].consumes:
+            return [v.op.operands[0]]
+        if OPS[v.op.name].elementwise or v.op.name == "copy":
+            return [o for o in v.op.operands if isinstance(o.type, Array) and isinstance(v.type, Array)
+                    and o.type.rank == v.type.rank and o.type.dims[axis] != 1] or [None]
+        return [None]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The elements from ``step·iv + offset + Σ outside`` on, ``length`` of them at most."""
+
+    step: int
+    offset: int
+    outside: frozenset[tuple[Value, int]]
+    length: int
+
+
+def _apart(windows: list[Window | None]) -> bool:
+    """Whether different iterations touch different elements along an axis."""
+    known = [w for w in windows if w is not None]
+    if len(known) < len(windows):
+        return False
+    if not known:
+        return True
+    step, outside = known[0].step, known[0].outside
+    if not 0 < abs(step) < LARGEST_STEP or any(w.step != step or w.outside != outside for w in known):
+        return False
+    return max(w.offset + w.length for w in known) - min(w.offset for w in known) <= abs(step)
+
+
+def _combined(name: str, forms: list[tuple[int, int, frozenset[tuple[Value, int]]]]) \
+        -> tuple[int, int, frozenset[tuple[Value, int]]] | None:
+    (a, c, out), *rest = forms
+    if name == "neg":
+        return -a, -c, frozenset((v, -k) for v, k in out)
+    b, d, other = rest[0]
+    if name == "mul":
+        if a or out:
+            a, c, out, b, d, other = b, d, other, a, c, out
+        return None if a or out else (c * b, c * d, frozenset((v, c * k) for v, k in other if c * k))
+    sign = 1 if name == "add" else -1
+    total = dict(out)
+    for v, k in other:
+        total[v] = total.get(v, 0) + sign * k
+    return a + sign * b, c + sign * d, frozenset((v, k) for v, k in total.items() if k)
+
+
+def _given_length(v: Value, axis: int) -> int | None:
+    """A bound of an array's length that the op making it was given."""
+    if v.op is None or v.op.name not in ("broadcast_to", "fill", "empty", "slice"):
+        return None
+    starts = {"broadcast_to": 1 + axis, "fill": 1 + axis, "empty": axis, "slice": 2 + 3 * axis}
+    return _most(v.op.operands[starts[v.op.name]])
+
+
+def _most(v: Value) -> int | None:
+    """An upper bound that the definition of ``v`` shows."""
+    if v.const is not None:
+        return int(v.const)
+    if v.op is not None and v.op.name == "minimum":
+        known = [n for n in map(_most, v.op.operands) if n is not None]
+        return min(known, default=None)
+    return None
+
+
+def _is_one(v: Value) -> bool:
+    return v.const == 1
+
+
+def _works_on(op: Op, i: int) -> bool:
+    """Whether an op yields its operand ``i`` changed."""
+    if OPS[op.name].consumes or op.name == "sub":
+        return i == 0
+    return i > 0 if op.name == "select" else True
+
+
+def _best(op: Op, members: Members) -> str | None:
+    """``select(v < m, v, m)``: how ``v`` compares with the member ``m`` that it replaces."""
+    test = op.operands[0].op
+    if op.name != "select" or test is None or test.name not in _MIRRORED:
+        return None
+    new, old = op.operands[1:]
+    if old not in members or new in members:
+        return None
+    if test.operands == [new, old]:
+        return test.name
+    return _MIRRORED[test.name] if test.operands == [old, new] else None
+
+
+def _enter(members: Members, todo: list[Value], v: Value) -> None:
+    if v not in members:
+        members[v] = None
+        todo.append(v)
+
+
+def _name(v: Value) -> str:
+    """As the user calls it, as far as that is known."""
+    return v.hint.split(".")[0] or "a value"

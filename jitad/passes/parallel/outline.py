@@ -1,0 +1,205 @@
+"""Makes functions of the loops whose iterations are independent, for several threads to call.
+
+A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried…, captured…) -> (carried…, last…)``, which
+runs the iterations from ``first`` to before ``end``.  Run over [0, m) and from what that yields over [m, n), it does
+what it does over [0, n): so the call ``@f.loop(0, n, …)`` is the loop, and means just that.  Its attribute ``threads``
+tells the role of each result (``independence.py``), by which machine code may cut the range and put the results
+together (``lowering/threads/parallel_calls.py``); ``uneven``: its iterations are not likely to take equally long.
+
+Such a call is made where there is work enough to pay for waking the threads, which is estimated before it.  Elsewhere
+the same function is called for the whole range.  Of loops in each other the outermost that can be is taken.
+"""
+
+from __future__ import annotations
+
+from ...errors import Loc
+from ...ir.builder import Builder
+from ...ir.clone import clone_blocks
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.types import I64, Array, Type
+from ..analysis.cost import estimate
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
+from .independence import Dependent, Independence
+
+ENOUGH = 40_000
+"""Of work, in additions or so: some twenty microseconds, ten times what it takes to wake threads and wait for them."""
+MOST_ITERATIONS = 1 << 48
+ADDS_FOR_ELEMENT = 16
+"""What an element of an array that threads accumulate in costs: it is cleared, and added up, once for each thread."""
+
+
+def parallel(module: Module) -> None:
+    """Expects normal form: loops are rotated and closed and have a preheader."""
+    for func in list(module.functions.values()):
+        forest = loop_forest(func)
+        todo = list(forest.roots)
+        while todo:
+            loop = todo.pop()
+            try:
+                _Outliner(module, func, forest, loop).run()
+            except Dependent as reason:
+                at = f", line {reason.loc.line}" if reason.loc.line else ""
+                module.notes.append((_place(loop, func), f"one thread: {reason.reason}{at}"))
+                todo += loop.children
+
+
+def _place(loop: Loop, func: Function) -> Loc:
+    """The user's line of a loop."""
+    ends = [b.term for b in (loop.latch, loop.head) if b is not None and b.term is not None]
+    return next((op.loc for op in ends if op.loc.line), func.loc)
+
+
+class _Outliner:
+    """One loop becomes a function and two calls of it."""
+
+    def __init__(self, module: Module, func: Function, forest: LoopForest, loop: Loop) -> None:
+        self.module, self.func, self.forest, self.loop = module, func, forest, loop
+        known = counted(loop)
+        if known is None or loop.exit is None:
+            raise Dependent("it may end early, or nobody knows before it how long it is", _place(loop, func))
+        self.known: Counted = known
+        self.region = loop.region(raising_blocks(forest.dom))
+        outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
+        if any(v.block in self.region for op in outside for v in op.used()):
+            raise Dependent("other code reads what it computes", _place(loop, func))
+        self.roles = Independence(loop, known, self.region).roles()
+        self.carried = list(self.roles)
+        self.left = self._left()
+
+    def _left(self) -> list[Value]:
+        """What the last iteration leaves behind besides what is carried."""
+        back = self.loop.back_edge().args
+        finals = {back[p.index] for p in self.carried} | {self.known.next}
+        left = [a for a in dict.fromkeys(self.loop.exit_edge().args) if a not in finals and a.block in self.region]
+        for v in (*left, *(p for p, role in self.roles.items() if role == "last")):
+            if isinstance(v.type, Array):
+                raise Dependent("an array that the last iteration makes is used after it", _place(self.loop, self.func))
+        return left
+
+    def run(self) -> None:
+        place = _place(self.loop, self.func)
+        captured = self._captured()
+        body = self._body(captured)
+        b = Builder(self.loop.preheader, place)
+        assert self.loop.preheader is not None and self.loop.exit is not None
+        entry, exit_args = list(self.loop.entry_edge().args), list(self.loop.exit_edge().args)
+        self.loop.preheader.term = None
+        inits = [entry[p.index] for p in self.carried]
+        enough = self._pays(b, inits)
+        args = [b.const(0), self.known.trip, *inits, *captured]
+        results = self._call(b, body, args, enough)
+        finals = dict(zip([*(self.loop.back_edge().args[p.index] for p in self.carried), *self.left], results))
+        finals[self.known.next] = self.known.trip
+        b.jump(self.loop.exit, [finals.get(a, a) for a in exit_args])
+        self.func.blocks = [x for x in self.func.blocks if x not in self.region]
+        roles = ", ".join(f"{p.hint or 'value'}: {role}" for p, role in self.roles.items())
+        self.module.notes.append((place, f"several threads{': ' if roles else ''}{roles}"))
+
+    def _captured(self) -> list[Value]:
+        """What the loop reads from outside; constants are made again inside."""
+        found: dict[Value, None] = {}
+        for block in self.forest.dom.order:
+            if block in self.region:
+                for op in block.all_ops():
+                    found |= dict.fromkeys(v for v in op.used() if v.block not in self.region)
+        return [v for v in found if not _is_literal(v)]
+
+    # --- the function -------------------------------------------------------------------------------
+
+    def _body(self, captured: list[Value]) -> Function:
+        loop, known = self.loop, self.known
+        kinds: list[Type] = [I64, I64, *(p.type for p in self.carried), *(v.type for v in captured)]
+        results = [*(p.type for p in self.carried), *(v.type for v in self.left)]
+        hints = ["first", "end", *(p.hint for p in self.carried), *(v.hint for v in captured)]
+        body = self.module.add(Function(self.module.unique_name(f"{self.func.name}.loop"), kinds, results, hints))
+        body.loc = _place(loop, self.func)
+        body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # the threads' results
+        first, end, *rest = body.params
+        inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
+        b = Builder(body.entry, body.loc)
+        self._literals(b, values)
+        count = b.sub(end, first)
+        blocks = clone_blocks([x for x in self.forest.dom.order if x in self.region], body, values)
+        head, latch, done = blocks[loop.head], blocks[_latch(loop)], body.new_block("done")
+        entry_args = iter(inits)
+        b.jump(head, [b.const(0) if p is known.iv else next(entry_args) for p in loop.head.params])
+        self._count(head, latch, first, count, values)
+        assert latch.term is not None
+        back, leave = latch.term.edges
+        leave.block = done
+        leave.args = [back.args[p.index] for p in self.carried] + [values[v] for v in self.left]
+        b.at(done)
+        b.ret([done.add_param(v.type) for v in leave.args])
+        return body
+
+    def _literals(self, b: Builder, values: dict[Value, Value]) -> None:
+        for block in self.region:
+            for op in block.all_ops():
+                for v in op.used():
+                    if v.block not in self.region and v not in values and _is_literal(v):
+                        values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore[arg-type]
+
+    def _count(self, head: Block, latch: Block, first: Value, count: Value, values: dict[Value, Value]) -> None:
+        """The copy counts from 0; what it did with its counter sees ``first`` and how far it is from there, and so does
+        what comes behind the loop."""
+        it = head.params[self.known.iv.index]
+        number = Op("add", [first, it], [I64], loc=latch.func.loc)
+        number.block = head
+        for block in head.func.blocks:
+            for op in block.all_ops():
+                op.replace_uses({it: number.result})
+        head.ops.insert(0, number)
+        values[self.known.iv] = number.result
+        b, term = Builder(latch, latch.func.loc), latch.term
+        assert term is not None
+        following = b.emit_op("add", [it, b.const(1)]).result
+        term.edges[0].args[self.known.iv.index] = following
+        term.operands[0] = b.emit_op("lt", [following, count]).result
+
+    # --- the calls ------------------------------------------------------------------------------------
+
+    def _pays(self, b: Builder, inits: list[Value]) -> Value:
+        """Whether there is more work than threads cost."""
+        least = b.const(ENOUGH)
+        for p, init in zip(self.carried, inits):
+            if isinstance(p.type, Array) and self.roles[p] != "each":
+                size = b.const(ADDS_FOR_ELEMENT)
+                for n in b.dims(init):
+                    size = b.mul(size, n)
+                least = b.add(least, size)
+        trip = self.known.trip
+        work = b.mul(b.minimum(trip, 1 << 20), estimate(b, self.loop))
+        return b.and_(b.ge(work, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
+
+    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value) -> list[Value]:
+        """Both calls; afterwards the builder stands where they meet."""
+        func = self.func
+        roles = (*self.roles.values(), *["last"] * len(self.left))
+        many, one, after = (func.new_block(n) for n in ("threads", "alone", "together"))
+        b.branch(enough, many, [], one, [])
+        for block in (many, one):
+            b.at(block)
+            results = b.call_then(body.name, args, body.result_types)
+            assert block.term is not None
+            if block is many:
+                block.term.attrs["threads"] = roles
+                if self._is_uneven():
+                    block.term.attrs["uneven"] = True
+            b.jump(after, results)
+        b.at(after)
+        return [after.add_param(t) for t in body.result_types]
+
+
+    def _is_uneven(self) -> bool:
+        """Whether an inner loop's length depends on the iteration: then it is likely to grow or to shrink with it."""
+        lengths = [known.trip for known in map(counted, self.loop.children) if known is not None]
+        return any(v.block in self.loop.blocks and v.const is None for v in lengths)
+
+
+def _latch(loop: Loop) -> Block:
+    assert loop.latch is not None
+    return loop.latch
+
+
+def _is_literal(v: Value) -> bool:
+    return v.const is not None or (v.op is not None and v.op.name == "undef")

@@ -1,0 +1,144 @@
+"""Gives every array the sizes that follow from what it is made of, where it had been typed before they were known.
+
+Types of parameters are the join of what edges bring, optimistically, so through loops.  What has to stay as it is (the
+function's own parameters and results, those of calls) is converted by ``as_type``.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import TypeRuleError, result_types
+from ...ir.signature import signature
+from ...ir.types import Array, Type, dims_of, join
+from ..analysis.cfg import passed
+from ..analysis.dominance import reverse_postorder
+
+
+def retype(module: Module, func: Function) -> None:
+    """Give the values of ``func`` their types anew, from the operands' types."""
+    _Retyper(module, func).run()
+
+
+def retype_forgotten(module: Module) -> None:
+    """Retype the functions in which an array is made with sizes that are known, but not in its type: where a call has
+    been opened whose parameters had any size.  What later passes make of these sizes would have other types."""
+    for func in module.functions.values():
+        if any(_forgets(op) for block in func.blocks for op in block.ops):
+            retype(module, func)
+
+
+def _forgets(op: Op) -> bool:
+    if op.name not in ("fill", "empty", "broadcast_to"):
+        return False
+    sizes = op.operands[0 if op.name == "empty" else 1:]
+    return any(d is None and n.const is not None for d, n in zip(dims_of(op.result.type), sizes))
+
+
+class _Retyper:
+    """``kept``: ops whose operands keep their types, as the rule does not take the new ones (behind a check that
+    always fails).  ``before``: the types that values had."""
+
+    def __init__(self, module: Module, func: Function) -> None:
+        self.module, self.func = module, func
+        self.blocks = reverse_postorder(func)
+        self.before: dict[Value, Type] = {v: v.type for v in func.defined() if isinstance(v.type, Array)}
+        self.kept: set[Op] = set()
+        self.incoming: dict[Value, list[Value]] = {}
+        for block in self.blocks:
+            assert block.term is not None
+            for edge in block.term.edges:
+                for p, v in passed(edge):
+                    if p in self.before:
+                        self.incoming.setdefault(p, []).append(v)
+
+    def run(self) -> None:
+        self.typed: set[Value] = set()
+        changed = True
+        while changed:
+            changed = False
+            for block in self.blocks:
+                for p in block.params:
+                    changed |= self._param(p)
+                for op in block.ops:
+                    changed |= self._op(op)
+        for block in self.blocks:
+            self._fit(block)
+
+    def _param(self, p: Value) -> bool:
+        """Whether the type of a parameter is another now than the last time."""
+        if p not in self.before:
+            return False
+        first = p not in self.typed
+        self.typed.add(p)
+        if p not in self.incoming or p.block is self.func.entry:
+            return first
+        found = None if first else p.type
+        for v in self.incoming[p]:
+            if v in self.typed:
+                found = v.type if found is None else join(found, v.type) or self.before[p]
+        return self._set(p, found or self.before[p]) or first
+
+    def _op(self, op: Op) -> bool:
+        changed = False
+        for r in op.results:
+            if r in self.before:
+                changed |= r not in self.typed
+                self.typed.add(r)
+        if op in self.kept or not any(isinstance(v.type, Array) for v in (*op.operands, *op.results)):
+            return changed
+        try:
+            types = result_types(op.name, op.operands, op.attrs)
+            if op.name == "as_type":
+                types = [_learnt(op)]
+        except TypeRuleError:
+            types = []
+        if [type(t) for t in types] != [type(r.type) for r in op.results]:
+            self.kept.add(op)
+            types = [self.before.get(r, r.type) for r in op.results]
+        return any([self._set(r, t) for r, t in zip(op.results, types)]) or changed
+
+    def _set(self, v: Value, t: Type) -> bool:
+        changed = v.type != t
+        v.type = t
+        return changed
+
+    # --- what stays as it was -------------------------------------------------------------------------
+
+    def _fit(self, block: Block) -> None:
+        ops, block.ops = block.ops, []
+        b = Builder(block)
+        for op in ops:
+            b.loc = op.loc
+            if op in self.kept or op.name == "push":         # what is popped has the types of what was pushed
+                op.operands = [b.typed(v, self.before.get(v, v.type)) for v in op.operands]
+            elif op.name == "as_type":
+                op.attrs["type"] = op.result.type
+            block.ops.append(op)
+        term = block.term
+        assert term is not None
+        b.loc = term.loc
+        wanted = self._wanted(term)
+        term.operands = [b.typed(v, t) for v, t in zip(term.operands, wanted)]
+        for edge in term.edges:
+            self._fit_edge(b, edge)
+
+    def _wanted(self, term: Op) -> list[Type]:
+        if term.name == "return":
+            return self.func.result_types
+        if term.name == "call":
+            known = signature(self.module, term.attrs["callee"])
+            assert known is not None
+            return list(known.params)
+        return [v.type for v in term.operands]
+
+    def _fit_edge(self, b: Builder, edge: Edge) -> None:
+        missing = len(edge.block.params) - len(edge.args)
+        edge.args = [b.typed(v, p.type) for p, v in zip(edge.block.params[missing:], edge.args)]
+
+
+def _learnt(op: Op) -> Array:
+    """The sizes that the op names, and those that its operand has besides."""
+    have, named = op.operands[0].type, op.attrs["type"]
+    assert isinstance(have, Array) and isinstance(named, Array)
+    return Array(named.dtype, tuple(d if n is None else n for d, n in zip(have.dims, named.dims)))

@@ -1,0 +1,138 @@
+"""Names every size once: the ``dim`` of an array becomes that of the array whose shape it has, taken where that one is
+defined, so that equal sizes are one value and sizes of arrays carried by a loop are known outside it.
+
+The shape of an update is that of the array updated, of an elementwise result that of an operand with the axis, of a
+block parameter that of all its arguments if they agree (optimistically, so through loops).
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.origin import Axis, size_origin
+from ...ir.types import I64, Array
+from ..analysis.cfg import substitute
+from ..analysis.loops import loop_forest
+
+Size = Axis | Value | int                 # an axis of an array that nothing more is known of, an i64 value, a number
+
+
+def sizes(module: Module) -> None:
+    for func in module.functions.values():
+        name_sizes(func)
+
+
+def name_sizes(func: Function) -> None:
+    dims = [op for op in func.all_ops() if op.name == "dim"]
+    if not dims:
+        return
+    solver = Solver(func)
+    forest = loop_forest(func)
+    mapping: dict[Value, Value] = {}
+    made: dict[Axis, Value] = {}
+    for op in dims:
+        axis = op.operands[0], op.attrs["axis"]
+        size = solver.size(axis)
+        if isinstance(size, int):
+            op.name, op.operands, op.attrs = "const", [], {"value": size, "type": I64}
+            continue
+        origin = size if isinstance(size, Value) else size[0]
+        loop = forest.loop_of(origin.block)
+        assert op.block is not None
+        if loop is not None and op.block not in loop.blocks:
+            continue                                     # loops stay closed
+        if isinstance(size, Value):
+            mapping[op.result] = size
+        else:
+            if size not in made:
+                made[size] = _take(size)
+            mapping[op.result] = made[size]
+    substitute(func, mapping)
+
+
+def _take(axis: Axis) -> Value:
+    """The size of an array's axis, taken right where the array is defined."""
+    array, number = axis
+    op = Op("dim", [array], [I64], {"axis": number})
+    op.block = block = array.block
+    block.ops.insert(0 if array.op is None else block.ops.index(array.op) + 1, op)
+    return op.result
+
+
+class Solver:
+    """What the axes of a function's arrays are, parameters solved together."""
+
+    def __init__(self, func: Function) -> None:
+        self.sources: dict[Value, list[Value] | None] = {}
+        for b in func.blocks:
+            assert b.term is not None
+            for e in b.term.edges:
+                missing = len(e.block.params) - len(e.args)
+                for i, p in enumerate(e.block.params):
+                    if not isinstance(p.type, Array):
+                        continue
+                    known = self.sources.setdefault(p, [])
+                    if i < missing:
+                        self.sources[p] = None               # the result of a call
+                    elif known is not None:
+                        known.append(e.args[i - missing])
+        self.params: dict[Axis, Size] = {}
+
+    def size(self, axis: Axis) -> Size:
+        here = _through_ops(axis)
+        if isinstance(here, tuple) and here not in self.params:
+            self._solve(here)
+        return self.params[here] if isinstance(here, tuple) else here
+
+    def _solve(self, start: Axis) -> None:
+        """Meet over the arguments until nothing moves, from "not known yet" down to "itself"."""
+        sources: dict[Axis, list[Size]] = {}
+        readers: dict[Axis, list[Axis]] = {}
+        todo = [start]
+        while todo:
+            axis = todo.pop()
+            if axis in sources or axis in self.params:
+                continue
+            args = self.sources.get(axis[0]) if isinstance(axis[0].owner, Block) else None
+            sources[axis] = [_through_ops((a, axis[1])) for a in args or ()]
+            for s in sources[axis]:
+                if isinstance(s, tuple):
+                    readers.setdefault(s, []).append(axis)
+                    todo.append(s)
+        found: dict[Axis, Size | None] = dict.fromkeys(sources)
+        work = list(sources)
+        while work:
+            axis = work.pop()
+            new = self._meet(axis, sources[axis], found)
+            if new != found[axis]:
+                found[axis] = new
+                work += (r for r in readers.get(axis, ()) if r in found)
+        self.params |= {axis: axis if size is None else size for axis, size in found.items()}
+
+    def _meet(self, axis: Axis, args: list[Size], found: dict[Axis, Size | None]) -> Size | None:
+        if not args or found[axis] == axis:
+            return axis
+        only: Size | None = None
+        for a in args:
+            size = found.get(a, self.params.get(a)) if isinstance(a, tuple) else a
+            if size is None or size == only:
+                continue
+            if only is not None:
+                return axis
+            only = size
+        return only
+
+
+def _through_ops(axis: Axis) -> Size:
+    """Follow ops that keep or give the size, up to a parameter or an op that makes its own."""
+    v, number = axis
+    while True:
+        assert isinstance(v.type, Array)
+        literal = v.type.dims[number]
+        if literal is not None:
+            return literal
+        step = size_origin(v, number)
+        if step is None:
+            return v, number
+        if isinstance(step, Value):
+            return step if step.const is None else int(step.const)
+        v, number = step

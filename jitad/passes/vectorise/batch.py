@@ -1,0 +1,115 @@
+"""Makes products of matrices out of the products of one matrix with a vector for each iteration of a loop.
+
+A loop that reads element ``i`` of arrays and stores element ``i`` of others (``vmap``, or the loop written by hand) can
+take its iterations many at a time: every value becomes an array with one more axis, in front, and ``W @ x`` becomes
+``X @ W.T``.  That pays where there is such a product, and only there: otherwise the loop keeps its intermediates in
+registers.  It is done strip by strip, so that what is computed of a strip stays in the cache.  ``batch_rules.py`` has the
+rule of each op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.types import I64, Array, dims_of
+from ..analysis.loops import Counted, Loop, counted, loop_forest
+from .batch_rules import NoRows, Rows
+
+STRIP = 256
+"""Iterations taken at a time."""
+
+
+def batch(module: Module) -> None:
+    """Expects normal form: loops are rotated and have a preheader."""
+    for func in module.functions.values():
+        if any(op.name == "matmul" for op in func.all_ops()):
+            for loop in loop_forest(func).loops:
+                known = counted(loop)
+                if known is not None and known.iv.index == 0 and loop.blocks == {loop.head} and _pays(loop.head):
+                    _in_strips(func, loop, known)
+
+
+def _pays(head: Block) -> bool:
+    """Whether a matrix from outside is multiplied with a vector that is made in the loop."""
+    return any(op.name == "matmul" and _matrix_and_vector(op, head) for op in head.ops)
+
+
+def _matrix_and_vector(op: Op, head: Block) -> bool:
+    x, y = op.operands if len(dims_of(op.operands[0].type)) == 2 else op.operands[::-1]
+    return (len(dims_of(x.type)), len(dims_of(y.type))) == (2, 1) and x.block is not head and y.block is head
+
+
+def _in_strips(func: Function, loop: Loop, known: Counted) -> None:
+    """Put a loop over strips in the place of the loop, if all that it does can be done for many iterations."""
+    head, leave = loop.head, loop.exit
+    assert loop.preheader is not None and loop.preheader.term is not None and head.term is not None
+    assert leave is not None
+    stores = stores_of(loop)
+    if stores is None:
+        return
+    strips = func.new_block(head.name)
+    it = strips.add_param(I64, known.iv.hint)
+    params = [strips.add_param(p.type, p.hint) for p in head.params[1:]]
+    b = Builder(strips, head.term.loc)
+    start = b.mul(it, STRIP)
+    test = head.term.operands[0]
+    bound = {*head.params, known.next, test, *(op.result for op in stores)}
+    rows = Rows(b, known.iv, start, b.minimum(b.sub(known.trip, start), STRIP), bound)
+    counting = {known.next.op, test.op}
+    new: dict[Value, Value] = {known.next: known.trip}
+    try:
+        for op in head.ops:
+            if op in stores:
+                new[op.result] = store(rows, op, params[op.operands[0].index - 1])
+            elif op not in counting:
+                rows.add(op)
+        leaving = [_outside(rows, new, head, v) for v in loop.exit_edge().args]
+    except NoRows:
+        func.blocks.remove(strips)
+        return
+    before = Builder(loop.preheader, head.term.loc)
+    count = before.floordiv(before.add(known.trip, STRIP - 1), STRIP)
+    loop.preheader.term.edges = [Edge(strips, list(loop.preheader.term.edges[0].args))]
+    following = b.add(it, 1)
+    again = [following, *(new[v] for v in loop.back_edge().args[1:])]
+    b.branch(b.lt(following, count), strips, again, leave, leaving)
+    func.blocks.remove(strips)
+    func.blocks[func.blocks.index(head)] = strips
+
+
+def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
+    """The ops that store element ``it`` of an array that the loop carries, if it carries no more than ``others``."""
+    head, found = loop.head, set()
+    used: dict[Value, list[Op]] = {}
+    for block in loop.blocks:
+        for op in block.all_ops():
+            for v in op.used():
+                used.setdefault(v, []).append(op)
+    for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
+        only = used.get(p, [])
+        if p in others:
+            continue
+        if len(only) != 1 or only[0].name != "set" or only[0].operands[0] is not p or back is not only[0].result or \
+                only[0].operands[2:] != [head.params[0]] or any(op.name != "branch" for op in used[back]):
+            return None
+        found.add(only[0])
+    return found
+
+
+def store(rows: Rows, op: Op, array: Value) -> Value:
+    """The array with the elements of a strip."""
+    b, value = rows.b, rows.all_of(op.operands[1])
+    assert isinstance(array.type, Array)
+    rest = [n for _ in array.type.dims[1:] for n in (b.const(0), rows.one)]
+    return b.set_slice(array, value, rows.start, rows.one, *rest)
+
+
+def _outside(rows: Rows, new: dict[Value, Value], head: Block, v: Value) -> Value:
+    """What the loop leaves with: arrays it has filled, and what it has not changed."""
+    if v in new:
+        return new[v]
+    if v.block is head:
+        raise NoRows
+    return v

@@ -1,0 +1,194 @@
+"""What the values of a loop are when ``LANES`` of its iterations run side by side (``outer_loop.py``).
+
+* *uniform*: the same in all lanes; stays as it is. All control flow has to be.
+* *rising*, *falling*: the loop's index, or its negative, plus something uniform. It stays one i64, the first lane's.
+* *varying*: of each lane its own. A scalar becomes an array of the lanes, an array gets one more axis, the last.
+* *shared*: an array that the loop carries, and only adds to or stores into: all lanes work on the one.
+
+What the last iteration stores has to stay. Lanes run an op for all of them before the next op, so in an array that is
+stored into each lane needs places of its own (``_check_places``).
+
+``NoLanes`` is raised where a value is none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.graph import Block, Edge, Op, Value
+from ...ir.types import I64, Array, Scalar, Type
+from ..analysis.loops import Counted, Loop, LoopForest
+
+UNIFORM, RISING, FALLING, VARYING, SHARED = "uniform", "rising", "falling", "varying", "shared"
+STEP = {RISING: 1, FALLING: -1}
+"""From one lane to the next."""
+UPDATES = frozenset(("set", "add_at", "add_slice"))
+"""What may be done to a shared array."""
+
+
+class NoLanes(Exception):
+    """The loop's iterations cannot run side by side."""
+
+
+class Kinds:
+    """``of[value]`` for the values of ``blocks``, the loop's in an order in which definitions come before uses.
+
+    ``pushed``: of the frames with these types which values vary.  ``sums``: the scalars that the loop carries and only
+    adds to, each with the additions of an iteration in their order.
+    """
+
+    def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
+        self.forest, self.loop, self.blocks = forest, loop, blocks
+        self.of: dict[Value, str] = {known.iv: RISING}
+        self.pushed: dict[tuple[Type, ...], set[int]] = {}
+        self.sums: dict[Value, list[Op]] = {}
+        self.users = self._users()
+        for p, back in zip(loop.head.params, loop.back_edge().args):
+            if p is known.iv:
+                continue
+            if isinstance(p.type, Array):
+                self.of[p] = SHARED
+            else:
+                self.sums[p] = self._additions(p, back)
+        self.adding = {op for ops in self.sums.values() for op in ops}
+        self._spread()
+        self._check_places()
+
+    def __getitem__(self, v: Value) -> str:
+        return self.of.get(v, UNIFORM)
+
+    def _users(self) -> dict[Value, list[Op]]:
+        users: dict[Value, list[Op]] = {}
+        for block in self.blocks:
+            for op in block.all_ops():
+                for v in op.used():
+                    users.setdefault(v, []).append(op)
+        return users
+
+    def _additions(self, p: Value, back: Value) -> list[Op]:
+        """The ``add``s that lead from a carried float to what it is in the next iteration, and are its only use."""
+        found: list[Op] = []
+        v = p
+        while v is not back:
+            users = self.users.get(v, [])
+            if len(users) != 1 or users[0].name != "add" or users[0].operands.count(v) != 1:
+                raise NoLanes
+            op = users[0]
+            assert op.block is not None
+            if not isinstance(v.type, Scalar) or not v.type.is_float or not self._every_time(op.block):
+                raise NoLanes
+            found.append(op)
+            v = op.result
+        if any(op.name != "branch" for op in self.users.get(v, [])):
+            raise NoLanes
+        return found
+
+    def _every_time(self, block: Block) -> bool:
+        """Whether each iteration runs a block exactly once."""
+        assert self.loop.latch is not None
+        return self.forest.innermost[block] is self.loop and self.forest.dom.dominates(block, self.loop.latch)
+
+    # --- kinds ----------------------------------------------------------------------------------------
+
+    def _spread(self) -> None:
+        """Until nothing moves; kinds go from uniform to rising or falling to varying, or to shared."""
+        self.moved = True
+        while self.moved:
+            self.moved = False
+            for block in self.blocks:
+                for op in block.ops:
+                    if op not in self.adding:
+                        self._op(op)
+                if block is not self.loop.latch:
+                    for edge in block.term.edges if block.term else ():
+                        self._edge(edge)
+
+    def _op(self, op: Op) -> None:
+        kinds = [self[v] for v in op.operands]
+        if any(v in self.sums for v in op.operands):
+            raise NoLanes
+        if SHARED in kinds:
+            return self._shared(op, kinds)
+        if op.name in ("push", "pop"):
+            return self._frame(op, kinds)
+        if all(k == UNIFORM for k in kinds) or op.name == "dim" or not op.results:
+            return
+        self._note(op.results, _step(op, kinds) or VARYING)
+
+    def _shared(self, op: Op, kinds: list[str]) -> None:
+        """Lanes see nothing of what others have stored: nothing reads a shared array."""
+        if op.name == "dim":
+            return
+        if op.name not in UPDATES or kinds[0] != SHARED or SHARED in kinds[1:]:
+            raise NoLanes
+        self._note(op.results, SHARED)
+
+    def _frame(self, op: Op, kinds: list[str]) -> None:
+        values = op.operands[1:] if op.name == "push" else op.results[1:]
+        vary = self.pushed.setdefault(tuple(v.type for v in values), set())
+        if op.name == "push":
+            new = {i for i, k in enumerate(kinds[1:]) if k != UNIFORM} - vary
+            vary |= new
+            self.moved |= bool(new)
+        else:
+            self._note((values[i] for i in vary), VARYING)
+
+    def _edge(self, edge: Edge) -> None:
+        missing = len(edge.block.params) - len(edge.args)
+        for p, a in zip(edge.block.params[missing:], edge.args):
+            if a in self.sums:
+                raise NoLanes
+            if self[a] != UNIFORM:
+                self._note([p], SHARED if self[a] == SHARED else VARYING)
+
+    def _note(self, values: Iterable[Value], kind: str) -> None:
+        for v in values:
+            have = self[v]
+            if have == kind or have == VARYING and kind in STEP:
+                continue
+            if SHARED in (have, kind) and have != UNIFORM:
+                raise NoLanes
+            self.of[v] = kind
+            self.moved = True
+
+
+    # --- places in shared arrays ------------------------------------------------------------------------
+
+    def _check_places(self) -> None:
+        """Each carried array is handed on as itself, and no lane stores where another one stores, or adds."""
+        updates: dict[Value, list[Op]] = {}
+        names = {p: p for p in self.loop.head.params if self[p] == SHARED}
+        for block in self.blocks:
+            for op in block.ops:
+                if op.name in UPDATES and op.operands[0] in names:
+                    root = names[op.result] = names[op.operands[0]]
+                    updates.setdefault(root, []).append(op)
+            for edge in block.term.edges if block.term and names else ():
+                self._hand_on(edge, names)
+        for ops in updates.values():
+            if any(op.name == "set" for op in ops) and len({self._own_place(op) for op in ops}) > 1:
+                raise NoLanes
+
+    def _hand_on(self, edge: Edge, names: dict[Value, Value]) -> None:
+        """An array has one name at a time, in all blocks: which array it is does not depend on the way."""
+        missing = len(edge.block.params) - len(edge.args)
+        for p, a in zip(edge.block.params[missing:], edge.args):
+            if edge.block in self.loop.blocks and a in names and names.setdefault(p, names[a]) is not names[a]:
+                raise NoLanes
+
+    def _own_place(self, op: Op) -> tuple[int, Value]:
+        """The axis along which lanes have places of their own, and the index, which inner loops do not change."""
+        moving = [(k, v) for k, v in enumerate(op.operands[2:]) if self[v] in STEP]
+        if op.name == "add_slice" or len(moving) != 1 or self.forest.innermost.get(moving[0][1].block) is not self.loop:
+            raise NoLanes
+        return moving[0]
+
+
+def _step(op: Op, kinds: list[str]) -> str | None:
+    """How an index moves: ``add`` and ``sub`` of one that moves and one that does not."""
+    if op.name not in ("add", "sub") or op.result.type != I64 or kinds.count(UNIFORM) != 1:
+        return None
+    moving = kinds[0] if kinds[1] == UNIFORM else kinds[1]
+    if op.name == "sub" and kinds[0] == UNIFORM:
+        return {RISING: FALLING, FALLING: RISING}.get(moving)
+    return moving if moving in STEP else None

@@ -1,0 +1,239 @@
+"""What each op is for ``LANES`` iterations at once: arrays get one more axis, the last, which counts the lanes.
+
+A rule takes the ``Lanes`` and an op of which a value varies, and yields the result; broadcasting goes by the last axes,
+so elementwise ops and reductions stay what they are.  What has no rule raises ``NoLanes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_op
+from ...ir.graph import Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
+from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
+
+LANES = 16
+"""Two vectors of eight doubles: enough to hide the latency of one, few enough for what is kept of them."""
+
+
+def lanes_type(t: Type) -> Array:
+    if not isinstance(t, (Array, Scalar)):
+        raise NoLanes
+    return Array(dtype_of(t), (*dims_of(t), LANES))
+
+
+class Lanes:
+    """``values``: of each value of the loop what stands for it: itself, its first lane, or all lanes.
+
+    ``made``: the sizes, in the loop as it is, of the arrays that each lane gets for itself.
+    """
+
+    def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value]) -> None:
+        self.b, self.kinds, self.values = b, kinds, values
+        self.made: list[list[Value]] = []
+
+    def add(self, op: Op) -> None:
+        """Do what an op of the loop does."""
+        kinds = [self.kinds[v] for v in (*op.operands, *op.results)]
+        if op.name in ("push", "pop"):
+            return self._frame(op)
+        if SHARED in kinds and op.name != "dim":
+            self.values[op.result] = _update(self, op)
+        elif VARYING in kinds and op.results and self.kinds[op.results[0]] == VARYING:
+            rule = _RULES.get(op.name) or (_elementwise if OPS[op.name].elementwise else None)
+            if rule is None:
+                raise NoLanes
+            self.values[op.result] = rule(self, op)
+        elif op.name == "dim":
+            self.values[op.result] = self.b.dim(self.values.get(op.operands[0], op.operands[0]), axis=op.attrs["axis"])
+        else:
+            self._as_it_is(op)
+
+    def _as_it_is(self, op: Op) -> None:
+        operands = {v: self.values.get(v, v) for v in op.operands}
+        if any(self.kinds[v] in (VARYING, SHARED) for v in op.operands):
+            raise NoLanes
+        copy = clone_op(op, operands)
+        copy.block = self.b.block
+        self.b.block.ops.append(copy)
+        self.values.update(zip(op.results, copy.results))
+
+    def flat(self, v: Value) -> Value:
+        """A value that is the same in all lanes, or shared."""
+        if self.kinds[v] not in (UNIFORM, SHARED):
+            raise NoLanes
+        return self.values.get(v, v)
+
+    def of(self, v: Value) -> Value:
+        """All lanes of a value."""
+        here, kind = self.values.get(v, v), self.kinds[v]
+        if kind == VARYING:
+            return here
+        if kind in STEP:
+            return self.b.add(here, self.b.mul(self.b.iota(self.b.const(LANES)), STEP[kind]))
+        if kind == SHARED:
+            raise NoLanes
+        wide = lanes_type(v.type)
+        if v.op is not None and v.op.name == "undef":
+            return self.b.undef(wide)
+        if v.op is not None and v.op.name in ("empty", "fill"):
+            self.made.append(v.op.operands[1 if v.op.name == "fill" else 0:])
+            operands = [self.values.get(u, u) for u in v.op.operands]
+            return self.b.emit_op(v.op.name, [*operands, self.b.const(LANES)], **v.op.attrs).result
+        if isinstance(v.type, Scalar):
+            return self.b.broadcast_to(here, self.b.const(LANES))
+        sizes = self.b.dims(here)
+        return self.b.broadcast_to(self.b.reshape(here, *sizes, self.b.const(1)), *sizes, self.b.const(LANES))
+
+    def beside(self, v: Value) -> Value:
+        """A value for an op in which it meets lanes: one that is the same in all broadcasts."""
+        if self.kinds[v] != UNIFORM:
+            return self.of(v)
+        here = self.values.get(v, v)
+        return self.b.reshape(here, *self.b.dims(here), self.b.const(1)) if isinstance(v.type, Array) else here
+
+    def _frame(self, op: Op) -> None:
+        values = op.operands[1:] if op.name == "push" else op.results[1:]
+        vary = self.kinds.pushed[tuple(v.type for v in values)]
+        stack = self.flat(op.operands[0])
+        if op.name == "push":
+            self.values[op.result] = self.b.push(stack, *(self.of(v) if i in vary else self.flat(v)
+                                                          for i, v in enumerate(values)))
+        else:
+            below, found = self.b.pop(stack, [lanes_type(v.type) if i in vary else v.type
+                                              for i, v in enumerate(values)])
+            self.values.update(zip(op.results, [below, *found]))
+
+    def all_of_lanes(self) -> list[Value]:
+        """The part of a slice that takes all lanes."""
+        return [self.b.const(0), self.b.const(LANES), self.b.const(1)]
+
+
+def _elementwise(s: Lanes, op: Op) -> Value:
+    return s.b.emit(op.name, *(s.beside(v) for v in op.operands), **op.attrs)
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+def _get(s: Lanes, op: Op) -> Value:
+    a, *at = op.operands
+    if s.kinds[a] == VARYING:
+        return s.b.get(s.of(a), *map(s.flat, at))
+    return _window(s, s.flat(a), at, dims_of(op.result.type))
+
+
+def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> Value:
+    """``a[i, it + j, …]`` of an array that is the same for all: ``LANES`` elements along one axis."""
+    b, moving = s.b, [k for k, v in enumerate(at) if s.kinds[v] != UNIFORM]
+    if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
+        raise NoLanes
+    step = b.const(STEP[s.kinds[at[moving[0]]]])
+    sizes = b.dims(a)[len(at):]
+    spec: list[Value] = []
+    for k, v in enumerate(at):
+        spec += [s.values[v], b.const(LANES), step] if k in moving else [s.flat(v), b.const(1), b.const(1)]
+    for n in sizes:
+        spec += [b.const(0), n, b.const(1)]
+    rows = b.reshape(b.slice(a, *spec), b.const(LANES), *sizes)
+    return b.transpose(rows, perm=(*range(1, len(sizes) + 1), 0)) if sizes else rows
+
+
+def _set(s: Lanes, op: Op) -> Value:
+    """``set`` and ``add_at`` of an array that each lane has for itself."""
+    a, v, *at = op.operands
+    return s.b.emit(op.name, s.of(a), s.of(v), *map(s.flat, at), **op.attrs)
+
+
+def _set_slice(s: Lanes, op: Op) -> Value:
+    a, v, *spec = op.operands
+    start, _, step = s.all_of_lanes()
+    return s.b.emit(op.name, s.of(a), s.of(v), *map(s.flat, spec), start, step, **op.attrs)
+
+
+def _slice(s: Lanes, op: Op) -> Value:
+    a, *spec = op.operands
+    return s.b.slice(s.of(a), *map(s.flat, spec), *s.all_of_lanes())
+
+
+def _update(s: Lanes, op: Op) -> Value:
+    """A shared array: lanes add to the same elements, or each to its own, or store into its own."""
+    a, v, *at = op.operands
+    if op.name == "add_slice":
+        return s.b.emit("add_slice", s.flat(a), _summed(s, v), *map(s.flat, at), **op.attrs)
+    moving = [k for k, i in enumerate(at) if s.kinds[i] != UNIFORM]
+    if not moving and op.name == "add_at" and op.attrs.get("acc"):
+        return s.b.emit("add_at", s.flat(a), _summed(s, v), *map(s.flat, at), **op.attrs)
+    if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
+        raise NoLanes
+    return _rows(s, op, moving[0])
+
+
+def _summed(s: Lanes, v: Value) -> Value:
+    """The sum over the lanes; its order is ours."""
+    every = s.of(v)
+    return s.b.emit("sum", every, axes=(len(dims_of(every.type)) - 1,), acc=True)
+
+
+def _rows(s: Lanes, op: Op, moving: int) -> Value:
+    """Each lane has its own place along one axis."""
+    b, (a, v, *at) = s.b, op.operands
+    values, shared = s.of(v), s.flat(a)
+    assert isinstance(values.type, Array)
+    inner = b.dims(values)[:-1]
+    last = len(inner)
+    rows = b.transpose(values, perm=(last, *range(last))) if last else values
+    spec: list[Value] = []
+    for k, i in enumerate(at):
+        spec += [s.values[i], b.const(STEP[s.kinds[i]])] if k == moving else [s.flat(i), b.const(1)]
+    spec += [n for _ in inner for n in (b.const(0), b.const(1))]
+    shape = [b.const(LANES if k == moving else 1) for k in range(len(at))]
+    how = "set_slice" if op.name == "set" else "add_slice"
+    return b.emit(how, shared, b.reshape(rows, *shape, *inner), *spec, **op.attrs)
+
+
+def _spread(s: Lanes, op: Op) -> Value:
+    """``broadcast_to`` and ``fill``."""
+    v, *sizes = op.operands
+    s.made.append(sizes)
+    return s.b.broadcast_to(s.of(v), *map(s.flat, sizes), s.b.const(LANES))
+
+
+def _made(s: Lanes, op: Op) -> Value:
+    """``empty``, of which the type varies for what is stored there."""
+    s.made.append(op.operands)
+    return s.b.emit_op(op.name, [*map(s.flat, op.operands), s.b.const(LANES)], **op.attrs).result
+
+
+def _reshape(s: Lanes, op: Op) -> Value:
+    return s.b.reshape(s.of(op.operands[0]), *map(s.flat, op.operands[1:]), s.b.const(LANES))
+
+
+def _transpose(s: Lanes, op: Op) -> Value:
+    perm = op.attrs["perm"]
+    return s.b.transpose(s.of(op.operands[0]), perm=(*perm, len(perm)))
+
+
+def _as_type(s: Lanes, op: Op) -> Value:
+    return s.b.as_type(s.of(op.operands[0]), type=lanes_type(op.attrs["type"]))
+
+
+def _concat(s: Lanes, op: Op) -> Value:
+    return s.b.emit("concat", *map(s.of, op.operands), **op.attrs)
+
+
+def _along_axes(s: Lanes, op: Op) -> Value:
+    """What works on other axes than the last stays what it is."""
+    return s.b.emit(op.name, s.of(op.operands[0]), **op.attrs)
+
+
+_RULES: dict[str, Callable[[Lanes, Op], Value]] = {
+    "get": _get, "slice": _slice, "broadcast_to": _spread, "fill": _spread, "empty": _made, "reshape": _reshape,
+    "transpose": _transpose, "as_type": _as_type, "concat": _concat,
+    **dict.fromkeys(("set", "add_at"), _set),
+    **dict.fromkeys(("set_slice", "add_slice"), _set_slice),
+    **dict.fromkeys(("sum", "prod", "max", "min", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "copy"),
+                    _along_axes),
+}

@@ -1,0 +1,275 @@
+"""Runs ``LANES`` iterations of an outer loop side by side, so that its innermost loops work on vectors.
+
+``for i in points: for k in parts: for r in range(short): s[r] += q[k, r] * c[i]`` spends its time on entering and
+leaving loops too short for vectors.  Where all control flow is the same in every iteration of the outer loop, the
+iterations can go through it together (outer-loop vectorisation: Nuzman and Zaks 2008): a scalar that differs becomes
+an array of the lanes, the arrays that an iteration makes get an axis for them, the last, and what it adds to arrays
+that all iterations share is summed over the lanes first.  ``lane_kinds.py`` says what each value becomes, and
+``lane_rules.py`` what each op does.
+
+::
+
+    strips(s, carried…)     LANES iterations, from s * LANES; the last iterations, one at least, are left over
+    rest                    the loop as it was, for these, and from the first strip on in which a check fails; its
+                            inner loops are cold: LLVM would take a tenth of all its time to make vectors of them
+
+A check of what differs must hold in all lanes.  If one fails, nothing of the strip counts, and the loop as it was runs
+it again and raises what is to be raised when it is; so nothing may be stored to shared arrays before such a check.
+
+It pays where the innermost loops do not read neighbouring elements of an array from outside, which is what vectors
+along an innermost loop want, and lanes spoil.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.types import BOOL, I64, Scalar
+from ..analysis.loops import Counted, Loop, LoopForest, counted
+from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_rules import LANES, Lanes, lanes_type
+
+LEAST = 2 * LANES
+"""A loop that is known to have fewer iterations than this stays as it is; of others, those with at least one strip and
+one iteration left over go through it."""
+LARGEST = 1024
+"""Elements of an array that each lane may have for itself: all lanes' stay in the second cache."""
+
+
+def lanes(module: Module) -> None:
+    """Expects normal form: loops are rotated, closed, and have a preheader."""
+    for func in module.functions.values():
+        seen: set[Block] = set()
+        while (found := _next(func, seen)) is not None:
+            _try(func, *found, seen)
+
+
+def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] | None:
+    """A loop that holds loops and has not been looked at, outer ones first."""
+    forest = LoopForest(func)
+    for loop in reversed(forest.loops) if not forest.irreducible else ():
+        if loop.head in seen or not loop.children:
+            continue
+        seen.add(loop.head)
+        known = counted(loop)
+        if known is not None and known.iv.index == 0 and loop.exit is not None and \
+                (known.trip.const is None or known.trip.const >= LEAST):
+            return forest, loop, known
+    return None
+
+
+def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: set[Block]) -> None:
+    count = len(func.blocks)
+    try:
+        kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
+        if not _pays(forest, loop, kinds):
+            return
+        strips = _Strips(func, loop, known, kinds)
+        strips.run()
+        holds = strips.holds()
+    except NoLanes:
+        del func.blocks[count:]
+        return
+    strips.enter(holds)
+    seen |= {*func.blocks[count:], *loop.blocks}
+
+
+def _pays(forest: LoopForest, loop: Loop, kinds: Kinds) -> bool:
+    """Whether the deepest loops compute something that differs, and read and write no elements in a row."""
+    deepest = max(forest.depth(b) for b in kinds.blocks)
+    ops = [op for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results]
+    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops):
+        return False
+    return any(_is_work(op, kinds) for op in ops) and not any(_in_a_row(op, kinds) for op in ops)
+
+
+def _is_work(op: Op, kinds: Kinds) -> bool:
+    t = op.results[0].type
+    return op.name in ("add", "sub", "mul", "div") and isinstance(t, Scalar) and t.is_float and \
+        kinds[op.results[0]] == VARYING
+
+
+def _in_a_row(op: Op, kinds: Kinds) -> bool:
+    """An element at an index that the lanes move, and an inner loop as well."""
+    first = {"get": 1, "slice": 1, "set": 2, "add_at": 2, "add_slice": 2}.get(op.name)
+    return first is not None and any(kinds[v] != UNIFORM for v in op.operands[first:])
+
+
+class _Strips:
+    """Writes the loop over strips; nothing of the function changes before ``enter``."""
+
+    def __init__(self, func: Function, loop: Loop, known: Counted, kinds: Kinds) -> None:
+        self.func, self.loop, self.known, self.kinds = func, loop, known, kinds
+        self.copies: dict[Block, Block] = {}
+        self.head = func.new_block("strips")
+        self.strip = self.head.add_param(I64, "strip")
+        self.carried = [self.head.add_param(p.type, p.hint) for p in loop.head.params[1:]]
+        self.latch, self.done = func.new_block("next"), func.new_block("done")
+        assert loop.preheader is not None and loop.preheader.term is not None
+        self.entry = func.new_block("preheader")
+        before = Builder(self.entry, loop.preheader.term.loc)
+        self.count = before.floordiv(before.sub(known.trip, 1), LANES)
+        b = Builder(self.head, loop.preheader.term.loc)
+        self.start = b.mul(self.strip, LANES)
+        self.lanes = Lanes(b, kinds, {known.iv: self.start} | dict(zip(loop.head.params[1:], self.carried)))
+        self.updated = False                                    # whether something has been stored to a shared array
+
+    def run(self) -> None:
+        """Copy the blocks; in the end those of an iteration lead to ``next``, and so do failing checks."""
+        order, values = self.kinds.blocks, self.lanes.values
+        for block in order:
+            copy = self.copies[block] = self.head if block is self.loop.head else self.func.new_block(block.name)
+            for p in block.params if block is not self.loop.head else ():
+                values[p] = copy.add_param(lanes_type(p.type) if self.kinds[p] == VARYING else p.type, p.hint)
+        for block in order:
+            self.lanes.b.at(self.copies[block])
+            for op in block.ops:
+                if op not in self.kinds.adding:
+                    self._op(op, block)
+            if block is self.loop.latch:
+                self._go_on()
+            else:
+                self._leave(block)
+        self._end()
+
+    def _op(self, op: Op, block: Block) -> None:
+        self.lanes.b.loc = op.loc
+        if op.name == "check" and any(self.kinds[v] != UNIFORM for v in op.operands[:1]):
+            return self._check(op, block)
+        self.updated |= bool(op.results) and self.kinds[op.results[0]] == SHARED
+        self.lanes.add(op)
+
+    def _check(self, op: Op, block: Block) -> None:
+        """Where it does not hold in all lanes, the strip is left."""
+        if self.updated or self.kinds.forest.innermost[block] is not self.loop:
+            raise NoLanes
+        b = self.lanes.b
+        holds = b.emit("all", self.lanes.of(op.operands[0]), axes=(0,))
+        fine, failing = self.func.new_block("fine"), self.func.new_block("failing")
+        b.branch(holds, fine, [], failing, [])
+        b.at(failing)
+        b.jump(self.latch, [b.const(False), *self.carried])
+        b.at(fine)
+
+    def _leave(self, block: Block) -> None:
+        term, b = block.term, self.lanes.b
+        assert term is not None
+        if term.name not in ("jump", "branch", "switch") or any(self.kinds[v] != UNIFORM for v in term.operands):
+            raise NoLanes
+        edges = [Edge(self._target(e.block), self._arguments(e)) for e in term.edges]
+        b._end(term.name, [self.lanes.flat(v) for v in term.operands], edges, **term.attrs)
+
+    def _target(self, block: Block) -> Block:
+        if block not in self.copies:
+            raise NoLanes                                       # what only raises
+        return self.copies[block]
+
+    def _arguments(self, edge: Edge) -> list[Value]:
+        out = []
+        for p, a in zip(edge.block.params, edge.args, strict=True):
+            if (self.kinds[p] == SHARED) != (self.kinds[a] == SHARED):
+                raise NoLanes
+            out.append(self.lanes.of(a) if self.kinds[p] == VARYING else self.lanes.flat(a))
+        return out
+
+    def _go_on(self) -> None:
+        """The end of a strip: shared arrays as they are, and the sums of what the lanes add, lane by lane."""
+        b = self.lanes.b
+        passed = []
+        for p, back, start in zip(self.loop.head.params[1:], self.loop.back_edge().args[1:], self.carried):
+            if p not in self.kinds.sums:
+                if self.kinds[back] != SHARED:
+                    raise NoLanes
+                passed.append(self.lanes.values[back])
+                continue
+            terms, total, v = [], start, p
+            for op in self.kinds.sums[p]:
+                terms.append(self.lanes.of(op.operands[1] if op.operands[0] is v else op.operands[0]))
+                v = op.result
+            for lane in range(LANES if terms else 0):
+                for t in terms:
+                    total = b.add(total, b.get(t, b.const(lane)))
+            passed.append(total)
+        b.jump(self.latch, [b.const(True), *passed])
+
+    def _end(self) -> None:
+        """``next`` goes on with the next strip; ``done`` gets the iteration from which on the loop itself runs."""
+        b, params = self.lanes.b, [self.latch.add_param(BOOL, "fine")]
+        params += [self.latch.add_param(p.type, p.hint) for p in self.carried]
+        first = self.done.add_param(I64, "first")
+        left = [self.done.add_param(p.type, p.hint) for p in self.carried]
+        b.at(self.latch)
+        following = b.add(self.strip, 1)
+        reached = b.mul(b.select(params[0], following, self.strip), LANES)
+        again = b.and_(params[0], b.lt(following, self.count))
+        b.branch(again, self.head, [following, *params[1:]], self.done, [reached, *params[1:]])
+        self.left = [first, *left]
+
+    # --- the loop as it was -----------------------------------------------------------------------------
+
+    def holds(self) -> list[list[Value]]:
+        """The sizes of the arrays that the lanes have for themselves; all are known before the loop."""
+        found: dict[tuple[Value, ...], None] = {}
+        for sizes in self.lanes.made:
+            left = [n for n in sizes if n.op is None or n.op.name != "dim" or n.block not in self.loop.blocks]
+            if any(n.block in self.loop.blocks and n.const is None for n in left):
+                raise NoLanes
+            if math.prod(n.const for n in left if n.const is not None) > LARGEST:
+                raise NoLanes
+            found[tuple(n for n in left if n.const is None)] = None
+        return [list(sizes) for sizes in found if sizes]
+
+    def _small(self, b: Builder, sizes: list[list[Value]]) -> Value:
+        """Whether there are enough iterations, and the lanes' arrays stay in the cache."""
+        small = b.gt(self.known.trip, LANES)
+        for n in dict.fromkeys(n for each in sizes for n in each):
+            small = b.and_(small, b.le(n, LARGEST))
+        for first, *others in sizes:
+            total = first
+            for n in others:
+                total = b.mul(total, n)
+            small = b.and_(small, b.le(total, LARGEST)) if others else small
+        return small
+
+    def enter(self, sizes: list[list[Value]]) -> None:
+        """Lead the preheader through the strips, and let the loop count from the iteration that they have reached."""
+        loop, known = self.loop, self.known
+        preheader, latch = loop.preheader, loop.latch
+        assert preheader is not None and preheader.term is not None and latch is not None and latch.term is not None
+        args = preheader.term.edges[0].args[1:]
+        b = Builder(preheader, preheader.term.loc)
+        preheader.term = None
+        rest = self.func.new_block("preheader")
+        first = rest.add_param(I64, "first")
+        carried = [rest.add_param(p.type, p.hint) for p in self.carried]
+        b.branch(self._small(b, sizes), self.entry, [], rest, [b.const(0), *args])
+        b.at(self.entry)
+        b.jump(self.head, [b.const(0), *args])
+        b.at(self.done)
+        b.jump(rest, self.left)
+        b.at(rest)
+        left = b.sub(known.trip, first)
+        b.jump(loop.head, [b.const(0), *carried])
+        self._count_from(first, left)
+        for inner in self.kinds.forest.loops:
+            if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
+                inner.latch.term.attrs["cold"] = True
+
+    def _count_from(self, first: Value, left: Value) -> None:
+        """The loop's own counter begins at 0 in any case; all else sees the number of the iteration."""
+        loop, known = self.loop, self.known
+        assert loop.latch is not None and loop.latch.term is not None and loop.latch.term.operands[0].op is not None
+        number = Op("add", [known.iv, first], [I64])
+        one = Op("const", (), [I64], {"value": 1, "type": I64})
+        following = Op("add", [number.result, one.result], [I64])
+        numbers = {known.iv: number.result, known.next: following.result}
+        test, back = loop.latch.term.operands[0].op, loop.back_edge()
+        for block in loop.blocks:
+            for op in (op for op in block.all_ops() if op not in (known.next.op, test)):
+                op.replace_uses(numbers)
+        back.args[0], test.operands = known.next, [known.next, left]
+        for op in (number, one, following):
+            op.block = loop.head
+        loop.head.ops[:0] = [number, one, following]

@@ -1,0 +1,356 @@
+"""Runs the elements of a loop side by side, those with loops of their own of unknown length among them.
+
+``for i: out[i] = f(x[i])`` with a ``while`` in ``f`` takes one element at a time, and functions such as ``sin`` one
+argument.  Here ``STRIP`` elements go together.  Every scalar becomes an array of those of the strip, a condition
+becomes a *mask*: which elements are there.  A branch runs both of its sides, and where they meet each element takes
+what its own side has; a loop goes on while any element does, and the elements that have left it keep their values.
+What the loop adds up is added up behind each strip, in order; checks that the index is below a size are made of
+the strip.
+
+Elements that have left still cost their part of a step; the last few of a strip therefore go on one by one
+(``stragglers``).  All this pays where a step is dear: it is done to loops with functions that have vector versions.
+What may not run for elements that are not there (reading an array at an index, checks, calls) is left as it is, and so
+is everything that carries more than numbers.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import BOOL, I64, Array, Scalar
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+from .batch import store, stores_of
+from .batch_rules import NoRows, Rows
+from .fission import DEAR
+from .predicate_tail import finish
+
+STRIP = 32
+"""Enough to keep the vector units busy."""
+FEW = 8
+"""With fewer elements there than this, taking them one by one is as fast."""
+
+Mask = Value | None                       # a bool for each element; ``None``: all are there
+
+
+def mask(module: Module) -> None:
+    """Expects normal form: loops are rotated, closed, and have a preheader."""
+    for func in module.functions.values():
+        if any(op.name in DEAR for op in func.all_ops()):
+            forest = loop_forest(func)
+            for loop in forest.loops:
+                known = counted(loop)
+                if known is not None and known.iv.index == 0 and _pays(loop):
+                    _in_strips(func, forest, loop, known)
+
+
+def _pays(loop: Loop) -> bool:
+    """Whether it holds loops, all of them innermost, and a step of one of them is dear."""
+    inner = loop.children
+    return not any(c.children for c in inner) and any(op.name in DEAR for c in inner for b in c.blocks for op in b.ops)
+
+
+def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
+    """Put a loop over strips in the place of the loop, if all that it does can be done side by side."""
+    sums = _sums(loop)
+    stores = stores_of(loop, sums)
+    if stores is None or loop.exit is None or loop.preheader is None or loop.preheader.term is None:
+        return
+    count = len(func.blocks)
+    try:
+        strips = _Strips(func, forest, loop, known, stores, sums)
+        strips.run()
+    except NoRows:
+        del func.blocks[count:]
+        return
+    loop.preheader.term.edges = [Edge(strips.head, list(loop.preheader.term.edges[0].args))]
+    func.blocks = [b for b in func.blocks if b not in loop.blocks]
+
+
+def _sums(loop: Loop) -> dict[Value, Op]:
+    """The floats that the loop carries and does nothing with but add to them (or take off), each with that op."""
+    users: dict[Value, list[Op]] = {}
+    for user in (op for block in loop.blocks for op in block.all_ops()):
+        for v in user.used():
+            users.setdefault(v, []).append(user)
+    found: dict[Value, Op] = {}
+    for p, a in zip(loop.head.params, loop.back_edge().args):
+        op = a.op
+        if op is None or op.name not in ("add", "sub") or users.get(p) != [op] or not isinstance(p.type, Scalar):
+            continue
+        first = op.operands[0] is p
+        if p.type.is_float and (first or op.name == "add") and set(users[a]) == {loop.latch and loop.latch.term}:
+            found[p] = op
+    return found
+
+
+class _Strips:
+    """One loop's body for a strip: blocks in order, each with the elements that are there."""
+
+    def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op],
+                 sums: dict[Value, Op]) -> None:
+        self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
+        self.sums = {op: p for p, op in sums.items()}
+        self.terms: dict[Op, Value] = {}               # rows of what is added
+        self.order = [b for b in forest.dom.order if b in loop.blocks]
+        self.mass: dict[Block, Fraction] = {}          # of the elements that enter, half for each side of a branch
+        self.masks: dict[Block, Mask] = {}
+        self.ways: dict[Block, list[tuple[Fraction, Mask, list[Value]]]] = {}
+        self.head = func.new_block(loop.head.name)
+        self.it = self.head.add_param(I64, known.iv.hint)
+        self.params = {p: self.head.add_param(p.type, p.hint) for p in loop.head.params[1:]}
+        assert loop.latch is not None and loop.latch.term is not None
+        b = self.b = Builder(self.head, loop.latch.term.loc)
+        start, test = b.mul(self.it, STRIP), loop.latch.term.operands[0]
+        length = b.minimum(b.sub(known.trip, start), STRIP)
+        bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.sums))}
+        self.rows = Rows(b, known.iv, start, length, bound)
+        self.skipped = {known.next.op, test.op}
+        self.checked: list[Op] = []                    # the checks that the iteration's number is below a size
+        self.new: dict[Value, Value] = {known.next: known.trip}
+
+    def run(self) -> None:
+        """Write the loop over strips; nothing else changes but what stands in the preheader."""
+        loop, b = self.loop, self.b
+        assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
+        self.mass[loop.head], self.masks[loop.head] = Fraction(1), None
+        self._blocks(loop)
+        if self.sums:
+            self._add_up()
+        leaving = [self._outside(v) for v in loop.exit_edge().args]
+        again = [b.add(self.it, 1), *(self.new[v] for v in loop.back_edge().args[1:])]
+        before = Builder(loop.preheader, loop.preheader.term.loc)
+        count = before.floordiv(before.add(self.known.trip, STRIP - 1), STRIP)
+        b.branch(b.lt(again[0], count), self.head, again, loop.exit, leaving)
+
+    def _add_up(self) -> None:
+        """The sums, over the elements of the strip in their order."""
+        b, sums = self.b, list(self.sums)
+        body, done = self.func.new_block("sum"), self.func.new_block("summed")
+        j = body.add_param(I64, "j")
+        totals = [body.add_param(op.result.type) for op in sums]
+        b.jump(body, [b.const(0), *(self.params[self.sums[op]] for op in sums)])
+        b.at(body)
+        following = [b.emit_op(op.name, [total, b.get(self.terms[op], j)], **op.attrs).result
+                     for op, total in zip(sums, totals)]
+        again = b.add(j, 1)
+        b.branch(b.lt(again, self.rows.length), body, [again, *following], done, following)
+        b.at(done)
+        self.new |= {op.result: done.add_param(op.result.type) for op in sums}
+
+    def _outside(self, v: Value) -> Value:
+        if v in self.new:
+            return self.new[v]
+        if v.block in self.loop.blocks:
+            raise NoRows
+        return v
+
+    # --- blocks -------------------------------------------------------------------------------------
+
+    def _blocks(self, loop: Loop) -> None:
+        """The blocks of a loop in order; an inner loop stands where its head does."""
+        for block in self.order:
+            inner = self.forest.innermost[block]
+            if inner is loop:
+                if block is not loop.head:
+                    self._arrive(block)
+                self._ops(block)
+                if block is not loop.latch:
+                    self._leave(block)
+            elif inner.head is block and inner.parent is loop:
+                self._inner(inner)
+
+    def _ops(self, block: Block) -> None:
+        everyone = self.masks[block] is None and self.forest.innermost[block] is self.loop
+        for op in block.ops:
+            if op in self.skipped:
+                continue
+            if op in self.stores:
+                if not everyone:
+                    raise NoRows
+                self.new[op.result] = store(self.rows, op, self.params[op.operands[0]])
+            elif op in self.sums and everyone:
+                self.terms[op] = self.rows.all_of(op.operands[op.operands[0] is self.sums[op]])
+            elif everyone and self._is_in_reach(op):
+                if op.name == "check" and op not in self.checked:
+                    self._check_all()
+            elif op.name == "check" and self.checked:
+                raise NoRows                             # it would fail in an iteration before, or behind
+            elif everyone or OPS[op.name].elementwise or op.name in ("const", "undef"):
+                self.rows.add(op)
+            else:
+                raise NoRows
+
+    def _is_in_reach(self, op: Op) -> bool:
+        """Whether ``op`` is part of the check that ``it`` is below a size."""
+        if op.name == "check":
+            found = op.operands[0].op
+            return found is not None and self._compares(found)
+        return self._compares(op) and all(u.name == "check" for b in self.order for u in b.all_ops()
+                                          if op.result in u.used())
+
+    def _compares(self, op: Op) -> bool:
+        return op.name == "lt" and op.operands[0] is self.known.iv and op.operands[1].block not in self.loop.blocks
+
+    def _check_all(self) -> None:
+        """The strip has to end below every size; if it does not, the first element out of reach is that of its number,
+        and of several sizes the least is found first (of equal ones, the one that is looked at first)."""
+        b = self.b
+        self.checked = [op for block in self.order if self.forest.innermost[block] is self.loop for op in block.ops
+                        if op.name == "check" and self._is_in_reach(op)]
+        sizes = [op.operands[0].op.operands[1] for op in self.checked if op.operands[0].op is not None]
+        for k, (op, size) in enumerate(zip(self.checked, sizes)):
+            with b.located(op.loc):
+                holds = b.le(b.add(self.rows.start, self.rows.length), size)
+                for other in dict.fromkeys(sizes[k + 1:]):
+                    holds = b.or_(holds, b.lt(other, size)) if other is not size else holds
+                b.emit_op("check", [holds, *(size if v is self.known.iv else self._outside(v)
+                                             for v in op.operands[1:])], **op.attrs)
+
+    def _arrive(self, block: Block) -> None:
+        """Where ways meet: who is there, and what each brings."""
+        ways = self.ways.get(block)
+        if not ways:
+            raise NoRows
+        self.mass[block] = sum((mass for mass, _, _ in ways), Fraction(0))
+        above = self.forest.dom.idom[block]
+        if len(ways) > 1 and above in self.mass and self.mass[above] == self.mass[block]:
+            self.masks[block] = self.masks[above]            # all that were there come here again
+        else:
+            self.masks[block] = self._either([m for _, m, _ in ways])
+        for i, p in enumerate(block.params):
+            args = [(m, args[i]) for _, m, args in ways if not _is_undef(args[i])] or [(None, ways[0][2][i])]
+            self._give(p, args)
+
+    def _either(self, masks: list[Mask]) -> Mask:
+        out = masks[0]
+        for m in masks[1:]:
+            out = None if out is None or m is None else self.b.or_(out, m)
+        return out
+
+    def _give(self, p: Value, args: list[tuple[Mask, Value]]) -> None:
+        """A parameter: of each element the argument of the way it came."""
+        first = args[-1][1]
+        if all(v is first for _, v in args) and first not in self.rows.rows:
+            self.rows.same[p] = self.rows.flat(first)
+            return
+        if not isinstance(p.type, Scalar):
+            raise NoRows
+        out = self.rows.all_of(first)
+        for m, v in args[:-1]:
+            assert m is not None
+            out = self.b.select(m, self.rows.all_of(v), out)
+        self.rows.rows[p] = out
+
+    def _leave(self, block: Block) -> None:
+        term, m, mass = block.term, self.masks[block], self.mass[block]
+        assert term is not None
+        if term.name == "jump":
+            return self._way(term.edges[0], mass, m)
+        if term.name == "branch":
+            c = self.rows.all_of(term.operands[0])
+            sides = [c, self.b.not_(c)]
+        elif term.name == "switch":
+            sides = self._cases(self.rows.all_of(term.operands[0]), len(term.edges))
+        else:
+            raise NoRows
+        for edge, taken in zip(term.edges, sides):
+            self._way(edge, mass / len(sides), taken if m is None else self.b.and_(m, taken))
+
+    def _cases(self, selector: Value, n: int) -> list[Value]:
+        """Of each element whether it takes edge 0, 1, …; the last takes all others."""
+        sides = [self.b.eq(selector, k) for k in range(n - 1)]
+        rest = self.b.not_(sides[0])
+        for side in sides[1:]:
+            rest = self.b.and_(rest, self.b.not_(side))
+        return [*sides, rest]
+
+    def _way(self, edge: Edge, mass: Fraction, m: Mask) -> None:
+        if edge.block not in self.loop.blocks:               # it raises
+            raise NoRows
+        self.ways.setdefault(edge.block, []).append((mass, m, list(edge.args)))
+
+    # --- loops in it --------------------------------------------------------------------------------
+
+    def _inner(self, loop: Loop) -> None:
+        """A loop that goes on while any element does.  Elements that have left keep the values they left with."""
+        b, ways = self.b, self.ways.get(loop.head, [])
+        if loop.exit is None or loop.latch is None or len(ways) != 1 or any(
+                not isinstance(p.type, Scalar) for p in loop.head.params):
+            raise NoRows
+        mass, m, args = ways[0]
+        again, leaving = loop.back_edge().args, loop.exit_edge().args
+        made = [v for v in dict.fromkeys(leaving) if v.block in loop.blocks]
+        extra = [v for v in made if v not in again]          # what leaves but does not go round is carried as well
+        first = [self.rows.all_of(v) for v in args] + [self._nothing(v) for v in extra]
+        carried = [*again, *extra]
+        body = self.func.new_block(loop.head.name)
+        after = self._enter(loop, body, first, m, [carried.index(v) for v in made])
+        states = [body.add_param(v.type) for v in first]
+        there = body.add_param(Array(BOOL, (None,)), "there")
+        b.at(body)
+        self.rows.rows |= dict(zip(loop.head.params, states))
+        self.mass[loop.head], self.masks[loop.head] = Fraction(1), there
+        self._blocks(loop)
+        if self.mass[loop.latch] != 1:
+            raise NoRows
+        following = [b.select(there, self.rows.all_of(v), old) for v, old in zip(carried, states)]
+        more = b.and_(there, self._goes_on(loop))
+        many = b.ge(b.emit("sum", b.cast(more, dtype=I64), axes=(0,)), FEW)
+        rest = self.func.new_block("rest")
+        b.branch(many, body, [*following, more], rest, [*following, more])
+        left = [rest.add_param(v.type) for v in following]
+        waiting = rest.add_param(more.type, "there")
+        b.at(rest)
+        self._rest(loop, left, waiting, made, [left[carried.index(v)] for v in made], after[0])
+        b.at(after[-1])
+        self.rows.rows |= dict(zip(made, after[-1].params))
+        self._way(loop.exit_edge(), mass, m)
+
+    def _rest(self, loop: Loop, states: list[Value], there: Value, made: list[Value], results: list[Value],
+              after: Block) -> None:
+        """Once few elements are there, they go on one by one."""
+        b, some, none = self.b, self.func.new_block("some"), self.func.new_block("none")
+        b.branch(b.emit("any", there, axes=(0,)), some, [], none, [])
+        b.at(none)
+        b.jump(after, results)
+        b.at(some)
+        blocks = [x for x in self.order if x in loop.blocks]
+        finish(self.rows, loop, blocks, states[:len(loop.head.params)], there, made, results, after)
+
+    def _nothing(self, v: Value) -> Value:
+        if not isinstance(v.type, Scalar):
+            raise NoRows
+        return self.b.broadcast_to(self.b.const(0, v.type), self.rows.length)
+
+    def _enter(self, loop: Loop, body: Block, first: list[Value], m: Mask, kept: list[int]) -> list[Block]:
+        """Go into the loop, if any element does; yields where it leaves to, and where both ways meet again."""
+        b, types = self.b, [first[k].type for k in kept]
+        left = self.func.new_block("exit")
+        results = [left.add_param(t) for t in types]
+        if m is None:
+            b.jump(body, [*first, b.broadcast_to(b.const(True), self.rows.length)])
+            return [left]
+        enter, skip, after = (self.func.new_block(n) for n in ("preheader", "skip", "after"))
+        for t in types:
+            after.add_param(t)
+        b.branch(b.emit("any", m, axes=(0,)), enter, [], skip, [])
+        b.at(enter)
+        b.jump(body, [*first, m])
+        b.at(skip)
+        b.jump(after, [first[k] for k in kept])
+        b.at(left)
+        b.jump(after, results)
+        return [left, after]
+
+    def _goes_on(self, loop: Loop) -> Value:
+        """Of each element whether its latch goes back to the head."""
+        assert loop.latch is not None and loop.latch.term is not None
+        c = self.rows.all_of(loop.latch.term.operands[0])
+        return c if loop.latch.term.edges[0].block is loop.head else self.b.not_(c)
+
+
+def _is_undef(v: Value) -> bool:
+    return v.op is not None and v.op.name == "undef"

@@ -1,0 +1,153 @@
+"""Runs a loop with checks of floats strip by strip as if they held, and looks afterwards whether they did.
+
+For loops whose checks are all that keeps them from being vectorised: everything else is computed from the iteration's
+number (*free*, see ``fission``), added to a sum, or stored at the iteration's own place in an array that the loop
+does not read.  A strip that does not hold is undone by running it again: sums go on from where they were, and what was
+stored is stored once more by the *checked* loop, the loop as it was, which raises what is to be raised when it is.
+"""
+
+from __future__ import annotations
+
+from ...ir.builder import Builder
+from ...ir.clone import clone_op
+from ...ir.graph import Block, Function, Op, Value
+from ...ir.types import BOOL, I64, Array, Scalar
+from ..analysis.cfg import own_exit
+from ..analysis.loops import Counted, Loop
+
+STRIP = 512
+"""Iterations between two looks at whether all held."""
+
+
+def users_of(block: Block) -> dict[Value, list[Op]]:
+    """Who reads the parameters and results of a block, in it."""
+    users: dict[Value, list[Op]] = {}
+    for op in block.all_ops():
+        for v in op.used():
+            users.setdefault(v, []).append(op)
+    return users
+
+
+def carries_sums_and_rows_only(loop: Loop, known: Counted) -> bool:
+    """Whether what a loop of one block carries, but for its counter, are sums of floats in the order of the iterations,
+    and arrays that are stored to at the iteration's own place.  LLVM vectorises such a loop, order and all."""
+    head, users, back = loop.head, users_of(loop.head), loop.back_edge().args
+    for p in head.params:
+        if p is known.iv:
+            continue
+        if len(users.get(p, ())) != 1:
+            return False
+        op = users[p][0]
+        last = len(op.results) == 1 and back[p.index] is op.result
+        if not last or any(user is not head.term for user in users[op.result]) or back.count(op.result) != 1:
+            return False
+        if isinstance(p.type, Scalar):
+            if op.name != "add" or not p.type.is_float:
+                return False
+        elif op.name != "set" or op.operands[0] is not p or op.operands[2:] != [known.iv]:
+            return False
+    return True
+
+
+def can_run_tentatively(loop: Loop, known: Counted, free: dict[Op, None]) -> bool:
+    """Whether this way is open to a loop of one block with checks of floats."""
+    head, back = loop.head, loop.back_edge().args
+    updates = {v.op for v in back}
+    test = head.term.operands[0].op if head.term is not None else None
+    if not all(op in free or op in updates or op is test or op.name == "check" for op in head.ops):
+        return False
+    here = {v for op in head.ops for v in op.results} | set(head.params)
+    known_at_end = {*back}
+    return carries_sums_and_rows_only(loop, known) and all(
+        a in known_at_end or a not in here for a in loop.exit_edge().args)
+
+
+def run_tentatively(func: Function, loop: Loop, known: Counted, checks: list[Op]) -> None:
+    """Put the strips before the loop, which becomes the checked one."""
+    head, preheader, leave = loop.head, loop.preheader, loop.exit
+    assert preheader is not None and preheader.term is not None and head.term is not None and leave is not None
+    loc, carried = head.ops[0].loc, [p for p in head.params if p is not known.iv]
+    strip, ahead, between, onward, failing = (
+        func.new_block(n) for n in ("strip", head.name, "between", "next", "failing"))
+    start = strip.add_param(I64, "start")
+    before = [strip.add_param(p.type, p.hint) for p in carried]
+    first = [a for p, a in zip(head.params, loop.entry_edge().args) if p is not known.iv]
+    conditions, outside = conditions_of(loop, checks)
+    b = Builder(preheader, loc)
+    preheader.term = None
+    checked = before_checked(func, head)
+    b.at(enter_if(b, outside, checked, [b.const(0), *first]))
+    b.jump(strip, [b.const(0), *first])
+
+    b.at(strip)
+    length = b.minimum(b.sub(known.trip, start), STRIP)
+    b.jump(ahead, [b.const(0), *before, b.const(True)])
+    after = _ahead(ahead, between, loop, known, start, length, conditions)
+
+    b.at(between)
+    b.branch(after[-1], onward, [], failing, [])
+    b.at(onward)
+    again = b.add(start, STRIP)
+    at_end = dict(zip(loop.back_edge().args, [known.trip, *after])) | {known.next: known.trip}
+    leaving = [at_end.get(a, a) for a in loop.exit_edge().args]
+    b.branch(b.lt(again, known.trip), strip, [again, *after[:-1]], leave, leaving)
+    own_exit(func, head, leave)
+    head.term.attrs["cold"] = True
+    b.at(failing)
+    b.jump(checked, [start, *(new if isinstance(new.type, Array) else old for old, new in zip(before, after))])
+
+
+def conditions_of(loop: Loop, checks: list[Op]) -> tuple[list[Value], list[Value]]:
+    """What the checks look at: what each iteration computes, and what comes from outside."""
+    every = dict.fromkeys(op.operands[0] for op in checks)
+    return [c for c in every if c.block is loop.head], [c for c in every if c.block is not loop.head]
+
+
+def before_checked(func: Function, head: Block) -> Block:
+    """A preheader for the checked loop, to which several ways lead."""
+    block = func.new_block("checked")
+    Builder(block, head.ops[0].loc).jump(head, [block.add_param(p.type, p.hint) for p in head.params])
+    return block
+
+
+def enter_if(b: Builder, conditions: list[Value], checked: Block, args: list[Value]) -> Block:
+    """Go to the checked loop at once if one of the conditions does not hold; yields where to go on if all do.
+
+    They may guard anything, reading an element too: nothing is computed ahead before they are looked at."""
+    if not conditions:
+        return b.block
+    holds = b.const(True)
+    for c in conditions:
+        holds = b.and_(holds, c)
+    func = checked.func
+    enter, failing = func.new_block("enter"), func.new_block("failing")
+    b.branch(holds, enter, [], failing, [])
+    b.at(failing)
+    b.jump(checked, args)
+    return enter
+
+
+def _ahead(ahead: Block, between: Block, loop: Loop, known: Counted, start: Value, length: Value,
+           conditions: list[Value]) -> list[Value]:
+    """The loop over one strip, without the checks; yields what it carries out, and whether all conditions held."""
+    head = loop.head
+    j = ahead.add_param(I64, known.iv.hint)
+    values = {p: ahead.add_param(p.type, p.hint) for p in head.params if p is not known.iv}
+    holds = ahead.add_param(BOOL, "holds")
+    b = Builder(ahead, head.ops[0].loc)
+    values[known.iv] = b.add(start, j)
+    assert head.term is not None
+    for op in head.ops:
+        if op.name != "check" and op is not known.next.op and op is not head.term.operands[0].op:
+            copy = clone_op(op, values)
+            copy.block = ahead
+            ahead.ops.append(copy)
+        elif op is known.next.op:
+            values[op.result] = b.add(values[known.iv], 1)
+    for condition in conditions:
+        holds = b.and_(holds, values.get(condition, condition))
+    nexts = [values.get(a, a) for p, a in zip(head.params, loop.back_edge().args) if p is not known.iv] + [holds]
+    after = [between.add_param(v.type) for v in nexts]
+    following = b.add(j, 1)
+    b.branch(b.lt(following, length), ahead, [following, *nexts], between, nexts)
+    return after

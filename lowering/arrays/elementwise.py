@@ -1,0 +1,164 @@
+"""Stores an array that is computed element by element: elementwise ops, copies, views that need memory of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Op, Value
+from ...ir.types import Array
+from ..llvm.types import Buffer, width
+from ..matmul import transpose
+from .elements import WRITTEN_OUT, Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
+
+if TYPE_CHECKING:
+    from ..function.function import FunctionLowering
+
+
+def store(fn: FunctionLowering, op: Op) -> None:
+    """Compute every element of ``op``'s result into its buffer."""
+    result, target = op.result, fn.plan.reuse.get(op.result)
+    fn.values[result] = destination(fn, result)
+    if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
+        return                                       # nobody reads the original again, so it is the copy
+    with taking_over(fn, [result]):
+        fill_buffer(fn, fn.array(result), result, result)
+
+
+@contextmanager
+def taking_over(fn: FunctionLowering, stored: list[Value], passing: Sequence[Value] = ()) -> Iterator[None]:
+    """While the elements of ``stored`` and ``passing`` are computed.
+
+    They count as lazy: they come from their operands.  A buffer that is taken over is read with the sizes that it is
+    written with, which are the same, but LLVM does not know it.  Only here: on another path those need not be set.
+    """
+    taken = {fn.plan.reuse[r]: r for r in stored if r in fn.plan.reuse}
+    old = {v: fn.array(v) for v in taken}
+    fn.values.update({v: replace(fn.array(r), type=old[v].type) for v, r in taken.items()})
+    fn.plan.lazy.update(stored, passing)
+    try:
+        yield
+    finally:
+        fn.plan.lazy.difference_update(stored, passing)
+        fn.values.update(old)
+
+
+def destination(fn: FunctionLowering, result: Value) -> Buffer:
+    """The buffer for a result: the one it takes over, or a new one."""
+    t = result.type
+    assert isinstance(t, Array)
+    target = fn.plan.reuse.get(result)
+    if target is not None:
+        return Buffer(fn.array(target).ptr, sizes(fn, result), t)
+    return fn.alloc(t, fn.plan.sizes[result], result)
+
+
+def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Value) -> None:
+    """Put every element of ``source`` into ``buffer``, which belongs to the root of ``owner``."""
+    assert isinstance(source.type, Array)
+    extent, mark = buffer.sizes, note(fn, owner)
+    if not _few(fn, extent) and _in_one_piece(fn, buffer, source):
+        return
+    flat = can_be_flat(fn, source, source.type)
+
+    def body(place: Place, _: list[str]) -> list[str]:
+        value = Elements(fn).get(source, place)
+        index = place.flat if place.flat is not None else position(fn, extent, place.at)
+        fn.store(buffer.dtype, value, buffer.ptr, index, mark)
+        return []
+
+    turns = _is_turned_copy(fn, source)
+    if turns and _has_routine(fn, buffer):
+        _turn(fn, buffer, source, mark)
+        return
+    nest(fn, extent, body, flat=flat, note=fn.writer.loop_note(cold=True) if turns else masked_tail(fn, source),
+         cut=True)
+
+
+def _has_routine(fn: FunctionLowering, buffer: Buffer) -> bool:
+    """Whether ``transpose.py`` is for this transpose: not for what is small, nor where several threads share the work."""
+    alone = not fn.target.is_gpu and not fn.module.module.parallel
+    return alone and buffer.dtype.is_float and len(buffer.sizes) == 2 and any(s[0] == "%" for s in buffer.sizes)
+
+
+def _turn(fn: FunctionLowering, buffer: Buffer, source: Value, mark: str) -> None:
+    """Transpose a matrix square by square, and the last rows, which become columns, one by one."""
+    t, (columns, rows), origin = buffer.dtype, buffer.sizes, fn.array(_original(fn, source))
+    rest = fn.code.op(f"and i64 {rows}, {transpose.side(fn.target, t) - 1}", "n")
+    whole = fn.sub(rows, rest)
+    fn.code.do(f"call void {transpose.declare(fn.writer, t)}(ptr {buffer.ptr}, i64 {rows}, ptr {origin.ptr}, "
+               f"i64 {columns}, i64 {whole}, i64 {columns})")
+
+    def element(place: Place, _: list[str]) -> list[str]:
+        i, j = fn.add(whole, place.at[0]), place.at[1]
+        x = fn.load(t, origin.ptr, fn.add(fn.mul(i, columns), j))
+        fn.store(t, x, buffer.ptr, fn.add(fn.mul(j, rows), i), mark)
+        return []
+    nest(fn, (rest, columns), element, note=fn.writer.loop_note(cold=True))
+
+
+def _original(fn: FunctionLowering, source: Value) -> Value:
+    """The stored array of which ``source`` is the transpose."""
+    while source in fn.plan.lazy:
+        assert source.op is not None
+        source = source.op.operands[0]
+    return source
+
+
+def _few(fn: FunctionLowering, extent: Sequence[str]) -> bool:
+    return all(s[0] != "%" for s in extent) and int(fn.product(extent)) <= WRITTEN_OUT
+
+
+def _in_one_piece(fn: FunctionLowering, buffer: Buffer, source: Value) -> bool:
+    """Zeros, and copies of stored arrays, by the intrinsics that LLVM would find them to be."""
+    stored = _copied(fn, source)
+    if stored is not None:
+        size = fn.mul(fn.product(buffer.sizes), str(width(buffer.dtype)))
+        callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+        fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, "
+                   f"ptr align {width(buffer.dtype)} {fn.array(stored).ptr}, i64 {size}, i1 false)")
+        return True
+    return is_zero(source) and clear(fn, buffer, buffer.sizes)
+
+
+def clear(fn: FunctionLowering, buffer: Buffer, extent: Sequence[str]) -> bool:
+    """Zeros for an array of these sizes by the intrinsic, unless it is so small that stores are as good."""
+    if _few(fn, extent):
+        return False
+    size = fn.mul(fn.product(extent), str(width(buffer.dtype)))
+    callee = fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+    fn.code.do(f"call void {callee}(ptr align {width(buffer.dtype)} {buffer.ptr}, i8 0, i64 {size}, i1 false)")
+    return True
+
+
+def _copied(fn: FunctionLowering, source: Value) -> Value | None:
+    """The stored array whose elements ``source`` has, in the same order."""
+    while source in fn.plan.lazy:
+        if source.op is None or source.op.name not in ("copy", "stop", "as_type"):
+            return None
+        source = source.op.operands[0]
+    return source
+
+
+def _is_turned_copy(fn: FunctionLowering, source: Value) -> bool:
+    """Whether this is a stored array with its last axis elsewhere: one element at a time, as a vector of elements that
+    are no neighbours is read anyway, and LLVM need not find out."""
+    while source.op is not None and source.op.name in ("copy", "stop") and source in fn.plan.lazy:
+        source = source.op.operands[0]
+    op = source.op
+    if op is None or op.name != "transpose" or source not in fn.plan.lazy or op.operands[0] in fn.plan.lazy:
+        return False
+    perm = op.attrs["perm"]
+    return bool(perm[-1] != len(perm) - 1)
+
+
+def is_zero(source: Value) -> bool:
+    """Whether all elements are known to be 0, and not −0."""
+    op = source.op
+    if op is None or op.name not in ("fill", "broadcast_to"):
+        return False
+    known = op.operands[0].const
+    return known is not None and known == 0 and math.copysign(1.0, known) > 0

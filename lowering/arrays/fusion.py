@@ -1,0 +1,316 @@
+"""Decides which arrays are stored and which are computed element by element where they are read.
+
+*Lazy*: never stored; a *site* (an op that loops, or that reads one element) computes an element when it needs it.
+*Stored*: has a buffer.  An array is stored when something needs its memory (``_READS_MEMORY``, an edge, a call), or
+when computing it at its sites would repeat work or would read a buffer after it was overwritten.
+
+Pure views (slice, transpose, …) of stored arrays may be lazy for any number of readers in any block, since the
+linearity of arrays keeps what they look at in place.  An *expression* (it computes, or reads without being a view) is
+lazy when all its readers come together in one site in its own block, before which nothing consumes what it reads.
+
+*Reuse*: a stored elementwise result takes over the buffer of an operand that nobody reads afterwards.
+*Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...ir.graph import Block, Function, Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Array
+from ..memory.alias import Roots, Summary, holds_arrays, is_array
+from .op_traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental, own_cost
+
+_READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
+CHEAP = 3             # what may be computed more than once rather than be stored
+
+
+@dataclass
+class Plan:
+    """What is lazy, whose buffer is taken over, and the sizes of every array lowered so far."""
+
+    roots: Roots
+    lazy: set[Value] = field(default_factory=set)
+    reuse: dict[Value, Value] = field(default_factory=dict)
+    accumulate: dict[Value, Op] = field(default_factory=dict)     # an add's result → the product it takes in
+    deferred: set[Op] = field(default_factory=set)                # those products
+    groups: dict[Op, list[Op]] = field(default_factory=dict)      # each member of a group → all (``fusion_groups.py``)
+    passing: set[Value] = field(default_factory=set)              # what only its group reads: it is not stored either
+    sizes: dict[Value, tuple[str, ...]] = field(default_factory=dict)
+    scopes: dict[Value, tuple[list[str], list[str]]] = field(default_factory=dict)   # a root → its own, and others'
+    notes: dict[Value, str] = field(default_factory=dict)         # a root → its alias metadata
+
+    def leaves(self, v: Value) -> Iterator[Value]:
+        """The stored arrays that an element of ``v`` is computed from, each once."""
+        seen: set[Value] = set()
+        todo = [v]
+        while todo:
+            v = todo.pop()
+            if v in seen or not is_array(v):
+                continue
+            seen.add(v)
+            if v not in self.lazy:
+                yield v
+            elif v.op is not None:
+                todo += reversed(v.op.operands)
+
+    def reads(self, op: Op) -> Iterator[Value]:
+        """The stored arrays that ``op`` reads when it runs."""
+        if op in self.deferred or (op.results and op.results[0] in self.lazy) or op.name == "dim":
+            return
+        operands = list(op.used())
+        if op.results and op.results[0] in self.accumulate:
+            operands += self.accumulate[op.results[0]].operands
+        for v in operands:
+            yield from self.leaves(v)
+
+
+def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
+    """Decide for every array of ``func``; ``summaries`` tell what its callees share."""
+    roots = Roots(func, summaries)
+    return _Planner(func, roots).run() if holds_arrays(func) else Plan(roots)
+
+
+DEEPEST = 32
+"""Lazy values one inside another: Python's stack is not endless.  A group keeps those between in registers as well."""
+
+
+class _Planner:
+    """``users``: readers of each array with the operand's position (−1: an edge).  ``at``: where an op is in its block.
+
+    For lazy values: ``sites`` where they are computed, ``many`` whether more than once an element there.
+    """
+
+    def __init__(self, func: Function, roots: Roots) -> None:
+        self.func, self.roots = func, roots
+        self.plan = Plan(roots)
+        self.sites: dict[Value, set[Op]] = {}
+        self.cost: dict[Value, int] = {}
+        self.many: dict[Value, bool] = {}
+        self.depth: dict[Value, int] = {}
+        self.users: dict[Value, list[tuple[Op, int]]] = {}
+        self.at: dict[Op, int] = {}
+        self.consumed: dict[Block, list[tuple[int, Value]]] = {}
+        for block in func.blocks:
+            self._scan(block)
+
+    def _scan(self, block: Block) -> None:
+        consumed = self.consumed[block] = []
+        for position, op in enumerate(block.all_ops()):
+            self.at[op] = position
+            for i, v in enumerate(op.operands):
+                if is_array(v):
+                    self.users.setdefault(v, []).append((op, i))
+            for edge in op.edges:
+                for v in filter(is_array, edge.args):
+                    self.users.setdefault(v, []).append((op, -1))
+            definition = OPS.get(op.name)
+            for i in definition.consumes if definition else ():
+                consumed.append((position, self.roots.find(op.operands[i])))
+            for v in op.results:
+                if is_array(v):
+                    self.cost[v] = self._cost(op)
+
+    def _cost(self, op: Op) -> int:
+        below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
+        if op.name in PURE:
+            return below
+        return below + own_cost(op) if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
+
+    def run(self) -> Plan:
+        for block in reversed(self.func.blocks):     # a reader in a later block is decided first, or counts as a site
+            for op in reversed(block.ops):
+                if len(op.results) == 1 and is_array(op.result):
+                    self._decide(op, op.result)
+        for block in self.func.blocks:
+            for op in block.ops:
+                if op.name == "add" and is_array(op.result) and op.result not in self.plan.lazy:
+                    self._accumulate(op)
+        self._reuse()
+        return self.plan
+
+    # --- lazy or stored -------------------------------------------------------------------------------
+
+    def _decide(self, op: Op, v: Value) -> None:
+        users = [(u, i) for u, i in self.users.get(v, ()) if u.name != "dim"]
+        can = op.name in PURE or OPS[op.name].elementwise or op.name in ("take", "copy")
+        if op.name == "reshape" and not inserts_ones(op):
+            can = False
+        if not can or not all(self._accepts(u, i) for u, i in users):
+            return
+        self.sites[v] = self._sites(users)
+        if any(s.name == "matmul" for s in self.sites[v]) and not exchanges(op):
+            return
+        self.many[v] = any(self._repeats(v, u, i) for u, i in users)
+        self.depth[v] = 1 + max((self.depth[u.result] for u, _ in users
+                                 if len(u.results) == 1 and u.result in self.plan.lazy), default=0)
+        if self.depth[v] <= DEEPEST and (self._is_view(op) or self._fits(op, v)):
+            self.plan.lazy.add(v)
+
+    def _is_view(self, op: Op) -> bool:
+        """Whether linearity alone keeps what ``op`` reads in place, whoever reads its result."""
+        if not any(is_array(v) for v in op.operands):
+            return op.name in PURE
+        view: bool = OPS[op.name].view
+        return view
+
+    def _accepts(self, user: Op, i: int) -> bool:
+        """Whether ``user`` can read its operand ``i`` element by element."""
+        if user.name == "matmul" and exchanges(user.operands[i].op):
+            return True
+        if user.name in _READS_MEMORY or i < 0:
+            return False
+        if user.name == "reshape" and not inserts_ones(user):
+            return False
+        return i not in OPS[user.name].consumes
+
+    def _sites(self, users: list[tuple[Op, int]]) -> set[Op]:
+        sites: set[Op] = set()
+        for u, _ in users:
+            lazy = len(u.results) == 1 and u.result in self.plan.lazy
+            sites |= self.sites[u.result] if lazy else {u}
+        return sites
+
+    def _repeats(self, v: Value, user: Op, i: int) -> bool:
+        """Whether ``user`` reads an element of ``v`` more than once for each of its own, or may."""
+        if len(user.results) == 1 and user.result in self.plan.lazy and self.many[user.result]:
+            return True
+        if user.name in ("take", "put", "add_put", "nonzero", "cumsum", "cumprod", "argmax", "argmin"):
+            return True
+        if OPS[user.name].elementwise or user.name == "broadcast_to":
+            return self._spreads(v, user.result)
+        alone = len(self.users[v]) == 1
+        return not alone and user.name in ("slice", "transpose", "get")
+
+    def _spreads(self, v: Value, result: Value) -> bool:
+        """Whether broadcasting ``v`` to ``result`` repeats it along an axis that is not its innermost ones."""
+        assert isinstance(v.type, Array) and isinstance(result.type, Array)
+        if v.type.rank < result.type.rank and any(d != 1 for d in v.type.dims):
+            return True
+        wide = [a == 1 and b != 1 for a, b in zip(v.type.dims, result.type.dims[result.type.rank - v.type.rank:])]
+        trailing = True
+        for spread, d in zip(reversed(wide), reversed(v.type.dims)):
+            if spread and not trailing:
+                return True
+            trailing = trailing and (spread or d == 1)
+        return False
+
+    def _fits(self, op: Op, v: Value) -> bool:
+        """Whether the expression ``v`` may be computed at its sites."""
+        sites = self.sites[v] or set()
+        if any(s.block is not op.block for s in sites):
+            return False
+        if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
+            return False
+        if len(sites) > 1 and op.name not in PURE and sum(map(is_full, op.operands)) > 1:
+            return False
+        here, last = self.at[op], max((self.at[s] for s in sites), default=0)
+        read = {self.roots.find(o) for o in op.operands if is_array(o)}
+        assert op.block is not None
+        return not any(here < p <= last and root in read for p, root in self.consumed[op.block])
+
+    # --- accumulation and reuse -----------------------------------------------------------------------
+
+    def _accumulate(self, op: Op) -> None:
+        """Note ``add(c, matmul(a, b))`` as a candidate; ``_reuse`` drops it unless ``c`` can be taken over."""
+        for c, m in (op.operands, reversed(op.operands)):
+            product = m.op
+            if product is None or product.name != "matmul" or product.block is not op.block or not is_array(m):
+                continue
+            if c.type != m.type or c in self.plan.lazy or len(self.users[m]) != 1 or c is m:
+                continue
+            read = {self.roots.find(o) for o in product.operands}
+            here, last = self.at[product], self.at[op]
+            assert op.block is not None
+            overwritten = any(here < p < last and root in read for p, root in self.consumed[op.block])
+            if not overwritten and self.roots.find(c) not in read:
+                self.plan.accumulate[op.result] = product
+                self.plan.reuse[op.result] = c
+                return
+
+    def _reuse(self) -> None:
+        live_out = self._live_out()
+        for block in self.func.blocks:
+            live = set(live_out[block])
+            for op in reversed(list(block.all_ops())):
+                live.difference_update(op.results)
+                if len(op.results) == 1 and is_array(op.result) and op.result not in self.plan.lazy:
+                    self._take_over(op, live)
+                live.update(self.plan.reads(op))
+        self.plan.deferred = set(self.plan.accumulate.values())
+
+    def _take_over(self, op: Op, live: set[Value]) -> None:
+        result = op.result
+        wanted = self.plan.reuse.pop(result, None)
+        if not (OPS[op.name].elementwise or op.name == "copy") or self._is_dear_by_rows(op):
+            return
+        roots = {self.roots.find(v) for v in live}
+        for v in [wanted] if wanted is not None else dict.fromkeys(self.plan.reads(op)):
+            if self._fits_buffer(v, result) and self.roots.owned(v) and self.roots.find(v) not in roots \
+                    and self._pointwise(op, v):
+                self.roots.union(v, result)
+                self.plan.reuse[result] = v
+                return
+        if wanted is not None:
+            del self.plan.accumulate[result]
+
+    def _is_dear_by_rows(self, op: Op) -> bool:
+        """Whether transcendental functions are computed row by row.
+
+        Each row then ends with a masked store; what is read behind it, the next row if it is in the same memory, waits
+        until that is done: for rows of 50 numbers half of the time.
+        """
+        t = op.result.type
+        assert isinstance(t, Array)
+        return t.rank > 1 and is_transcendental(self.plan.lazy, op) \
+            and not all(is_flat(self.plan.lazy, v, t) for v in op.operands)
+
+    def _fits_buffer(self, v: Value, result: Value) -> bool:
+        a, b = v.type, result.type
+        assert isinstance(a, Array) and isinstance(b, Array)
+        return a.dtype == b.dtype and a.rank == b.rank and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
+
+    def _pointwise(self, op: Op, target: Value, seen: set[Op] | None = None) -> bool:
+        """Whether every element of ``op`` reads the root of ``target`` at its own place only; ``seen``: what does."""
+        seen = set() if seen is None else seen
+        if op in seen:
+            return True
+        seen.add(op)
+        for v in op.operands:
+            if not is_array(v):
+                continue
+            if v not in self.plan.lazy:
+                if self.roots.same(v, target) and not (v is target and self._fits_buffer(v, op.result)):
+                    return False
+            elif any(self.roots.same(leaf, target) for leaf in self.plan.leaves(v)):
+                inner = v.op
+                if inner is None or not (OPS[inner.name].elementwise or inner.name == "copy") \
+                        or not self._same_dims(v, op.result) or not self._pointwise(inner, target, seen):
+                    return False
+        return True
+
+    def _same_dims(self, v: Value, result: Value) -> bool:
+        a, b = v.type, result.type
+        assert isinstance(a, Array) and isinstance(b, Array)
+        return a.rank == b.rank and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
+
+    def _live_out(self) -> dict[Block, set[Value]]:
+        """The stored arrays that are read after each block."""
+        reads: dict[Block, set[Value]] = {}
+        made: dict[Block, set[Value]] = {}
+        for block in self.func.blocks:
+            made[block] = {v for op in block.ops for v in op.results} | set(block.params)
+            reads[block] = {v for op in block.all_ops() for v in self.plan.reads(op)} - made[block]
+        live_in = {b: set(r) for b, r in reads.items()}
+        out: dict[Block, set[Value]] = {b: set() for b in self.func.blocks}
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(self.func.blocks):
+                out[block] = set().union(*(live_in[s] for s in block.successors()))
+                new = reads[block] | (out[block] - made[block])
+                if new != live_in[block]:
+                    live_in[block], changed = new, True
+        return out

@@ -1,0 +1,90 @@
+"""What ops cost, element by element, and how the places of what they read follow from their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ...ir.evaluate.fold import fold, same
+from ...ir.graph import Op, Value
+from ...ir.ops import OPS
+from ...ir.types import Array
+from ..memory.alias import is_array
+
+PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
+_CHEAP_OPS = {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and", "or",
+              "xor", "not", "select", "cast", "sign", "stop", "copy"}
+_DEAR_OPS = {"div": 5, "sqrt": 5, "floordiv": 10, "mod": 10, "take": 3}
+TRANSCENDENTAL = 20
+
+
+def inserts_ones(op: Op) -> bool:
+    """Whether a reshape only adds or drops axes of literal size 1, so that indices map axis by axis."""
+    source, target = op.operands[0], op.result
+    assert isinstance(source.type, Array) and isinstance(target.type, Array)
+    old = [i for i, d in enumerate(source.type.dims) if d != 1]
+    new = [i for i, d in enumerate(target.type.dims) if d != 1]
+    if len(old) != len(new):
+        return False
+    return len(old) <= 1 or all(is_size(op.operands[1 + j], source, i) for i, j in zip(old, new))
+
+
+def is_size(v: Value, a: Value, axis: int) -> bool:
+    """Whether ``v`` is known to be the size of ``a`` along ``axis``."""
+    assert isinstance(a.type, Array)
+    if v.const is not None:
+        return bool(v.const == a.type.dims[axis])
+    if v.op is not None and v.op.name == "dim" and v.op.attrs["axis"] == axis and v.op.operands[0] is a:
+        return True
+    known = fold("dim", [a], {"axis": axis})
+    return isinstance(known, Value) and same(known, v)
+
+
+def exchanges(op: Op | None) -> bool:
+    """Whether ``op`` exchanges the last two axes, which a matrix product does by itself."""
+    if op is None or op.name != "transpose":
+        return False
+    perm = list(op.attrs["perm"])
+    return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
+
+
+def own_cost(op: Op) -> int:
+    return 1 if op.name in _CHEAP_OPS else _DEAR_OPS.get(op.name, TRANSCENDENTAL)
+
+
+def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
+    """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
+    seen: set[Value] = set()
+    todo = [v]
+    while todo:
+        v = todo.pop()
+        if v in seen or not isinstance(v.type, Array):
+            continue
+        seen.add(v)
+        if len(v.type.dims) != len(like.dims) or any((a == 1) != (b == 1) for a, b in zip(v.type.dims, like.dims)):
+            return False
+        op = v.op
+        if v not in lazy or op is None or op.name in ("fill", "iota"):
+            continue
+        if op.name == "as_type" or op.name == "copy" or OPS[op.name].elementwise:
+            todo += op.operands
+        elif op.name != "broadcast_to" or is_array(op.operands[0]):
+            return False
+    return True
+
+
+def is_full(v: Value) -> bool:
+    """Whether it has an element of its own at each place, which is one more to read: not what is broadcast."""
+    return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
+
+
+def is_transcendental(lazy: Collection[Value], op: Op) -> bool:
+    """Whether ``op``, with what is computed where it is, holds a transcendental function."""
+    seen, todo = {op}, [op]
+    while todo:
+        op = todo.pop()
+        if OPS[op.name].elementwise and own_cost(op) >= TRANSCENDENTAL:
+            return True
+        inner = {v.op for v in op.operands if v in lazy and v.op is not None} - seen
+        seen |= inner
+        todo += inner
+    return False

@@ -1,0 +1,156 @@
+"""Cuts long straight-line code into functions, so that LLVM's time grows with its length and no faster.
+
+For a value that is used far from where it is made, its register allocator looks at all that is between; and the way
+back through a long block is far from the way there.  So a block of more than ``LEAST`` instructions becomes calls of
+functions with about ``SIZE`` instructions each, its *parts*::
+
+    call void @f.part.1(ptr %frame, double %arg0, …)
+    call void @f.part.2(ptr %frame, double %arg0, …)
+    %slot = getelementptr …
+    %v9 = load double, ptr %slot            what is used behind, in the block or after it
+
+What one part makes and another reads has a slot in the frame, where the register allocator would have put it as well.
+What comes from before the block are arguments.  Blocks in loops stay, since LLVM may vectorise these.
+
+LLVM's passes leave parts alone: our own have simplified straight-line code by then, and what is left to combine (a
+product with a sum, an address with a load) is combined when instructions are selected.  It runs as fast.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from ..llvm.emit import Code, global_name, result_type
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+SIZE = 1000
+LEAST = 4 * SIZE
+_IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i8", "i1", "ptr"))
+_NAME = re.compile(r"%[\w.]+")
+
+
+def cut_long_blocks(fn: FunctionLowering) -> None:
+    """Cut the long blocks of a function that has been written."""
+    code = fn.code
+    long = [] if fn.target.is_gpu else [label for label in code.labels() if len(code.lines_of(label)) > LEAST]
+    if not long:
+        return
+    around = _Around(code)
+    for label in long:
+        if not around.repeats(label):
+            _Cut(fn, label, around).run()
+
+
+class _Around:
+    """What cutting a block asks of all others, found once: what each line names, and where blocks lead to.
+
+    ``within``: the names in a block; ``blocks``: in how many a name is, all phis being one more.
+    """
+
+    def __init__(self, code: Code) -> None:
+        self.following = {label: code.successors(label) for label in code.labels()}
+        self.names = {label: [_NAME.findall(line) for line in code.lines_of(label)] for label in code.labels()}
+        self.within = {label: set(chain.from_iterable(lines)) for label, lines in self.names.items()}
+        self.blocks = Counter(chain(*self.within.values(), set(_NAME.findall(code.phis_text()))))
+
+    def repeats(self, label: str) -> bool:
+        """Whether a block is in a loop."""
+        seen: set[str] = set()
+        todo = [*self.following[label]]
+        while todo:
+            if (following := todo.pop()) not in seen:
+                seen.add(following)
+                todo += self.following[following]
+        return label in seen
+
+    def reads(self, name: str, label: str) -> bool:
+        """Whether a value of this block is read in another one, or in a phi."""
+        return self.blocks[name] > (name in self.within[label])
+
+
+class _Cut:
+    """One block: ``made`` and ``last`` are the line that makes a value and the last one that reads it."""
+
+    def __init__(self, fn: FunctionLowering, label: str, around: _Around) -> None:
+        self.fn, self.code, self.label = fn, fn.code, label
+        self.lines = fn.code.lines_of(label)
+        self.made: dict[str, int] = {}
+        self.reads = around.names[label]
+        self.last: dict[str, int] = {}
+        for k, (line, names) in enumerate(zip(self.lines, self.reads)):
+            if line[0] == "%":
+                self.made[names.pop(0)] = k
+            for name in names:
+                self.last[name] = k
+        self.last |= {name: len(self.lines) for name in self.made if around.reads(name, label)}
+        self.types: dict[str, str] = {}          # of what a part takes or leaves
+        self.slots: dict[str, int] = {}          # where in the frame is what crosses from one part to another
+
+    def run(self) -> None:
+        """Replace the block by calls of its parts, loads of what they leave, and the rest."""
+        bounds = self._bounds()
+        if not bounds:
+            return
+        before = {name for names in self.reads[:bounds[-1]] for name in names if name not in self.made}
+        given = self.fn.flow.parameters | {"%ctx": "ptr"}
+        self.types = self.code.types_of(before - given.keys()) | given
+        if any(self.types[name] not in _IN_A_SLOT for name in before):
+            return
+        for name, k in self.made.items():
+            part = bisect_right(bounds, k)
+            if part < len(bounds) and self.last.get(name, 0) >= bounds[part]:
+                self.slots[name] = len(self.slots)
+                self.types[name] = result_type(self.lines[k].partition(" = ")[2])
+        self.frame = self.code.alloca("i64", len(self.slots))
+        lines = [self._part(start, end) for start, end in zip([0, *bounds], bounds)]
+        for name in self.slots:
+            lines += self._load(name) if self.last[name] >= bounds[-1] else []
+        self.code.replace(self.label, [*lines, *self.lines[bounds[-1]:]])
+
+    def _bounds(self) -> list[int]:
+        """Where parts end; the terminator is in none.  Structs and vectors cross no bound."""
+        bounds: list[int] = []
+        start = free = 0
+        for k, line in enumerate(self.lines):
+            if k >= max(start + SIZE, free):
+                bounds.append(k)
+                start = k
+            name, is_value, text = line.partition(" = ")
+            if is_value and ("<" in text or "{" in text and result_type(text) not in _IN_A_SLOT):
+                free = max(free, self.last.get(name, k) + 1)
+        return bounds
+
+    def _part(self, start: int, end: int) -> str:
+        """Write some lines as a function; yields its call."""
+        body: list[str] = []
+        given = {self.frame: "ptr"}
+        loaded: set[str] = set()
+        for line, names in zip(self.lines[start:end], self.reads[start:end]):
+            for name in names:
+                if name not in self.made:
+                    given[name] = self.types[name]
+                elif self.made[name] < start and name not in loaded:
+                    loaded.add(name)
+                    body += self._load(name)
+            body.append(line)
+            if line[0] == "%" and (name := line.partition(" = ")[0]) in self.slots:
+                body += self._store(name)
+        writer, params = self.fn.writer, ", ".join(f"{t} {name}" for name, t in given.items())
+        symbol = writer.fresh(f"{self.fn.func.name}.part")
+        head = f"hidden void {global_name(symbol)}({params}) nounwind noinline{writer.vector_stack}"
+        return f"call void {writer.finished(symbol, head, ['entry:', *body, 'ret void'])}({params})"
+
+    def _load(self, name: str) -> list[str]:
+        return [*self._slot(name), f"{name} = load {self.types[name]}, ptr {name}.at, align 8"]
+
+    def _store(self, name: str) -> list[str]:
+        return [*self._slot(name), f"store {self.types[name]} {name}, ptr {name}.at, align 8"]
+
+    def _slot(self, name: str) -> list[str]:
+        return [f"{name}.at = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}"]

@@ -1,0 +1,345 @@
+"""Control flow of one function: blocks, their parameters, terminators, checks and the way out on failure.
+
+A block parameter is a phi for each of its parts, or no phi at all where every edge brings the same name.  Edges
+back to a loop's head poll for interrupts and give back memory.  Everything that fails goes to one block that
+returns the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Block, Edge, ExcInfo, Function, Op, Value
+from ...ir.types import F64, I64, Array, Scalar
+from ...passes.analysis.loops import Loop
+from ..llvm import context, ops, types
+from ..llvm.emit import Writer, global_name, symbol
+from ..llvm.types import Lowered
+from ..memory import arena
+from ..threads import parallel_calls
+from ..vector_math import libmvec
+
+if TYPE_CHECKING:
+    from .function import FunctionLowering
+
+
+def unlikely(writer: Writer) -> str:
+    """Metadata for a branch whose first target is hardly ever taken."""
+    return ", !prof " + writer.node('!"branch_weights", i32 1, i32 1048576')
+
+
+class Flow:
+    """``_incoming``: for each block the edges lowered so far, as (LLVM block they come from, arguments)."""
+
+    def __init__(self, fn: FunctionLowering) -> None:
+        self.fn, self.code = fn, fn.code
+        self.labels: dict[Block, str] = {}
+        self.allocating: set[Block] = set()          # blocks that take memory from the arena
+        self.parameters: dict[str, str] = {}         # the LLVM types of the parameters
+        self.block: Block = fn.func.entry
+        self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
+        self._phis: dict[Block, list[list[str | None]]] = {}
+        self._failure = ""
+        self._status = ""
+        self._mark = ""
+        self._recyclers: dict[Block, arena.Recycler] = {}
+        self._slots: dict[Block, arena.Slots] = {}
+
+    # --- start and end of the function -------------------------------------------------------------
+
+    def enter(self) -> str:
+        """Name the parameters; yields them as LLVM text."""
+        fn, code = self.fn, self.code
+        texts, i = ["ptr noalias %ctx"], 0
+        values: list[Lowered] = []
+        for v in fn.func.params:
+            parts = []
+            for t in types.parts_of(v.type):
+                pointer = "ptr noalias" if t == "ptr" and isinstance(v.type, Array) else t
+                texts.append(f"{pointer} %arg{i}")
+                self.parameters[f"%arg{i}"] = t
+                parts.append(f"%arg{i}")
+                i += 1
+            values.append(types.assemble(v.type, parts))
+        self._failure = code.label("fail")
+        self._status = code.phi("i32", self._failure, "status")
+        if fn.func.name in fn.module.recursive:
+            self._guard_recursion()
+        self._mark = code.alloca("i64")
+        top = code.op(f"load i64, ptr {fn.field('arena_top')}, align 8", "mark")
+        code.do(f"store i64 {top}, ptr {self._mark}, align 8")
+        self._arrive(fn.func.entry, values)
+        code.jump(self._label(fn.func.entry))
+        return ", ".join(texts)
+
+    def _guard_recursion(self) -> None:
+        """Compare the machine stack with its limit, and count towards the next poll."""
+        code, fn = self.code, self.fn
+        here = code.op(f"ptrtoint ptr {code.alloca('i8', 1, 1)} to i64", "sp")
+        limit = code.op(f"load i64, ptr {fn.field('stack_limit')}, align 8", "limit")
+        self.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), self.shortage(context.RECURSION))
+        if fn.polling.active:
+            fn.polling.poll(1, fn.field("polls"))
+
+    def finish(self) -> None:
+        """The block that everything that failed goes to."""
+        code, struct = self.code, types.result_struct(self.fn.func.result_types)
+        code.start(self._failure)
+        code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self._status}, 0', 'r')}")
+
+    # --- blocks ---------------------------------------------------------------------------------------
+
+    def _label(self, block: Block) -> str:
+        if block not in self.labels:
+            self.labels[block] = self.code.label(f"{_plain(block.name)}.")
+        return self.labels[block]
+
+    def begin(self, block: Block) -> None:
+        """Start ``block`` and give its parameters their values."""
+        label = self._label(block)
+        self.code.start(label)
+        self.block = block
+        incoming = self._incoming.get(block, [])
+        complete = len(incoming) == len(self.fn.places.preds[block]) + (block is self.fn.func.entry)
+        phis: list[list[str | None]] = []
+        for p in block.params:
+            columns = [types.split(args[p.index]) for _, args in incoming]
+            parts: list[str] = []
+            own: list[str | None] = []
+            for k, t in enumerate(types.parts_of(p.type)):
+                names = [column[k] for column in columns]
+                if len(set(names)) == 1 and (complete or self.is_fixed(p, k)):
+                    parts.append(names[0])
+                    own.append(None)
+                    continue
+                phi = self.code.phi(t, label)
+                for (source, _), name in zip(incoming, names):
+                    self.code.add_incoming(phi, name, source)
+                parts.append(phi)
+                own.append(phi)
+            phis.append(own)
+            self.fn.values[p] = types.assemble(p.type, parts)
+        self._phis[block] = phis
+
+    def is_fixed(self, p: Value, part: int) -> bool:
+        """Whether a part of a loop head's parameter is what it was on entry: an array that stays, or a literal size."""
+        if p in self.fn.places.steady or p in self.fn.places.slotted:
+            return True
+        return isinstance(p.type, Array) and part > 0 and p.type.dims[part - 1] is not None
+
+    def _arrive(self, block: Block, args: list[Lowered]) -> None:
+        """Note that the current LLVM block goes to ``block`` with ``args``."""
+        if block not in self._phis:
+            self._incoming.setdefault(block, []).append((self.code.here, args))
+            return
+        for phis, arg in zip(self._phis[block], args):
+            for phi, name in zip(phis, types.split(arg)):
+                if phi is not None:
+                    self.code.add_incoming(phi, name)
+
+    # --- edges ------------------------------------------------------------------------------------------
+
+    def _go(self, edge: Edge, results: Sequence[Lowered] = ()) -> None:
+        """End the current LLVM block by taking ``edge``; ``results`` are a call's."""
+        args = [*results, *(self.fn.values[v] for v in edge.args)]
+        loop = self.fn.places.heads.get(edge.block)
+        if loop is not None and self.block in loop.blocks:
+            if weight := self.fn.polling.weight(loop):
+                self.fn.polling.poll(weight)
+            self._slots[loop.head].fill(args)
+            if loop.head in self._recyclers:
+                self._recyclers[loop.head].next(args)
+        elif loop is not None:
+            args = self._enter_loop(loop, args)
+        self._arrive(edge.block, args)
+        self.code.jump(self._label(edge.block), self.note([edge]))
+
+    def note(self, edges: Sequence[Edge]) -> str:
+        """Metadata for a terminator if one of its ``edges`` goes back to a loop's head."""
+        for e in edges:
+            loop = self.fn.places.heads.get(e.block)
+            if loop is not None and self.block in loop.blocks:
+                term = self.block.term
+                if term is not None and term.attrs.get("cold"):
+                    return self.fn.writer.loop_note(cold=True)
+                return self._masked(loop) or self.fn.writer.loop_note()
+        return ""
+
+    def _masked(self, loop: Loop) -> str:
+        """Metadata for a loop that a mask is to end if LLVM vectorises it."""
+        if loop.blocks != {loop.head} or not libmvec.masks_tails(self.fn.target.features):
+            return ""
+        return libmvec.masked(self.fn.writer) if any(op.name in libmvec.OPS for op in loop.head.ops) else ""
+
+    def _plain_edge(self, edge: Edge) -> bool:
+        """Whether ``_go`` would do nothing but jump."""
+        loop = self.fn.places.heads.get(edge.block)
+        if loop is None:
+            return True
+        recycled = loop.head in self._recyclers and bool(self.allocating & loop.blocks)
+        if self.block not in loop.blocks or recycled or self._slots[loop.head].slots:
+            return False
+        return not self.fn.polling.weight(loop)
+
+    def _enter_loop(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
+        if loop.head not in self._slots:
+            self._slots[loop.head] = arena.Slots(self.fn, loop)
+        self._slots[loop.head].fill(args)
+        if arena.recycles(self.fn, loop):
+            if loop.head not in self._recyclers:
+                self._recyclers[loop.head] = arena.Recycler(self.fn, loop)
+            self._recyclers[loop.head].enter()
+        else:
+            self.fn.scratch.enter(loop)
+        return self.fn.polling.enter(loop, args)
+
+    def allocates(self) -> None:
+        """Note that the current block takes memory from the arena."""
+        self.allocating.add(self.block)
+
+    # --- failing ----------------------------------------------------------------------------------------
+
+    def require(self, condition: str, status: int | str) -> None:
+        """Return ``status`` unless ``condition``."""
+        if condition == "true":
+            return
+        code, go_on = self.code, self.code.label("ok")
+        code.add_incoming(self._status, str(status))
+        likely = ", !prof " + self.fn.writer.node('!"branch_weights", i32 1048576, i32 1')
+        code.branch(condition, go_on, self._failure, likely)
+        code.start(go_on)
+
+    def shortage(self, status: int) -> int:
+        """The status for a lack of memory or stack that tells the user's line too, where that is known."""
+        loc = self.fn.func.loc if status == context.RECURSION else self.fn.loc
+        if not loc.line:
+            return status
+        module = self.fn.module
+        if (status, loc) not in module.shortages:
+            known = module.module
+            known.shortages.append(ExcInfo(*context.SHORTAGES[status], loc))
+            module.shortages[status, loc] = len(known.exceptions) + len(known.shortages)
+        return module.shortages[status, loc]
+
+    def check(self, op: Op) -> None:
+        """``check``: raise the exception unless the condition holds."""
+        fn, code = self.fn, self.code
+        condition = fn.scalar(op.operands[0])
+        if len(op.operands) == 1:
+            self.require(condition, op.attrs["exc"] + 1)
+            return
+        bad, go_on = code.label("bad"), code.label("ok")
+        likely = ", !prof " + fn.writer.node('!"branch_weights", i32 1048576, i32 1')
+        code.branch(condition, go_on, bad, likely)
+        code.start(bad)
+        self._raise(op.attrs["exc"], op.operands[1:])
+        code.start(go_on)
+
+    def _raise(self, exc: int, operands: Sequence[Value]) -> None:
+        """Leave the message's operands in the context and fail."""
+        fn, code = self.fn, self.code
+        for i, v in enumerate(operands):
+            assert isinstance(v.type, Scalar)
+            code.do(f"store i64 {_bits(fn, v.type, fn.scalar(v))}, ptr {fn.field(f'operand{i}')}, align 8")
+        code.add_incoming(self._status, str(exc + 1))
+        code.jump(self._failure)
+
+    # --- terminators --------------------------------------------------------------------------------------
+
+    def terminate(self, block: Block) -> None:
+        """Lower the terminator of ``block``."""
+        op = block.term
+        assert op is not None
+        if op.name == "jump":
+            self._go(op.edges[0])
+        elif op.name in ("branch", "switch"):
+            self._choose(op)
+        elif op.name == "call":
+            self._call(op)
+        elif op.name == "return":
+            self._return(op)
+        else:
+            self._raise(op.attrs["exc"], op.operands)
+
+    def _choose(self, op: Op) -> None:
+        """Branch or switch; an edge that needs code, or whose target comes twice, gets a block of its own."""
+        loop = self.fn.places.heads.get(op.edges[0].block)
+        if loop is not None and loop in self.fn.polling.strips and self.block in loop.blocks:
+            args = [self.fn.values[v] for v in op.edges[0].args]
+            self._arrive(loop.head, args)
+            self.fn.polling.end_strip(loop, self._label(loop.head), args, lambda: self._go(op.edges[1]))
+            return
+        code = self.code
+        selector = self.fn.scalar(op.operands[0])
+        targets = [e.block for e in op.edges]
+        detours: list[tuple[str, Edge]] = []
+        labels: list[str] = []
+        for e in op.edges:
+            if targets.count(e.block) == 1 and self._plain_edge(e):
+                self._arrive(e.block, [self.fn.values[v] for v in e.args])
+                labels.append(self._label(e.block))
+            else:
+                labels.append(code.label("edge"))
+                detours.append((labels[-1], e))
+        if op.name == "branch":
+            code.branch(selector, labels[0], labels[1], self.note(op.edges))
+        else:
+            cases = " ".join(f"i64 {i}, label %{label}" for i, label in enumerate(labels[:-1]))
+            code.end(f"switch i64 {selector}, label %{labels[-1]} [ {cases} ]")
+        for label, e in detours:
+            code.start(label)
+            self._go(e)
+
+    def _call(self, op: Op) -> None:
+        """Call, and go on with the results."""
+        callee = self.fn.module.functions[op.attrs["callee"]]
+        if "threads" in op.attrs and parallel_calls.possible(self.fn.module, callee, op.attrs["threads"]):
+            return self._go(op.edges[0], parallel_calls.call(self.fn, op))
+        self._go(op.edges[0], self.plain_call(callee, [self.fn.values[v] for v in op.operands]))
+
+    def plain_call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
+        """Call, hand on a failure; yields the results."""
+        code = self.code
+        struct = types.result_struct(callee.result_types)
+        args = ["ptr %ctx"]
+        for kind, value in zip(callee.param_types, values):
+            args += [f"{t} {x}" for t, x in zip(types.parts_of(kind), types.split(value))]
+        name = global_name(symbol(callee.name))
+        out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
+        status = code.op(f"extractvalue {struct} {out}, 0", "status")
+        self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+        results: list[Lowered] = []
+        i = 1
+        for t in callee.result_types:
+            parts = []
+            for _ in types.parts_of(t):
+                parts.append(code.op(f"extractvalue {struct} {out}, {i}"))
+                i += 1
+            results.append(types.assemble(t, parts))
+        if not all(isinstance(t, Scalar) for t in callee.result_types):
+            self.allocates()
+        return results
+
+    def _return(self, op: Op) -> None:
+        fn, code = self.fn, self.code
+        values = arena.keep_results(fn, op, self._mark, [fn.values[v] for v in op.operands])
+        struct = types.result_struct(fn.func.result_types)
+        out = code.op(f"insertvalue {struct} poison, i32 0, 0", "r")
+        parts = [(t, x) for v, value in zip(op.operands, values)
+                 for t, x in zip(types.parts_of(v.type), types.split(value))]
+        for i, (t, x) in enumerate(parts, 1):
+            out = code.op(f"insertvalue {struct} {out}, {t} {x}, {i}", "r")
+        code.end(f"ret {struct} {out}")
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() or c in "._" else "_" for c in name) or "b"
+
+
+def _bits(fn: FunctionLowering, t: Scalar, x: str) -> str:
+    """A scalar as 64 bits: ints and bools extended, floats as the bits of a double."""
+    if t.is_float:
+        wide = ops.cast(fn, t, F64, x)
+        return fn.code.op(f"bitcast double {wide} to i64")
+    return ops.cast(fn, t, I64, x)

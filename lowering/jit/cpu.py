@@ -1,0 +1,272 @@
+"""From a module to native code of this machine, through LLVM's ORC JIT.
+
+The pipeline is LLVM's for ``-O1`` with loop vectorisation and without SLP and interleaving: loop-invariant code
+motion and the like are done in our own IR, so this is as fast as ``-O3`` for a quarter of its time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ...errors import CompileError
+from ...ir.graph import Module
+from ...kernels import blas
+from ..function.module import ModuleLowering
+from ..llvm.capi import immortal
+from ..llvm.emit import Writer
+from ..llvm.ops import Options
+from ..llvm.target import Target
+from ..matmul import gemm, transpose
+from ..memory import alloc_runtime, arena_runtime, result_buffers
+from ..python import context_pool
+from ..threads import thread_pool
+from ..vector_math import libmvec, own
+from .object_cache import stored
+
+# A sum in a loop keeps its order and is vectorised all the same: the terms are computed as vectors and added one by
+# one.  LLVM does so by default on other processors.
+ORDERED_SUMS = "force-ordered-reductions"
+# Loops of at least this many lanes have a narrower vector loop for the iterations left over.  LLVM has 16.  In short
+# loops it is worth a fifth of their time, for a fifth of the compile time.
+VECTORS_FOR_THE_REST = "epilogue-vectorization-minimum-VF"
+# A third of the time of code generation, and no faster code on anything measured.
+NO_STRENGTH_REDUCTION = "disable-lsr"
+# Its time grows with the square of a block's length: half of all in large modules, where it is left out.
+NO_LATE_SCHEDULING = "disable-post-ra"
+LARGE = 300_000             # characters of LLVM IR
+# How many stores are looked at together where none waits for another; the time grows with the square.  LLVM has 2048.
+STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
+
+Extend = Callable[[ModuleLowering], list[str]]
+
+_lock = threading.RLock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+_numbers = itertools.count()
+# Machine code that nobody uses any more.  It is given up when more is made and not when an object is collected, in
+# whatever thread that may be: a process that forked just then would find LLVM locked for ever in the child.
+_unused: list[llvm.orcjit.ResourceTracker] = []
+
+
+@cache
+def target() -> Target:
+    """This machine."""
+    machine = _machine(2)
+    return Target(machine.triple, str(machine.target_data), llvm.get_host_cpu_name(), _features())
+
+
+@cache
+def _features() -> str:
+    return str(llvm.get_host_cpu_features().flatten())
+
+
+@cache
+def _machine(codegen: int) -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.set_option("jitad", f"-{STORES_AT_ONCE}")
+    host = llvm.Target.from_default_triple()
+    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen, reloc="pic",
+                                      codemodel="small", jit=True)
+
+
+@contextmanager
+def _set(option: str, value: object, before: object) -> Iterator[None]:
+    """Set one of LLVM's own options, which hold for the process, for as long as it is needed."""
+    llvm.set_option("jitad", f"-{option}={value}")
+    try:
+        yield
+    finally:
+        llvm.set_option("jitad", f"-{option}={before}")
+
+
+def _switched_on(option: str) -> AbstractContextManager[None]:
+    return _set(option, "true", "false")
+
+
+@cache
+def _jit() -> llvm.orcjit.LLJIT:
+    return immortal(llvm.create_lljit_compiler(_machine(2), use_jit_link=True))
+
+
+class Native:
+    """Machine code in memory; it stays there while this object lives.
+
+    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes; ``times``: seconds by phase; ``keep``: on
+    disk too, which asks for code without addresses.
+    """
+
+    def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
+                 finished: str = "", keep: bool = False) -> None:
+        self.source, self.options, self.names, self.times = source, options, list(names), times
+        self.finished, self.keep = finished, keep
+        with _lock:
+            _unused.clear()
+            self._code = self._link()
+
+    def __del__(self, unused: list[llvm.orcjit.ResourceTracker] = _unused) -> None:      # globals may be gone
+        if hasattr(self, "_code"):                       # linking may have failed
+            unused.append(self._code)
+
+    def _link(self) -> llvm.orcjit.ResourceTracker:
+        image = stored(self._origin(), self._image) if self.keep else self._image()
+        emitted = time.perf_counter()
+        for name, library in ((blas.PREFIX, blas.library), (libmvec.SYMBOLS, _libmvec)):
+            if name in self.source and (path := library()) is not None:
+                llvm.load_library_permanently(path)
+        builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        for name in self.names:
+            builder.export_symbol(name)
+        outside = self.source.partition("\n\n")[0]             # what the module declares
+        for routines, home in _SHARED:
+            for name in routines:
+                if f"@{name}(" in outside and name not in self.names:
+                    builder.import_symbol(name, home(name).address(name))
+        try:
+            tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
+        except RuntimeError as e:
+            raise CompileError(f"LLVM cannot link the compiled code: {e}") from None
+        self.times["link"] = time.perf_counter() - emitted
+        return tracker
+
+    def _image(self) -> bytes:
+        """The object file."""
+        start = time.perf_counter()
+        unit = self._unit()
+        optimised = time.perf_counter()
+        with self._generating():
+            image: bytes = _machine(_codegen(self.options)).emit_object(unit)
+        self.times |= {"llvm": optimised - start, "codegen": time.perf_counter() - optimised}
+        return image
+
+    def _origin(self) -> str:
+        """All that the object file follows from."""
+        compiler = (llvmlite.__version__, llvm.llvm_version_info, STORES_AT_ONCE, NO_STRENGTH_REDUCTION)
+        return "\n".join(map(str, (compiler, target(), self.options, self.finished, self.source)))
+
+    def address(self, name: str) -> int:
+        """The address of one of the external functions."""
+        found: int = self._code[name]
+        return found
+
+    @property
+    def llvm(self) -> str:
+        """The optimised LLVM IR (made anew: nobody needs it in the normal course)."""
+        with _lock:
+            return str(self._unit())
+
+    @property
+    def asm(self) -> str:
+        """The machine code as assembly."""
+        with _lock:
+            unit = self._unit()
+            with self._generating():
+                return str(_machine(_codegen(self.options)).emit_assembly(unit))
+
+    def _unit(self) -> Any:
+        """What code is generated for."""
+        unit = optimise(self.source, self.options)
+        if self.finished:
+            unit.link_in(_parsed(self.finished))
+        return unit
+
+    @contextmanager
+    def _generating(self) -> Iterator[None]:
+        large = len(self.source) + len(self.finished) > LARGE
+        with _switched_on(NO_STRENGTH_REDUCTION), _switched_on(NO_LATE_SCHEDULING) if large else nullcontext():
+            yield
+
+
+def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[str], Native]:
+    """The routines of ``module.ROUTINES``, which all modules share, compiled when one is first needed."""
+    @cache
+    def home() -> Native:
+        writer = Writer(target().triple, target().layout)
+        module.define(writer)
+        return immortal(Native(writer.text(), options, list(module.ROUTINES), {}, keep=keep))
+    return lambda name: home()
+
+
+@cache
+def _written(module: Any, name: str) -> Native:
+    """One of the routines of ``module.ROUTINES``, each compiled when it is first needed, as it is written."""
+    writer = Writer(target().triple, target().layout)
+    module.define(writer, target(), name)
+    return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True))
+
+
+_RARE = Options(level=0)                                        # there is nothing to gain from more
+_SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
+    (alloc_runtime.ROUTINES, _routines(alloc_runtime, Options(written_out=True), keep=True)),
+    (arena_runtime.ROUTINES, _routines(arena_runtime, _RARE, keep=True)), (context_pool.ROUTINES, _routines(context_pool, _RARE)),
+    (result_buffers.ROUTINES, _routines(result_buffers, _RARE)), (thread_pool.ROUTINES, _routines(thread_pool, _RARE)),
+    *((module.ROUTINES, partial(_written, module)) for module in (gemm, transpose))]
+
+
+def _libmvec() -> str | None:
+    return libmvec.LIBRARY if libmvec.library() is not None else None
+
+
+def _codegen(options: Options) -> int:
+    return {0: 0, 1: 2, 3: 3}[options.level]
+
+
+def _parsed(source: str) -> llvm.ModuleRef:
+    try:
+        unit = llvm.parse_assembly(source)
+        unit.verify()
+    except RuntimeError as e:
+        raise CompileError(f"LLVM refuses the generated code: {e}") from None
+    return unit
+
+
+def optimise(source: str, options: Options) -> llvm.ModuleRef:
+    """Parse LLVM IR and run the pipeline."""
+    unit = _parsed(source)
+    if options.written_out:
+        return unit
+    tuning = llvm.create_pipeline_tuning_options(speed_level=options.level)
+    tuning.loop_vectorization = options.level > 0
+    tuning.slp_vectorization = options.level == 3
+    tuning.loop_interleaving = options.level == 3
+    tuning.loop_unrolling = options.level > 0
+    passes = llvm.create_pass_builder(_machine(_codegen(options)), tuning)
+    with _switched_on(ORDERED_SUMS), _set(VECTORS_FOR_THE_REST, 8, 16) if options.fastmath else nullcontext():
+        passes.getModulePassManager().run(unit, passes)
+    if definitions := own.definitions(source):
+        _inline(unit, definitions, passes)
+    return unit
+
+
+def _inline(unit: llvm.ModuleRef, definitions: str, passes: llvm.PassBuilder) -> None:
+    """Put functions in the place of their calls, of which the vectoriser has made some."""
+    machine = f'target triple = "{target().triple}"\ntarget datalayout = "{target().layout}"\n'
+    unit.link_in(llvm.parse_assembly(machine + definitions))
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.run(unit, passes)
+
+
+def compile_module(module: Module, roots: Sequence[str], options: Options | None = None,
+                   extend: Extend | None = None) -> Native:
+    """Compile the functions that ``roots`` reach.
+
+    ``extend`` adds functions to the LLVM module once these are lowered, and yields the names of those that are to have
+    an address.  (The functions made from IR are internal, so that they can be inlined into their entry points.)
+    """
+    options = options or Options()
+    start = time.perf_counter()
+    lowering = ModuleLowering(module, roots, target(), options)
+    lowering.lower()
+    names = extend(lowering) if extend else []
+    source, finished = lowering.writer.text(), lowering.writer.finished_text()
+    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished)

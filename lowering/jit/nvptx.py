@@ -1,0 +1,98 @@
+"""From a module to PTX, the assembly of NVIDIA's GPUs, through LLVM's NVPTX target.
+
+Mathematical functions come from libdevice, LLVM bitcode that is linked in, stripped of what is not used and
+inlined.  It is looked for in the wheel ``nvidia-nvvm``, a CUDA toolkit (``CUDA_HOME``) and the usual place.
+Functions are device functions here; kernels that call them are added by ``extend``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from ...errors import CompileError, DeviceError
+from ...ir.graph import Module
+from ..function.module import ModuleLowering
+from ..llvm.emit import symbol
+from ..llvm.ops import Options
+from ..llvm.target import Target
+from .cpu import Extend
+
+TRIPLE = "nvptx64-nvidia-cuda"
+LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+_BITCODE = "libdevice.10.bc"
+
+
+def _places() -> Iterator[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    for root in spec.submodule_search_locations or () if spec else ():
+        yield from Path(root).glob(f"**/libdevice/{_BITCODE}")
+    for home in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
+        if home:
+            yield Path(home) / "nvvm" / "libdevice" / _BITCODE
+
+
+@cache
+def libdevice() -> Path | None:
+    """Where libdevice is, or ``None``."""
+    return next((p for p in _places() if p.is_file()), None)
+
+
+@cache
+def _machine(arch: str) -> llvm.TargetMachine:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=arch, opt=3)
+
+
+def to_ptx(module: Module, roots: Sequence[str], arch: str = "sm_80", options: Options | None = None,
+           extend: Extend | None = None) -> str:
+    """PTX of the functions that ``roots`` reach; ``extend`` as in ``cpu.compile_module``."""
+    options = options or Options()
+    lowering = ModuleLowering(module, roots, Target(TRIPLE, LAYOUT, arch), options)
+    lowering.lower()
+    names = extend(lowering) if extend else []
+    return assembly(lowering.writer.text(), arch, names or [symbol(r) for r in roots])
+
+
+def assembly(source: str, arch: str, keep: Sequence[str]) -> str:
+    """Link libdevice into LLVM IR, keep the functions in ``keep`` external, optimise, and print PTX."""
+    try:
+        unit = llvm.parse_assembly(source)
+        unit.verify()
+    except RuntimeError as e:
+        raise CompileError(f"LLVM refuses the generated code: {e}") from None
+    if "@__nv_" in source:
+        _link_libdevice(unit)
+    for function in unit.functions:
+        if not function.is_declaration:
+            outside = function.name in keep
+            function.linkage = "external" if outside else "internal"
+            function.name = ptx_name(function.name) if outside or not function.name.isascii() else function.name
+    machine = _machine(arch)
+    tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+    tuning.loop_vectorization = tuning.slp_vectorization = False
+    passes = llvm.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(unit, passes)
+    return str(machine.emit_assembly(unit))
+
+
+def ptx_name(name: str) -> str:
+    """What a function is called in PTX, which has ASCII names without dots; LLVM ends the process at others."""
+    return re.sub(r"\W", lambda c: "_" if c[0].isascii() else f"u{ord(c[0]):x}", name, flags=re.ASCII)
+
+
+def _link_libdevice(unit: llvm.ModuleRef) -> None:
+    path = libdevice()
+    if path is None:
+        raise DeviceError("libdevice, NVIDIA's library of mathematical functions, is not there",
+                          hint="pip install nvidia-nvvm, or set CUDA_HOME")
+    library = llvm.parse_bitcode(path.read_bytes())
+    library.triple, library.data_layout = unit.triple, unit.data_layout
+    unit.link_in(library)

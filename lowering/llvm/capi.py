@@ -1,0 +1,102 @@
+"""Where CPython and NumPy keep things: addresses of their functions, types and singletons, and the layout of their
+objects.
+
+Machine code gets addresses as numbers: code and CPython may lie further apart than a relative call reaches, and a
+number needs no relocation.  Offsets are those of the stable parts of the object layout, the same in all 64-bit builds
+that have a GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, Type
+
+T = TypeVar("T")
+
+# --- layout ---------------------------------------------------------------------------------------
+
+OB_TYPE = 8
+FLOAT_VALUE = float.__basicsize__ - 8
+NUMPY_SCALAR_VALUE = object.__basicsize__              # NumPy's numbers: the object's head, then the value
+VAR_SIZE = object.__basicsize__                        # ob_size of tuples and lists
+TUPLE_ITEMS = tuple.__basicsize__
+LIST_ITEMS = VAR_SIZE + 8                              # a pointer to the items
+LONG_TAG = object.__basicsize__                        # before 3.12 the signed number of digits, later a tag
+LONG_DIGIT = LONG_TAG + 8
+LONG_HAS_TAG = sys.version_info >= (3, 12)
+
+ARRAY_DATA, ARRAY_NDIM, ARRAY_DIMS = 16, 24, 32        # PyArrayObject_fields of NumPy 2
+ARRAY_DESCR, ARRAY_FLAGS = 56, 64
+NDARRAY = np.ndarray
+ARRAY_NEEDED_FLAGS = 0x0001 | 0x0100                   # C-contiguous, aligned
+ARRAY_WRITEABLE = 0x0400
+NARGS_MASK = (1 << 63) - 1                             # without PY_VECTORCALL_ARGUMENTS_OFFSET
+
+
+# --- addresses ------------------------------------------------------------------------------------
+
+# Places in NumPy's table of C functions, part of its ABI.
+_ARRAY_API = {"PyArray_New": 93, "PyArray_Scalar": 60, "PyArray_SetBaseObject": 282}
+
+_NUMPY_TYPES: dict[Scalar, Any] = {F64: np.float64, F32: np.float32, I64: np.int64, I32: np.int32, BOOL: np.bool_}
+_PYTHON_TYPES: dict[Scalar, type] = {F64: float, I64: int, BOOL: bool}
+
+
+def bind(name: str, result: Any, *params: Any) -> Any:
+    """A function of CPython's, typed for use from here without changing what others see in ``ctypes.pythonapi``."""
+    return ctypes.PYFUNCTYPE(result, *params)((name, ctypes.pythonapi))
+
+
+@cache
+def address(name: str) -> int:
+    """The address of a function of CPython's, NumPy's or the C library's interface."""
+    if name in _ARRAY_API:
+        return int(_array_api()[_ARRAY_API[name]])
+    found = getattr(ctypes.pythonapi, name)
+    return int(ctypes.cast(found, ctypes.c_void_p).value or 0)
+
+
+@cache
+def _array_api() -> Any:
+    get = bind("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    capsule = import_module("numpy._core._multiarray_umath")._ARRAY_API
+    return ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+
+
+def scalar_type(t: Scalar, python: bool) -> type:
+    """The class of scalars of IR type ``t``: Python's own, or NumPy's."""
+    return (_PYTHON_TYPES if python else _NUMPY_TYPES)[t]
+
+
+def descr(t: Type) -> Any:
+    """NumPy's singleton dtype object for elements of ``t``."""
+    return np.dtype(_NUMPY_TYPES[t.dtype if isinstance(t, Array) else t])  # type: ignore[index]
+
+
+def type_number(t: Scalar) -> int:
+    """NumPy's number for this element type."""
+    return int(descr(t).num)
+
+
+def immortal(obj: T) -> T:
+    """An object whose address is in machine code that may run until the process ends: it outlives its module, of which
+    the interpreter takes everything away at its end, while destructors still call compiled functions."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(obj))
+    return obj
+
+
+def pointer(obj: object) -> str:
+    """The address of an object as an LLVM operand; whoever owns the code keeps the object alive."""
+    return f"inttoptr (i64 {id(obj)} to ptr)"
+
+
+def function(name: str) -> str:
+    """The function ``name`` of the C interfaces as an LLVM operand."""
+    return f"inttoptr (i64 {address(name)} to ptr)"

@@ -1,0 +1,327 @@
+"""The lowering table: one line an elementwise op, for every target.
+
+A rule gets the emitter (a ``FunctionLowering``), the operands' dtype, their LLVM names and the float flags, and
+yields the result's name.  ``scalar`` applies the table; array lowering calls it for each element of a fused loop.
+The meaning is NumPy's: see the tests, which compare every op with ``ir/evaluate/meaning.py`` on the edge cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ...ir.graph import Op
+from ...ir.types import F64, Scalar, Stack, dtype_of
+from . import special, types
+from .emit import Code, Writer
+from .target import Target
+
+
+@dataclass(frozen=True)
+class Options:
+    """``level``: 0 to debug, 1 by default, 3 for all that LLVM has.  ``fastmath``: LLVM's ``fast``.
+
+    ``written_out``: LLVM's passes would change nothing, and are left out.
+    """
+
+    fastmath: bool = False
+    level: int = 1
+    poll: bool = True
+    blas: bool = True                     # call the BLAS of NumPy's wheel for large matrix products
+    written_out: bool = False
+
+
+class Emitter(Protocol):
+    """What a rule needs."""
+
+    code: Code
+    writer: Writer
+    target: Target
+    options: Options
+
+
+Rule = Callable[[Emitter, Scalar, list[str], str], str]
+
+ACCUMULATE = "reassoc nsz contract"      # for sums whose order is ours to choose
+
+
+def flags(options: Options, attrs: dict[str, Any]) -> str:
+    """The fast-math flags of a float op."""
+    if options.fastmath:
+        return "fast"
+    return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"
+
+
+# --- how lines of the table are made ------------------------------------------------------------------
+
+def _suffix(t: Scalar) -> str:
+    return t.name if t.is_float else f"i{1 if t.is_bool else t.bits}"
+
+
+def intrinsic(e: Emitter, name: str, t: Scalar, xs: Sequence[str], f: str = "", extra: str = "") -> str:
+    """Call ``llvm.name`` overloaded on ``t``; ``extra`` is a last argument with its type."""
+    of = types.register(t)
+    params = [of] * len(xs) + ([extra.split()[0]] if extra else [])
+    callee = e.writer.declare(f"llvm.{name}.{_suffix(t)}", of, ", ".join(params))
+    args = [f"{of} {x}" for x in xs] + ([extra] if extra else [])
+    return e.code.op(f"call {f + ' ' if f else ''}{of} {callee}({', '.join(args)})")
+
+
+def _math(name: str) -> Rule:
+    """A function of libm or libdevice."""
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        of = types.register(t)
+        callee = e.target.math(e.writer, name, t, len(xs))
+        return e.code.op(f"call {f} {of} {callee}({', '.join(f'{of} {x}' for x in xs)})")
+    return rule
+
+
+def _intrinsic(floats: str, ints: str = "", extra: str = "") -> Rule:
+    """An LLVM intrinsic, of another name for integers."""
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        return intrinsic(e, floats, t, xs, f) if t.is_float else intrinsic(e, ints, t, xs, "", extra)
+    return rule
+
+
+def _binary(floats: str, ints: str = "", bools: str = "") -> Rule:
+    """An LLVM instruction of two operands, by kind of dtype."""
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        name = f"{floats} {f}" if t.is_float else bools if t.is_bool else ints
+        return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}")
+    return rule
+
+
+def _compare(floats: str, ints: str, bools: str) -> Rule:
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        name = f"fcmp {floats}" if t.is_float else f"icmp {bools if t.is_bool else ints}"
+        return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}", "c")
+    return rule
+
+
+def _by_kind(floats: Rule | None = None, ints: Rule | None = None, bools: Rule | None = None) -> Rule:
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        chosen = floats if t.is_float else bools if t.is_bool else ints
+        assert chosen is not None, t
+        return chosen(e, t, xs, f)
+    return rule
+
+
+def select(e: Emitter, t: Scalar, condition: str, x: str, y: str) -> str:
+    of = types.register(t)
+    return e.code.op(f"select i1 {condition}, {of} {x}, {of} {y}")
+
+
+# --- ops of more than one instruction ---------------------------------------------------------------------
+
+def _float_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    """The remainder with the divisor's sign; zero takes that sign too.  Strict: ``f`` would change it."""
+    (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
+    m = TABLE["fmod"](e, t, [x, y], "")
+    other = c.op(f"xor i1 {c.op(f'fcmp olt {of} {m}, {zero}')}, {c.op(f'fcmp olt {of} {y}, {zero}')}")
+    moved = select(e, t, other, c.op(f"fadd {of} {m}, {y}"), m)
+    is_zero = c.op(f"fcmp oeq {of} {m}, {zero}")
+    by_zero = c.op(f"fcmp oeq {of} {y}, {zero}")
+    signed = select(e, t, is_zero, intrinsic(e, "copysign", t, [zero, y]), moved)
+    return select(e, t, by_zero, m, signed)
+
+
+def _float_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    """As NumPy: from the exact remainder, then to the nearest integer below."""
+    (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
+    m = TABLE["fmod"](e, t, [x, y], "")
+    exact = c.op(f"fdiv {of} {c.op(f'fsub {of} {x}, {m}')}, {y}")
+    other = c.op(f"xor i1 {c.op(f'fcmp olt {of} {m}, {zero}')}, {c.op(f'fcmp olt {of} {y}, {zero}')}")
+    lowered = c.op(f"and i1 {other}, {c.op(f'fcmp une {of} {m}, {zero}')}")
+    q = select(e, t, lowered, c.op(f"fsub {of} {exact}, {types.literal(1.0, t)}"), exact)
+    down = intrinsic(e, "floor", t, [q])
+    far = c.op(f"fcmp ogt {of} {c.op(f'fsub {of} {q}, {down}')}, {types.literal(0.5, t)}")
+    near = select(e, t, far, c.op(f"fadd {of} {down}, {types.literal(1.0, t)}"), down)
+    plain = c.op(f"fdiv {of} {x}, {y}")
+    nonzero = select(e, t, c.op(f"fcmp oeq {of} {q}, {zero}"), intrinsic(e, "copysign", t, [zero, plain]), near)
+    return select(e, t, c.op(f"fcmp oeq {of} {y}, {zero}"), plain, nonzero)
+
+
+def _divisor(e: Emitter, of: str, y: str) -> tuple[str, str, str]:
+    """(safe divisor, y is 0, y is −1): the machine traps on x / 0 and on the least integer / −1."""
+    c = e.code
+    is_zero, is_minus = c.op(f"icmp eq {of} {y}, 0", "c"), c.op(f"icmp eq {of} {y}, -1", "c")
+    special_case = c.op(f"or i1 {is_zero}, {is_minus}", "c")
+    return c.op(f"select i1 {special_case}, {of} 1, {of} {y}"), is_zero, is_minus
+
+
+def _signs_differ(e: Emitter, of: str, r: str, d: str) -> str:
+    """Whether the remainder is not 0 and has not the divisor's sign."""
+    c = e.code
+    other = c.op(f"icmp slt {of} {c.op(f'xor {of} {r}, {d}')}, 0", "c")
+    return c.op(f"and i1 {other}, {c.op(f'icmp ne {of} {r}, 0', 'c')}", "c")
+
+
+def _int_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    (x, y), of, c = xs, types.register(t), e.code
+    d, is_zero, is_minus = _divisor(e, of, y)
+    q, r = c.op(f"sdiv {of} {x}, {d}"), c.op(f"srem {of} {x}, {d}")
+    low = _signs_differ(e, of, r, d)
+    down = c.op(f"add {of} {q}, {c.op(f'sext i1 {low} to {of}')}")
+    known = select(e, t, is_minus, c.op(f"sub {of} 0, {x}"), down)
+    return select(e, t, is_zero, "0", known)
+
+
+def _int_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    (x, y), of, c = xs, types.register(t), e.code
+    d, _, _ = _divisor(e, of, y)
+    r = c.op(f"srem {of} {x}, {d}")
+    low = _signs_differ(e, of, r, d)
+    return c.op(f"add {of} {r}, {select(e, t, low, d, '0')}")      # by 0 and by −1 the remainder is 0
+
+
+def _int_pow(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    of = types.register(t)
+    return e.code.op(f"call {of} {special.integer_power(e.writer, t)}({of} {xs[0]}, {of} {xs[1]})")
+
+
+def _digamma(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    of = types.register(t)
+    return e.code.op(f"call {of} {special.digamma(e.writer, e.target, t)}({of} {xs[0]})")
+
+
+def _polygamma(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    n, x = (cast(e, t, F64, v) for v in xs)
+    return cast(e, F64, t, e.code.op(f"call double {special.polygamma(e.writer, e.target)}(double {n}, double {x})"))
+
+
+def _float_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    x, of, c, zero = xs[0], types.register(t), e.code, types.literal(0.0, t)
+    flat = select(e, t, c.op(f"fcmp oeq {of} {x}, {zero}", "c"), zero, x)                # NaN stays
+    down = select(e, t, c.op(f"fcmp olt {of} {x}, {zero}", "c"), types.literal(-1.0, t), flat)
+    return select(e, t, c.op(f"fcmp ogt {of} {x}, {zero}", "c"), types.literal(1.0, t), down)
+
+
+def _int_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    x, of, c = xs[0], types.register(t), e.code
+    positive, negative = c.op(f"icmp sgt {of} {x}, 0", "c"), c.op(f"icmp slt {of} {x}, 0", "c")
+    return c.op(f"add {of} {c.op(f'zext i1 {positive} to {of}')}, {c.op(f'sext i1 {negative} to {of}')}")
+
+
+def _shift(name: str) -> Rule:
+    """Shifts by less than 0 or by the width or more shift everything out."""
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        (x, n), of, c = xs, types.register(t), e.code
+        fits = c.op(f"icmp ult {of} {n}, {t.bits}", "c")
+        if name == "ashr":
+            return c.op(f"ashr {of} {x}, {select(e, t, fits, n, str(t.bits - 1))}")
+        return select(e, t, fits, c.op(f"shl {of} {x}, {n}"), "0")
+    return rule
+
+
+def _neg(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    of = types.register(t)
+    return e.code.op(f"fneg {f} {of} {xs[0]}" if t.is_float else f"sub {of} 0, {xs[0]}")
+
+
+def _not(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    return e.code.op(f"xor {types.register(t)} {xs[0]}, {'true' if t.is_bool else '-1'}")
+
+
+def _class(predicate: str) -> Rule:
+    """|x| compared with infinity."""
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        size = intrinsic(e, "fabs", t, xs)
+        return e.code.op(f"fcmp {predicate} {types.register(t)} {size}, {types.literal(math.inf, t)}", "c")
+    return rule
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+TABLE: dict[str, Rule] = {
+    "add": _binary("fadd", "add"),
+    "sub": _binary("fsub", "sub"),
+    "mul": _binary("fmul", "mul"),
+    "div": _binary("fdiv"),
+    "floordiv": _by_kind(_float_floordiv, _int_floordiv),
+    "mod": _by_kind(_float_mod, _int_mod),
+    "pow": _by_kind(_math("pow"), _int_pow),
+    "neg": _neg,
+    "abs": _intrinsic("fabs", "abs", "i1 false"),
+    "sign": _by_kind(_float_sign, _int_sign),
+    "maximum": _by_kind(_intrinsic("maximum"), _intrinsic("", "smax"), _binary("", "", "or")),
+    "minimum": _by_kind(_intrinsic("minimum"), _intrinsic("", "smin"), _binary("", "", "and")),
+    "copysign": _intrinsic("copysign"),
+    "floor": _intrinsic("floor"),
+    "ceil": _intrinsic("ceil"),
+    "trunc": _intrinsic("trunc"),
+    "round": _intrinsic("rint"),
+    "sqrt": _intrinsic("sqrt"),
+    **{name: _math(name) for name in (
+        "fmod", "atan2", "hypot", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
+        "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma")},
+    "digamma": _digamma, "polygamma": _polygamma,
+    "isnan": lambda e, t, xs, f: e.code.op(f"fcmp uno {types.register(t)} {xs[0]}, {xs[0]}", "c"),
+    "isinf": _class("oeq"),
+    "isfinite": _class("olt"),
+    "eq": _compare("oeq", "eq", "eq"),
+    "ne": _compare("une", "ne", "ne"),
+    "lt": _compare("olt", "slt", "ult"),
+    "le": _compare("ole", "sle", "ule"),
+    "gt": _compare("ogt", "sgt", "ugt"),
+    "ge": _compare("oge", "sge", "uge"),
+    "and": _binary("", "and", "and"),
+    "or": _binary("", "or", "or"),
+    "xor": _binary("", "xor", "xor"),
+    "not": _not,
+    "shl": _shift("shl"),
+    "shr": _shift("ashr"),
+    "stop": lambda e, t, xs, f: xs[0],
+}
+
+
+def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
+    """Convert; float to int truncates, and what does not fit gives the least integer, as on x86."""
+    a, b, c = types.register(source), types.register(to), e.code
+    if source == to:
+        return x
+    if to.is_bool:
+        zero = types.literal(0, source)
+        return c.op(f"{'fcmp une' if source.is_float else 'icmp ne'} {a} {x}, {zero}", "c")
+    if source.is_float and to.is_float:
+        return c.op(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {x} to {b}")
+    if source.is_float:
+        limit = 2.0 ** (to.bits - 1)
+        above = c.op(f"fcmp oge {a} {x}, {types.literal(-limit, source)}", "c")
+        below = c.op(f"fcmp olt {a} {x}, {types.literal(limit, source)}", "c")
+        fits = c.op(f"and i1 {above}, {below}", "c")
+        return select(e, to, fits, c.op(f"fptosi {a} {x} to {b}"), str(-(1 << (to.bits - 1))))
+    if to.is_float:
+        return c.op(f"{'uitofp' if source.is_bool else 'sitofp'} {a} {x} to {b}")
+    if source.is_bool:
+        return c.op(f"zext {a} {x} to {b}")
+    return c.op(f"{'sext' if to.bits > source.bits else 'trunc'} {a} {x} to {b}")
+
+
+def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:
+    """One element of an elementwise op; ``t`` is the operands' dtype (of the alternatives, for a ``select``)."""
+    if name == "cast":
+        return cast(e, t, result, xs[0])
+    if name == "select":
+        return select(e, t, *xs)
+    return TABLE[name](e, t, list(xs), flags(e.options, attrs))
+
+
+def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
+    """An op on scalars only: elementwise, or a constant, or an array op of rank 0.
+
+    ``apart``: a sum that is not to be contracted with the product that it adds (``sums.py``)."""
+    t = op.result.type
+    if op.name in ("const", "undef", "empty"):       # what is not to be looked at is 0: nothing depends on chance
+        return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))
+    if op.name in ("fill", "broadcast_to"):
+        return xs[0]
+    attrs = op.attrs | {"apart": True} if apart or _compares_products(op) else op.attrs
+    return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
+
+
+def _compares_products(op: Op) -> bool:
+    """Whether ``op`` is ``a * b - c * d``.  Contracted, only one of the products would be rounded, and where they are
+    equal the difference would not be 0: its root would be no number, and a determinant would not vanish."""
+    return op.name == "sub" and all(v.op is not None and v.op.name == "mul" for v in op.operands)

@@ -1,0 +1,92 @@
+"""How IR types and values look in LLVM: element types, literals, and the flat lists of parameters and results.
+
+A scalar is one LLVM value (a bool is ``i1`` in a register and ``i8`` in memory), an array its pointer and an
+``i64`` for each axis, a stack one pointer.  Functions take and return these parts one after the other.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ...ir.types import Array, Scalar, Stack, Type
+
+_REGISTER = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "bool": "i1"}
+
+
+def register(t: Scalar) -> str:
+    """The LLVM type of a scalar in a register."""
+    return _REGISTER[t.name]
+
+
+def memory(t: Scalar) -> str:
+    """The LLVM type of a scalar in memory."""
+    return "i8" if t.is_bool else _REGISTER[t.name]
+
+
+def width(t: Scalar) -> int:
+    """Bytes of an element in memory."""
+    return t.bits // 8
+
+
+def literal(value: float | int | bool, t: Scalar) -> str:
+    """A constant as LLVM text; floats in hexadecimal, which is exact (f32 too is written as a double)."""
+    if t.is_bool:
+        return "true" if value else "false"
+    if t.is_int:
+        return str(int(value))
+    rounded = struct.unpack("f", struct.pack("f", _f32(value)))[0] if t.name == "f32" else float(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+
+
+def _f32(value: float) -> float:
+    """``value`` if it fits f32, otherwise the infinity that it rounds to (``struct`` would raise)."""
+    x = float(value)
+    return x if x != x or abs(x) < 3.4028235677973366e38 else float("inf") if x > 0 else float("-inf")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """An array in memory, C-contiguous: a pointer to its first element and a size for each axis.
+
+    A size of the type's literal dimensions is that literal.  ``type`` is the IR type.
+    """
+
+    ptr: str
+    sizes: tuple[str, ...]
+    type: Array
+
+    @property
+    def dtype(self) -> Scalar:
+        return self.type.dtype
+
+    def parts(self) -> list[str]:
+        return [self.ptr, *self.sizes]
+
+
+Lowered = str | Buffer
+
+
+def parts_of(t: Type) -> list[str]:
+    """The LLVM types that a value of type ``t`` is passed as."""
+    if isinstance(t, Array):
+        return ["ptr"] + ["i64"] * t.rank
+    return ["ptr"] if isinstance(t, Stack) else [register(t)]
+
+
+def assemble(t: Type, parts: list[str]) -> Lowered:
+    """The lowered value made of these parts; literal dimensions are taken from the type."""
+    if isinstance(t, Array):
+        sizes = tuple(p if d is None else str(d) for p, d in zip(parts[1:], t.dims))
+        return Buffer(parts[0], sizes, t)
+    return parts[0]
+
+
+def split(value: Lowered) -> list[str]:
+    """The parts of a lowered value."""
+    return value.parts() if isinstance(value, Buffer) else [value]
+
+
+def result_struct(types: list[Type]) -> str:
+    """What a function returns: its status, then the parts of its results."""
+    return "{ " + ", ".join(["i32", *(p for t in types for p in parts_of(t))]) + " }"

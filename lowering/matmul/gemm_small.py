@@ -1,0 +1,113 @@
+"""Small matrix products tile by tile: a few rows of a vector's width of the result stay in registers for all of ``k``.
+
+Written with vectors, for machines that mask elements at no cost: the last columns are part of a vector like any other,
+so narrow results (a layer with two outputs) are no special case.  LLVM's vectoriser would go along a row of the result
+for each ``k``, which for short rows is mostly its remainder, one element at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...ir.types import Scalar
+from ..llvm import ops, types
+from ..vector_math.libmvec import masks_tails
+
+if TYPE_CHECKING:
+    from ..function.function import FunctionLowering
+    from .select_kernel import Product
+
+BITS = 512                  # of a vector
+ROWS = 4                    # of a tile: enough additions that do not wait for each other
+
+
+def fit(fn: FunctionLowering, p: Product) -> bool:
+    """Whether ``p`` is computed tile by tile: no vector among its operands, and rows of ``b`` to go along."""
+    plain = p.t.is_float and not p.tb and "1" not in (p.m, p.n)
+    return plain and not fn.target.is_gpu and masks_tails(fn.target.features)
+
+
+def divide(fn: FunctionLowering, x: str, by: int) -> tuple[str, str]:
+    """(whole groups of ``by`` in ``x``, what is left over)."""
+    if x[0] != "%":
+        return str(int(x) // by), str(int(x) % by)
+    return fn.code.op(f"udiv i64 {x}, {by}", "n"), fn.code.op(f"urem i64 {x}, {by}", "n")
+
+
+def product(fn: FunctionLowering, p: Product) -> None:
+    if p.m[0] == "%":
+        return _any_rows(fn, p)
+    whole, rest = divmod(int(p.m), ROWS)
+    fn.loop(str(whole), lambda g, _: _strip(fn, p, [fn.add(fn.mul(g, str(ROWS)), str(r)) for r in range(ROWS)]))
+    if rest:
+        _strip(fn, p, [str(whole * ROWS + r) for r in range(rest)])
+
+
+def _any_rows(fn: FunctionLowering, p: Product) -> None:
+    """The last strip has the last row several times: that takes no longer than fewer rows, each of whose sums waits
+    for itself, and half the code."""
+    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    strips, _ = divide(fn, fn.add(p.m, str(ROWS - 1)), ROWS)
+    last = fn.sub(p.m, "1")
+
+    def strip(g: str, _: list[str]) -> list[str]:
+        first = fn.mul(g, str(ROWS))
+        others = [fn.code.op(f"call i64 {smin}(i64 {fn.add(first, str(r))}, i64 {last})") for r in range(1, ROWS)]
+        return _strip(fn, p, [first, *others])
+    fn.loop(strips, strip)
+
+
+def _strip(fn: FunctionLowering, p: Product, rows: list[str]) -> list[str]:
+    lanes = BITS // p.t.bits
+    blocks, _ = divide(fn, fn.add(p.n, str(lanes - 1)), lanes)
+    fn.loop(blocks, lambda b, _: _tile(fn, p, rows, fn.mul(b, str(lanes))))
+    return []
+
+
+def _tile(fn: FunctionLowering, p: Product, rows: list[str], column: str) -> list[str]:
+    vector = Vector(fn, p.t, column, p.n)
+    places = [fn.address(p.t, p.c, fn.add(fn.mul(i, p.n), column)) for i in rows]
+    start = [vector.load(at) if p.add else "zeroinitializer" for at in places]
+    flags = ops.flags(fn.options, {"acc": True})
+
+    def body(k: str, sums: list[str]) -> list[str]:
+        b = vector.load(fn.address(p.t, p.b, fn.add(fn.mul(k, p.n), column)))
+        factors = [fn.load(p.t, p.a, fn.add(fn.mul(k, p.m), i) if p.ta else fn.add(fn.mul(i, p.k), k)) for i in rows]
+        products = [fn.code.op(f"fmul {flags} {vector.type} {vector.splat(x)}, {b}") for x in factors]
+        return [fn.code.op(f"fadd {flags} {vector.type} {s}, {x}") for s, x in zip(sums, products)]
+
+    for at, total in zip(places, fn.loop(p.k, body, [(vector.type, s) for s in start])):
+        vector.store(total, at)
+    return []
+
+
+class Vector:
+    """Elements of a row from ``first`` on, those before ``end`` alone."""
+
+    def __init__(self, fn: FunctionLowering, t: Scalar, first: str, end: str) -> None:
+        self.fn, self.first, self.lanes, self.element = fn, first, BITS // t.bits, types.register(t)
+        self.type, self.bytes = f"<{self.lanes} x {self.element}>", types.width(t)
+        self.suffix = f"v{self.lanes}{t.name}"
+        mask = fn.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", f"<{self.lanes} x i1>", "i64, i64")
+        self.mask = f"<{self.lanes} x i1> " + fn.code.op(f"call <{self.lanes} x i1> {mask}(i64 {first}, i64 {end})")
+        if fn.options.level == 0:                    # LLVM fails on masks that are used in the block that makes them
+            behind = fn.code.label()
+            fn.code.jump(behind)
+            fn.code.start(behind)
+
+    def load(self, at: str) -> str:
+        callee = self.fn.writer.declare(f"llvm.masked.load.{self.suffix}.p0", self.type,
+                                        f"ptr, i32, <{self.lanes} x i1>, {self.type}")
+        return self.fn.code.op(f"call {self.type} {callee}(ptr {at}, i32 {self.bytes}, {self.mask}, "
+                               f"{self.type} zeroinitializer)")
+
+    def store(self, value: str, at: str) -> None:
+        callee = self.fn.writer.declare(f"llvm.masked.store.{self.suffix}.p0", "void",
+                                        f"{self.type}, ptr, i32, <{self.lanes} x i1>")
+        self.fn.code.do(f"call void {callee}({self.type} {value}, ptr {at}, i32 {self.bytes}, {self.mask})")
+
+    def splat(self, x: str) -> str:
+        """``x`` in every lane."""
+        one = self.fn.code.op(f"insertelement {self.type} poison, {self.element} {x}, i64 0")
+        return self.fn.code.op(f"shufflevector {self.type} {one}, {self.type} poison, "
+                               f"<{self.lanes} x i32> zeroinitializer")

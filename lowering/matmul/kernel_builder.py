@@ -1,0 +1,63 @@
+"""What routines that are written out in LLVM by Python are made with: counted loops, addresses, numbers of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...ir.types import Scalar
+from ..llvm import types
+from ..llvm.emit import Code, Writer
+
+Body = Callable[[str, list[str]], Sequence[str]]
+
+
+class Routine:
+    """The body of one, over elements of type ``t``."""
+
+    def __init__(self, writer: Writer, t: Scalar) -> None:
+        self.writer, self.t, self.of, self.code = writer, t, types.register(t), Code()
+
+    def loop(self, start: str, going: Callable[[str], str], step: str, body: Body,
+             carried: Sequence[tuple[str, str]] = ()) -> list[str]:
+        """``for i = start; going(i); i += step``; yields the last ``i`` and the last carried values (type, name)."""
+        code = self.code
+        head, inside, done, before = code.label("head"), code.label("body"), code.label("done"), code.here
+        code.jump(head)
+        phis = [code.phi(t, head) for t in ("i64", *(t for t, _ in carried))]
+        for phi, first in zip(phis, [start, *(v for _, v in carried)]):
+            code.add_incoming(phi, first, before)
+        code.start(head)
+        code.branch(going(phis[0]), inside, done)
+        code.start(inside)
+        nexts = body(phis[0], phis[1:])
+        for phi, value in zip(phis, [self.add(phis[0], step), *nexts]):
+            code.add_incoming(phi, value)
+        code.jump(head)
+        code.start(done)
+        return phis
+
+    def below(self, end: str, at_least: int = 1) -> Callable[[str], str]:
+        """Whether ``at_least`` numbers are left before ``end``."""
+        return lambda i: self.code.op(f"icmp sge i64 {self.sub(end, i)}, {at_least}")
+
+    def at(self, ptr: str, index: str) -> str:
+        """The address of an element."""
+        return self.code.op(f"getelementptr {self.of}, ptr {ptr}, i64 {index}")
+
+    def add(self, x: str, y: str) -> str:
+        return self.code.op(f"add i64 {x}, {y}")
+
+    def sub(self, x: str, y: str) -> str:
+        return self.code.op(f"sub i64 {x}, {y}")
+
+    def mul(self, x: str, y: str) -> str:
+        return self.code.op(f"mul i64 {x}, {y}")
+
+    def smaller(self, x: str, y: str) -> str:
+        return self._of_two("umin", x, y)
+
+    def larger(self, x: str, y: str) -> str:
+        return self._of_two("umax", x, y)
+
+    def _of_two(self, name: str, x: str, y: str) -> str:
+        return self.code.op(f"call i64 {self.writer.declare(f'llvm.{name}.i64', 'i64', 'i64, i64')}(i64 {x}, i64 {y})")

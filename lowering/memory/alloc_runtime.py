@@ -1,0 +1,155 @@
+"""Short routines that all modules share, since each function costs a millisecond to compile: they make arrays, and ask
+for signals.
+
+::
+
+    ptr @jitad.reserve(ptr %ctx, i64 %bytes)                          null where the arena has no room
+    ptr @jitad.reserve.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)      %bytes * %n0 * %n1, which may overflow
+    ptr @jitad.result.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)       if it is large in a block (``result_buffers.py``)
+    ptr @jitad.scratch.2(ptr %ctx, ptr %slot, …)                      where it was last time, if that is enough
+    i32 @jitad.ask(ptr %ctx)                                          asks the handler; not 0 means stop
+
+Callers keep their values in registers across them (``preserve_mostcc``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..llvm import context
+from ..llvm.emit import Code, Writer
+from . import result_buffers
+
+MOST = 2                    # sizes that a routine takes
+ROUTINES = ("jitad.ask", *(f"jitad.{what}{n}" for what in ("reserve", "result", "scratch") for n in ("", ".1", ".2")))
+_MAKING = "nounwind willreturn memory(argmem: readwrite)"
+_ASKING = "cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)"
+
+_RESERVE = """define preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size) nounwind {{
+entry:
+  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
+  %end.at = getelementptr inbounds i8, ptr %ctx, i64 {end}
+  %top = load i64, ptr %top.at, align 8
+  %end = load i64, ptr %end.at, align 8
+  %free = call i64 @llvm.usub.sat.i64(i64 %end, i64 %top)
+  %fits = icmp ule i64 %size, %free
+  br i1 %fits, label %room, label %none
+room:
+  %top63 = add i64 %top, 63
+  %at = and i64 %top63, -64
+  %size7 = add i64 %size, 7
+  %rounded = and i64 %size7, -8
+  %new = add i64 %at, %rounded
+  store i64 %new, ptr %top.at, align 8
+  %p = inttoptr i64 %at to ptr
+  ret ptr %p
+none:
+  ret ptr null
+}}
+"""
+
+# A slot is a pointer, null at first, and the bytes there are (``loop_buffers.py``).
+_SCRATCH = """define preserve_mostcc ptr @jitad.scratch(ptr %ctx, ptr %slot, i64 %size) nounwind {
+entry:
+  %room.at = getelementptr inbounds i8, ptr %slot, i64 8
+  %last = load ptr, ptr %slot, align 8
+  %none = icmp eq ptr %last, null
+  br i1 %none, label %make, label %look
+look:
+  %room = load i64, ptr %room.at, align 8
+  %fits = icmp ule i64 %size, %room
+  br i1 %fits, label %again, label %make
+again:
+  ret ptr %last
+make:
+  %made = call preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size)
+  %lack = icmp eq ptr %made, null
+  br i1 %lack, label %done, label %note
+note:
+  store ptr %made, ptr %slot, align 8
+  store i64 %size, ptr %room.at, align 8
+  br label %done
+done:
+  ret ptr %made
+}
+"""
+
+_ASK = """define preserve_mostcc i32 @jitad.ask(ptr %ctx) nounwind {{
+entry:
+  %at = getelementptr inbounds i8, ptr %ctx, i64 {poll}
+  %poll = load ptr, ptr %at, align 8
+  %nobody = icmp eq ptr %poll, null
+  br i1 %nobody, label %go.on, label %ask
+ask:
+  %stop = call i32 %poll(ptr %ctx) nounwind
+  ret i32 %stop
+go.on:
+  ret i32 0
+}}
+"""
+
+
+def reserving(writer: Writer, sizes: int, what: str) -> str:
+    """``@name`` of the routine for arrays of so many sizes; ``what``: ``reserve``, ``result`` or ``scratch``."""
+    name = f"jitad.{what}" + (f".{sizes}" if sizes else "")
+    attributes = "nounwind" if what == "result" else writer.attributes(_MAKING)
+    given = ["ptr", *(["ptr"] if what == "scratch" else ()), "i64", *["i64"] * sizes]
+    return writer.declare(name, "preserve_mostcc ptr", ", ".join(given), attributes)
+
+
+def asking(writer: Writer) -> str:
+    """``@name`` of ``i32 (ctx)``."""
+    return writer.declare("jitad.ask", "preserve_mostcc i32", "ptr", writer.attributes(_ASKING))
+
+
+def define(writer: Writer) -> None:
+    """Write the routines into a module."""
+    writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+    top, end, poll = (context.offset(name) for name in ("arena_top", "arena_end", "poll"))
+    writer.function("jitad.reserve", _RESERVE.format(top=top, end=end))
+    writer.function("jitad.scratch", _SCRATCH)
+    writer.function("jitad.ask", _ASK.format(poll=poll))
+    for name in ROUTINES:
+        if not writer.defines(name):
+            writer.function(name, _of_product(writer, name))
+
+
+def _of_product(writer: Writer, name: str) -> str:
+    """``jitad.reserve.2`` and so on."""
+    code, (_, what, *sizes) = Code(), name.split(".")
+    names = [f"%n{k}" for k in range(int(sizes[0]) if sizes else 0)]
+    size = product(writer, code, "%bytes", names)
+    if what == "result":
+        _from_block(code, size)
+    slot = ", ptr %slot" if what == "scratch" else ""
+    made = code.op(f"call preserve_mostcc ptr @jitad.{'scratch' if slot else 'reserve'}(ptr %ctx{slot}, i64 {size})")
+    code.end(f"ret ptr {made}")
+    params = f"ptr %ctx{slot}, i64 %bytes" + "".join(f", i64 {n}" for n in names)
+    return f"define preserve_mostcc ptr @{name}({params}) nounwind {{\n{code.text()}\n}}\n"
+
+
+def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str:
+    """The product of sizes, or −1 where it does not fit: then no arena has room."""
+    total, over = first, ""
+    for n in sizes:
+        callee = writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
+        pair = code.op(f"call {{ i64, i1 }} {callee}(i64 {total}, i64 {n})")
+        total, flag = code.op(f"extractvalue {{ i64, i1 }} {pair}, 0"), code.op(f"extractvalue {{ i64, i1 }} {pair}, 1")
+        over = code.op(f"or i1 {over}, {flag}") if over else flag
+    return code.op(f"select i1 {over}, i64 -1, i64 {total}") if over else total
+
+
+def _from_block(code: Code, size: str) -> None:
+    """Return a block for what is large, if there is one."""
+    large, take, taken, arena = (code.label(hint) for hint in ("large", "take", "taken", "arena"))
+    code.branch(code.op(f"icmp uge i64 {size}, {result_buffers.LARGE}"), large, arena)
+    code.start(large)
+    at = code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset('blocks_take')}")
+    routine = code.op(f"load ptr, ptr {at}, align 8")
+    code.branch(code.op(f"icmp ne ptr {routine}, null"), take, arena)
+    code.start(take)
+    block = code.op(f"call ptr {routine}(ptr %ctx, i64 {size}) nounwind")
+    code.branch(code.op(f"icmp ne ptr {block}, null"), taken, arena)
+    code.start(taken)
+    code.end(f"ret ptr {block}")
+    code.start(arena)

@@ -1,0 +1,325 @@
+"""Memory of arrays and frames: allocated in the context's arena, given back after an iteration and on return.
+
+Giving back.  A loop notes the arena's top when it is entered (its *mark*).  At the end of an iteration all above
+the mark is garbage but for the arrays that are carried on.  ``runtime.recycle`` moves these out of the way (into
+one of two spaces that it uses in turn, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.
+On return ``runtime.keep`` moves the results down to the function's own mark.  Where a stack of frames lives on,
+nothing is given back, since frames hold pointers to arrays: in loops that carry a stack and push, and in functions
+that return one.  What no frame holds has one place in all iterations of such a loop (``loop_buffers.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Block, Function, Op, Value
+from ...ir.types import Array, Stack
+from ...passes.analysis.loops import Loop
+from ..llvm import context, types
+from ..llvm.types import Buffer
+from . import arena_runtime, result_buffers
+from .alloc_runtime import MOST, product, reserving
+from .buffer_placement import is_small
+
+if TYPE_CHECKING:
+    from ..function.function import FunctionLowering
+
+ALIGN = 64
+INLINE, MANY = 2, 20
+"""So many arrays a function makes in code of its own; it calls a routine for more, and for all where it computes many,
+since code takes time to compile and a call 2 ns."""
+FRAME = 64 << 10
+"""Bytes of arrays in a stack frame, for a thread may have little stack; in recursion ``context.GUARD`` has to
+hold the frames of two, of one that has been let in and of one that it calls."""
+FRAME_IN_RECURSION = 32 << 10
+
+
+def made_in_place(func: Function) -> int:
+    """How many arrays code in place is written for."""
+    return INLINE if sum(isinstance(v.type, Array) for v in func.defined()) <= MANY else 0
+
+
+def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
+    """A new array, in the stack frame where ``places`` allows it."""
+    sizes = tuple(s if d is None else str(d) for s, d in zip(sizes, type.dims))
+    local = is_small(type) if value is None else fn.places.is_local(value)
+    if local and _has_room(fn, type, sizes):
+        count = int(fn.product(sizes))
+        return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
+    result = value is not None and _may_be_result(fn, value)
+    slot = "" if value is None else fn.scratch.slot(value)
+    return Buffer(_reserve_array(fn, type, sizes, result, slot), sizes, type)
+
+
+def _has_room(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> bool:
+    """Whether the function's stack frame has room for one more array; it is then taken."""
+    size = types.width(type.dtype) * int(fn.product(sizes))
+    if not fn.target.is_gpu and fn.frame + size > (FRAME_IN_RECURSION if fn.module.recursive else FRAME):
+        return False
+    fn.frame += size
+    return True
+
+
+def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:
+    """A new array of zeros in the arena, of these sizes where the type has none; its pointer."""
+    rest = iter(unknown)
+    sizes = [next(rest) if d is None else str(d) for d in type.dims]
+    ptr = _reserve_array(fn, type, sizes)
+    size = fn.mul(fn.product(sizes), str(types.width(type.dtype)))
+    fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+    fn.code.do(f"call void @llvm.memset.p0.i64(ptr {ptr}, i8 0, i64 {size}, i1 false)")
+    return ptr
+
+
+def _may_be_result(fn: FunctionLowering, v: Value) -> bool:
+    """Whether what only entries call may return ``v``, of which there is one in a run."""
+    if fn.target.is_gpu or fn.module.is_called(fn.func) or fn.forest.loop_of(fn.flow.block) is not None:
+        return False
+    return result_buffers.available() and fn.plan.roots.is_returned(v)
+
+
+def _result(fn: FunctionLowering, size: str) -> str:
+    """An array in a block if it is large and there is one, otherwise in the arena."""
+    code = fn.code
+    ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
+    out = code.phi("ptr", done, "a")
+    code.branch(code.op(f"icmp uge i64 {size}, {result_buffers.LARGE}", "c"), ask, arena)
+    code.start(ask)
+    routine = code.op(f"load ptr, ptr {fn.field('blocks_take')}, align 8")
+    code.branch(code.op(f"icmp ne ptr {routine}, null", "c"), take, arena)
+    code.start(take)
+    taken = code.op(f"call ptr {routine}(ptr %ctx, i64 {size}) nounwind")
+    code.add_incoming(out, taken)
+    code.branch(code.op(f"icmp ne ptr {taken}, null", "c"), done, arena)
+    code.start(arena)
+    made = reserve(fn, size, ALIGN)
+    code.add_incoming(out, made)
+    code.jump(done)
+    code.start(done)
+    return out
+
+
+def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
+    """The size in bytes, or −1 where it does not fit: then no arena has room."""
+    known, unknown = _known(type, sizes)
+    if not unknown:
+        return str(known)
+    return product(fn.writer, fn.code, unknown[0], [*unknown[1:], str(known)])
+
+
+def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
+    """The bytes of an element times the sizes that are known, and the others."""
+    known = math.prod((int(s) for s in sizes if s[0] != "%"), start=types.width(type.dtype))
+    return known, [s for s in sizes if s[0] == "%"]
+
+
+def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False,
+                   slot: str = "") -> str:
+    """Memory for an array; ``result``: it may be in a block; ``slot``: it may be where that tells (``loop_buffers.py``)."""
+    known, unknown = _known(type, sizes)
+    result = result and (bool(unknown) or known >= result_buffers.LARGE)
+    if (fn.in_place > 0 or fn.target.is_gpu) and not slot:
+        fn.in_place -= 1
+        size = _bytes(fn, type, sizes)
+        return _result(fn, size) if result else reserve(fn, size, ALIGN)
+    given: Sequence[object] = (known, *unknown) if len(unknown) <= MOST else [_bytes(fn, type, sizes)]
+    callee = reserving(fn.writer, len(given) - 1, "scratch" if slot else "result" if result else "reserve")
+    args = ["ptr %ctx", *([f"ptr {slot}"] if slot else ()), *(f"i64 {n}" for n in given)]
+    at = fn.code.op(f"call preserve_mostcc ptr {callee}({', '.join(args)})", "a")
+    fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
+    fn.flow.allocates()
+    return at
+
+
+def reserve(fn: FunctionLowering, size: str, align: int) -> str:
+    """A pointer to ``size`` new bytes; ``MemoryError`` when the arena has no room for them."""
+    code, field = fn.code, fn.field("arena_top")
+    top = code.op(f"load ptr, ptr {field}, align 8", "top")
+    end = code.op(f"load ptr, ptr {fn.field('arena_end')}, align 8", "end")
+    at, limit = code.op(f"ptrtoint ptr {top} to i64"), code.op(f"ptrtoint ptr {end} to i64")
+    room = fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+    free = code.op(f"call i64 {room}(i64 {limit}, i64 {at})", "free")
+    fn.flow.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), fn.flow.shortage(context.MEMORY))
+    if align > 8:                                    # the arena ends early enough for this step
+        step = code.op(f"and i64 {code.op(f'sub i64 0, {at}')}, {align - 1}")
+        top = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {step}", "a")
+    rounded = str((int(size) + 7) & -8) if size[0] != "%" else code.op(f"and i64 {code.op(f'add i64 {size}, 7')}, -8")
+    after = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {rounded}")
+    code.do(f"store ptr {after}, ptr {field}, align 8")
+    fn.flow.allocates()
+    return top
+
+
+# --- giving back -------------------------------------------------------------------------------------------
+
+class Recycler:
+    """Gives back what the iterations of one loop allocate."""
+
+    def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
+        self.fn, self.loop = fn, loop
+        self.state = ""
+        self.entrances: list[list[str]] = []
+        held = fn.places.steady | fn.places.slotted
+        self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in held]
+
+    def enter(self) -> None:
+        """On the way into the loop: note the mark; there are no spaces yet."""
+        self.entrances.append(self.fn.code.gap())
+        if self.state:
+            self._fill_gaps()
+
+    def _fill_gaps(self) -> None:
+        """Nothing need be noted for a loop that takes no memory, which shows when its end is reached."""
+        code = self.fn.code
+        self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        for gap in self.entrances:
+            field, top, at = code.fresh("field"), code.fresh("mark"), code.fresh()
+            gap += [f"{field} = getelementptr inbounds i8, ptr %ctx, i64 {context.offset('arena_top')}",
+                    f"{top} = load i64, ptr {field}, align 8",
+                    f"store i64 {top}, ptr {self.state}, align 8",
+                    f"{at} = getelementptr inbounds i8, ptr {self.state}, i64 8",
+                    f"call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {8 * arena_runtime.LOOP_WORDS - 8}, i1 false)"]
+        self.entrances.clear()
+
+    def next(self, passed: list[types.Lowered]) -> None:
+        """On the way into the next iteration, with ``passed`` for the head's parameters; changes ``passed``."""
+        if not self.fn.flow.allocating & self.loop.blocks:
+            return
+        if not self.state:
+            self.state = self.fn.code.alloca("i64", arena_runtime.LOOP_WORDS)
+            self._fill_gaps()
+        at = [p.index for p in self.params]
+        buffers = [passed[i] for i in at]
+        moved = _call_if_used(self.fn, self.state, "jitad.recycle", buffers)
+        for i, buffer in zip(at, moved):
+            passed[i] = buffer
+
+
+def recycles(fn: FunctionLowering, loop: Loop) -> bool:
+    """Whether the iterations of ``loop`` make arrays or frames, and leave no frames behind."""
+    makes = any(isinstance(v.type, (Array, Stack)) for b in loop.blocks for v in _made(b))
+    carries = any(isinstance(p.type, Stack) for p in loop.head.params)
+    pushes = any(isinstance(v.type, Stack) for b in loop.blocks for v in _made(b))
+    return makes and not (carries and pushes)
+
+
+def _made(block: Block) -> list[Value]:
+    """The results of the ops of a block, and of the call that ends it; what ``pop`` yields was made elsewhere, unless
+    it is an array of zeros.
+    """
+    made = [v for op in block.ops for v in op.results
+            if op.name != "pop" or op.attrs.get("zeros") and isinstance(v.type, Array)]
+    if block.term is not None and block.term.name == "call":
+        edge = block.term.edges[0]
+        made += edge.block.params[:len(edge.block.params) - len(edge.args)]
+    return made
+
+
+def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
+    """On return: move array results down to the function's mark and give back the rest.
+
+    A function that only entries call leaves them where they are: the entry copies them and empties the arena.
+    """
+    values = [_out_of_frame(fn, v, x) for v, x in zip(op.operands, values)]
+    if not fn.flow.allocating or any(isinstance(v.type, Stack) for v in op.operands):
+        return values
+    if not fn.module.is_called(fn.func):
+        return values
+    at = [i for i, v in enumerate(values) if isinstance(v, Buffer)]
+    for i, buffer in zip(at, _call_if_used(fn, mark, "jitad.keep", [values[i] for i in at])):
+        values[i] = buffer
+    return values
+
+
+def _out_of_frame(fn: FunctionLowering, v: Value, value: types.Lowered) -> types.Lowered:
+    """A copy in the arena of a result that may be in the stack frame."""
+    if not isinstance(value, Buffer) or not fn.places.may_be_local(v):
+        return value
+    copy = Buffer(_reserve_array(fn, value.type, value.sizes), value.sizes, value.type)
+    _copy(fn, copy.ptr, value.ptr, _bytes(fn, value.type, value.sizes))
+    return copy
+
+
+def _copy(fn: FunctionLowering, to: str, source: str, size: str) -> None:
+    callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+    fn.code.do(f"call void {callee}(ptr {to}, ptr {source}, i64 {size}, i1 false)")
+
+
+class Slots:
+    """The places in the stack frame of a loop's slotted parameters."""
+
+    def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
+        self.fn = fn
+        self.slots: dict[int, Buffer] = {}
+        for p in loop.head.params:
+            if p in fn.places.slotted and isinstance(p.type, Array):
+                self.slots[p.index] = self._frame(p.type)
+
+    def _frame(self, t: Array) -> Buffer:
+        sizes = tuple(str(d) for d in t.dims)
+        count = int(self.fn.product(sizes))
+        return Buffer(self.fn.code.alloca(types.memory(t.dtype), count, 8), sizes, t)
+
+    def fill(self, passed: list[types.Lowered]) -> None:
+        """Copy what an edge passes into the slots, all at once; ``passed`` then names the slots."""
+        moves: list[tuple[Buffer, Buffer]] = []
+        for i, slot in self.slots.items():
+            given, passed[i] = passed[i], slot
+            assert isinstance(given, Buffer)
+            if given.ptr != slot.ptr:
+                moves.append((slot, given))
+        if len(moves) > 1:                           # one may be where another is going to
+            fresh = [self._frame(slot.type) for slot, _ in moves]
+            for copy, (_, given) in zip(fresh, moves):
+                self._move(copy, given)
+            moves = [(slot, copy) for copy, (slot, _) in zip(fresh, moves)]
+        for slot, given in moves:
+            self._move(slot, given)
+
+    def _move(self, to: Buffer, source: Buffer) -> None:
+        _copy(self.fn, to.ptr, source.ptr, _bytes(self.fn, to.type, to.sizes))
+
+
+def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
+    """Call a routine of ``runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
+
+    Without arrays the top goes back to the mark, which takes no routine, and ``state`` is a register.
+    """
+    code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
+    mark = code.op(f"load i64, ptr {state}, align 8")
+    top = code.op(f"load i64, ptr {fn.field('arena_top')}, align 8", "top")
+    call, done, before = code.label("move"), code.label("moved"), code.here
+    out = [code.phi("ptr", done) for _ in buffers]
+    code.branch(code.op(f"icmp ne i64 {top}, {mark}", "c"), call, done)
+    code.start(call)
+    if not buffers:
+        _lower_top(fn, top, mark)
+        code.jump(done)
+        code.start(done)
+        return []
+    table = code.alloca("i64", 2 * len(buffers))
+    for i, b in enumerate(buffers):
+        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
+        code.do(f"store ptr {b.ptr}, ptr {at}, align 8")
+        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i + 8}")
+        code.do(f"store i64 {fn.mul(fn.product(b.sizes), str(types.width(b.dtype)))}, ptr {at}, align 8")
+    callee = arena_runtime.declare(fn.writer, routine)
+    code.do(f"call void {callee}(ptr %ctx, ptr {state}, i64 {len(buffers)}, ptr {table})")
+    for i, (b, phi) in enumerate(zip(buffers, out)):
+        at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
+        code.add_incoming(phi, code.op(f"load ptr, ptr {at}, align 8"))
+        code.add_incoming(phi, b.ptr, before)
+    code.jump(done)
+    code.start(done)
+    return [Buffer(phi, b.sizes, b.type) for b, phi in zip(buffers, out)]
+
+
+def _lower_top(fn: FunctionLowering, top: str, mark: str) -> None:
+    """Give back all above the mark, and note how high the arena has been."""
+    code, high = fn.code, fn.field("arena_high")
+    umax = fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
+    higher = code.op(f"call i64 {umax}(i64 {top}, i64 {code.op(f'load i64, ptr {high}, align 8')})")
+    code.do(f"store i64 {higher}, ptr {high}, align 8")
+    code.do(f"store i64 {mark}, ptr {fn.field('arena_top')}, align 8")

@@ -1,0 +1,144 @@
+"""Where arrays live: which loop parameters stay in one place, and which arrays may live in the stack frame.
+
+*Steady*: an array parameter of a loop's head is steady when each iteration passes on the memory it received,
+  because the loop only updates the array in place.  It needs no phi: its pointer is that of the entry edge's
+  argument.
+
+*Slotted*: an array parameter of a loop's head that is not steady, but of few elements, known in number, has a place
+of its own in the stack frame.  Every edge to the head copies its argument there.
+
+*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  Nothing
+outside of the function may hold it: what is returned is copied, but a callee that owns it may compute its result in
+that memory.  And it must be dead when its op runs again: it must not be carried around a loop that holds the op,
+except in slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ...ir.graph import Block, Edge, Function, Value
+from ...ir.ops import OPS
+from ...ir.types import Array
+from ...passes.analysis.loops import Loop, LoopForest
+from ..arrays.fusion import Plan
+
+LOCAL_LIMIT = 64      # elements
+
+
+class Places:
+    """Both questions for one function."""
+
+    def __init__(self, func: Function, plan: Plan, forest: LoopForest) -> None:
+        self.func, self.plan, self.forest = func, plan, forest
+        self.heads = {loop.head: loop for loop in forest.loops}
+        self.preds = func.predecessors()
+        self.steady: set[Value] = set()
+        self._find_steady()
+        self._carried: dict[Value, set[Loop]] = {}
+        self._held = plan.roots.held()
+        self.slotted: set[Value] = set()
+        self._small_roots: set[Value] | None = None
+        self._find_slotted()
+
+    # --- steady parameters --------------------------------------------------------------------------
+
+    def _find_steady(self) -> None:
+        """Assume that all are, and drop those that some iteration contradicts, until none is."""
+        for head, loop in self.heads.items():
+            if len(self._entries(loop)) == 1:
+                self.steady |= {p for p in head.params if isinstance(p.type, Array)}
+        changed = bool(self.steady)
+        while changed:
+            source = self.sources()
+            wrong = {p for p in self.steady for arg in self._passed_on(p)
+                     if arg is None or source.get(arg) is not source.get(p)}
+            self.steady -= wrong
+            changed = bool(wrong)
+
+    def _entries(self, loop: Loop) -> list[Edge]:
+        return [e for b, e in self.preds[loop.head] if b not in loop.blocks]
+
+    def _passed_on(self, p: Value) -> Iterator[Value | None]:
+        loop = self.heads[p.block]
+        for b, e in self.preds[p.block]:
+            if b in loop.blocks:
+                yield argument(e, p)
+
+    def sources(self) -> dict[Value, Value]:
+        """For each array the value whose memory it is, as far as that is one value."""
+        source: dict[Value, Value] = {}
+        for block in self.forest.dom.order:
+            for p in block.params:
+                source[p] = self._source_of_param(block, p, source)
+            for op in block.ops:
+                for v in op.results:
+                    under = self._worked_on(v)
+                    source[v] = source.get(under, under) if under is not None else v
+        return source
+
+    def _source_of_param(self, block: Block, p: Value, source: dict[Value, Value]) -> Value:
+        edges = [e for _, e in self.preds[block]]
+        if block in self.heads:
+            edges = self._entries(self.heads[block]) if p in self.steady else []
+        found = {source.get(a, a) if (a := argument(e, p)) is not None else p for e in edges}
+        return found.pop() if len(found) == 1 else p
+
+    def _worked_on(self, v: Value) -> Value | None:
+        """The operand whose memory the op gives its result as it is."""
+        op = v.op
+        if op is None or not isinstance(v.type, Array):
+            return None
+        if v in self.plan.reuse:
+            return self.plan.reuse[v]
+        consumes = OPS[op.name].consumes
+        if consumes or op.name == "as_type":
+            return op.operands[0]
+        return None
+
+    # --- local arrays ---------------------------------------------------------------------------------
+
+    def _find_slotted(self) -> None:
+        """All small ones, unless the same memory may be carried in a parameter that cannot have a slot."""
+        moving = {p: loop for head, loop in self.heads.items() for p in head.params
+                  if isinstance(p.type, Array) and p not in self.steady}
+        for p, loop in moving.items():
+            if not is_small(p.type):
+                self._carried.setdefault(self.plan.roots.find(p), set()).add(loop)
+        for p, loop in moving.items():
+            if not is_small(p.type):
+                continue
+            if self.is_held(p) or self.plan.roots.find(p) in self._carried:
+                self._carried.setdefault(self.plan.roots.find(p), set()).add(loop)
+            else:
+                self.slotted.add(p)
+
+    def is_held(self, v: Value) -> bool:
+        """Whether a stack may hold ``v``, or a callee's result be in its memory."""
+        return self.plan.roots.find(v) in self._held
+
+    def is_local(self, v: Value) -> bool:
+        """Whether the op that makes ``v`` may put it into the stack frame."""
+        if not is_small(v.type) or self.is_held(v):
+            return False
+        return not any(v.block in loop.blocks for loop in self._carried.get(self.plan.roots.find(v), ()))
+
+    def may_be_local(self, v: Value) -> bool:
+        """Whether ``v`` may be in the stack frame, in part of the function's runs at least."""
+        if self._small_roots is None:
+            find = self.plan.roots.find
+            made = [r for b in self.forest.dom.order for op in b.ops for r in op.results]
+            self._small_roots = {find(r) for r in (*made, *self.slotted) if is_small(r.type)}
+        return not self.is_held(v) and self.plan.roots.find(v) in self._small_roots
+
+
+def is_small(t: object) -> bool:
+    """Whether an array type has literal sizes and few elements."""
+    return isinstance(t, Array) and None not in t.dims and prod(d or 0 for d in t.dims) <= LOCAL_LIMIT
+
+
+def argument(edge: Edge, p: Value) -> Value | None:
+    """What an edge passes for a parameter of its block; ``None`` for the result of a call."""
+    i = p.index - (len(edge.block.params) - len(edge.args))
+    return edge.args[i] if i >= 0 else None

@@ -1,0 +1,277 @@
+"""What an entry point borrows for the time of a call: a context, and leave to run without the GIL.
+
+Contexts come from a free list that the GIL guards, so calls may nest and threads may run side by side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Callable, Sequence
+
+from ..llvm import context
+from ..llvm.capi import function, immortal, pointer
+from ..llvm.emit import Code, Writer
+from ..memory import result_buffers as blocks
+
+LONG_BODY = 4096             # elements and counts among the arguments, from which on the GIL is let go
+
+
+class _Pool:
+    """The head of the free list of contexts, in memory that stays where it is."""
+
+    def __init__(self) -> None:
+        self._head = immortal(ctypes.c_void_p())
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """A child process has none of its parent's arenas."""
+        self._head.value = None
+
+    @property
+    def pointer(self) -> str:
+        return f"inttoptr (i64 {ctypes.addressof(self._head)} to ptr)"
+
+
+POOL = _Pool()
+_NEW = immortal(context.new)
+
+
+class Lease:
+    """Emits the taking and giving back.  ``effort`` is what ``effort.effort`` says of the function.
+
+    ``blocks``: whether the function may ask for blocks.
+    """
+
+    def __init__(self, writer: Writer, code: Code, likely: str, effort: str, blocks: bool) -> None:
+        self.writer, self.code, self.likely, self.effort, self.blocks = writer, code, likely, effort, blocks
+        for text in _DECLARATIONS:
+            writer.declare(*text)
+
+    # --- the context ------------------------------------------------------------------------------
+
+    def take(self, held: Sequence[str]) -> str:
+        """The first of the free list, or a new one; without memory for one, let go what is ``held`` and fail."""
+        code = self.code
+        first = code.op(f"load ptr, ptr {POOL.pointer}, align 8", "first")
+        have, lack, done = code.label("have"), code.label("lack"), code.label("context")
+        ctx = code.phi("ptr", done, "ctx")
+        code.branch(code.op(f"icmp ne ptr {first}, null", "c"), have, lack, self.likely)
+        code.start(have)
+        following = code.op(f"load ptr, ptr {self.field(first, 'next')}, align 8")
+        code.do(f"store ptr {following}, ptr {POOL.pointer}, align 8")
+        code.add_incoming(ctx, first)
+        code.jump(done)
+        code.start(lack)
+        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {pointer(_NEW)})")
+        none = code.label("none")
+        got = code.label("got")
+        code.branch(code.op(f"icmp ne ptr {number}, null", "c"), got, none, self.likely)
+        code.start(none)
+        self.drop(held)
+        code.end("ret ptr null")
+        code.start(got)
+        made = code.op(f"call ptr {function('PyLong_AsVoidPtr')}(ptr {number})")
+        code.do(f"call void {function('Py_DecRef')}(ptr {number})")
+        code.add_incoming(ctx, made)
+        code.jump(done)
+        code.start(done)
+        return ctx
+
+    def prepare(self, ctx: str, recursive: bool) -> None:
+        """Tell the context how to ask for signals, and where this thread's stack ends."""
+        code = self.code
+        if self.effort != "short":
+            poll = self.writer.declare("jitad.poll", "i32", "ptr")
+            code.do(f"store ptr {poll}, ptr {self.field(ctx, 'poll')}, align 8")
+        if recursive:
+            known = code.op(f"load i64, ptr {self.field(ctx, 'thread')}, align 8")
+            state = code.op(f"call ptr {function('PyThreadState_Get')}()")
+            here = code.op(f"call i64 {function('PyThreadState_GetID')}(ptr {state})")
+            moved = code.op(f"icmp ne i64 {known}, {here}", "c")
+            bind = self.writer.declare("jitad.bind", "void", "ptr, i64", "cold")
+            self.rarely(moved, lambda: code.do(f"call void {bind}(ptr {ctx}, i64 {here})"))
+
+    def lend_blocks(self, ctx: str) -> None:
+        """All free blocks, for large results."""
+        code = self.code
+        if not self.blocks:
+            return
+        count = code.op(f"getelementptr inbounds i64, ptr {blocks.LIST}, i64 1")
+        code.do(f"store ptr {code.op(f'load ptr, ptr {blocks.LIST}, align 8')}, ptr {self.field(ctx, 'blocks_free')}")
+        code.do(f"store ptr null, ptr {blocks.LIST}, align 8")
+        code.do(f"store i64 0, ptr {count}, align 8")
+        code.do(f"store ptr {blocks.declare(self.writer, 'jitad.take')}, ptr {self.field(ctx, 'blocks_take')}, align 8")
+
+    def return_blocks(self, ctx: str) -> None:
+        code = self.code
+        if not self.blocks:
+            return
+        lists = [code.op(f"load i64, ptr {self.field(ctx, name)}, align 8") for name in ("blocks_free", "blocks_used")]
+        some = code.op(f"icmp ne i64 {code.op(f'or i64 {lists[0]}, {lists[1]}')}, 0", "c")
+        self.rarely(some, lambda: code.do(f"call void {blocks.declare(self.writer, 'jitad.return')}(ptr {ctx})"))
+
+    def trim(self, ctx: str) -> None:
+        """After a call that took much memory, let the system have it back."""
+        code = self.code
+        if self.effort == "short":
+            return
+        fields = [self.field(ctx, name) for name in ("arena_base", "arena_top", "arena_high")]
+        base, top, high = [code.op(f"load i64, ptr {f}, align 8") for f in fields]
+        most = code.op(f"call i64 @llvm.umax.i64(i64 {top}, i64 {high})")
+        used = code.op(f"sub i64 {most}, {base}")
+        trim = self.writer.declare("jitad.trim", "void", "ptr, i64", "cold")
+        self.rarely(code.op(f"icmp ugt i64 {used}, {context.KEEP}", "c"),
+                    lambda: code.do(f"call void {trim}(ptr {ctx}, i64 {most})"))
+
+    def give_back(self, ctx: str, held: Sequence[str]) -> None:
+        """Let go what is ``held``, empty the arena, put the context back at the head of the free list."""
+        code = self.code
+        self.drop(held)
+        self.return_blocks(ctx)
+        base = code.op(f"load ptr, ptr {self.field(ctx, 'arena_base')}, align 8")
+        code.do(f"store ptr {base}, ptr {self.field(ctx, 'arena_top')}, align 8")
+        first = code.op(f"load ptr, ptr {POOL.pointer}, align 8")
+        code.do(f"store ptr {first}, ptr {self.field(ctx, 'next')}, align 8")
+        code.do(f"store ptr {ctx}, ptr {POOL.pointer}, align 8")
+
+    def drop(self, held: Sequence[str]) -> None:
+        for obj in held:
+            self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+
+    def field(self, ctx: str, name: str) -> str:
+        return self.code.op(f"getelementptr inbounds i8, ptr {ctx}, i64 {context.offset(name)}", "field")
+
+    # --- the GIL ----------------------------------------------------------------------------------
+
+    def release_gil(self, amounts: Sequence[str]) -> str | None:
+        """Let others run if this can take long; yields the thread's state, or null if the GIL was kept.
+
+        ``amounts``: sizes and counts among the arguments, which tell how much there is to do.
+        """
+        code = self.code
+        if self.effort == "short":
+            return None
+        if self.effort == "long":
+            return code.op(f"call ptr {function('PyEval_SaveThread')}()", "thread")
+        work = "0"
+        for amount in amounts:
+            work = code.op(f"call i64 @llvm.sadd.sat.i64(i64 {work}, i64 {amount})")
+        release, go_on, before = code.label("release"), code.label("go"), code.here
+        state = code.phi("ptr", go_on, "thread")
+        code.add_incoming(state, "null", before)
+        code.branch(code.op(f"icmp sgt i64 {work}, {LONG_BODY}", "c"), release, go_on)
+        code.start(release)
+        code.add_incoming(state, code.op(f"call ptr {function('PyEval_SaveThread')}()"))
+        code.jump(go_on)
+        code.start(go_on)
+        return state
+
+    def take_gil(self, state: str) -> None:
+        code = self.code
+        again, done = code.label("again"), code.label("held")
+        code.branch(code.op(f"icmp ne ptr {state}, null", "c"), again, done)
+        code.start(again)
+        code.do(f"call void {function('PyEval_RestoreThread')}(ptr {state})")
+        code.jump(done)
+        code.start(done)
+
+    # --- small steps ------------------------------------------------------------------------------
+
+    def rarely(self, condition: str, then: Callable[[], None]) -> None:
+        code = self.code
+        rare, after = code.label("rare"), code.label("after")
+        code.branch(code.op(f"xor i1 {condition}, true"), after, rare, self.likely)
+        code.start(rare)
+        then()
+        code.jump(after)
+        code.start(after)
+
+
+_DECLARATIONS = (
+    ("llvm.sadd.sat.i64", "i64", "i64, i64"),
+    ("llvm.umax.i64", "i64", "i64, i64"),
+    ("llvm.usub.sat.i64", "i64", "i64, i64"),
+)
+# Both are in machine code, and not calls of Python: there a signal's handler may raise, which nobody expects here.
+def _trim_text() -> str:
+    """``context.trim``, but that the arena is emptied by whoever gives it back."""
+    at, page = context.offset, mmap.PAGESIZE
+    advise = "\n".join(_ADVISE.format(n=n, first=first, advice=advice, madvise=function("madvise"))
+                       for n, (first, advice) in enumerate(context.given_back()))
+    return f"""define void @jitad.trim(ptr %ctx, i64 %high) cold {{
+  %at = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_base")}
+  %base = load i64, ptr %at, align 8
+  %field = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_high")}
+  store i64 %base, ptr %field, align 8
+  %more = add i64 %high, {page - 1}
+  %end = and i64 %more, {-page}
+{advise}
+  ret void
+}}
+"""
+
+
+_ADVISE = """  %start{n} = add i64 %base, {first}
+  %length{n} = call i64 @llvm.usub.sat.i64(i64 %end, i64 %start{n})
+  %status{n} = call i32 {madvise}(i64 %start{n}, i64 %length{n}, i32 {advice})"""
+
+
+def _bind_text() -> str:
+    """Set ``stack_limit`` for the calling thread, as ``context.new`` does, and ``thread``.
+
+    Where the system does not tell the stack's end, there is no recursion.
+    """
+    at = context.offset
+    return f"""define void @jitad.bind(ptr %ctx, i64 %number) cold {{
+  %attributes = alloca [64 x i8], align 8
+  %low = alloca i64, align 8
+  %size = alloca i64, align 8
+  %thread = call i64 {function("pthread_self")}()
+  %status = call i32 {function("pthread_getattr_np")}(i64 %thread, ptr %attributes)
+  %known = icmp eq i32 %status, 0
+  br i1 %known, label %told, label %guessed
+told:
+  %found = call i32 {function("pthread_attr_getstack")}(ptr %attributes, ptr %low, ptr %size)
+  %gone = call i32 {function("pthread_attr_destroy")}(ptr %attributes)
+  %lowest = load i64, ptr %low, align 8
+  %length = load i64, ptr %size, align 8
+  %end = add i64 %lowest, %length
+  %least = sub i64 %end, {context.MOST_STACK}
+  %bottom = call i64 @llvm.umax.i64(i64 %lowest, i64 %least)
+  br label %done
+guessed:
+  %here = ptrtoint ptr %attributes to i64
+  br label %done
+done:
+  %from = phi i64 [ %bottom, %told ], [ %here, %guessed ]
+  %limit = add i64 %from, {context.GUARD}
+  %field = getelementptr inbounds i8, ptr %ctx, i64 {at("stack_limit")}
+  store i64 %limit, ptr %field, align 8
+  %whose = getelementptr inbounds i8, ptr %ctx, i64 {at("thread")}
+  store i64 %number, ptr %whose, align 8
+  ret void
+}}
+"""
+
+
+_POLL = """define i32 @jitad.poll(ptr %ctx) {{
+  %state = call i32 {}()
+  %status = call i32 {}()
+  call void {}(i32 %state)
+  ret i32 %status
+}}
+"""
+
+ROUTINES = ("jitad.poll", "jitad.trim", "jitad.bind")
+
+
+def define(writer: Writer) -> None:
+    """Write the routines that all entries share into a module."""
+    for text in _DECLARATIONS:
+        writer.declare(*text)
+    names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
+    writer.function("jitad.poll", _POLL.format(*map(function, names)))
+    writer.function("jitad.trim", _trim_text())
+    writer.function("jitad.bind", _bind_text())

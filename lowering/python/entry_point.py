@@ -1,0 +1,233 @@
+"""The entry point: a CPython function made of LLVM IR.
+
+::
+
+    PyObject *entry(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+
+tests whether this call is of the shape it was compiled for, reads the arguments (``unbox``), takes a context, runs
+the compiled function, which LLVM inlines here if it is small, and makes the results (``box``).  In every other case it
+goes on to the next entry in line, at last to Python, which converts or compiles.
+
+``lease`` is about the context and the GIL, which is let go while the body runs if that can be long (``effort``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...ir.graph import Function
+from ...ir.types import Array
+from ...pytree import Structure
+from ..llvm import capi, context, types
+from ..llvm.capi import function, pointer
+from ..llvm.emit import Code, Writer, global_name, symbol
+from ..memory import result_buffers
+from ..memory.buffer_placement import is_small
+from .box import Boxer, Computed, Fixed, Leaf, buildable
+from .callable import LAST
+from .context_pool import Lease
+from .unbox import Argument, Unboxer, runs_python
+
+LARGE = 10_000
+"""Characters of code, from which on an entry is not optimised: compiling one with arrays then takes half of its time,
+10 ms less, and a call 3 ns more, the body not being inlined.  A body of this size takes two hundred of them."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """What an entry point is made from, and the objects that its code points to.
+
+    ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
+    ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
+    makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
+    ``fixed``: leaves of the result that are no results of ``function``, by number.  ``address``: of the compiled
+    function, if it is in code made earlier.  ``code`` is the address of the entry itself, once it has been compiled.
+    """
+
+    name: str
+    function: Function
+    arguments: Sequence[Argument]
+    count: int
+    keywords: tuple[str, ...]
+    result: Structure
+    effort: str
+    recursive: bool
+    error: Callable[..., BaseException]
+    build: Callable[[tuple[Any, ...]], Any] | None = None
+    fixed: dict[int, Any] = field(default_factory=dict)
+    next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
+    address: int = 0
+    code: int = 0
+
+    @property
+    def mark(self) -> int:
+        """What tells this entry from others: the address of ``next``."""
+        return ctypes.addressof(self.next)
+
+    def __post_init__(self) -> None:
+        if self.build is None and not buildable(self.result):
+            raise ValueError(f"machine code cannot build {self.result}")
+
+
+def write(writer: Writer, entry: Entry) -> str:
+    """Add the entry point to a module that has the compiled function; yields its symbol."""
+    return _EntryWriter(writer, entry).write()
+
+
+class _EntryWriter:
+    def __init__(self, writer: Writer, entry: Entry) -> None:
+        self.writer, self.entry = writer, entry
+        self.code = code = Code()
+        self.likely = ", !prof " + writer.node('!"branch_weights", i32 4000, i32 1')
+        self.miss, self.failed, self.unmade = code.label("miss"), code.label("failed"), code.label("unmade")
+        wary = any(a.structure is not None and runs_python(a.structure) for a in entry.arguments)
+        self.unboxer = Unboxer(code, self.miss, self.likely, wary)
+        self.boxer = Boxer(writer, code, self.unmade, self.likely)
+        arrays = any(isinstance(t, Array) and not is_small(t) for t in entry.function.result_types)
+        self.lease = Lease(writer, code, self.likely, entry.effort, result_buffers.available() and arrays)
+
+    def write(self) -> str:
+        self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+        parts = self.arguments()
+        self.code.do(f"store i64 {self.entry.mark}, ptr {self.boxer.at('%callable', LAST)}, align 8")
+        ctx = self.lease.take(self.unboxer.held)
+        self.lease.prepare(ctx, self.entry.recursive)
+        self.lease.lend_blocks(ctx)
+        self.boxer.context = ctx if self.lease.blocks else ""
+        results = self.run(ctx, parts)
+        made = self.results(results)
+        self.lease.trim(ctx)
+        self.give_back(ctx)
+        self.code.end(f"ret ptr {made}")
+        self.failure(ctx, results[0])
+        self.unmade_result(ctx)
+        self.go_on()
+        name = global_name(self.entry.name)
+        attributes = "nounwind" + (self.writer.vector_stack if self.entry.effort != "short" else "")
+        if self.entry.effort != "short" and self.writer.size() > LARGE:
+            attributes += " noinline optnone"
+        head = f"define ptr {name}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) {attributes}"
+        self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
+        return self.entry.name
+
+    # --- before -----------------------------------------------------------------------------------
+
+    def arguments(self) -> list[str]:
+        code, unboxer, entry = self.code, self.unboxer, self.entry
+        n = code.op(f"and i64 %nargsf, {capi.NARGS_MASK}", "n")
+        unboxer.require_equal("i64", n, str(entry.count))
+        if entry.keywords:
+            self.keywords()
+        else:
+            unboxer.require_equal("ptr", "%kwnames", "null")
+        parts = []
+        for a in entry.arguments:
+            obj = pointer(a.value) if a.index is None else unboxer.load("ptr", "%args", 8 * a.index)
+            parts += unboxer.argument(a, obj)
+        return parts
+
+    def keywords(self) -> None:
+        """The names of keyword arguments are interned strings, so their addresses tell."""
+        unboxer, names = self.unboxer, self.entry.keywords
+        unboxer.require(self.code.op("icmp ne ptr %kwnames, null", "c"))
+        unboxer.require_equal("i64", unboxer.load("i64", "%kwnames", capi.VAR_SIZE), str(len(names)))
+        for i, name in enumerate(names):
+            unboxer.require_equal("ptr", unboxer.load("ptr", "%kwnames", capi.TUPLE_ITEMS + 8 * i), pointer(name))
+
+    # --- the body ---------------------------------------------------------------------------------
+
+    def run(self, ctx: str, parts: Sequence[str]) -> list[str]:
+        """Call the compiled function; yields the status and the parts of the results."""
+        code, f = self.code, self.entry.function
+        state = self.lease.release_gil([*self.unboxer.sizes, *self.unboxer.counts])
+        kinds = [p for t in f.param_types for p in types.parts_of(t)]
+        arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
+        struct = types.result_struct(f.result_types)
+        callee = f"inttoptr (i64 {self.entry.address} to ptr)" if self.entry.address else global_name(symbol(f.name))
+        whole = code.op(f"call {struct} {callee}({', '.join([f'ptr {ctx}', *arguments])})", "r")
+        if state is not None:
+            self.lease.take_gil(state)
+        count = 1 + sum(len(types.parts_of(t)) for t in f.result_types)
+        return [code.op(f"extractvalue {struct} {whole}, {i}", "out") for i in range(count)]
+
+    # --- after ------------------------------------------------------------------------------------
+
+    def results(self, parts: Sequence[str]) -> str:
+        """Test the status and make the result."""
+        entry, code = self.entry, self.code
+        go_on = code.label("done")
+        code.branch(code.op(f"icmp eq i32 {parts[0]}, 0", "c"), go_on, self.failed, self.likely)
+        code.start(go_on)
+        leaves = self.leaves(list(parts[1:]))
+        if entry.build is None:
+            return self.boxer.result(entry.result, leaves)
+        whole = self.boxer.flat(leaves)
+        build = pointer(entry.build)
+        made = self.boxer.checked(f"call ptr {function('PyObject_CallOneArg')}(ptr {build}, ptr {whole})")
+        code.do(f"call void {function('Py_DecRef')}(ptr {whole})")
+        return made
+
+    def leaves(self, parts: list[str]) -> list[Leaf]:
+        """The leaves of the result, those that are always the same among them."""
+        computed = iter(self.entry.function.result_types)
+        found: list[Leaf] = []
+        for i in range(self.entry.result.count):
+            if i in self.entry.fixed:
+                found.append(Fixed(self.entry.fixed[i]))
+                continue
+            t = next(computed)
+            n = len(types.parts_of(t))
+            found.append(Computed(types.assemble(t, parts[:n]), t))
+            del parts[:n]
+        return found
+
+    def give_back(self, ctx: str) -> None:
+        self.lease.give_back(ctx, self.unboxer.held)
+
+    def failure(self, ctx: str, status: str) -> None:
+        """Raise what the status says.  An interrupt has been raised already by the handler that was polled."""
+        code = self.code
+        code.start(self.failed)
+        words = [code.op(f"load i64, ptr {self.lease.field(ctx, f'operand{i}')}, align 8") for i in range(4)]
+        self.give_back(ctx)
+        interrupted, raising = code.label("interrupted"), code.label("raise")
+        code.branch(code.op(f"icmp eq i32 {status}, {context.INTERRUPT}", "c"), interrupted, raising)
+        code.start(interrupted)
+        code.end("ret ptr null")
+        code.start(raising)
+        fmt = self.writer.global_("jitad.words", 'private constant [6 x i8] c"iLLLL\\00"')
+        exc = code.op(f"call ptr (ptr, ptr, ...) {function('PyObject_CallFunction')}(ptr {pointer(self.entry.error)}, "
+                      f"ptr {fmt}, i32 {status}, {', '.join(f'i64 {w}' for w in words)})", "exc")
+        have, done = code.label("have"), code.label("raised")
+        code.branch(code.op(f"icmp ne ptr {exc}, null", "c"), have, done)
+        code.start(have)
+        cls = code.op(f"load ptr, ptr {self.boxer.at(exc, capi.OB_TYPE)}, align 8")
+        code.do(f"call void {function('PyErr_SetObject')}(ptr {cls}, ptr {exc})")
+        code.do(f"call void {function('Py_DecRef')}(ptr {exc})")
+        code.jump(done)
+        code.start(done)
+        code.end("ret ptr null")
+
+    def unmade_result(self, ctx: str) -> None:
+        """Making the result failed: let go what there is of it."""
+        code = self.code
+        if self.boxer.failures:
+            root = code.phi("ptr", self.unmade, "root")
+            for block, name in self.boxer.failures:
+                code.add_incoming(root, name, block)
+            code.start(self.unmade)
+            code.do(f"call void {function('Py_DecRef')}(ptr {root})")
+            self.give_back(ctx)
+            code.end("ret ptr null")
+
+    def go_on(self) -> None:
+        """Not a call for this entry: let the next one see."""
+        code = self.code
+        self.unboxer.drop_on_miss()
+        code.start(self.miss)
+        following = code.op(f"load ptr, ptr inttoptr (i64 {self.entry.mark} to ptr), align 8")
+        made = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")
+        code.end(f"ret ptr {made}")

@@ -1,0 +1,310 @@
+"""From Python objects to machine values: the first half of an entry point.
+
+Each argument is tested (its type, and for arrays element type, rank, layout) and read straight from the object. What
+does not fit leads to ``miss``, with nothing done yet; an argument that is expensive to convert is no fit either.
+"""
+
+from __future__ import annotations
+
+import types as types_of_objects
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Protocol
+
+from ...frontend.trees.pack import Packed
+from ...ir.types import Array, Scalar, Type
+from ...pytree import Structure
+from ..llvm import capi, types
+from ..llvm.capi import function, pointer
+from ..llvm.emit import Code
+
+
+class LeafType(Protocol):
+    """What a leaf of the arguments is: ``weak`` scalars are Python's own, others NumPy's."""
+
+    @property
+    def type(self) -> Type: ...
+    @property
+    def weak(self) -> bool: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """One argument: where it comes from and what is in it.
+
+    ``index``: its place in the call, or ``None`` for ``value`` itself (a default, a captured array).
+    ``structure`` is ``None`` for a static argument: it must be the very object ``value``.
+    """
+
+    index: int | None
+    structure: Structure | None
+    leaves: tuple[LeafType, ...] = ()
+    value: Any = None
+
+
+def readable(s: Structure) -> bool:
+    """Whether machine code can take a structure apart (other containers are for Python to flatten)."""
+    known = s.is_leaf or s.type in (tuple, list, dict, str, type(None), Packed) or is_namedtuple(s) or is_record(s)
+    return known and all(readable(c) for c in s.children)
+
+
+def is_namedtuple(s: Structure) -> bool:
+    return isinstance(s.type, type) and issubclass(s.type, tuple) and s.type is not tuple and s.static is not None
+
+
+def is_record(s: Structure) -> bool:
+    """A dataclass whose instances are plain objects."""
+    t = s.type
+    return (isinstance(t, type) and is_dataclass(t) and t.__new__ is object.__new__
+            and t.__getattribute__ is object.__getattribute__)
+
+
+_INERT = frozenset((str, int, bool, float, bytes, type(None)))
+
+
+def runs_python(s: Structure) -> bool:
+    """Whether taking a structure apart may run code of the user's: a key's ``__eq__``, a property, a descriptor."""
+    if s.type is dict and any(type(key) not in _INERT for key in s.static):
+        return True
+    if is_record(s) and s.type is not None:
+        names = {*s.static, "__getattr__"}
+        if any(name in names and hasattr(type(found), "__get__") and type(found) not in _PLAIN_DESCRIPTORS
+               for c in s.type.__mro__ for name, found in vars(c).items()):
+            return True
+    return any(map(runs_python, s.children))
+
+
+_PLAIN_DESCRIPTORS = (types_of_objects.MemberDescriptorType, types_of_objects.GetSetDescriptorType)
+
+
+class Unboxer:
+    """Emits the tests and reads.
+
+    Objects that somebody else may drop while we run are held: ``held`` lists references of ours, to be let go when the
+    results are made.  ``misses``: where each test leads that is made while some are held.  ``wary``: the user's code
+    may run before all is read, and change any list or dict, so that all that comes from one is held at once.
+    """
+
+    def __init__(self, code: Code, miss: str, likely: str, wary: bool = False) -> None:
+        self.code, self.miss, self.likely, self.wary = code, miss, likely, wary
+        self.held: list[str] = []
+        self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
+        self.sizes: list[str] = []               # of all arrays, in elements
+        self.counts: list[str] = []              # integers; with the sizes they tell how much work there may be
+
+    # --- small steps ------------------------------------------------------------------------------
+
+    def require(self, condition: str) -> None:
+        """Go on if ``condition``, otherwise to ``miss``."""
+        go_on = self.code.label("ok")
+        self.code.branch(condition, go_on, self.miss, self.likely)
+        self.code.start(go_on)
+
+    def load(self, type: str, base: str, offset: int) -> str:
+        return self.code.op(f"load {type}, ptr {self.at(base, offset)}, align {4 if type == 'i32' else 8}")
+
+    def at(self, base: str, offset: int) -> str:
+        return self.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}", "at") if offset else base
+
+    def require_equal(self, type: str, x: str, y: str) -> None:
+        self.require(self.code.op(f"icmp eq {type} {x}, {y}", "c"))
+
+    def require_all(self, *comparisons: str) -> None:
+        """One branch for several comparisons: blocks are what an entry costs to compile."""
+        first, *others = [self.code.op(f"icmp {comparison}", "c") for comparison in comparisons]
+        for other in others:
+            first = self.code.op(f"and i1 {first}, {other}", "c")
+        self.require(first)
+
+    def require_type(self, obj: str, cls: type) -> None:
+        self.require_equal("ptr", self.load("ptr", obj, capi.OB_TYPE), pointer(cls))
+
+    # --- structures -------------------------------------------------------------------------------
+
+    def argument(self, a: Argument, obj: str) -> list[str]:
+        """The parts (as ``types.parts_of``) of all leaves of an argument."""
+        if a.structure is None:
+            self.require_equal("ptr", obj, pointer(a.value))
+            return []
+        return self.tree(a.structure, obj, iter(a.leaves), a.index is None)
+
+    def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType], shared: bool) -> list[str]:
+        """``shared``: nothing but a list or dict, which others may change, keeps ``obj`` alive."""
+        if s.is_leaf:
+            leaf = next(leaves)
+            parts = self.leaf(leaf, obj)
+            if shared and isinstance(leaf.type, Array):
+                self.keep(obj)
+            return parts
+        children = self.children(s, obj)
+        changes = s.type in (list, dict)
+        if self.wary and changes:
+            for child in children if s.type is list else ():
+                self.keep(child)
+            shared = False
+        else:                                            # a tuple is kept alive by what holds it, and so are its items
+            shared = changes or shared and isinstance(s.type, type) and issubclass(s.type, tuple)
+        return [part for c, child in zip(s.children, children) for part in self.tree(c, child, leaves, shared)]
+
+    def children(self, s: Structure, obj: str) -> Sequence[str]:
+        n = len(s.children)
+        if s.type is type(None):
+            self.require_equal("ptr", obj, pointer(None))
+            return ()
+        if s.type is str and type(s.static) is not str:          # a member of an enumeration
+            self.require_equal("ptr", obj, pointer(s.static))
+            return ()
+        assert s.type is not None
+        self.require_type(obj, s.type)
+        if s.type is str:
+            same = self.code.op(f"call i32 {function('PyUnicode_Compare')}(ptr {obj}, ptr {pointer(s.static)})")
+            self.require_equal("i32", same, "0")
+            return ()
+        if s.type is Packed:
+            return self.columns(s, obj)
+        if s.type is dict:
+            return self.dict_items(s, obj)
+        if is_record(s):
+            return [self.attribute(obj, name) for name in s.static]
+        self.require_equal("i64", self.load("i64", obj, capi.VAR_SIZE), str(n))
+        items = self.load("ptr", obj, capi.LIST_ITEMS) if s.type is list else self.at(obj, capi.TUPLE_ITEMS)
+        return [self.load("ptr", items, 8 * i) for i in range(n)]
+
+    def columns(self, s: Structure, obj: str) -> Sequence[str]:
+        """The leaves of a packed value of this layout; there is one object for each layout."""
+        self.require_equal("ptr", self.attribute(obj, "_root"), pointer(s.static))
+        items = self.at(self.attribute(obj, "_leaves"), capi.TUPLE_ITEMS)
+        return [self.load("ptr", items, 8 * i) for i in range(len(s.children))]
+
+    def dict_items(self, s: Structure, obj: str) -> Sequence[str]:
+        """The values of a dict with these keys in this order, which the program can see."""
+        code = self.code
+        size = code.op(f"call i64 {function('PyDict_Size')}(ptr {obj})")
+        self.require_equal("i64", size, str(len(s.children)))
+        at, key, value = code.alloca("i64"), code.alloca("ptr"), code.alloca("ptr")
+        code.do(f"store i64 0, ptr {at}, align 8")
+        found = []
+        for expected in s.static:
+            code.op(f"call i32 {function('PyDict_Next')}(ptr {obj}, ptr {at}, ptr {key}, ptr {value})")
+            self.require_key(self.load("ptr", key, 0), expected)
+            item = self.load("ptr", value, 0)
+            if self.wary:
+                self.keep(item)
+            found.append(item)
+        return found
+
+    def require_key(self, key: str, expected: Any) -> None:
+        """Strings are compared by their text, other keys are the very objects, since equal ones may be two."""
+        if type(expected) is not str:
+            self.require_equal("ptr", key, pointer(expected))
+            return
+        compare, done = self.code.label("compare"), self.code.label("key")
+        self.code.branch(self.code.op(f"icmp eq ptr {key}, {pointer(expected)}", "c"), done, compare, self.likely)
+        self.code.start(compare)
+        self.require_type(key, str)
+        same = self.code.op(f"call i32 {function('PyUnicode_Compare')}(ptr {key}, ptr {pointer(expected)})")
+        self.require_equal("i32", same, "0")
+        self.code.jump(done)
+        self.code.start(done)
+
+    def attribute(self, obj: str, name: str) -> str:
+        """An attribute, which may be made by the class, so the reference is ours; without it, a miss."""
+        value = self.code.op(f"call ptr {function('PyObject_GetAttr')}(ptr {obj}, ptr {pointer(name)})")
+        have, lack = self.code.label("have"), self.code.label("lack")
+        self.code.branch(self.code.op(f"icmp ne ptr {value}, null", "c"), have, lack, self.likely)
+        self.code.start(lack)
+        self.code.do(f"call void {function('PyErr_Clear')}()")
+        self.code.jump(self.miss)
+        self.code.start(have)
+        self.hold(value)
+        return value
+
+    def keep(self, obj: str) -> None:
+        """Hold ``obj``, a reference of somebody else's."""
+        self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
+        self.hold(obj)
+
+    def hold(self, obj: str) -> None:
+        """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""
+        label = self.code.label("drop")
+        self.misses.append((label, obj, self.miss))
+        self.held.append(obj)
+        self.miss = label
+
+    def drop_on_miss(self) -> None:
+        """The blocks in which misses let go what is held."""
+        for label, obj, following in self.misses:
+            self.code.start(label)
+            self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+            self.code.jump(following)
+
+    # --- leaves -----------------------------------------------------------------------------------
+
+    def leaf(self, leaf: LeafType, obj: str) -> list[str]:
+        if isinstance(leaf.type, Array):
+            return self.array(leaf.type, obj)
+        assert isinstance(leaf.type, Scalar)
+        self.require_type(obj, capi.scalar_type(leaf.type, leaf.weak))
+        if not leaf.weak:
+            return [self.numpy_scalar(leaf.type, obj)]
+        if leaf.type.is_float:
+            return [self.load("double", obj, capi.FLOAT_VALUE)]
+        if leaf.type.is_bool:
+            return [self.code.op(f"icmp eq ptr {obj}, {pointer(True)}", "b")]
+        self.counts.append(self.integer(obj))
+        return self.counts[-1:]
+
+    def numpy_scalar(self, t: Scalar, obj: str) -> str:
+        at = self.at(obj, capi.NUMPY_SCALAR_VALUE)
+        x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}")
+        return self.code.op(f"icmp ne i8 {x}, 0", "b") if t.is_bool else x
+
+    def integer(self, obj: str) -> str:
+        """A Python integer of one digit is read at once, others through the C API; too large ones miss."""
+        code = self.code
+        tag = self.load("i64", obj, capi.LONG_TAG)
+        if capi.LONG_HAS_TAG:                    # below 16: one digit; the lowest two bits are 1 - sign
+            small = code.op(f"icmp ult i64 {tag}, 16", "c")
+            sign = code.op(f"sub i64 1, {code.op(f'and i64 {tag}, 3')}")
+        else:
+            small = code.op(f"icmp ult i64 {code.op(f'add i64 {tag}, 1')}, 3", "c")
+            sign = tag
+        short, long, done = code.label("short"), code.label("long"), code.label("int")
+        result = code.phi("i64", done, "int")
+        overflow = code.alloca("i32", align=4)
+        code.branch(small, short, long, self.likely)
+        code.start(short)
+        digit = code.op(f"load i32, ptr {self.at(obj, capi.LONG_DIGIT)}, align 4")
+        code.add_incoming(result, code.op(f"mul nsw i64 {code.op(f'zext i32 {digit} to i64')}, {sign}"))
+        code.jump(done)
+        code.start(long)
+        value = code.op(f"call i64 {function('PyLong_AsLongLongAndOverflow')}(ptr {obj}, ptr {overflow})")
+        self.require_equal("i32", code.op(f"load i32, ptr {overflow}, align 4"), "0")
+        code.add_incoming(result, value)
+        code.jump(done)
+        code.start(done)
+        return result
+
+    def array(self, t: Array, obj: str) -> list[str]:
+        """Data and sizes of a C-contiguous array of exactly this element type and rank.
+
+        A dimension that the type has as a literal must be that; one that it leaves open must not be 1,
+        since the program was compiled on the assumption that it does not broadcast.
+        """
+        self.require_type(obj, capi.NDARRAY)
+        flags = self.code.op(f"and i32 {self.load('i32', obj, capi.ARRAY_FLAGS)}, {capi.ARRAY_NEEDED_FLAGS}")
+        self.require_all(f"eq ptr {self.load('ptr', obj, capi.ARRAY_DESCR)}, {pointer(capi.descr(t.dtype))}",
+                         f"eq i32 {self.load('i32', obj, capi.ARRAY_NDIM)}, {t.rank}",
+                         f"eq i32 {flags}, {capi.ARRAY_NEEDED_FLAGS}")
+        dims = self.load("ptr", obj, capi.ARRAY_DIMS)
+        sizes = [self.load("i64", dims, 8 * i) for i in range(t.rank)]
+        self.require_all(*(f"ne i64 {size}, 1" if known is None else f"eq i64 {size}, {known}"
+                           for size, known in zip(sizes, t.dims)))
+        self.sizes.append(self.product(sizes))
+        return [self.load("ptr", obj, capi.ARRAY_DATA), *sizes]
+
+    def product(self, sizes: Sequence[str]) -> str:
+        out = sizes[0]
+        for s in sizes[1:]:
+            out = self.code.op(f"mul i64 {out}, {s}")
+        return out

@@ -1,0 +1,311 @@
+"""Calls of functions that are loops with independent iterations (``passes/parallel/outline.py``), on several threads.
+
+The caller leaves the arguments in a job (``thread_pool.py``) and reserves a row for each share of the iterations.  A function
+of the loop's own runs a share: from the job's arguments, with what its role gives each result to begin with, to the
+row.
+
+* ``each``: all work on the same array.
+* Reductions of numbers begin with the op's neutral element, but for the first share, which goes on from what came
+  before; the caller then puts the rows together in their order.  The best so far begins with the worst.
+* Sums in arrays: every share but the first has an array of its own, cleared by the thread that works on it.
+* ``last``: the last share's.
+
+What is reserved for this is given back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Function, Op
+from ...ir.types import Array, Scalar, Type
+from ...passes.analysis.loops import loop_forest
+from ..arrays import arrays
+from ..llvm import ops, types
+from ..llvm.emit import Code, global_name, symbol
+from ..llvm.types import Buffer, Lowered
+from ..memory import arena, buffer_placement
+from . import thread_pool
+
+if TYPE_CHECKING:
+    from ..function.function import FunctionLowering
+    from ..function.module import ModuleLowering
+
+_BEST = ("lt", "le", "gt", "ge")
+_LARGEST = {"i64": 2**63 - 1, "i32": 2**31 - 1, "bool": True, "f64": float("inf"), "f32": float("inf")}
+_SMALLEST = {"i64": -2**63, "i32": -2**31, "bool": False, "f64": float("-inf"), "f32": float("-inf")}
+
+
+def _neutral(role: str, t: Scalar) -> str:
+    if role in ("minimum", "lt", "le"):
+        return types.literal(_LARGEST[t.name], t)
+    if role in ("maximum", "gt", "ge"):
+        return types.literal(_SMALLEST[t.name], t)
+    value = {"mul": 1, "and": -1}.get(role, 0)
+    return types.literal(-0.0 if t.is_float and value == 0 else value, t)
+
+
+def possible(module: ModuleLowering, callee: Function, roles: Sequence[str]) -> bool:
+    """Whether machine code works in place on what all threads share.  If it does not there is one thread."""
+    if module.target.is_gpu:
+        return False
+    plan = arrays.plan(callee, module.sharing)
+    where = buffer_placement.Places(callee, plan, loop_forest(callee)).sources()
+    returns = [op for op in callee.all_ops() if op.name == "return"]
+    shared = [i for i, role in enumerate(roles) if role == "each"]
+    return all(where.get(op.operands[i]) is callee.params[2 + i] for op in returns for i in shared)
+
+
+def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
+    """The call on several threads, if the context has them; otherwise as any other.  Yields the results."""
+    roles: Sequence[str] = op.attrs["threads"]
+    callee = fn.module.functions[op.attrs["callee"]]
+    code, args = fn.code, [fn.values[v] for v in op.operands]
+    threads = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
+    several, alone, after = code.label("several"), code.label("alone"), code.label("after")
+    outs = [[code.phi(t, after) for t in types.parts_of(t)] for t in callee.result_types]
+    trip = fn.scalar(op.operands[1])
+    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    many = code.op(f"shl i64 {threads}, 1") if op.attrs.get("uneven") else threads
+    shares = code.op(f"call i64 {smin}(i64 {many}, i64 {trip})", "shares")
+    threads = code.op(f"call i64 {smin}(i64 {threads}, i64 {trip})", "threads")
+    code.branch(code.op(f"icmp sgt i64 {threads}, 1", "c"), several, alone)
+    code.start(several)
+
+    def leave(results: list[Lowered]) -> None:
+        for out, result in zip(outs, results):
+            for phi, part in zip(out, types.split(result)):
+                code.add_incoming(phi, part)
+        code.jump(after)
+    leave(_Several(fn, callee, roles, args, shares).run(threads))
+    code.start(alone)
+    leave(fn.flow.plain_call(callee, args))
+    code.start(after)
+    return [types.assemble(t, list(out)) for t, out in zip(callee.result_types, outs)]
+
+
+class _Several:
+    """One call on several threads.  ``sums``: results that are arrays which every share has of its own."""
+
+    def __init__(self, fn: FunctionLowering, callee: Function, roles: Sequence[str], args: list[Lowered],
+                 shares: str) -> None:
+        self.fn, self.callee, self.roles, self.shares = fn, callee, roles, shares
+        self.args, self.kinds = args, callee.param_types
+        self.layout = Layout(callee, roles)
+        self.sums = [i for i, role in enumerate(roles) if _is_sum(role, callee.result_types[i])]
+
+    def run(self, threads: str) -> list[Lowered]:
+        fn, code = self.fn, self.fn.code
+        top = fn.field("arena_top")
+        mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
+        job = code.alloca("i64", len(thread_pool.HEAD) + self.layout.arguments, 8)
+        width = 8 * self.layout.width
+        rows = arena.reserve(fn, fn.mul(self.shares, str(width)), 8)
+        own = {i: self._arrays(i, rows, width) for i in self.sums}
+        share = _ShareWriter(fn.module, self.callee, self.roles, self.layout).write()
+        head = {"shares": f"i64 {self.shares}", "threads": f"i64 {threads}", "trip": f"i64 {self.args[1]}",
+                "rows": f"ptr {rows}", "width": f"i64 {width}", "share": f"ptr {share}"}
+        for name, word in head.items():
+            self._put(job, thread_pool.at(name), word)
+        at = 8 * len(thread_pool.HEAD)
+        for kind, value in zip(self.kinds[2:], self.args[2:]):
+            for t, part in zip(types.parts_of(kind), types.split(value)):
+                self._put(job, at, f"i8 {code.op(f'zext i1 {part} to i8')}" if t == "i1" else f"{t} {part}")
+                at += 8
+        status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
+        fn.flow.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+        results = [self._result(i, rows, width, own.get(i)) for i in range(len(self.roles))]
+        code.do(f"store ptr {mark}, ptr {top}, align 8")
+        return results
+
+    def _put(self, base: str, offset: int, value: str) -> None:
+        where = self.fn.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+        self.fn.code.do(f"store {value}, ptr {where}, align 8")
+
+    def _row(self, rows: str, s: str, width: int) -> str:
+        return self.fn.code.op(f"getelementptr inbounds i8, ptr {rows}, i64 {self.fn.mul(s, str(width))}", "row")
+
+    def _arrays(self, i: int, rows: str, width: int) -> str:
+        """Reserve arrays for all shares but the first; each row tells where its own is."""
+        fn, code = self.fn, self.fn.code
+        given = self.args[2 + i]
+        assert isinstance(given, Buffer)
+        size = fn.mul(fn.product(given.sizes), str(types.width(given.dtype)))
+        size = fn.mul(code.op(f"lshr i64 {code.op(f'add i64 {size}, 63')}, 6"), "64")
+        all_of = arena.reserve(fn, fn.mul(fn.sub(self.shares, "1"), size), arena.ALIGN)
+
+        def note(s: str, _: list[str]) -> list[str]:
+            mine = code.op(f"getelementptr inbounds i8, ptr {all_of}, i64 {fn.mul(fn.sub(s, '1'), size)}")
+            self._put(self._row(rows, s, width), self.layout.result(i), f"ptr {mine}")
+            return []
+        fn.plain_loop(self.shares, note, start="1")
+        return size
+
+    def _result(self, i: int, rows: str, width: int, size: str | None) -> Lowered:
+        fn, role, t = self.fn, self.roles[i], self.callee.result_types[i]
+        if role == "each":
+            return self.args[2 + i]
+        if size is not None:
+            return self._add_up(i, rows, width)
+        assert isinstance(t, Scalar)
+        where = self.layout.result(i)
+        if role == "last":
+            return self._load(self._row(rows, fn.sub(self.shares, "1"), width), where, t)
+        begin = self._load(rows, where, t)
+
+        def join(s: str, values: list[str]) -> list[str]:
+            part = self._load(self._row(rows, s, width), where, t)
+            if role in _BEST:
+                return [ops.select(fn, t, ops.apply(fn, role, t, [part, values[0]], {}, t), part, values[0])]
+            return [ops.apply(fn, role, t, [values[0], part], {}, t)]
+        return fn.plain_loop(self.shares, join, [(types.register(t), begin)], start="1")[0]
+
+    def _load(self, row: str, offset: int, t: Scalar) -> str:
+        return self.fn.load(t, self.fn.code.op(f"getelementptr inbounds i8, ptr {row}, i64 {offset}"))
+
+    def _add_up(self, i: int, rows: str, width: int) -> Lowered:
+        """Add the shares' arrays to the first one's, which is what was given."""
+        fn, code, total = self.fn, self.fn.code, self.args[2 + i]
+        assert isinstance(total, Buffer)
+        count, t = fn.product(total.sizes), total.dtype
+
+        def share(s: str, _: list[str]) -> list[str]:
+            at = code.op(f"getelementptr inbounds i8, ptr {self._row(rows, s, width)}, i64 {self.layout.result(i)}")
+            part = code.op(f"load ptr, ptr {at}, align 8")
+
+            def element(k: str, _: list[str]) -> list[str]:
+                both = [fn.load(t, total.ptr, k), fn.load(t, part, k)]
+                fn.store(t, ops.apply(fn, "add", t, both, {}, t), total.ptr, k)
+                return []
+            fn.plain_loop(count, element)
+            return []
+        fn.plain_loop(self.shares, share, start="1")
+        return total
+
+
+def _is_sum(role: str, t: Type) -> bool:
+    return role == "add" and isinstance(t, Array)
+
+
+class Layout:
+    """Where the words of a job and of a row are."""
+
+    def __init__(self, callee: Function, roles: Sequence[str]) -> None:
+        self.arguments = sum(len(types.parts_of(t)) for t in callee.param_types[2:])
+        self.width = len(thread_pool.ROW) + len(roles)
+
+    def result(self, i: int) -> int:
+        """The byte offset of result ``i`` in a row: a number, or where the share's own array is."""
+        return 8 * (len(thread_pool.ROW) + i)
+
+
+class _ShareWriter:
+    """``i32 @f.share(ctx, job, share, row)``: run the iterations of one share."""
+
+    def __init__(self, module: ModuleLowering, callee: Function, roles: Sequence[str], layout: Layout) -> None:
+        self.module, self.writer, self.callee, self.roles, self.layout = module, module.writer, callee, roles, layout
+        self.code = Code()
+
+    def write(self) -> str:
+        name = f"jitad.share.{self.callee.name}"
+        if self.writer.defines(name):
+            return global_name(name)
+        code, callee = self.code, self.callee
+        self.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
+        self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
+        first = code.op("icmp eq i64 %share, 0", "first")
+        given = [f"i64 {bound}" for bound in thread_pool.bounds(code)]
+        buffers: dict[int, Buffer] = {}
+        at = 8 * len(thread_pool.HEAD)
+        for k, t in enumerate(callee.param_types[2:]):
+            parts, at = self._read(t, at)
+            if k < len(self.roles):
+                parts = self._begin(k, t, parts, first, buffers)
+            given += [f"{kind} {part}" for kind, part in zip(types.parts_of(t), parts)]
+        struct = types.result_struct(callee.result_types)
+        out = code.op(f"call {struct} {global_name(symbol(callee.name))}(ptr %ctx, {', '.join(given)})", "r")
+        status = code.op(f"extractvalue {struct} {out}, 0", "status")
+        good, bad = code.label("good"), code.label("bad")
+        code.branch(code.op(f"icmp eq i32 {status}, 0", "c"), good, bad)
+        code.start(good)
+        self._leave(struct, out, buffers)
+        code.end("ret i32 0")
+        code.start(bad)
+        code.end(f"ret i32 {status}")
+        head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) nounwind"
+        return self.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
+
+    def _word(self, base: str, offset: int, t: str) -> str:
+        where = self.code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+        x = self.code.op(f"load {'i8' if t == 'i1' else t}, ptr {where}, align 8")
+        return self.code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x
+
+    def _read(self, t: Type, at: int) -> tuple[list[str], int]:
+        kinds = types.parts_of(t)
+        return [self._word("%job", at + 8 * i, kind) for i, kind in enumerate(kinds)], at + 8 * len(kinds)
+
+    def _begin(self, k: int, t: Type, parts: list[str], first: str, buffers: dict[int, Buffer]) -> list[str]:
+        """What the share goes on from: the caller's value, or nothing yet."""
+        role, code = self.roles[k], self.code
+        if role in ("each", "last"):
+            return parts
+        if isinstance(t, Scalar):
+            kind = types.register(t)
+            return [code.op(f"select i1 {first}, {kind} {parts[0]}, {kind} {_neutral(role, t)}")]
+        assert isinstance(t, Array)
+        fresh, go = code.label("fresh"), code.label("go")
+        ptr = code.phi("ptr", go)
+        code.add_incoming(ptr, parts[0])
+        code.branch(first, go, fresh)
+        code.start(fresh)
+        mine = self._word("%row", self.layout.result(k), "ptr")
+        self._clear(mine, t, self._bytes(t, parts[1:]))
+        code.add_incoming(ptr, mine)
+        code.jump(go)
+        code.start(go)
+        buffers[k] = Buffer(ptr, tuple(parts[1:]), t)
+        return [ptr, *parts[1:]]
+
+    def _clear(self, mine: str, t: Array, size: str) -> None:
+        """Nothing yet: of floats −0, as sums of −0 and the like stay what they are."""
+        code = self.code
+        if not t.dtype.is_float:
+            code.do(f"call void @llvm.memset.p0.i64(ptr {mine}, i8 0, i64 {size}, i1 false)")
+            return
+        body, done = code.label("clear"), code.label("cleared")
+        at = code.phi("i64", body, "at")
+        code.add_incoming(at, "0")
+        code.branch(code.op(f"icmp ne i64 {size}, 0", "c"), body, done)
+        code.start(body)
+        where = code.op(f"getelementptr inbounds i8, ptr {mine}, i64 {at}")
+        code.do(f"store {types.memory(t.dtype)} {_neutral('add', t.dtype)}, ptr {where}, align {types.width(t.dtype)}")
+        following = code.op(f"add nuw i64 {at}, {types.width(t.dtype)}")
+        code.add_incoming(at, following)
+        code.branch(code.op(f"icmp ult i64 {following}, {size}", "c"), body, done)
+        code.start(done)
+
+    def _bytes(self, t: Array, sizes: Sequence[str]) -> str:
+        total = str(types.width(t.dtype))
+        for size, known in zip(sizes, t.dims):
+            total = self.code.op(f"mul i64 {total}, {size if known is None else known}")
+        return total
+
+    def _leave(self, struct: str, out: str, buffers: dict[int, Buffer]) -> None:
+        """Put numbers into the row, and sums in arrays where they are expected, should they be elsewhere."""
+        code, i = self.code, 1
+        for k, t in enumerate(self.callee.result_types):
+            x = code.op(f"extractvalue {struct} {out}, {i}")
+            i += len(types.parts_of(t))
+            if isinstance(t, Scalar):
+                where = code.op(f"getelementptr inbounds i8, ptr %row, i64 {self.layout.result(k)}")
+                x = code.op(f"zext i1 {x} to i8") if t.is_bool else x
+                code.do(f"store {types.memory(t)} {x}, ptr {where}, align 8")
+            elif k in buffers:
+                move, done, to = code.label("move"), code.label("there"), buffers[k]
+                code.branch(code.op(f"icmp eq ptr {x}, {to.ptr}"), done, move)
+                code.start(move)
+                size = self._bytes(to.type, to.sizes)
+                code.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to.ptr}, ptr {x}, i64 {size}, i1 false)")
+                code.jump(done)
+                code.start(done)

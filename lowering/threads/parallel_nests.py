@@ -1,0 +1,191 @@
+"""Walks over large arrays on several threads: the outermost loop of a nest (``elements.nest``), in shares (``team``).
+
+The body of the loop becomes a function of its own, which runs the iterations of a share; what it reads of the function
+around it are words of the job.  Partial results of reductions are put together in the order of the shares.  Whether
+there is enough to do is tested before; where there is not, the same function does it all at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..llvm.emit import Code, global_name
+from ..memory import arena
+from . import thread_pool
+
+if TYPE_CHECKING:
+    from ..function.function import FunctionLowering
+
+ENOUGH = 400_000
+"""Instructions or so, from which on several threads are faster."""
+LEAST = 64                    # iterations, if they are known in number
+CALL = 16                     # what a call counts
+
+Carried = Sequence[tuple[str, str]]
+Body = Callable[[str, list[str]], Sequence[str]]
+Join = Callable[[list[str], list[str]], list[str]]
+
+_NAME = re.compile(r"%[\w.]+")
+
+
+@dataclass(frozen=True)
+class Walk:
+    """``for i in range(n)``: an iteration emits ``body(i, carried)`` and walks over ``each`` elements.
+
+    ``join`` puts two partial results together; ``note`` goes on the back edge.
+    """
+
+    n: str
+    each: str
+    body: Body
+    carried: Carried
+    join: Join | None
+    note: str
+
+
+def possible(fn: FunctionLowering, walk: Walk) -> bool:
+    """Whether a walk may be cut: not where threads are at work already, nor in a routine of its own."""
+    if fn.target.is_gpu or fn.code is not fn.polling.code or fn.func.name in fn.module.shared:
+        return False
+    if walk.n[0] != "%" and int(walk.n) < LEAST:
+        return False
+    return fn.module.module.parallel and (not walk.carried or walk.join is not None)
+
+
+def run(fn: FunctionLowering, walk: Walk) -> list[str]:
+    """Emit it; yields the final carried values."""
+    code = fn.code
+    if fn.polling.active and fn.forest.loop_of(fn.flow.block) is not None:
+        fn.polling.count(fn.mul(walk.n, walk.each))          # towards the poll of the loop around it
+    share, captured, weight = _share(fn, walk)
+    width = 8 * (len(thread_pool.ROW) + len(walk.carried))
+    job, top = code.alloca("i64", len(thread_pool.HEAD) + len(captured), 8), fn.field("arena_top")
+    mark = code.op(f"load ptr, ptr {top}, align 8", "mark")
+    shares = _shares(fn, walk, weight)
+    rows = arena.reserve(fn, fn.mul(shares, str(width)), 8)
+    words = {thread_pool.at(name): value for name, value in {
+        "shares": f"i64 {shares}", "threads": f"i64 {shares}", "trip": f"i64 {walk.n}", "rows": f"ptr {rows}",
+        "width": f"i64 {width}", "share": f"ptr {share}"}.items()}
+    for i, (value, t) in enumerate(captured.items()):
+        words[_argument(i)] = f"i8 {code.op(f'zext i1 {value} to i8')}" if t == "i1" else f"{t} {value}"
+    for offset, word in words.items():
+        code.do(f"store {word}, ptr {_at(code, job, offset)}, align 8")
+    _call(fn, share, job, rows, shares)
+    results = _joined(fn, walk, rows, shares, width)
+    code.do(f"store ptr {mark}, ptr {top}, align 8")
+    return results
+
+
+def _argument(i: int) -> int:
+    return 8 * (len(thread_pool.HEAD) + i)
+
+
+def _result(i: int) -> int:
+    return 8 * (len(thread_pool.ROW) + i)
+
+
+def _at(code: Code, base: str, offset: int) -> str:
+    return code.op(f"getelementptr inbounds i8, ptr {base}, i64 {offset}")
+
+
+# --- the share's function -------------------------------------------------------------------------
+
+def _share(fn: FunctionLowering, walk: Walk) -> tuple[str, dict[str, str], int]:
+    """``i32 (ctx, job, share, row)``: its name, what it reads of the function around it, what an element costs."""
+    outer, name = fn.code, fn.writer.fresh("jitad.walk")
+    fn.code = code = Code(outer.count)
+    try:
+        arguments = code.gap()
+        first, end = thread_pool.bounds(code)
+
+        def body(i: str, values: list[str]) -> Sequence[str]:
+            return walk.body(fn.add(first, i), values)
+        before = len(code.text())
+        results = fn.plain_loop(code.op(f"sub nsw i64 {end}, {first}", "n"), body, walk.carried, note=walk.note)
+        text = code.text()[before:]
+        for i, ((t, _), value) in enumerate(zip(walk.carried, results)):
+            if t == "i1":
+                t, value = "i8", code.op(f"zext i1 {value} to i8")
+            code.do(f"store {t} {value}, ptr {_at(code, '%row', _result(i))}, align 8")
+        code.end("ret i32 0")
+    finally:
+        fn.code, outer.count = outer, code.count
+    captured = _captured(fn, code)
+    for i, (value, t) in enumerate(captured.items()):
+        arguments += _load(code, value, _argument(i), t)
+    attributes = f"nounwind{fn.writer.vector_stack}"
+    head = f"define internal i32 {global_name(name)}(ptr %ctx, ptr %job, i64 %share, ptr %row) {attributes}"
+    fn.writer.function(name, f"{head} {{\n{code.text()}\n}}\n")
+    return global_name(name), captured, text.count("\n") + CALL * text.count(" call ")
+
+
+def _load(code: Code, name: str, offset: int, t: str) -> list[str]:
+    """Give an argument the name that it has outside."""
+    at, byte = code.fresh("at"), code.fresh("byte")
+    lines = [f"{at} = getelementptr inbounds i8, ptr %job, i64 {offset}"]
+    if t == "i1":
+        return [*lines, f"{byte} = load i8, ptr {at}, align 8", f"{name} = icmp ne i8 {byte}, 0"]
+    return [*lines, f"{name} = load {t}, ptr {at}, align 8"]
+
+
+def _captured(fn: FunctionLowering, code: Code) -> dict[str, str]:
+    """The names that the code reads and does not define, with their types."""
+    known = code.defined() | {"%ctx", "%job", "%share", "%row"}
+    names = [x for x in dict.fromkeys(_NAME.findall(code.text())) if x not in known]
+    found = fn.code.types_of(names) | {x: fn.flow.parameters[x] for x in names if x in fn.flow.parameters}
+    return {x: found[x] for x in names}
+
+
+# --- the caller -------------------------------------------------------------------------------------
+
+def _shares(fn: FunctionLowering, walk: Walk, weight: int) -> str:
+    """As many as there are threads, if there is enough to do, otherwise one."""
+    code = fn.code
+    work = fn.mul(fn.mul(walk.n, walk.each), str(weight))
+    many, done, before = code.label("many"), code.label("cut"), code.here
+    shares = code.phi("i64", done, "shares")
+    code.add_incoming(shares, "1", before)
+    code.branch(code.op(f"icmp sgt i64 {work}, {ENOUGH}", "c"), many, done)
+    code.start(many)
+    smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+    crew = code.op(f"call i64 {thread_pool.crew(fn.writer)}(ptr %ctx)", "threads")
+    code.add_incoming(shares, code.op(f"call i64 {smin}(i64 {crew}, i64 {walk.n})"))
+    code.jump(done)
+    code.start(done)
+    return shares
+
+
+def _call(fn: FunctionLowering, share: str, job: str, rows: str, shares: str) -> None:
+    code = fn.code
+    several, alone, done = code.label("several"), code.label("alone"), code.label("done")
+    code.branch(code.op(f"icmp sgt i64 {shares}, 1", "c"), several, alone)
+    code.start(several)
+    status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
+    fn.flow.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+    code.jump(done)
+    code.start(alone)
+    code.op(f"call i32 {share}(ptr %ctx, ptr {job}, i64 0, ptr {rows})")
+    code.jump(done)
+    code.start(done)
+
+
+def _joined(fn: FunctionLowering, walk: Walk, rows: str, shares: str, width: int) -> list[str]:
+    """The rows put together, in their order."""
+    code = fn.code
+
+    def row(s: str) -> list[str]:
+        base = code.op(f"getelementptr inbounds i8, ptr {rows}, i64 {fn.mul(s, str(width))}", "row")
+        return [_read(code, base, _result(i), t) for i, (t, _) in enumerate(walk.carried)]
+    if not walk.carried or walk.join is None:
+        return []
+    join, kinds = walk.join, [t for t, _ in walk.carried]
+    rest = fn.sub(shares, "1")
+    return fn.plain_loop(rest, lambda s, values: join(values, row(fn.add(s, "1"))), list(zip(kinds, row("0"))))
+
+
+def _read(code: Code, base: str, offset: int, t: str) -> str:
+    x = code.op(f"load {'i8' if t == 'i1' else t}, ptr {_at(code, base, offset)}, align 8")
+    return code.op(f"icmp ne i8 {x}, 0") if t == "i1" else x

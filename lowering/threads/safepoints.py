@@ -1,0 +1,218 @@
+"""How loops let themselves be interrupted: every million or so iterations they ask the context whether to stop.
+
+* A loop that holds loops, calls or array ops, or does not count, subtracts from a counter at each back edge; the
+  innermost counted loops in it subtract their trip count when they are entered.
+* An innermost counted loop that stands alone must not have a counter, so that it can vectorise.  It is strip-mined:
+  an outer loop around it runs it for a million iterations at a time and polls in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.graph import Op
+from ...ir.ops import OPS
+from ...ir.types import Array
+from ...passes.analysis.loops import Counted, Loop, counted
+from ..llvm import context, types
+from ..llvm.types import Lowered
+from ..memory import alloc_runtime
+
+if TYPE_CHECKING:
+    from ..function.function import FunctionLowering
+
+# What one iteration counts if it holds calls or array ops; and if it only holds loops, which count themselves.
+_HEAVY, _OUTER = 1 << 10, 16
+
+
+@dataclass
+class Strip:
+    """The loop around an innermost one: its label, its phis by parameter and part, and where the current strip ends."""
+
+    count: Counted
+    label: str
+    phis: list[list[str | None]]
+    limit: str
+
+
+class Polling:
+    """The polls of one function."""
+
+    def __init__(self, fn: FunctionLowering) -> None:
+        self.fn, self.code = fn, fn.code
+        self.active = fn.options.poll and not fn.target.is_gpu
+        self.strips: dict[Loop, Strip] = {}
+        self._counter = ""
+        self._weights: dict[Loop, int] = {}
+        self._within = False                             # a loop over arrays
+
+    # --- counting -------------------------------------------------------------------------------------
+
+    def weight(self, loop: Loop) -> int:
+        """What an iteration counts; 0 in an innermost counted loop that carries scalars."""
+        if not self.active:
+            return 0
+        if loop not in self._weights:
+            heavy = any(self._takes_long(op) for b in loop.blocks for op in b.all_ops())
+            plain = counted(loop) is not None and not any(p in self.fn.places.slotted for p in loop.head.params)
+            light = 0 if plain else 1
+            self._weights[loop] = _HEAVY if heavy else _OUTER if loop.children else light
+        return self._weights[loop]
+
+    def _takes_long(self, op: Op) -> bool:
+        """Whether an op may take long: a call, or one that walks over arrays."""
+        if op.name not in OPS or op.name in ("push", "pop"):
+            return op.name == "call"
+        if op.name in ("set", "add_at"):
+            return isinstance(op.operands[1].type, Array)
+        if OPS[op.name].view or op.name == "dim" or any(v in self.fn.plan.lazy for v in op.results):
+            return False
+        return any(isinstance(v.type, Array) for v in (*op.operands, *op.results))
+
+    def count(self, weight: str, counter: str = "") -> str:
+        """Subtract from a counter, by default the function's own; yields what is left."""
+        code = self.code
+        counter = counter or self._own_counter()
+        left = code.op(f"load i64, ptr {counter}, align 8")
+        left = code.op(f"sub nsw i64 {left}, {weight}")
+        code.do(f"store i64 {left}, ptr {counter}, align 8")
+        return left
+
+    def _own_counter(self) -> str:
+        if not self._counter:
+            self._counter = self.code.alloca("i64", 1, 8)
+            self.code.at_entry(f"store i64 {context.POLL_PERIOD}, ptr {self._counter}, align 8")
+        return self._counter
+
+    def poll(self, weight: int, counter: str = "") -> None:
+        """Count, and ask when the count is over."""
+        left = self.count(str(weight), counter)
+        counter = counter or self._own_counter()
+
+        def reset_and_ask() -> None:
+            self.code.do(f"store i64 {context.POLL_PERIOD}, ptr {counter}, align 8")
+            self.ask()
+        self.fn.if_(self.code.op(f"icmp slt i64 {left}, 0", "c"), reset_and_ask, rare=True)
+
+    def ask(self) -> None:
+        """Ask the handler, if there is one, and fail if it says so."""
+        fn, code = self.fn, self.code
+        stop = code.op(f"call preserve_mostcc i32 {alloc_runtime.asking(fn.writer)}(ptr %ctx)", "stop")
+        fn.flow.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
+
+    # --- loops over arrays ------------------------------------------------------------------------------
+
+    @contextmanager
+    def around(self, n: str, each: str, unbounded: bool) -> Iterator[bool]:
+        """Around a loop of ``n`` iterations of ``each`` elements: whether it runs in strips, with a poll between.
+
+        In a loop of the program it counts towards that loop's poll.  Elsewhere it runs in strips if it is unbounded: if
+        no array that is stored has as many elements.  Walks over stored arrays end soon enough, and strips would cost
+        a fifth of the time that compiling them takes.
+        """
+        inner, self._within = self._within, True
+        known = [int(x) for x in (n, each) if x[0] != "%"]
+        repeated = self.fn.forest.loop_of(self.fn.flow.block) is not None
+        short = len(known) == 2 and known[0] * known[1] <= (_HEAVY if repeated else context.POLL_PERIOD)
+        polled = self.active and not inner and not short and self.fn.code is self.code     # not in an outlined routine
+        if polled and repeated:
+            self.count(self.fn.mul(n, each))
+        try:
+            yield polled and not repeated and unbounded
+        finally:
+            self._within = inner
+
+    def strips_of(self, n: str, each: str, carried: Sequence[tuple[str, str]],
+                  run: Callable[[str, str, list[str]], list[str]]) -> list[str]:
+        """``for i in range(n)`` in strips: ``run(start, end, values)`` emits one, which is not empty."""
+        code, length = self.code, self._strip_length(each)
+        strip, again, done, before = code.label("strip"), code.label("again"), code.label("done"), code.here
+        outs = [code.phi(t, done) for t, _ in carried]
+        code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), strip, done)
+        phis = [code.phi(t, strip) for t in ("i64", *(t for t, _ in carried))]
+        for phi, value in zip([*phis, *outs], ["0", *(v for _, v in carried), *(v for _, v in carried)]):
+            code.add_incoming(phi, value, before)
+        code.start(strip)
+        smin = self.fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+        step = code.op(f"call i64 {smin}(i64 {code.op(f'sub nsw i64 {n}, {phis[0]}')}, i64 {length})")
+        end = code.op(f"add nsw i64 {phis[0]}, {step}", "limit")
+        values = run(phis[0], end, phis[1:])
+        for out, value in zip(outs, values):
+            code.add_incoming(out, value)
+        code.branch(code.op(f"icmp slt i64 {end}, {n}", "c"), again, done)
+        code.start(again)
+        self.ask()
+        for phi, value in zip(phis, [end, *values]):
+            code.add_incoming(phi, value)
+        code.jump(strip)
+        code.start(done)
+        return outs
+
+    def _strip_length(self, each: str) -> str:
+        """How many iterations of ``each`` elements make a strip."""
+        if each[0] != "%":
+            return str(max(1, context.POLL_PERIOD // max(1, int(each))))
+        umax = self.fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
+        most = self.code.op(f"call i64 {umax}(i64 {each}, i64 1)")
+        quotient = self.code.op(f"udiv i64 {context.POLL_PERIOD}, {most}")
+        return self.code.op(f"call i64 {umax}(i64 {quotient}, i64 1)")
+
+    # --- strips -----------------------------------------------------------------------------------------
+
+    def enter(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
+        """On the way into a loop; yields what its head receives."""
+        count = counted(loop)
+        if not self.active or count is None or self.weight(loop):
+            return args
+        trip = self.fn.scalar(count.trip)
+        if trip[0] != "%" and int(trip) <= context.POLL_PERIOD:
+            return args
+        if loop.parent is not None:
+            self.count(trip)
+            return args
+        return self._enter_strip(loop, count, args)
+
+    def _enter_strip(self, loop: Loop, count: Counted, args: list[Lowered]) -> list[Lowered]:
+        code, label = self.code, self.code.label("strip")
+        phis: list[list[str | None]] = []
+        inner: list[Lowered] = []
+        for p, arg in zip(loop.head.params, args):
+            parts, own = types.split(arg), list[str | None]()
+            for k, t in enumerate(types.parts_of(p.type)):
+                phi = None if self.fn.flow.is_fixed(p, k) else code.phi(t, label)
+                if phi is not None:
+                    code.add_incoming(phi, parts[k])
+                    parts[k] = phi
+                own.append(phi)
+            phis.append(own)
+            inner.append(types.assemble(p.type, parts))
+        code.jump(label)
+        code.start(label)
+        start = inner[count.iv.index]
+        left = code.op(f"sub nsw i64 {self.fn.scalar(count.trip)}, {start}")
+        smin = self.fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
+        step = code.op(f"call i64 {smin}(i64 {left}, i64 {context.POLL_PERIOD})")
+        self.strips[loop] = Strip(count, label, phis, code.op(f"add nsw i64 {start}, {step}", "limit"))
+        return inner
+
+    def end_strip(self, loop: Loop, head: str, args: Sequence[Lowered], leave: Callable[[], None]) -> None:
+        """At the latch, whose edge to ``head`` has been noted: go on in the strip, start the next one, or leave."""
+        code, strip = self.code, self.strips[loop]
+        following, trip = self.fn.scalar(strip.count.next), self.fn.scalar(strip.count.trip)
+        over, again, out = code.label("over"), code.label("again"), code.label("leave")
+        note = self.fn.flow.note([loop.back_edge()])
+        code.branch(code.op(f"icmp slt i64 {following}, {strip.limit}", "c"), head, over, note)
+        code.start(over)
+        code.branch(code.op(f"icmp slt i64 {following}, {trip}", "c"), again, out)
+        code.start(again)
+        self.ask()
+        for phis, arg in zip(strip.phis, args):
+            for phi, name in zip(phis, types.split(arg)):
+                if phi is not None:
+                    code.add_incoming(phi, name)
+        code.jump(strip.label)
+        code.start(out)
+        leave()
