@@ -67,7 +67,8 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms.transforms"),
-    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.transforms.custom"), "checkpoint": "frontend.transforms.checkpoint",
+    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.transforms.custom"),
+    "checkpoint": "frontend.transforms.checkpoint",
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning",
                      "ShapeError", "TypeInferenceError", "UnsupportedError"), "errors"),
     "debug_nondifferentiable": "nondifferentiable",
@@ -92,7 +93,7 @@ def _find(name: str) -> Any:
     module = importlib.import_module(f".{home}", __name__)
     if home.startswith("frontend."):                        # outside traced code they are compiled like any function
         jit = importlib.import_module(".api", __name__).jit
-        importlib.import_module(".frontend.traceable", __name__).register(jit)
+        importlib.import_module(".frontend.trace.traceable", __name__).register(jit)
     found = globals()[name] = getattr(module, name)
     return found
 

@@ -1,7 +1,7 @@
 """``jit``, and the object that it returns.
 
-That object is called at the speed of a C function (``lowering.python.callable``); everything else about it, which is looked
-at rarely, is Python and stands here.
+That object is called at the speed of a C function (``lowering.python.callable``); everything else about it, which is
+looked at rarely, is Python and stands here.
 """
 
 from __future__ import annotations

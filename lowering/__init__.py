@@ -1,8 +1,16 @@
-"""IR to machine code.
+"""Lowering: optimised IR to LLVM IR to machine code; installed as ``jitad.lowering``.
 
-``module`` lowers the functions that the roots reach, ``function`` one of them: ``control`` has blocks and
-terminators, ``polling`` interrupts, ``ops`` the table of scalar ops, ``arrays`` (and the files it names) what has
-arrays; ``memory``, ``places``, ``stack`` and ``runtime`` are about where arrays and frames live.  ``emit`` writes
-LLVM's text, ``types`` says how values look there.  ``cpu`` makes native code of it and ``nvptx`` PTX; ``pycall`` and
-``callable`` are how Python calls it.
+Imports ``ir``, ``passes.analysis`` and ``kernels``; imported by ``compiler``, ``api`` and ``dispatch``.
+
+Files, in reading order::
+
+    llvm         text, types, op table, target
+    function     functions, control flow, modules
+    arrays       fusion and loop nests
+    memory       arena, frames, placement of buffers
+    matmul       products of matrices
+    vector_math  vector versions of ``exp`` and its kin
+    threads      thread pool, parallel loops, safepoints
+    python       entry points: calls from Python
+    jit          native code and PTX
 """

@@ -1,9 +1,9 @@
 """Imports run one way, and stand at the head of the file.
 
-``errors < ir < semantics, ad, passes, cps < frontend < pipeline < lowering < api``; the analyses of ``passes`` serve
-``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees nothing of what it judges.  A heavy
-library that only some calls need may be imported inside a function; a module of this project may not, but in the
-public face, so that ``import jitad`` stays quick.
+``errors < ir, pytree < semantics, ad, passes, cps < frontend < pipeline < lowering < api``; the analyses of
+``passes`` serve ``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees nothing of what it
+judges.  A heavy library that only some calls need may be imported inside a function; a module of this project may
+not, but in the public face, so that ``import jitad`` stays quick.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = (("errors",), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend",), ("pipeline",),
+LAYERS = (("errors",), ("ir", "pytree"), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend",), ("pipeline",),
           ("kernels",), ("lowering",), ("api",), ("__init__", "__main__"))
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}

@@ -1,4 +1,4 @@
-"""Long blocks cut into functions (``lowering/function/block_outlining.py``): with parts of a few instructions, the same results."""
+"""Long blocks cut into functions (``lowering/function/block_outlining.py``): short parts give the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Machine code of shared routines on disk (``lowering/jit/object_cache.py``): read where it is sound, made anew otherwise."""
+"""Machine code of shared routines on disk (``lowering/jit/object_cache.py``): read if it is sound, else made anew."""
 
 from __future__ import annotations
 

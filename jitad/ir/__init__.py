@@ -1,1 +1,20 @@
-"""The typed SSA intermediate representation; see ``types``, ``ops``, ``graph``, ``text``."""
+"""The typed SSA intermediate representation.
+
+Imports ``errors`` alone; imported by everything that works on programs.
+
+Files, in reading order::
+
+    types      scalar types, arrays, ``stack``
+    ops        the op table: each op once, with its type rule and effects
+    graph      the grammar and the classes: modules, functions, blocks, ops
+    builder    appends ops to a block, typed and folded
+    text       printer, lexer and parser of the text form
+    verify     what every pass may rely on
+    linearity  its part about arrays that are updated in place
+    evaluate   the meaning of ops, folding, the reference interpreter
+    order      reverse postorder, fixed points, dominators
+    origin     where sizes come from
+    window     parts of arrays, as they are read and written
+    signature  types of a function by name
+    clone      copies of functions and blocks
+"""

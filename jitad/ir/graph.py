@@ -162,7 +162,8 @@ class Function:
 
     ``own``: indices of array (and stack) parameters that the function may consume.
     ``attrs``: free-form facts (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.
-    ``control``: a place for an analysis of the control flow, with what it was made for (``passes/analysis/dominance.py``).
+    ``control``: a place for an analysis of the control flow, with what it was made for
+    (``passes/analysis/dominance.py``).
     """
 
     def __init__(self, name: str, param_types: Iterable[Type] = (), result_types: Iterable[Type] = (),

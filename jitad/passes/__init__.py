@@ -1,1 +1,17 @@
-"""Analyses and passes, one file each; a pass is a function ``Module -> None`` that works in place."""
+"""Passes: each is a function that takes a module and changes it in place.
+
+``pipeline.py`` has the order in which they run. Passes of different folders do not import one another; what
+several need is an analysis, or a helper in ``cleanup`` or ``memory``.  Imports ``ir``; imported by ``cps``,
+``ad`` (the analyses) and ``pipeline``.
+
+Files, in reading order::
+
+    analysis   facts about a function that passes ask for: control flow, dominance, loops, ranges, costs
+    cleanup    simplification, inlining, common subexpressions, dead code
+    shapes     sizes of arrays: numbering, specialisation, small arrays as scalars
+    loops      loop-invariant code motion, unrolling, versioning, elimination of checks
+    algebra    products of matrices across iterations and recursive calls; algebra under fast math
+    vectorise  iterations side by side: batches, predicated chunks, fission
+    parallel   loops whose iterations are independent, as functions for several threads
+    memory     aliasing, and the copies that make every array update possible in place
+"""

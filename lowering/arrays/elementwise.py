@@ -79,7 +79,7 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
 
 
 def _has_routine(fn: FunctionLowering, buffer: Buffer) -> bool:
-    """Whether ``transpose.py`` is for this transpose: not for what is small, nor where several threads share the work."""
+    """Tells if ``transpose.py`` is for this transpose: not if it is small, nor if several threads share the work."""
     alone = not fn.target.is_gpu and not fn.module.module.parallel
     return alone and buffer.dtype.is_float and len(buffer.sizes) == 2 and any(s[0] == "%" for s in buffer.sizes)
 

@@ -1,0 +1,11 @@
+"""Code for a target: native code in this process, PTX.
+
+The top of the lowering.
+
+Files, in reading order::
+
+    cpu           LLVM's ORC JIT
+    object_cache  machine code of shared routines on disk
+    invoke        one IR function on NumPy arguments, for tests
+    nvptx         PTX
+"""

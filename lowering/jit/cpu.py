@@ -207,7 +207,8 @@ def _written(module: Any, name: str) -> Native:
 _RARE = Options(level=0)                                        # there is nothing to gain from more
 _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
     (alloc_runtime.ROUTINES, _routines(alloc_runtime, Options(written_out=True), keep=True)),
-    (arena_runtime.ROUTINES, _routines(arena_runtime, _RARE, keep=True)), (context_pool.ROUTINES, _routines(context_pool, _RARE)),
+    (arena_runtime.ROUTINES, _routines(arena_runtime, _RARE, keep=True)),
+    (context_pool.ROUTINES, _routines(context_pool, _RARE)),
     (result_buffers.ROUTINES, _routines(result_buffers, _RARE)), (thread_pool.ROUTINES, _routines(thread_pool, _RARE)),
     *((module.ROUTINES, partial(_written, module)) for module in (gemm, transpose))]
 

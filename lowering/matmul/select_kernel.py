@@ -1,7 +1,8 @@
 """Matrix products: those of float matrices by a routine that all modules share (``gemm.py``), others here.
 
-Matrices of known sizes that are small have loops of their own (``gemm_small.py`` where the machine has masks).  Products
-with a vector are loops, or BLAS where they are large; so are those of integers, and all on a GPU, without BLAS.
+Matrices of known sizes that are small have loops of their own (``gemm_small.py`` where the machine has masks).
+Products with a vector are loops, or BLAS where they are large; so are those of integers, and all on a GPU, without
+BLAS.
 
 All ranks come down to ``C[m, n] (+)= op(A)[m, k] · op(B)[k, n]`` (``Product``), vectors being matrices with one row or
 column, chosen so that the innermost loop runs along rows.  Transposes of operands are flags, never copies.

@@ -117,7 +117,7 @@ def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
 
 def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False,
                    slot: str = "") -> str:
-    """Memory for an array; ``result``: it may be in a block; ``slot``: it may be where that tells (``loop_buffers.py``)."""
+    """Memory for an array; ``result``: it may be in a block; ``slot``: where it may be (``loop_buffers.py``)."""
     known, unknown = _known(type, sizes)
     result = result and (bool(unknown) or known >= result_buffers.LARGE)
     if (fn.in_place > 0 or fn.target.is_gpu) and not slot:

@@ -2,8 +2,8 @@
 
 A loop that leaves frames behind gives nothing back (``memory.recycles``): arrays that no frame holds would pile up
 between those that are held.  So an array that is dead at the end of the iteration keeps its place: it has a *slot*, two
-words in the stack frame that tell where it was last time and how many bytes there are.  A routine (``alloc_runtime.py``)
-takes new memory from the arena only where there are none yet, or too few.
+words in the stack frame that tell where it was last time and how many bytes there are.  A routine
+(``alloc_runtime.py``) takes new memory from the arena only where there are none yet, or too few.
 
 Nothing ends a slot but the loop's being entered again: no exit of the loop and no failure has anything to put back.
 Where loops that give nothing back lie in each other, slots are emptied at the entry of the outermost only.

@@ -1,8 +1,8 @@
 """Calls of functions that are loops with independent iterations (``passes/parallel/outline.py``), on several threads.
 
-The caller leaves the arguments in a job (``thread_pool.py``) and reserves a row for each share of the iterations.  A function
-of the loop's own runs a share: from the job's arguments, with what its role gives each result to begin with, to the
-row.
+The caller leaves the arguments in a job (``thread_pool.py``) and reserves a row for each share of the iterations.  A
+function of the loop's own runs a share: from the job's arguments, with what its role gives each result to begin with,
+to the row.
 
 * ``each``: all work on the same array.
 * Reductions of numbers begin with the op's neutral element, but for the first share, which goes on from what came

@@ -1,0 +1,15 @@
+"""Storage of what the reverse sweep reads: saved in a register, an array or a frame, or recomputed.
+
+Imports ``ir``, ``passes.analysis`` and the parent package; imported by ``ad.reverse`` and ``ad.checkpoint``.
+
+Files, in reading order::
+
+    frames          the cheapest home for each forward value
+    kept_sizes      arrays of which only the sizes are read
+    unmodified      arrays that nothing overwrites before the reverse sweep
+    final_loads     elements that nothing overwrites any more
+    reuse_primals   values that the forward sweep has computed already
+    recompute_plan  loops whose iterations are recomputed in the reverse sweep
+    recompute_copy  the copy of such an iteration
+    late_results    results of merged loops, computed after the reverse sweep
+"""

@@ -1,8 +1,8 @@
 """Arrays of which the backward sweep reads nothing but the sizes: the sizes are kept, and not the arrays.
 
 So the adjoint of ``set_slice``, which is a slice as long as what was stored, does not hold on to what was stored; an
-array that grows by and by (``frontend/trees/heaps.py``) is not kept at every iteration.  This goes by ways: where an array
-is read on another way only, it need not be there on this one.
+array that grows by and by (``frontend/trees/heaps.py``) is not kept at every iteration.  This goes by ways: where an
+array is read on another way only, it need not be there on this one.
 """
 
 from __future__ import annotations

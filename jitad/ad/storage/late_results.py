@@ -1,8 +1,8 @@
 """What follows merged loops on the way to the results: computed after the backward sweep.
 
-A loop that has been merged into its backward loop (``recompute_plan.py``) has its final values only when that has run.  The
-results then are computed at the very end, from those values: one op after another, and through the one join that
-every loop has behind it, where the way round a loop that runs no iteration comes in.
+A loop that has been merged into its backward loop (``recompute_plan.py``) has its final values only when that has
+run.  The results then are computed at the very end, from those values: one op after another, and through the one join
+that every loop has behind it, where the way round a loop that runs no iteration comes in.
 """
 
 from __future__ import annotations

@@ -194,9 +194,10 @@ _CHOOSING: dict[Any, Rule] = {
 }
 
 _LINEAR: dict[Any, Rule] = {
-    np.dot: contractions.dot, np.vdot: contractions.vdot, np.inner: contractions.inner, np.outer: contractions.outer, np.kron: contractions.kron,
-    np.tensordot: contractions.tensordot, np.einsum: contractions.einsum, np.trace: contractions.trace, np.diag: contractions.diag,
-    np.diagonal: contractions.diagonal, np.cross: contractions.cross, np.linalg.norm: contractions.norm,
+    np.dot: contractions.dot, np.vdot: contractions.vdot, np.inner: contractions.inner, np.outer: contractions.outer,
+    np.kron: contractions.kron, np.tensordot: contractions.tensordot, np.einsum: contractions.einsum,
+    np.trace: contractions.trace, np.diag: contractions.diag, np.diagonal: contractions.diagonal,
+    np.cross: contractions.cross, np.linalg.norm: contractions.norm,
 }
 
 _BUILTINS: dict[Any, Rule] = {

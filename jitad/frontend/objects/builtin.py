@@ -236,8 +236,8 @@ def _refuse_fallback(t: Any, v: Any, name: str) -> None:
     """Whether an object has an attribute is not known where its class decides by an exception."""
     if isinstance(v, Instance) and attributes.fallback_of(v) is not None and name not in t.contents(v) and \
             not hasattr(v.cls, name):
-        t.unsupported(f"asks whether {containers.describe(v)} has an attribute, which its class's `__getattr__` decides",
-                      "give it the attribute in `__init__`")
+        t.unsupported(f"asks whether {containers.describe(v)} has an attribute, which its class's `__getattr__` "
+                      "decides", "give it the attribute in `__init__`")
 
 
 def _callable(t: Any, v: Any) -> bool:
@@ -268,7 +268,8 @@ TABLE: dict[Any, Rule] = {
     unroll: lambda t, x: Unrolled(x), setattr: lambda t, o, name, v: t.setattr(o, name, v),
     set: _set, frozenset: _set,
     **{fun: refusals.rule(fun) for fun in refusals.ALWAYS},
-    iter: special_methods.iterator, next: special_methods.next_, super: special_methods.super_, object.__setattr__: attributes.set_directly,
-    dataclasses.fields: special_methods.fields, dataclasses.replace: special_methods.replace, dataclasses.asdict: special_methods.as_dict,
+    iter: special_methods.iterator, next: special_methods.next_, super: special_methods.super_,
+    object.__setattr__: attributes.set_directly, dataclasses.fields: special_methods.fields,
+    dataclasses.replace: special_methods.replace, dataclasses.asdict: special_methods.as_dict,
     dataclasses.astuple: special_methods.as_tuple,
 }

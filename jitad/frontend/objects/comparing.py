@@ -50,7 +50,8 @@ class Comparisons(TracePart):
                 if op in ("eq", "ne"):
                     return op == "ne"
                 names = (f"'{builtin.type_name(self, v)}'" for v in (x, y))
-                raise TypeError(f"'{special_methods.SIGNS[op]}' not supported between instances of {' and '.join(names)}")
+                raise TypeError(
+                    f"'{special_methods.SIGNS[op]}' not supported between instances of {' and '.join(names)}")
             known = self.from_tag(x, lambda n: getattr(operator, op)(n, y)) if is_number(y) else None
             if known is not None:
                 return known
@@ -78,7 +79,8 @@ class Comparisons(TracePart):
         other = isinstance(x, Fn) or isinstance(y, Fn) or builtin.type_name(self, x) != builtin.type_name(self, y)
         if op in ("eq", "ne") and other:
             return op == "ne"
-        return self.unsupported(f"compares {containers.describe(x)} and {containers.describe(y)}", "compare their elements")
+        return self.unsupported(f"compares {containers.describe(x)} and {containers.describe(y)}",
+                                "compare their elements")
 
     def _same_ranges(self, x: Any, y: Any) -> Any:
         """Whether two ranges hold the same numbers."""

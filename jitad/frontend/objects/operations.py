@@ -186,7 +186,8 @@ class Operations(Comparisons, Elements):
             containers.dict_method(self, x, "update", [y], {})
             return x
         if isinstance(x, (list, dict, set, frozenset)):
-            self.unsupported(f"changes {containers.describe(x)}, which is a constant here", "make a new one: `x = x … y`")
+            self.unsupported(f"changes {containers.describe(x)}, which is a constant here",
+                             "make a new one: `x = x … y`")
         found = special_methods.in_place(self, op, x, y)
         return found if found is not special_methods.MISSING else self.binary(op, x, y)
 

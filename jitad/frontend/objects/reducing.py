@@ -116,7 +116,8 @@ def _float_sum(t: Any, items: Any) -> Any:
         items = elements(t, items)
     if isinstance(items, Generator):
         partials, start = t.call(exact_sums.no_partials)
-        so_far = _accumulate(t, items, start, lambda a, x: t.call(exact_sums.added_exactly, partials, a, t.call(float, x)))
+        so_far = _accumulate(
+            t, items, start, lambda a, x: t.call(exact_sums.added_exactly, partials, a, t.call(float, x)))
         return t.call(exact_sums.added_up, partials, so_far)
     if containers.is_static(items):
         return t.native(math.fsum, items)

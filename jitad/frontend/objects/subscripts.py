@@ -46,7 +46,8 @@ class Elements(TracePart):
         """A run-time index of a list or tuple as a choice of its places."""
         n = len(self.contents(obj) if isinstance(obj, ListObj) else obj)
         if index.is_array or index.scalar.is_float:
-            raise TypeError(f"{_kind(obj)} indices must be integers or slices, not {containers.type_of(index).__name__}")
+            raise TypeError(
+                f"{_kind(obj)} indices must be integers or slices, not {containers.type_of(index).__name__}")
         if n > MOST_PLACES:
             self.unsupported(f"indexes {containers.describe(obj)} by a value that is only known at run time",
                              "use an array, walk it with `for x in xs`, or `for i in jitad.unroll(range(len(xs)))`")
@@ -147,7 +148,8 @@ class Elements(TracePart):
         elif isinstance(obj, (tuple, Sym, Instance)):
             raise TypeError(f"{containers.describe(obj)} does not support item assignment")
         else:
-            self.unsupported(f"writes into {containers.describe(obj)}, which is a constant here", "copy it into a new object")
+            self.unsupported(f"writes into {containers.describe(obj)}, which is a constant here",
+                             "copy it into a new object")
 
     def delitem(self, obj: Any, index: Any, loc: Loc) -> None:
         self.builder.loc = loc

@@ -196,7 +196,8 @@ def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs:
     if not isinstance(ref, ArrayRef):
         t.unsupported(f"writes into {containers.describe(ref)}", "write into an array")
     plain = [containers.plain(t, a) for a in args]
-    views.store_all(t, ref, t.native(rule, t, t.read(ref), *plain, **{k: containers.plain(t, v) for k, v in kwargs.items()}))
+    named = {k: containers.plain(t, v) for k, v in kwargs.items()}
+    views.store_all(t, ref, t.native(rule, t, t.read(ref), *plain, **named))
 
 
 def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -204,7 +205,8 @@ def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwar
     c = t.first_choice((*args, *kwargs.values()))
     if c is not None:
         return t.over(c, lambda v: _call_settled(t, fun, rule, args, kwargs))
-    if args and all(map(_is_plain, args)) and all(map(containers.is_static, kwargs.values())) and _is_scalar_function(fun):
+    if (args and all(map(_is_plain, args)) and all(map(containers.is_static, kwargs.values()))
+            and _is_scalar_function(fun)):
         return t.native(_quiet, fun, *args, **kwargs)
     out = kwargs.pop("out", None) if "out" in kwargs else None
     result = _run_rule(t, fun, fun, rule, args, kwargs)

@@ -1,0 +1,21 @@
+"""The differentiation functions and ``vmap``, inside traced code and outside.
+
+Files, in reading order::
+
+    transforms       the public functions
+    argnums          arguments that a transform means
+    derivative_call  a call and its derivative in traced code
+    pullbacks        ``vjp``: the pullback as a value
+    tangents         tangents and cotangents in the form of their primals
+    jacobians        Jacobians over trees
+    custom           ``custom_vjp`` and ``custom_jvp``
+    rule_calls       calls of functions with a rule
+    rule_wrappers    the functions that a rule names
+    rule_parts       their parts, as traced
+    checkpoint       ``checkpoint``
+    vmap             ``vmap``: a counted loop over an axis
+    axes             ``in_axes`` and ``out_axes``
+    stacking         loops that stack what their iterations yield
+    result_shapes    sizes of results from those of arguments
+    dependence       which results depend on which arguments
+"""

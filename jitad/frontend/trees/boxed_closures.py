@@ -133,7 +133,8 @@ def box(t: Any, family: Functions, v: Any) -> Any:
         return t.over(v, lambda x: box(t, family, x))
     shape = shape_of(v)
     if shape is None:
-        return t.unsupported(f"{CAPTURES} {containers.describe(v)}", "capture functions, numbers, strings and tuples of them")
+        return t.unsupported(f"{CAPTURES} {containers.describe(v)}",
+                             "capture functions, numbers, strings and tuples of them")
     number = family.place.get(shape.key)
     if number is None:
         need(t, [v])
@@ -159,7 +160,8 @@ def _held(t: Any, family: Functions, fn: Fn, name: str, x: Any) -> Any:
     if _is_function(x):
         return box(t, family, x)
     if isinstance(x, (Instance, ListObj, DictObj)) or (isinstance(x, ArrayRef) and not x.obj.readonly):
-        t.unsupported(f"{CAPTURES} {containers.describe(x)}, which may be changed", "capture the numbers that are in it")
+        t.unsupported(f"{CAPTURES} {containers.describe(x)}, which may be changed",
+                      "capture the numbers that are in it")
     return x
 
 

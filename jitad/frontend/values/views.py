@@ -176,7 +176,8 @@ def getitem(t: Any, ref: ArrayRef, index: Any) -> Any:
 def view(t: Any, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The result of a function that may show its argument under another shape."""
     a = read(t, ref)
-    result = t.native(rule, t, a, *(containers.plain(t, x) for x in args), **{k: containers.plain(t, v) for k, v in kwargs.items()})
+    named = {k: containers.plain(t, v) for k, v in kwargs.items()}
+    result = t.native(rule, t, a, *(containers.plain(t, x) for x in args), **named)
     return _as_view(t, ref, a, result, fun)
 
 

@@ -2,8 +2,8 @@
 
 An outer product walks over the whole of ``A`` for one multiplication an element, and the next one does so again.  The
 adjoint of ``W @ x`` in a loop or a recursion is such a sum.  While it is one, ``A`` goes together with a *log*
-(``outer_product_log.py``): the ``xs`` and ``ys`` not yet added, as the rows of two arrays, and how many rows are ``used``.
-When the log is full, and at the end, ``A += xs[:used].T @ ys[:used]``, which reads and writes ``A`` once.
+(``outer_product_log.py``): the ``xs`` and ``ys`` not yet added, as the rows of two arrays, and the number of rows
+``used``.  When the log is full, and at the end, ``A += xs[:used].T @ ys[:used]``, which reads and writes ``A`` once.
 
 A log holds ``ROWS`` rows, so memory does not grow with the number of terms.  Where ``A`` has few elements it holds
 none, and each term is added at once.  Only sums whose order is ours (``acc``) are changed.

@@ -1,8 +1,8 @@
 """Products of a matrix with the vectors of a recursion are taken ahead of it, all at once.
 
 At the leaves of a tree ``W @ words[i]`` reads the whole of ``W`` for one multiplication an element, and the next leaf
-does so again.  Where the vector is known on the way down (``recursion_slice.py``), a walk that does nothing else collects the
-vectors of all visits, and one product of matrices takes the place of all those products::
+does so again.  Where the vector is known on the way down (``recursion_slice.py``), a walk that does nothing else
+collects the vectors of all visits, and one product of matrices takes the place of all those products::
 
     f(a…) → r…     becomes     f(a…) → r…:    xs := f.collect(a…);  ys := xs @ W.T;  f.ahead(a…, ys, 0) → r…, _
 

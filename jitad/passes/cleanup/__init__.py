@@ -1,0 +1,15 @@
+"""Cleanup: the same program in fewer operations.
+
+Imports ``ir``, ``passes.analysis`` and ``passes.memory.aliasing``; run between all other passes.
+
+Files, in reading order::
+
+    simplify            the driver: folding, unreachable blocks, trivial branches
+    peephole            identities that need a new op or look through operands
+    block_params        block parameters that always hold one value
+    jump_threading      edges past empty blocks
+    cse                 value numbering down the dominator tree
+    dce                 dead ops, parameters, loops and functions
+    inline              small functions, and those called once
+    base_case_inlining  the base case of a recursion, tested by the caller
+"""

@@ -1,8 +1,8 @@
 """Makes a function say the same in fewer words, without moving or duplicating work.
 
-Until nothing changes: ops that are known without running them (``ir.evaluate.fold``, ``identities``); branches and switches that
-are decided or go to one place; parameters that always get the same value; blocks that only pass on.  Then sizes are
-named once (``sizes``) and conditions that control flow implies are decided (``facts``).
+Until nothing changes: ops that are known without running them (``ir.evaluate.fold``, ``identities``); branches and
+switches that are decided or go to one place; parameters that always get the same value; blocks that only pass on.
+Then sizes are named once (``sizes``) and conditions that control flow implies are decided (``facts``).
 """
 
 from __future__ import annotations

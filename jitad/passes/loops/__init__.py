@@ -1,0 +1,16 @@
+"""Passes over single loops.
+
+Imports ``ir``, ``passes.analysis`` and ``passes.memory.aliasing``.
+
+Files, in reading order::
+
+    loop_simplify          one loop brought into rotated, closed form with one latch and one exit
+    loop_tables            the tables that ``loop_simplify`` keeps up to date meanwhile
+    licm                   loop-invariant code motion
+    unroll                 short loops of known trip count written out
+    induction_variables    integers that a loop steps, as functions of its counter
+    check_elimination      checks that control flow, earlier checks and counters imply
+    loop_versioning        innermost loops in two versions, one without index checks
+    fuse_accumulate        ``a[i] = a[i] + v`` as one accumulating op
+    zero_init_elimination  accumulation into zeros as plain stores
+"""

@@ -1,7 +1,8 @@
 """Integers that a counted loop steps by a fixed amount, as functions of its counter: ``L = L0 + it * c``.
 
 ``L += 1`` beside the loop's own counter hides from everything after that ``L`` moves steadily: the index would be
-kept for the backward sweep in every iteration, and its check could not be told before the loop (``loop_versioning.py``).
+kept for the backward sweep in every iteration, and its check could not be told before the loop
+(``loop_versioning.py``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,16 @@
+"""Vectorisation: iterations side by side.
+
+Imports ``ir`` and ``passes.analysis``.
+
+Files, in reading order::
+
+    batch           one product of matrices for the matrix-vector products of a loop
+    batch_rules     its table: each op for many iterations at once
+    outer_loop      ``LANES`` iterations of an outer loop side by side
+    lane_kinds      the kinds of values in such a loop
+    lane_rules      its table: each op for ``LANES`` iterations
+    predicate       iterations side by side under an active mask, with inner loops of unknown length
+    predicate_tail  the remainder of a chunk, one by one
+    speculate       checks assumed to hold for a chunk, and tested afterwards
+    fission         transcendental functions of a serial loop in a loop of their own
+"""

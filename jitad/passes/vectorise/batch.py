@@ -3,8 +3,8 @@
 A loop that reads element ``i`` of arrays and stores element ``i`` of others (``vmap``, or the loop written by hand) can
 take its iterations many at a time: every value becomes an array with one more axis, in front, and ``W @ x`` becomes
 ``X @ W.T``.  That pays where there is such a product, and only there: otherwise the loop keeps its intermediates in
-registers.  It is done strip by strip, so that what is computed of a strip stays in the cache.  ``batch_rules.py`` has the
-rule of each op.
+registers.  It is done strip by strip, so that what is computed of a strip stays in the cache.  ``batch_rules.py`` has
+the rule of each op.
 """
 
 from __future__ import annotations

@@ -380,7 +380,8 @@ def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool =
         if ord == -float("inf"):
             return extreme("min")(t, size_of, axes, keepdims=keepdims)
         if ord == 0:
-            return Sym(promotion.cast(t, reduce(t, "sum", promotion.cast(t, e.ne(v, 0), I64), axes, keepdims), dtype_of(v.type)))
+            nonzero = reduce(t, "sum", promotion.cast(t, e.ne(v, 0), I64), axes, keepdims)
+            return Sym(promotion.cast(t, nonzero, dtype_of(v.type)))
         if ord == 1:
             return adding("sum")(t, size_of, axes, keepdims=keepdims)
         if isinstance(ord, (int, float)):

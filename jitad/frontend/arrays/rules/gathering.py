@@ -116,7 +116,8 @@ def copyto(t: Context, dst: Any, src: Any, where: Any = True) -> Sym:
     v = lift(t, dst).value
     new = promotion.as_dtype(t, lift(t, src), dtype_of(v.type))
     c = promotion.cast(t, lift(t, where).value, BOOL)
-    return Sym(t.builder.select(promotion.broadcast_to(t, c, sizes(t, v)), promotion.broadcast_to(t, new, sizes(t, v)), v), False)
+    shape = sizes(t, v)
+    return Sym(t.builder.select(promotion.broadcast_to(t, c, shape), promotion.broadcast_to(t, new, shape), v), False)
 
 
 def put(t: Context, a: Any, ind: Any, v: Any, mode: str = "raise") -> Sym:

@@ -207,7 +207,8 @@ class _Advanced:
             rows = v if k == 1 else e.reshape(v, promotion.count(t, v, range(k)), *sizes(t, v)[k:])
             out = e.put(rows, basic_indexing.fitted(t, value, shape), self._linear(sizes(t, v)[:k]))
             return out if k == 1 else e.reshape(out, *sizes(t, v))
-        out = e.put(promotion.flat(t, v), promotion.flat(t, basic_indexing.fitted(t, value, shape)), promotion.flat(t, self._elements(shape)))
+        new = promotion.flat(t, basic_indexing.fitted(t, value, shape))
+        out = e.put(promotion.flat(t, v), new, promotion.flat(t, self._elements(shape)))
         return promotion.reshape(t, out, sizes(t, v))
 
     def _rest_is_whole(self) -> bool:
@@ -228,7 +229,8 @@ class _Advanced:
         for axis in range(rank(self.v)):
             if axis in self.arrays:
                 index, at = self.arrays[axis], spots[axis]
-                index = promotion.reshape(t, index, [*sizes(t, index), *[one] * (len(shape) - at)]) if rank(index) else index
+                if rank(index):
+                    index = promotion.reshape(t, index, [*sizes(t, index), *[one] * (len(shape) - at)])
             else:
                 index = basic_indexing.index_of(t, self.window.axes[axis])
                 index = promotion.reshape(t, index, [size(t, index, 0), *[one] * (len(shape) - 1 - spots[axis])])

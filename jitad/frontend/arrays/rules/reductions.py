@@ -304,7 +304,8 @@ def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) 
     upper = part(t, v, along, e.minimum(size(t, v, along), 1), shorter)
     middle = e.mul(e.add(upper, part(t, v, along, e.const(0), shorter)), 0.5)
     if x is None:
-        return Sym(reduce(t, "sum", e.mul(middle, promotion.as_dtype(t, lift(t, dx), dtype_of(v.type))), (along,)), False)
+        step = promotion.as_dtype(t, lift(t, dx), dtype_of(v.type))
+        return Sym(reduce(t, "sum", e.mul(middle, step), (along,)), False)
     steps = diff(t, x, axis=-1).value
     if rank(steps) == 1 and rank(v) > 1:
         one = e.const(1)

@@ -1,0 +1,11 @@
+"""Sorting, searching, ranks, quantiles, sets, histograms.
+
+Files, in reading order::
+
+    sorting     merge sort
+    searching   search in what is sorted
+    ranking     elements of given ranks
+    quantiles   medians, quantiles, percentiles
+    sets        ``np.unique`` and set operations
+    histograms  counts and sums by bin
+"""
