@@ -207,8 +207,8 @@ class _Advanced:
             rows = v if k == 1 else e.reshape(v, promotion.count(t, v, range(k)), *sizes(t, v)[k:])
             out = e.put(rows, basic_indexing.fitted(t, value, shape), self._linear(sizes(t, v)[:k]))
             return out if k == 1 else e.reshape(out, *sizes(t, v))
-        new = promotion.flat(t, basic_indexing.fitted(t, value, shape))
-        out = e.put(promotion.flat(t, v), new, promotion.flat(t, self._elements(shape)))
+        given = promotion.flat(t, basic_indexing.fitted(t, value, shape))
+        out = e.put(promotion.flat(t, v), given, promotion.flat(t, self._elements(shape)))
         return promotion.reshape(t, out, sizes(t, v))
 
     def _rest_is_whole(self) -> bool:
