@@ -11,6 +11,9 @@ import os
 from dataclasses import dataclass
 from types import TracebackType
 
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+"""The folder of jitad's own Python: an error there is reported where the user's code calls it."""
+
 
 @dataclass(frozen=True)
 class Loc:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
-import os
 import sys
 import types
 import typing
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import JitadError, Loc, UnsupportedError
+from ...errors import PACKAGE, JitadError, Loc, UnsupportedError
 from ..arrays import table
 from ..flow import raising
 from ..objects import argument_errors, attributes, builtin, containers, refusals, special_methods, stdlib
@@ -34,7 +33,6 @@ from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Sym
 from . import specialise, traceable
 from .specialise import FunctionRef, Specialisation
 
-OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 __all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
 
 
@@ -114,7 +112,7 @@ def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
         result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
     except JitadError as e:
-        if e.loc is None or not e.loc.file.startswith(OWN):
+        if e.loc is None or not e.loc.file.startswith(PACKAGE):
             raise
         raise type(e)(e.message, loc, e.hint) from e           # written in Python, but not by the user
     t.builder.loc = loc

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...errors import Loc
+from ...errors import PACKAGE, Loc
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module
 from ..analysis.callgraph import CallGraph
@@ -19,7 +19,8 @@ from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 
 SMALL = 60
 """Functions of at most this many ops are inlined everywhere."""
-WRITTEN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "frontend", "written") + os.sep
+LIBRARY = os.path.join(PACKAGE, "frontend", "arrays", "library") + os.sep
+"""The functions of NumPy that are written in Python: what they raise is reported where the user calls them."""
 """Where functions of the library are: what they raise is raised, to the user, where they are called."""
 LARGEST_CALLER = 4000
 """A function is not made larger than this, but by what asks to be inlined and by what is about its own size."""
@@ -44,7 +45,7 @@ def inline(module: Module, roots: Iterable[str] | None = None) -> set[str]:
             at = block.term.loc
             once = graph.calls[callee] == 1 and callee not in used
             if _wanted(module.functions[callee], size[callee], once, size[name]):
-                written = module.functions[callee].loc.file.startswith(WRITTEN)
+                written = module.functions[callee].loc.file.startswith(LIBRARY)
                 if once and roots is not None:
                     body = _absorb(block, module.functions.pop(callee))
                     module.derived.pop(callee, None)
@@ -91,7 +92,7 @@ def _raise_at(module: Module, body: list[Block], loc: Loc) -> None:
     fresh: dict[int, int] = {}
     for op in (op for b in body for op in b.all_ops()):
         number = op.attrs.get("exc")
-        if number is None or not module.exceptions[number].loc.file.startswith(WRITTEN):
+        if number is None or not module.exceptions[number].loc.file.startswith(LIBRARY):
             continue
         if number not in fresh:
             fresh[number] = module.exception(replace(module.exceptions[number], loc=loc))
