@@ -190,7 +190,7 @@ def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
         if s.key[0] is fn.code:
             bound = {k: _blur(t, v, s.args.get(k, UNBOUND)) for k, v in bound.items()}
     variants = t.session.variants
-    own = fn.globals.get("__package__") == library.__name__                  # there a number may be an axis, or a rank
+    own = str(fn.globals.get("__package__")).startswith(library.__name__)     # there a number may be an axis, or a rank
     if variants.get(fn.code, 0) > VARIANTS and not own:
         bound = {k: t.sym(v) if is_number(v) else v for k, v in bound.items()}
     return bound
