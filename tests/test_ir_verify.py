@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from jitad.ir.graph import Function, Module, Value
-from jitad.ir.ops import OPS, TypeRuleError, result_types
+from jitad.ir.ops import OPS, result_types
 from jitad.ir.text import parse_module, print_module
+from jitad.ir.type_rules import TypeRuleError
 from jitad.ir.types import BOOL, F32, F64, I64, STACK, Array
 from jitad.ir.verify import VerifyError, verify
 

@@ -11,7 +11,8 @@ from jitad.lowering.llvm import ops
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.meaning import MEANING
 from jitad.ir.graph import ExcInfo, Function, Module, Value
-from jitad.ir.ops import OPS, TypeRuleError, result_types
+from jitad.ir.ops import OPS, result_types
+from jitad.ir.type_rules import TypeRuleError
 from jitad.ir.types import BOOL, F32, F64, I32, I64, SCALARS, Scalar
 
 FLOATS = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, 2.5, -2.5, 3.0, 7.25, -7.25, 100.0, 1e-20, 1e20, -1e20, 2.0 ** 31,

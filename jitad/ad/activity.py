@@ -28,16 +28,14 @@ def _edges_into(func: Function) -> list[tuple[Value, Value]]:
     pairs: list[tuple[Value, Value]] = []
     for block in func.blocks:
         for edge in block.term.edges if block.term else ():
-            skip = len(edge.block.params) - len(edge.args)
-            pairs += zip(edge.args, edge.block.params[skip:])
+            pairs += [(a, p) for p, a in edge.passed()]
     return pairs
 
 
 def call_results(block: Block) -> list[Value]:
     """The parameters of the continuation that receive the results of the call that ends ``block``."""
     assert block.term is not None and block.term.name == "call"
-    edge = block.term.edges[0]
-    return edge.block.params[: len(edge.block.params) - len(edge.args)]
+    return block.term.edges[0].results
 
 
 def _reach(seeds: Iterable[Value], flows: dict[Value, list[Value]]) -> set[Value]:

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from ..errors import DifferentiationError
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
+from ..ir.dominance import reverse_postorder
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import Array, Stack, Type, dims_of, is_float
-from ..passes.analysis.dominance import reverse_postorder
 from .activity import active, call_results, varied
 from .derivatives import BILINEAR, LINEAR, PARTIALS, WEIGHTS, ZERO
 from .expand import expand
@@ -155,12 +155,12 @@ class _Forward:
     def _edge(self, edge: Edge) -> None:
         """Tangents for the parameters that have one."""
         paired = self.paired[edge.block]
-        first = len(edge.block.params) - len(paired) - len(edge.args)
+        first = edge.offset - len(paired)
         edge.args += [self.tangent(edge.args[p.index - first]) for p in paired]
 
     def _call(self, block: Block, term: Op) -> None:
         after = term.edges[0].block
-        count = len(after.params) - len(self.paired[after]) - len(term.edges[0].args)
+        count = term.edges[0].offset - len(self.paired[after])
         results = after.params[:count]
         wrt = tuple(i for i, v in enumerate(term.operands) if v in self.dot or isinstance(v.type, Stack))
         stacks = any(isinstance(v.type, Stack) for v in term.operands)       # whose frames hold tangents

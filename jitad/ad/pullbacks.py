@@ -150,8 +150,7 @@ def _both(module: Module, block: Block, what: Derived, stacks: list[bool]) -> No
     arrays = sum(isinstance(base.params[i].type, Array) for i in what.wrt)
     rest = list(given)[:-1]
     seeds, accumulators = rest[:len(rest) - arrays], iter(rest[len(rest) - arrays:])
-    count = len(edge.block.params) - len(edge.args)
-    types = [*base.result_types, *(p.type for p in edge.block.params[:count])]
+    types = [*base.result_types, *(p.type for p in edge.results)]
     values = b.call_then(module.derive(what.base, "vjp", what.wrt), [*params, *seeds], types)
     found = [_added(b, x_bar, accumulators) for x_bar in values[len(base.result_types):]]
     b.jump(edge.block, [*found, *edge.args])

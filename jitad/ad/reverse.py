@@ -355,5 +355,4 @@ def _single_return(func: Function) -> Block | None:
 
 def _passed_on(edge: Edge) -> list[tuple[Value, Value]]:
     """Arguments with the parameters they are given to; before them a block may have the results of a call."""
-    skip = len(edge.block.params) - len(edge.args)
-    return list(zip(edge.args, edge.block.params[skip:]))
+    return [(a, p) for p, a in edge.passed()]

@@ -12,7 +12,9 @@ Files, in reading order::
     verify     what every pass may rely on
     linearity  its part about arrays that are updated in place
     evaluate   the meaning of ops, folding, the reference interpreter
-    order      reverse postorder, fixed points, dominators
+    dominance  reverse postorder, the dominator tree
+    dataflow   forward dataflow to a fixed point
+    uses       use lists: the ops that read each value
     origin     where sizes come from
     window     parts of arrays, as they are read and written
     signature  types of a function by name

@@ -76,10 +76,29 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """A jump to a block with arguments for its parameters."""
+    """A jump to a block with arguments for its last parameters; those before them are the results of a call."""
 
     block: Block
     args: list[Value] = field(default_factory=list)
+
+    @property
+    def offset(self) -> int:
+        """The number of parameters that are results of a call, which come first."""
+        return len(self.block.params) - len(self.args)
+
+    @property
+    def results(self) -> list[Value]:
+        """The parameters that receive the results of the call that the edge leaves; none of other terminators."""
+        return self.block.params[:self.offset]
+
+    def passed(self) -> Iterator[tuple[Value, Value]]:
+        """Pairs of parameter and argument."""
+        return zip(self.block.params[self.offset:], self.args)
+
+    def argument(self, param: Value) -> Value | None:
+        """The argument for ``param``; ``None`` if that is the result of a call."""
+        index = param.index - self.offset
+        return self.args[index] if index >= 0 else None
 
 
 class Op:
@@ -163,7 +182,7 @@ class Function:
     ``own``: indices of array (and stack) parameters that the function may consume.
     ``attrs``: free-form facts (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.
     ``control``: a place for an analysis of the control flow, with what it was made for
-    (``passes/analysis/dominance.py``).
+    (``ir/dominance.py``).
     """
 
     def __init__(self, name: str, param_types: Iterable[Type] = (), result_types: Iterable[Type] = (),

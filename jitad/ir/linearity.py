@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from .dataflow import fixed_point
 from .graph import Block, Edge, Function, Module, Op, Value
 from .ops import OPS
-from .order import fixed_point
 from .signature import signature
 from .text.printer import FunctionPrinter
 from .types import Scalar, Type
@@ -183,7 +183,7 @@ class _Flow:
 
     def _edge(self, state: State, term: Op, edge: Edge) -> None:
         """Give the block its parameters, all at once."""
-        offset = len(edge.block.params) - len(edge.args)
+        offset = edge.offset
         names = {offset + i: 1 << self.number[a] for i, a in enumerate(edge.args) if a in self.number}
         sources = {offset + i: state.with_self(self.number[a]) for i, a in enumerate(edge.args) if a in self.number}
         mutual: frozenset[tuple[int, int]] = frozenset()

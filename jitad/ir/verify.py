@@ -34,12 +34,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CompileError, Loc
+from .dominance import Dominators
 from .graph import Block, Edge, Function, Module, Op, Rule, Value
 from .linearity import Memory
-from .ops import OPS, TERMINATORS, TypeRuleError, result_types
-from .order import Dominance
+from .ops import OPS, TERMINATORS, result_types
 from .signature import signature
 from .text.printer import FunctionPrinter, print_function
+from .type_rules import TypeRuleError
 from .types import BOOL, I64, Array, Scalar, Stack, Type, carries_adjoint
 
 
@@ -296,7 +297,7 @@ class _Function:
     # --- definition before use ------------------------------------------------------------------------
 
     def _dominance(self) -> None:
-        order = Dominance(self.func)
+        tree = Dominators(self.func)
         for block in self.func.blocks:
             for i, op in enumerate(block.all_ops()):
                 for v in op.used():
@@ -304,8 +305,11 @@ class _Function:
                         self.fail("a value of another function, or of none", op, v)
                         continue
                     home, at = self.defined[v]
-                    before = at < i if home is block else order.dominates(home, block)
-                    if block in order.reachable and not before:
+                    if home is block:
+                        before = at < i
+                    else:
+                        before = {home, block} <= tree.reachable.keys() and tree.dominates(home, block)
+                    if block in tree.reachable and not before:
                         self.fail(f"{self._name(v)} is not defined on every path to here", op, v)
 
     def _name(self, v: Value) -> str:

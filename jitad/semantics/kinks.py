@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import Loc
 from ..ir.graph import Derived, Function, Op, Value
+from ..ir.uses import users
 from .evaluate import Evaluator, float_positions
 from .partials import PARTIALS
 from .symbolic import Traced, number, record
@@ -72,9 +73,6 @@ KINKS: dict[str, tuple[Where, ...]] = {
     "asin": (_at_both,), "acos": (_at_both,), "acosh": (_at(1),), "atanh": (_at_both,),
     "lgamma": (_pole,), "digamma": (_pole,), "polygamma": (None, lambda n, x: _pole(x)),
 }
-
-# Ops that have a derivative wherever they have a value.
-SMOOTH = frozenset("add sub mul neg exp exp2 expm1 sin cos tan atan sinh cosh tanh asinh erf erfc".split())
 
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 SHOWN = {**COMPARISONS, "floordiv": "//", "mod": "%", "div": "/", "pow": "**"}
@@ -210,11 +208,7 @@ class Watcher(Evaluator):
 
     def _readers(self, func: Function) -> dict[Value, list[Op]]:
         if func not in self.readers:
-            table = self.readers[func] = {}
-            for block in func.blocks:
-                for reader in block.all_ops():
-                    for v in reader.used():
-                        table.setdefault(v, []).append(reader)
+            self.readers[func] = users(func.all_ops())
         return self.readers[func]
 
 
@@ -232,5 +226,4 @@ def _chooses(op: Op) -> bool:
 
 def _passed(op: Op, values: set[Value]) -> list[Value]:
     """The parameters for which a terminator passes any of ``values``."""
-    return [p for e in op.edges for a, p in zip(e.args, e.block.params[len(e.block.params) - len(e.args):])
-            if a in values]
+    return [p for e in op.edges for p, a in e.passed() if a in values]

@@ -21,7 +21,7 @@ from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
 from ..memory.alias import Roots, Summary, holds_arrays, is_array
-from .op_traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental, own_cost
+from .op_traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 CHEAP = 3             # what may be computed more than once rather than be stored
@@ -117,7 +117,7 @@ class _Planner:
         below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
         if op.name in PURE:
             return below
-        return below + own_cost(op) if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
+        return below + OPS[op.name].cost if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
 
     def run(self) -> Plan:
         for block in reversed(self.func.blocks):     # a reader in a later block is decided first, or counts as a site

@@ -11,10 +11,6 @@ from ...ir.types import Array
 from ..memory.alias import is_array
 
 PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
-_CHEAP_OPS = {"add", "sub", "mul", "neg", "abs", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "and", "or",
-              "xor", "not", "select", "cast", "sign", "stop", "copy"}
-_DEAR_OPS = {"div": 5, "sqrt": 5, "floordiv": 10, "mod": 10, "take": 3}
-TRANSCENDENTAL = 20
 
 
 def inserts_ones(op: Op) -> bool:
@@ -45,10 +41,6 @@ def exchanges(op: Op | None) -> bool:
         return False
     perm = list(op.attrs["perm"])
     return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
-
-
-def own_cost(op: Op) -> int:
-    return 1 if op.name in _CHEAP_OPS else _DEAR_OPS.get(op.name, TRANSCENDENTAL)
 
 
 def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
@@ -82,7 +74,7 @@ def is_transcendental(lazy: Collection[Value], op: Op) -> bool:
     seen, todo = {op}, [op]
     while todo:
         op = todo.pop()
-        if OPS[op.name].elementwise and own_cost(op) >= TRANSCENDENTAL:
+        if OPS[op.name].transcendental:
             return True
         inner = {v.op for v in op.operands if v in lazy and v.op is not None} - seen
         seen |= inner

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...ir.graph import Op, Value
 from ...ir.types import Scalar
+from ...ir.uses import ops_of, users
 from ...passes.analysis.loops import LoopForest
 
 
@@ -21,10 +22,5 @@ def carried_sums(forest: LoopForest) -> set[Op]:
                 continue
             if (op.operands[0] is p) != (op.name == "add" and op.operands[1] is p):
                 found[p] = op
-    uses = dict.fromkeys(found, 0)
-    for block in forest.dom.order if found else ():
-        for op in block.all_ops():
-            for v in op.used():
-                if v in uses:
-                    uses[v] += 1
-    return {op for p, op in found.items() if uses[p] == 1}
+    readers = users(ops_of(forest.dom.order)) if found else {}
+    return {op for p, op in found.items() if len(readers.get(p, ())) == 1}

@@ -148,14 +148,13 @@ class Roots:
         elif op.name == "return":
             self._return(op)
         for edge in op.edges:
-            offset = len(edge.block.params) - len(edge.args)
-            for param, arg in zip(edge.block.params[offset:], edge.args):
+            for param, arg in edge.passed():
                 if is_array(arg):
                     self.union(arg, param)
 
     def _call(self, op: Op) -> None:
         edge, summary = op.edges[0], self.summaries.get(op.attrs["callee"])
-        results = edge.block.params[:len(edge.block.params) - len(edge.args)]
+        results = edge.results
         if summary is None:
             self._share_all((*op.operands, *results))
             return

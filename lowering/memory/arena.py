@@ -212,8 +212,7 @@ def _made(block: Block) -> list[Value]:
     made = [v for op in block.ops for v in op.results
             if op.name != "pop" or op.attrs.get("zeros") and isinstance(v.type, Array)]
     if block.term is not None and block.term.name == "call":
-        edge = block.term.edges[0]
-        made += edge.block.params[:len(edge.block.params) - len(edge.args)]
+        made += block.term.edges[0].results
     return made
 
 

@@ -64,7 +64,7 @@ class Places:
         loop = self.heads[p.block]
         for b, e in self.preds[p.block]:
             if b in loop.blocks:
-                yield argument(e, p)
+                yield e.argument(p)
 
     def sources(self) -> dict[Value, Value]:
         """For each array the value whose memory it is, as far as that is one value."""
@@ -82,7 +82,7 @@ class Places:
         edges = [e for _, e in self.preds[block]]
         if block in self.heads:
             edges = self._entries(self.heads[block]) if p in self.steady else []
-        found = {source.get(a, a) if (a := argument(e, p)) is not None else p for e in edges}
+        found = {source.get(a, a) if (a := e.argument(p)) is not None else p for e in edges}
         return found.pop() if len(found) == 1 else p
 
     def _worked_on(self, v: Value) -> Value | None:
@@ -136,9 +136,3 @@ class Places:
 def is_small(t: object) -> bool:
     """Whether an array type has literal sizes and few elements."""
     return isinstance(t, Array) and None not in t.dims and prod(d or 0 for d in t.dims) <= LOCAL_LIMIT
-
-
-def argument(edge: Edge, p: Value) -> Value | None:
-    """What an edge passes for a parameter of its block; ``None`` for the result of a call."""
-    i = p.index - (len(edge.block.params) - len(edge.args))
-    return edge.args[i] if i >= 0 else None

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
-from ...passes.analysis.cfg import argument, passed
 from ...passes.analysis.loops import Counted, Loop, LoopForest, counted
 from ...passes.analysis.ranges import Form
 from ...passes.loops.check_elimination import Walk
@@ -68,7 +67,7 @@ def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]])
         if loop is not None and load.block in loop.blocks:
             found = Carried(loop, v)
         edges = incoming[v.block] if loop is None else [loop.entry_edge()]
-        v = next((a for e in edges if (a := argument(e, v)) is not None), v)
+        v = next((a for e in edges if (a := e.argument(v)) is not None), v)
     return found
 
 
@@ -82,13 +81,13 @@ def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge
         for op in (op for b in blocks for op in b.all_ops()):
             if any(v in names for v in op.operands) and not _harmless(op, names, found):
                 return None
-            for p, a in (pair for e in op.edges if e.block in loop.blocks for pair in passed(e)):
+            for p, a in (pair for e in op.edges if e.block in loop.blocks for pair in e.passed()):
                 if a in names:
                     names.add(p)
         grown = len(names) > before
     heads = [p for p in names if p.owner is loop.head]
     joined = [p for p in names if p.op is None and p is not param]
-    mixed = any(argument(e, p) not in names for p in joined for e in incoming[p.block])
+    mixed = any(e.argument(p) not in names for p in joined for e in incoming[p.block])
     return None if heads != [param] or mixed or loop.back_edge().args[param.index] not in names else list(found)
 
 
@@ -185,7 +184,7 @@ class Finished:
         if loop.exit is None:
             return None
         last, edge = loop.back_edge().args[carried.param.index], loop.exit_edge()
-        leaving = [p for p, a in passed(edge) if a is last]
+        leaving = [p for p, a in edge.passed() if a is last]
         if leaving:
             return leaving[0] if all(map(self.may_stay, leaving)) else None
         edge.args.append(last)

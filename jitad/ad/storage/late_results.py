@@ -38,8 +38,7 @@ def _late(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
             for p, a in zip(loop.exit.params, loop.exit_edge().args) if a.block in loop.blocks}
     for block in sweep.forward:
         for pred, edge in sweep.preds[block]:
-            skip = len(block.params) - len(edge.args)
-            late |= {p for a, p in zip(edge.args, block.params[skip:]) if a in late}
+            late |= {p for p, a in edge.passed() if a in late}
             if pred.term is not None and any(v in late for v in pred.term.operands):
                 late |= set(block.params)
         for op in block.ops:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, replace
 
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
-from ...passes.analysis.cfg import passed, reached
+from ...ir.uses import EDGE, ops_of, uses
+from ...passes.analysis.cfg import reached
 from ...passes.analysis.loops import Loop, counted
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
@@ -110,9 +111,9 @@ def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
     assert back.top is not None and back.back is not None
     following = back.back[1].args
     blocks = [b for b, home in sweep.home.items() if home in back.loop.blocks]
-    uses, given = _uses(blocks), _passed(blocks)
+    used, given = uses(ops_of(blocks)), _passed(blocks)
     return not back.outside and not _last_one_counts(sweep, back, blocks) and all(
-        following[p.index] is p or _only_added_to(p, following[p.index], back.top, uses, given)
+        following[p.index] is p or _only_added_to(p, following[p.index], back.top, used, given)
         for p in back.top.params if p is not back.count)
 
 
@@ -128,27 +129,16 @@ def _last_one_counts(sweep: ThereAndBack, back: LoopBack, blocks: list[Block]) -
     return any(v.block in inside and v not in carried for v in after)
 
 
-def _uses(blocks: list[Block]) -> dict[Value, list[tuple[Op, int]]]:
-    """Where in ``blocks`` each value is an operand, and (with index −1) the ops whose edges pass it."""
-    uses: dict[Value, list[tuple[Op, int]]] = {}
-    for op in (op for b in blocks for op in b.all_ops()):
-        for i, v in enumerate(op.operands):
-            uses.setdefault(v, []).append((op, i))
-        for v in {a for e in op.edges for a in e.args}:
-            uses.setdefault(v, []).append((op, -1))
-    return uses
-
-
 def _passed(blocks: list[Block]) -> dict[Value, set[Value]]:
     """What the edges from ``blocks`` pass for each parameter."""
     found: dict[Value, set[Value]] = {}
     for edge in (e for b in blocks for e in (b.term.edges if b.term else ())):
-        for param, arg in passed(edge):
+        for param, arg in edge.passed():
             found.setdefault(param, set()).add(arg)
     return found
 
 
-def _only_added_to(p: Value, last: Value, top: Block, uses: dict[Value, list[tuple[Op, int]]],
+def _only_added_to(p: Value, last: Value, top: Block, used: dict[Value, list[tuple[Op, int]]],
                    given: dict[Value, set[Value]]) -> bool:
     """Whether ``last``, which the next iteration gets for ``p``, is a sum of ``p`` and something on every path: where
     one clears it, as that of a variable that was assigned, the order counts.
@@ -156,16 +146,15 @@ def _only_added_to(p: Value, last: Value, top: Block, uses: dict[Value, list[tup
     todo, seen = [p], {p}
     while todo:
         v = todo.pop()
-        for op, i in uses.get(v, ()):
+        for op, i in used.get(v, ()):
             following: list[Value] = []
-            if i >= 0:
+            if i != EDGE:
                 sums = op.name == "add" and op.attrs.get("acc")
                 if not sums and not (op.name in ("add_at", "add_slice", "add_put") and i == 0):
                     return False
                 following = op.results
             for edge in op.edges:
-                skip = len(edge.block.params) - len(edge.args)
-                for a, q in zip(edge.args, edge.block.params[skip:]):
+                for q, a in edge.passed():
                     if a is v and edge.block is top and q is not p:
                         return False
                     if a is v:
@@ -232,9 +221,8 @@ def _arguments(sweep: ThereAndBack, p: Value) -> list[Value]:
     """What the edges into its block give a parameter."""
     found: list[Value] = []
     for pred, edge in sweep.preds.get(p.block, ()):
-        skip = len(p.block.params) - len(edge.args)
-        if p.index >= skip:
-            found.append(edge.args[p.index - skip])
+        if (given := edge.argument(p)) is not None:
+            found.append(given)
         elif pred.term is not None:
             found += pred.term.operands
     return found
@@ -254,8 +242,7 @@ def tainted(loop: Loop, iv: Value) -> set[Value] | None:
                     grown |= _mark(found, op.results)
             for edge in block.term.edges if block.term else ():
                 if edge.block in loop.blocks and edge.block is not loop.head:
-                    skip = len(edge.block.params) - len(edge.args)
-                    grown |= _mark(found, [p for a, p in zip(edge.args, edge.block.params[skip:]) if a in found])
+                    grown |= _mark(found, [p for p, a in edge.passed() if a in found])
     for block in loop.blocks:
         if block.term is not None and any(v in found for v in block.term.operands):
             return None

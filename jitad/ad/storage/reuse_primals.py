@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from ...ir.graph import Block, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import Scalar
 from ...passes.analysis.cfg import append
-
-DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-                 "erf erfc pow atan2 hypot cbrt lgamma digamma polygamma".split())
 
 Key = tuple[str, tuple[Value, ...]]
 
@@ -28,7 +26,7 @@ def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callabl
     there: dict[Key, list[Op]] = {}
     for block in forward:
         for op in block.ops:
-            if _dear(op):
+            if _transcendental(op):
                 there.setdefault(_key(op), []).append(op)
     if not there:
         return
@@ -36,7 +34,7 @@ def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callabl
     for bar in bars:
         kept = []
         for op in bar.ops:
-            equal = _first(there.get(_key(op), []), bar, reaches) if _dear(op) else None
+            equal = _first(there.get(_key(op), []), bar, reaches) if _transcendental(op) else None
             if equal is None:
                 kept.append(op)
             else:
@@ -54,16 +52,16 @@ def compute_there(forward: Collection[Block], bars: Iterable[Block], place: Call
     values, and those of ``sin x`` and ``cos x`` are one call.
     """
     for bar in bars:
-        there = place(bar) if any(map(_dear, bar.ops)) else None
-        moved = [op for op in bar.ops if _dear(op) and all(v.block in forward for v in op.operands)] if there else []
-        for op in moved:
-            assert there is not None
+        there = place(bar) if any(map(_transcendental, bar.ops)) else None
+        if there is None:
+            continue
+        for op in [op for op in bar.ops if _transcendental(op) and all(v.block in forward for v in op.operands)]:
             bar.ops.remove(op)
             append(there, op)
 
 
-def _dear(op: Op) -> bool:
-    return op.name in DEAR and isinstance(op.result.type, Scalar)
+def _transcendental(op: Op) -> bool:
+    return op.name in OPS and OPS[op.name].transcendental and isinstance(op.result.type, Scalar)
 
 
 def _key(op: Op) -> Key:

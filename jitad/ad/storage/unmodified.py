@@ -36,8 +36,7 @@ class Stability:
             callee = signature(module, op.attrs.get("base", op.attrs["callee"]))
             self.consumed |= {op.operands[i] for i in (callee.own if callee else ())}
         for edge in op.edges:
-            skip = len(edge.block.params) - len(edge.args)
-            for a, p in zip(edge.args, edge.block.params[skip:]):
+            for p, a in edge.passed():
                 self.passed.setdefault(a, []).append(p)
                 self.received.setdefault(p, []).append(a)
 

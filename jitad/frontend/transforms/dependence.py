@@ -66,9 +66,8 @@ class _Sweep:
         if term is None:
             return False
         for edge in term.edges:
-            missing = len(edge.block.params) - len(edge.args)
-            depends.update(p for p, a in zip(edge.block.params[missing:], edge.args) if a in depends)
+            depends.update(p for p, a in edge.passed() if a in depends)
             if term.name == "call":
                 of = frozenset(i for i, v in enumerate(term.operands) if v in depends)
-                depends.update(edge.block.params[i] for i in self.results(term.attrs["callee"], of) if i < missing)
+                depends.update(edge.block.params[i] for i in self.results(term.attrs["callee"], of) if i < edge.offset)
         return term.name in ("branch", "switch") and not depends.isdisjoint(term.operands)

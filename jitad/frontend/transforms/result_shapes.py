@@ -211,7 +211,7 @@ class _Activation:
         if block is self.body.entry:
             return self.args[v.index]
         call = self.body.calls.get(block)
-        if call is None or v.index >= len(block.params) - len(call.edges[0].args):
+        if call is None or v.index >= call.edges[0].offset:
             return None
         args = [_Inside(self, x) for x in call.operands]
         return self.calls.result(call.attrs["callee"], args, v.index, self.depth - 1)

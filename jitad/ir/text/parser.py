@@ -13,7 +13,8 @@ from typing import Any
 
 from ...errors import NOWHERE, Loc
 from ..graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Rule, Value
-from ..ops import OPS, TERMINATORS, TypeRuleError, result_types
+from ..ops import OPS, TERMINATORS, result_types
+from ..type_rules import TypeRuleError
 from ..types import BOOL, F32, F64, I64, SCALARS, STACK, Dim, Scalar, Type, make
 from .lexer import Token, Tokens
 from .printer import IMPLIED, Opaque

@@ -22,11 +22,11 @@ from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 from typing import Any
 
+from ...ir.dominance import reverse_postorder
 from ...ir.graph import Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import F32, F64, Scalar
 from ..analysis.cfg import Mapping, resolve, substitute
-from ..analysis.dominance import reverse_postorder
 from .laurent import ONE, Arithmetic, Key, Powers, Sum, atom, constant, lone, single
 
 PRECISION = {F64: (49, 2.0 ** 900), F32: (20, 2.0 ** 100)}

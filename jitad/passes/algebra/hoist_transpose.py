@@ -8,9 +8,9 @@ all iterations its transpose is stored before.  Products with a vector read ``w`
 from __future__ import annotations
 
 from ...ir.builder import Builder
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import dims_of
-from ..analysis.dominance import Dominators
 from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 
 

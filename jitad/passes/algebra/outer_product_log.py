@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...ir.builder import Builder
+from ...ir.dominance import reverse_postorder
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.types import I64, Array, Type, dims_of, dtype_of
+from ...ir.uses import users
 from ..analysis.accumulator_webs import Region, Web
 from ..analysis.cfg import landing, own_exit, remove_unreachable
-from ..analysis.dominance import reverse_postorder
 from ..analysis.loops import Loop
 
 ROWS = 64
@@ -87,7 +88,7 @@ class Deferred:
 
     def _add_params(self, block: Block) -> None:
         edges = self.region.edges[block]
-        results = len(block.params) - len(edges[0][1].args) if edges else 0
+        results = edges[0][1].offset if edges else 0
         params = list(block.params)
         for p in params[:results]:
             if p in self.web.values:
@@ -187,10 +188,7 @@ class Deferred:
         """Calls from outside: begin a log before, and end it behind unless the next such call goes on with it."""
         calls = [b.term for b in reverse_postorder(func)
                  if b.term is not None and b.term in self.region.outside.get(b.term.attrs.get("callee", ""), ())]
-        users: dict[Value, list[Op]] = {}
-        for op in func.all_ops():
-            for v in op.used():
-                users.setdefault(v, []).append(op)
+        readers = users(func.all_ops())
         preds = func.predecessors()
         for call in calls:
             callee = self.region.functions[call.attrs["callee"]]
@@ -203,7 +201,7 @@ class Deferred:
             for i in self.returned.get(callee, ()):
                 p, after = inside.params[i], onward.block.params[i]
                 self._add_log(inside, p, len(inside.params))
-                if single and [self._goes_on(op, after) for op in users.get(after, ())] == [True]:
+                if single and [self._goes_on(op, after) for op in readers.get(after, ())] == [True]:
                     self._add_log(onward.block, after, len(onward.block.params))
                     onward.args += self.logs[p][1:]
                 else:

@@ -5,7 +5,6 @@ Imports ``ir``; imported by every folder of passes, ``cps`` and ``ad``.
 Files, in reading order::
 
     cfg               shared surgery on control flow: substitution, cloning, merging, splitting
-    dominance         the dominator tree, kept while control flow stays
     loops             natural loops, their nesting, counted loops
     liveness          values still needed, block by block
     ssa               a value made available where its definition does not dominate

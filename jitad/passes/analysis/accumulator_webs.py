@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from .cfg import passed
+from ...ir.uses import users
 from .loops import Loop
 
 
@@ -64,9 +64,8 @@ class Region:
                 if edge.block in self.edges:
                     self.edges[edge.block].append((block, edge))
             if func in self.scanned:
-                for op in block.all_ops():
-                    for v in dict.fromkeys(op.used()):
-                        self.users.setdefault(v, []).append(op)
+                for v, readers in users(block.all_ops()).items():
+                    self.users.setdefault(v, []).extend(dict.fromkeys(readers))
 
     def web(self, start: Op, is_term: Callable[[Op], bool]) -> Web | None:
         """The web of the sum to which ``start`` adds; ``is_term``: whether an op is ``add(sum, term)``."""
@@ -98,10 +97,9 @@ class Region:
             yield from (call.operands[v.index] for call in self.calls[func.name])
             return
         for source, edge in self.edges[v.block]:
-            at = v.index - (len(edge.block.params) - len(edge.args))
-            if at >= 0:
+            if (given := edge.argument(v)) is not None:
                 if source in self.blocks:
-                    yield edge.args[at]
+                    yield given
             else:
                 yield from self._returned(source.term, v.index, len(self.edges[v.block]))
 
@@ -128,7 +126,7 @@ class Region:
                     raise NoWeb
                 yield op.result
             for edge in op.edges:
-                for param, arg in passed(edge):
+                for param, arg in edge.passed():
                     if arg is v:
                         if edge.block in self.blocks:
                             yield param

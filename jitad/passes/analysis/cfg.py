@@ -5,11 +5,11 @@ Each function leaves the graph valid; none keeps an analysis up to date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
+from ...ir.dominance import reverse_postorder
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS
-from .dominance import reverse_postorder
 
 Mapping = dict[Value, Value]
 
@@ -42,17 +42,6 @@ def is_pure(op: Op) -> bool:
     return definition is not None and not definition.effect
 
 
-def passed(edge: Edge) -> Iterator[tuple[Value, Value]]:
-    """Pairs of parameter and argument; the results that a call puts first have no argument."""
-    return zip(edge.block.params[len(edge.block.params) - len(edge.args):], edge.args)
-
-
-def argument(edge: Edge, param: Value) -> Value | None:
-    """What ``edge`` passes for ``param``; ``None`` if it is the result of a call."""
-    index = param.index - (len(edge.block.params) - len(edge.args))
-    return edge.args[index] if index >= 0 else None
-
-
 def set_term(block: Block, name: str, operands: Iterable[Value] = (), edges: Iterable[Edge] = ()) -> None:
     """Give ``block`` a terminator in place of the one it has, whose source position is kept."""
     term = Op(name, operands, edges=edges)
@@ -70,8 +59,7 @@ def append(block: Block, op: Op) -> None:
 def landing(edge: Edge, func: Function, name: str = "") -> Block:
     """Put an empty block in the middle of ``edge``; the results of a call become its parameters."""
     block = func.new_block(name)
-    missing = len(edge.block.params) - len(edge.args)
-    results = [block.add_param(p.type, p.hint) for p in edge.block.params[:missing]]
+    results = [block.add_param(p.type, p.hint) for p in edge.results]
     set_term(block, "jump", edges=[Edge(edge.block, results + edge.args)])
     edge.block, edge.args = block, []
     return block
@@ -130,7 +118,7 @@ def merge_chains(func: Function) -> bool:
             s = edge.block
             if count[s] != 1 or s is b or s is func.entry:
                 break
-            mapping.update(passed(edge))
+            mapping.update(edge.passed())
             for op in s.all_ops():
                 op.block = b
             b.ops += s.ops
@@ -173,6 +161,6 @@ def shared_params(func: Function) -> set[Block]:
 def go_past(edge: Edge) -> None:
     """Lead an edge past a block that only passes on."""
     assert edge.block.term is not None
-    mapping = dict(passed(edge))
+    mapping = dict(edge.passed())
     onward = edge.block.term.edges[0]
     edge.block, edge.args = onward.block, [mapping.get(a, a) for a in onward.args]

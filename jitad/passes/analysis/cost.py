@@ -10,8 +10,6 @@ from ...ir.ops import OPS
 from ...ir.types import Array
 from .loops import Loop, counted
 
-DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-                 "erf erfc pow atan2 hypot cbrt lgamma digamma polygamma".split())
 SOME = 16
 """Iterations or elements, where nobody knows how many there are."""
 MOST, LARGEST = 1 << 20, 1 << 40
@@ -37,11 +35,12 @@ def estimate(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
 def _cost(op: Op) -> int:
     if op.name == "call":
         return 64
-    if op.name not in OPS or op.name in ("const", "undef", "dim", "check"):
+    definition = OPS.get(op.name)
+    if definition is None or definition.cost == 0:
         return 0
     elements = 1
-    if not OPS[op.name].view:
+    if not definition.view:
         for v in (*op.operands, *op.results):
             if isinstance(v.type, Array) and op.name not in ("set", "add_at"):
                 elements = max(elements, prod(SOME if d is None else d for d in v.type.dims))
-    return elements * (20 if op.name in DEAR else 4 if op.name in ("div", "sqrt", "floordiv", "mod") else 1)
+    return elements * definition.cost

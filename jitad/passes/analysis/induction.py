@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64
-from .cfg import argument
 from .loops import Loop
 from .ranges import LARGEST, Form, Prover, Ranges
 
@@ -36,7 +35,7 @@ def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -
         return
     ways = list(_ways(loop, incoming))
     for p in loop.head.params:
-        start = argument(loop.entry_edge(), p) if p.type == I64 else None
+        start = loop.entry_edge().argument(p) if p.type == I64 else None
         moves = _moves(p, [w.args[p.index] for w in ways], loop, incoming) if start is not None else None
         if start is None or not moves:
             continue
@@ -119,7 +118,7 @@ def _ways(loop: Loop, incoming: Incoming) -> Iterator[Way]:
         yield Way(edge.args, _parts(condition, truth))
         return
     for e in incoming[latch]:
-        passed = {q: a for q in latch.params if (a := argument(e, q)) is not None}
+        passed = {q: a for q in latch.params if (a := e.argument(q)) is not None}
         conditions = _says_again(passed[signal], condition, truth) if signal in passed else []
         if conditions is not None:
             yield Way([passed.get(a, a) for a in edge.args], conditions)
@@ -182,7 +181,7 @@ def _moves(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set
         elif step is not None:
             todo.append((step[0], s + step[1]))
         elif v.op is None and v.block in loop.blocks and v.block is not loop.head and len(seen) < 50:
-            args = [argument(e, v) for e in incoming[v.block]]
+            args = [e.argument(v) for e in incoming[v.block]]
             if any(a is None for a in args):
                 return None
             todo += [(a, s) for a in args if a is not None]

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+from ...ir.dominance import reverse_postorder
 from ...ir.graph import Block, Function, Value
-from .dominance import reverse_postorder
 
 ValueSet = dict[Value, None]
 

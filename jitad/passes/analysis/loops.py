@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...ir.dominance import Dominators, dominators
 from ...ir.graph import Block, Edge, Function, Value
-from .dominance import Dominators, dominators
 
 
 @dataclass(eq=False)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
+from ...ir.dominance import dominators, reverse_postorder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import I64, Array, Type, is_float
-from .cfg import append, argument, passed, reached, set_term
-from .dominance import dominators, reverse_postorder
+from .cfg import append, reached, set_term
 from .loops import loop_forest, raising_blocks
 
 SCALAR = frozenset("const add sub mul floordiv mod neg abs sign maximum minimum eq ne lt le gt ge and or xor not "
@@ -70,7 +70,7 @@ class Downward:
         for block in self.order:
             if block is not self.func.entry:
                 for p in block.params:
-                    given = [argument(edge, p) for _, edge in self.preds[block]]
+                    given = [edge.argument(p) for _, edge in self.preds[block]]
                     if any(v is None or v in self.unknown for v in given):
                         self.unknown.add(p)
             for op in block.ops:
@@ -124,7 +124,7 @@ class Downward:
         if v.block is self.func.entry:
             return [call.operands[v.index] for call in self.calls.values()]
         return [given for source, edge in self.preds[v.block] if source in blocks
-                if (given := argument(edge, v)) is not None]
+                if (given := edge.argument(v)) is not None]
 
 
 def _follows(op: Op) -> bool:
@@ -256,5 +256,5 @@ class _Collector:
     def _edge(self, edge: Edge) -> Edge:
         if edge.block not in self.blocks:
             return Edge(self.failed if edge.block in self.down.raising else self.stop, list(self.log))
-        kept = [self.new[v] for p, v in passed(edge) if p in self.needed]
+        kept = [self.new[v] for p, v in edge.passed() if p in self.needed]
         return Edge(self.blocks[edge.block], [*kept, *self.log])

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import OPS
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import set_term
 
-CHEAP = frozenset("eq ne lt le gt ge and or xor not shl shr add sub neg get dim cast const".split())
+CHEAP = frozenset(name for name, op in OPS.items()
+                  if op.cost <= 1 and (op.elementwise or name in ("get", "dim", "const")))
 LONGEST = 8                     # ops that are copied to a call
 
 

@@ -45,10 +45,10 @@ def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
 def _only_argument(param: Value, edges: list[Edge], mapping: Mapping) -> Value | None:
     only: Value | None = None
     for e in edges:
-        index = param.index - (len(e.block.params) - len(e.args))
-        if index < 0:
+        given = e.argument(param)
+        if given is None:
             return None                                  # the result of a call
-        arg = resolve(mapping, e.args[index])
+        arg = resolve(mapping, given)
         if arg is param or arg is only:
             continue
         if only is not None and not same(arg, only):
@@ -73,8 +73,7 @@ def _drop(func: Function, gone: set[Value]) -> None:
     for b in func.blocks:
         assert b.term is not None
         for e in b.term.edges:
-            missing = len(e.block.params) - len(e.args)
-            e.args = [a for p, a in zip(e.block.params[missing:], e.args) if p not in gone]
+            e.args = [a for p, a in e.passed() if p not in gone]
     for b in func.blocks[1:]:
         if any(p in gone for p in b.params):
             b.params = [p for p in b.params if p not in gone]

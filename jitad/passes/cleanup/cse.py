@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ..analysis.cfg import resolve, substitute
-from ..analysis.dominance import Dominators
 from ..analysis.loops import LoopForest, loop_forest
 from ..memory.aliasing import consumed_values
 
-COMMUTATIVE = frozenset("add mul maximum minimum eq ne and or xor hypot".split())
 KEPT = frozenset("push pop".split())
 """Not merged: what is on stacks is paired by where it stands."""
 
@@ -72,7 +71,7 @@ def _key(op: Op, consumed: set[Value]) -> Hashable | None:
     if definition.effect or definition.consumes or op.name in KEPT or any(r in consumed for r in op.results):
         return None
     operands: Any = op.operands
-    if op.name in COMMUTATIVE:
+    if definition.commutative:
         operands = sorted(operands, key=id)
     return op.name, tuple(operands), _frozen(op.attrs), tuple([r.type for r in op.results])
 

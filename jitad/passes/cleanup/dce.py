@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ...ir.builder import Builder
-from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.graph import Block, Edge, Function, Module, Value
 from ...ir.ops import EFFECTS
-from ..analysis.cfg import merge_chains, passed, remove_unreachable
+from ..analysis.cfg import merge_chains, remove_unreachable
 from ..analysis.loops import Loop, counted, loop_forest
 
 
@@ -41,7 +41,7 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
         assert b.term is not None
         todo += b.term.operands if b not in idle else ()
         for edge in b.term.edges:
-            for param, arg in passed(edge):
+            for param, arg in edge.passed():
                 sources.setdefault(param, []).append(arg)
                 if param.index < results.get(edge.block, 0):     # it stands for a call's result, and stays
                     todo.append(arg)
@@ -61,7 +61,7 @@ def drop_idle_calls(func: Function) -> None:
     left = dict(calls)
     roots: list[Value] = []
     needed = _needed(func, calls, roots)
-    while found := [b for b, call in left.items() if any(r in needed for r in _results(call))]:
+    while found := [b for b, call in left.items() if any(r in needed for r in call.edges[0].results)]:
         for b in found:
             roots += left.pop(b).operands
         needed = _needed(func, calls, roots)
@@ -69,14 +69,9 @@ def drop_idle_calls(func: Function) -> None:
         edge = call.edges[0]
         b.term = None
         builder = Builder(b, call.loc)
-        builder.jump(edge.block, [*(builder.undef(r.type) for r in _results(call)), *edge.args])
+        builder.jump(edge.block, [*(builder.undef(r.type) for r in edge.results), *edge.args])
     merge_chains(func)
     sweep(func)
-
-
-def _results(call: Op) -> list[Value]:
-    edge = call.edges[0]
-    return edge.block.params[:len(edge.block.params) - len(edge.args)]
 
 
 def _drop_unneeded(func: Function, needed: set[Value]) -> None:
@@ -90,8 +85,8 @@ def _drop_unneeded(func: Function, needed: set[Value]) -> None:
         assert b.term is not None
         for edge in b.term.edges:
             if edge.block in keep:
-                missing = len(edge.block.params) - len(edge.args)
-                edge.args = [edge.args[i - missing] for i in keep[edge.block] if i >= missing]
+                offset = edge.offset
+                edge.args = [edge.args[i - offset] for i in keep[edge.block] if i >= offset]
     for b, indices in keep.items():
         b.params = [b.params[i] for i in indices]
         for i, p in enumerate(b.params):
@@ -104,7 +99,7 @@ def _call_results(func: Function) -> dict[Block, int]:
     for b in func.blocks:
         if b.term is not None and b.term.name == "call":
             edge = b.term.edges[0]
-            found[edge.block] = len(edge.block.params) - len(edge.args)
+            found[edge.block] = edge.offset
     return found
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ...ir.evaluate.fold import FOLDED, fold
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import TypeRuleError, result_types
+from ...ir.ops import result_types
+from ...ir.type_rules import TypeRuleError
 from ...ir.types import Scalar
 from ..analysis.cfg import (
     Mapping,

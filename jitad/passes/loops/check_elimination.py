@@ -7,9 +7,9 @@ follow become constants, checks that hold go, and ``select(i < 0, i + n, i)`` co
 
 from __future__ import annotations
 
+from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import BOOL, I64
-from ..analysis.dominance import dominators
 from ..analysis.induction import Incoming, learn_head
 from ..analysis.loops import loop_forest
 from ..analysis.ranges import Form, Prover, Ranges

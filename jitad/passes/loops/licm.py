@@ -14,19 +14,16 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
-from ..analysis.dominance import Dominators
 from ..analysis.loops import Loop, loop_forest, raising_blocks
 from ..memory.aliasing import consumed_values
 
-COSTLY = frozenset("div floordiv mod pow sqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh "
-                   "cosh tanh asinh acosh atanh erf erfc lgamma digamma polygamma atan2 hypot".split())
-"""Not moved out of a branch that may not be taken."""
 FIXED = frozenset("push pop stack_empty".split())
 """What is on stacks is paired by where it stands."""
-FREE = frozenset("const undef dim".split())
+FREE = frozenset(name for name, op in OPS.items() if op.cost == 0 and not op.effect)
 
 
 class Before(IntEnum):
@@ -101,5 +98,5 @@ class _Hoister:
             limit = Before.INDEX_CHECKS if op.attrs["exc"] in self.index_errors else Before.NOTHING
             return always and self.before <= limit
         if definition.elementwise and all(isinstance(v.type, Scalar) for v in op.operands):
-            return always or op.name not in COSTLY
+            return always or definition.cost < EXPENSIVE
         return always and self.before < Before.ANYTHING

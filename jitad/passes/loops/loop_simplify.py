@@ -19,9 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...ir.clone import clone_blocks
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Value
 from ...ir.types import BOOL, I64, Type
-from ..analysis.dominance import Dominators
 from ..analysis.loops import Loop
 from .loop_tables import Key, Row, Surroundings, merge_columns
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.types import Type
+from ...ir.uses import users
 from ..analysis.cfg import set_term
-from ..analysis.dominance import Dominators
 from ..analysis.liveness import Liveness, ValueSet
 from ..analysis.loops import raising_blocks
 
@@ -24,11 +25,9 @@ class Surroundings:
         self._liveness = Liveness(func)
         self.lives_as: dict[Block, Block] = {}               # new blocks, each with one before which the same is live
         self.raising = raising_blocks(dom)
-        self.users: dict[Value, list[Op]] = {}
+        self.users = users(func.all_ops())
         self.entering: dict[Block, dict[Edge, Block]] = {b: {} for b in func.blocks}
         for b in func.blocks:
-            for op in b.all_ops():
-                self.note_uses(op)
             self._note_edges(b)
 
     def live_in(self, block: Block) -> ValueSet:

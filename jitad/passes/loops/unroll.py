@@ -7,9 +7,9 @@ loops come first; a loop around one that has been written out may then be small 
 from __future__ import annotations
 
 from ...ir.clone import clone_blocks
+from ...ir.dominance import dominators
 from ...ir.graph import Block, Edge, Function, Module, Value
 from ..analysis.cfg import merge_chains, remove_unreachable, set_term
-from ..analysis.dominance import dominators
 from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
 
 MOST_ITERATIONS = 8

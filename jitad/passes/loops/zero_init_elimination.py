@@ -20,8 +20,9 @@ from __future__ import annotations
 import math
 
 from ...ir.builder import Builder
-from ...ir.graph import Function, Module, Op, Value
+from ...ir.graph import Module, Op, Value
 from ...ir.types import Array, Scalar
+from ...ir.uses import users
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 
 
@@ -29,22 +30,14 @@ def first_write(module: Module) -> None:
     """Rewrite every such loop; expects normal form."""
     for func in module.functions.values():
         if any(op.name == "add_at" for op in func.all_ops()):
-            forest, users = loop_forest(func), _users(func)
+            forest, readers = loop_forest(func), users(func.all_ops())
             for loop in forest.loops:
                 known = counted(loop)
                 if known is not None and loop.exit is not None:
                     for p in loop.head.params:
-                        op = _update(forest, loop, known, p, users)
+                        op = _update(forest, loop, known, p, readers)
                         if op is not None and _is_zeros(loop.entry_edge().args[p.index]):
                             _rewrite(loop, known, p, op)
-
-
-def _users(func: Function) -> dict[Value, list[Op]]:
-    users: dict[Value, list[Op]] = {}
-    for op in func.all_ops():
-        for v in op.used():
-            users.setdefault(v, []).append(op)
-    return users
 
 
 def _is_zeros(v: Value) -> bool:
@@ -55,11 +48,11 @@ def _is_zeros(v: Value) -> bool:
     return known is not None and known == 0 and math.copysign(1.0, known) > 0
 
 
-def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, users: dict[Value, list[Op]]) -> Op | None:
+def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, readers: dict[Value, list[Op]]) -> Op | None:
     """The one op that has to do with ``p``, if it adds in every iteration at the iteration's own place."""
-    if len(users.get(p, ())) != 1:
+    if len(readers.get(p, ())) != 1:
         return None
-    op, latch = users[p][0], loop.latch
+    op, latch = readers[p][0], loop.latch
     if op.name != "add_at" or op.operands[0] is not p or not isinstance(op.operands[1].type, Scalar):
         return None
     assert op.block is not None and latch is not None
@@ -67,7 +60,7 @@ def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, users: dic
         return None
     back = loop.back_edge().args
     passed_on = back[p.index] is op.result and back.count(op.result) == 1
-    if not passed_on or any(user is not latch.term for user in users[op.result]):
+    if not passed_on or any(user is not latch.term for user in readers[op.result]):
         return None
     return op if _walks(op.operands[2], known) else None
 

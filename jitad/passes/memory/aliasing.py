@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from ...ir.dataflow import fixed_point
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.linearity import Memory, State, Summary
 from ...ir.ops import CONSUMING, OPS
-from ...ir.order import fixed_point
 from ...ir.types import Scalar
-from ..analysis.cfg import passed
 
 WHOLE_VIEWS = frozenset(("as_type", "reshape"))
 """Views that are their array's whole memory, in its order."""
@@ -38,7 +37,7 @@ def consumed_values(func: Function, owned: Callable[[Op], Iterable[int]]) -> set
         if b.term.name == "call":
             todo += (b.term.operands[i] for i in owned(b.term))
         for edge in b.term.edges:
-            for param, arg in passed(edge):
+            for param, arg in edge.passed():
                 if in_memory(param):
                     sources.setdefault(param, []).append(arg)
     found: set[Value] = set()
@@ -112,7 +111,7 @@ class Sharing:
         """Go along an edge: the block's parameters get their new values, all at once."""
         sources = self._sources(state, term, edge)
         params = [(p, self.number[p]) for p in edge.block.params if p in self.number]
-        given = {p for p, _ in passed(edge)}          # the others are a call's results, which nothing copies
+        given = {p for p, _ in edge.passed()}          # the others are a call's results, which nothing copies
         fresh = {n for p, n in params if p in self.consumed and p in given}
         for _, n in params:
             state.forget(n)
@@ -127,7 +126,7 @@ class Sharing:
 
     def _sources(self, state: State, term: Op, edge: Edge) -> dict[Value, int]:
         """What each parameter's new value may share with, before the edge."""
-        sources = {p: state.with_self(self.number[a]) for p, a in passed(edge) if a in self.number}
+        sources = {p: state.with_self(self.number[a]) for p, a in edge.passed() if a in self.number}
         if term.name == "call":
             summary = self.summaries.of(term.attrs["callee"])
             for result, param in summary.params:

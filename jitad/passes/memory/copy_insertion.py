@@ -19,7 +19,7 @@ from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.linearity import State
 from ...ir.ops import OPS
 from ...ir.signature import signature
-from ..analysis.cfg import landing, merge_chains, passed, substitute
+from ..analysis.cfg import landing, merge_chains, substitute
 from ..analysis.liveness import Liveness
 from .aliasing import WHOLE_VIEWS, Sharing, Summaries, consumed_values, in_memory
 
@@ -205,11 +205,11 @@ class _Placer:
         state.share(n, shared)
 
     def _edge(self, state: State, block: Block, edge: Edge) -> None:
-        missing = len(edge.block.params) - len(edge.args)
+        offset = edge.offset
         live = self.sharing.bits(self.liveness.before(edge.block))
-        kept = [a for p, a in passed(edge) if p not in self.consumed]
+        kept = [a for p, a in edge.passed() if p not in self.consumed]
         for i, a in enumerate(edge.args):
-            if edge.block.params[missing + i] in self.consumed:
+            if edge.block.params[offset + i] in self.consumed:
                 needed = live | self.sharing.bits(kept)
                 if self._can_give(state, a, needed) or self._detach(state, block, a, needed):
                     kept.append(a)

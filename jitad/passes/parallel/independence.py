@@ -104,7 +104,7 @@ class Independence:
                 if op.name in goes_on and _works_on(op, i):
                     _enter(members, todo, op.result)
             for op, edge, i in self.uses.edges.get(v, ()):
-                q = edge.block.params[i + len(edge.block.params) - len(edge.args)]
+                q = edge.block.params[i + edge.offset]
                 if edge.block is self.loop.head and q is not p:
                     raise Dependent(f"{_name(p)} goes on as {_name(q)} in the next iteration", op.loc)
                 if edge.block in self.region:
@@ -121,8 +121,7 @@ class Independence:
 
     def _arguments(self, p: Value) -> Iterator[Value | None]:
         for edge in self.uses.incoming.get(p.block, ()):
-            i = p.index - (len(p.block.params) - len(edge.args))
-            yield edge.args[i] if i >= 0 else None
+            yield edge.argument(p)
 
     # --- reductions -------------------------------------------------------------------------------
 

@@ -20,10 +20,9 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, dims_of, dtype_of
-from ..analysis.cfg import Mapping, passed, remove_unreachable, resolve, substitute
+from ..analysis.cfg import Mapping, remove_unreachable, resolve, substitute
 from ..analysis.loops import loop_forest
 from .array_sroa_ops import (
-    INDEXED,
     Elements,
     build,
     elements,
@@ -99,7 +98,7 @@ class Plan:
     def _candidates(self) -> set[Value]:
         found = {r for op in self.expandable for r in op.results if isinstance(r.type, Array)}
         edges = [e for b in self.blocks for e in _edges(b)]
-        return found | {p for e in edges for p, _ in passed(e) if is_small(p.type)}
+        return found | {p for e in edges for p, _ in e.passed() if is_small(p.type)}
 
     def _webs(self) -> dict[Value, Value]:
         """For each candidate one value of its web, the same for all of them."""
@@ -120,12 +119,12 @@ class Plan:
                 if op.name in UPDATES and op in self.expandable:
                     yield op.operands[0], op.result
             for e in _edges(b):
-                yield from passed(e)
+                yield from e.passed()
 
     def _indexed_at_run_time(self) -> Iterator[Value]:
         for b in self.blocks:
             for op in b.ops:
-                if op.name in INDEXED and op not in self.expandable:
+                if OPS[op.name].indices and op not in self.expandable:
                     yield op.operands[0]
 
 
@@ -159,7 +158,7 @@ class _Weighing:
             if v in plan.apart:
                 self.gain[plan.web[v]] -= weight
         for e in b.term.edges:
-            for p, v in passed(e):
+            for p, v in e.passed():
                 if p in plan.apart and v not in plan.apart:
                     self.gain[plan.web[p]] -= weight
 
@@ -218,7 +217,7 @@ class Rewriter:
         """Arrays in memory that ops written out, or parameters that are apart, are made of."""
         apart = self.plan.apart
         found = {v for op in self.plan.ops for v in op.operands if is_small(v.type)}
-        found |= {v for b in self.plan.blocks for e in _edges(b) for p, v in passed(e) if p in apart}
+        found |= {v for b in self.plan.blocks for e in _edges(b) for p, v in e.passed() if p in apart}
         return found - apart
 
     def _needed_elsewhere(self) -> set[Value]:

@@ -91,7 +91,7 @@ def work(op: Op) -> int:
     if op.name == "matmul":
         a, b = (v.type for v in op.operands)
         return 2 * _count(a) * _count(b) // max(1, _inner(op))
-    if op.name in INDEXED or op.name in _MAPS:
+    if OPS[op.name].indices or op.name in _MAPS:
         return 0
     return max(_count(v.type) for v in (*op.operands, *op.results))
 
@@ -103,7 +103,7 @@ def _inner(op: Op) -> int:
 
 def _in_bounds(op: Op) -> bool:
     """Whether the elements that an op reads or writes are known, and there: not so behind a check that fails."""
-    if op.name not in INDEXED:
+    if not OPS[op.name].indices:
         return True
     where = _where(op)
     if where is None:
@@ -113,7 +113,7 @@ def _in_bounds(op: Op) -> bool:
 
 def _where(op: Op) -> list[list[int]] | None:
     """The indices along each axis that ``get``, ``slice`` and the updates name, ``None`` if not constant."""
-    numbers = [v.const for v in op.operands[INDEXED[op.name]:]]
+    numbers = [v.const for v in op.operands[OPS[op.name].indices:]]
     if None in numbers:
         return None
     if op.name == "slice":
@@ -126,9 +126,6 @@ def _where(op: Op) -> list[list[int]] | None:
 
 _FOLDED = frozenset("empty fill iota set concat reshape copy lt add select".split())
 """What indices that are written down in a program go through, negative ones included."""
-
-INDEXED = {"get": 1, "set": 2, "add_at": 2, "slice": 1, "set_slice": 2, "add_slice": 2}
-"""Ops that name elements, with the number of the first operand that does."""
 
 # --- the rules ------------------------------------------------------------------------------------
 

@@ -7,12 +7,12 @@ function's own parameters and results, those of calls) is converted by ``as_type
 from __future__ import annotations
 
 from ...ir.builder import Builder
+from ...ir.dominance import reverse_postorder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import TypeRuleError, result_types
+from ...ir.ops import result_types
 from ...ir.signature import signature
+from ...ir.type_rules import TypeRuleError
 from ...ir.types import Array, Type, dims_of, join
-from ..analysis.cfg import passed
-from ..analysis.dominance import reverse_postorder
 
 
 def retype(module: Module, func: Function) -> None:
@@ -48,7 +48,7 @@ class _Retyper:
         for block in self.blocks:
             assert block.term is not None
             for edge in block.term.edges:
-                for p, v in passed(edge):
+                for p, v in edge.passed():
                     if p in self.before:
                         self.incoming.setdefault(p, []).append(v)
 
@@ -133,8 +133,7 @@ class _Retyper:
         return [v.type for v in term.operands]
 
     def _fit_edge(self, b: Builder, edge: Edge) -> None:
-        missing = len(edge.block.params) - len(edge.args)
-        edge.args = [b.typed(v, p.type) for p, v in zip(edge.block.params[missing:], edge.args)]
+        edge.args = [b.typed(v, p.type) for p, v in edge.passed()]
 
 
 def _learnt(op: Op) -> Array:

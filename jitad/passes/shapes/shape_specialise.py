@@ -23,7 +23,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import I64, Array
-from ..analysis.cfg import append, argument, remove_unreachable, set_term
+from ..analysis.cfg import append, remove_unreachable, set_term
 from ..analysis.loops import Loop, loop_forest
 from .shape_inference import retype
 from .size_numbering import Size, Solver
@@ -141,12 +141,12 @@ def _before_loops(func: Function, left: list[int]) -> bool:
 def _on_entry(loop: Loop, n: Value, number: int, sizes: _Sizes) -> tuple[Value, int] | None:
     """(a size before the loop, what it has to be), where an array has it that comes back with the size known."""
     enter, back = loop.entry_edge(), loop.back_edge()
-    first = argument(enter, n) if n.owner is loop.head else None
+    first = enter.argument(n) if n.owner is loop.head else None
     if first is None or first.const is not None:
         return None
     same = sizes.same(sizes.of(first), loop.head)
     for p in loop.head.params:
-        before, after = argument(enter, p), argument(back, p)
+        before, after = enter.argument(p), back.argument(p)
         if isinstance(p.type, Array) and before is not None and after is not None:
             for axis, dim in enumerate(p.type.dims):
                 if dim is None and sizes.axis(before, axis) in same and sizes.axis(after, axis) == number:

@@ -66,15 +66,14 @@ class Solver:
         for b in func.blocks:
             assert b.term is not None
             for e in b.term.edges:
-                missing = len(e.block.params) - len(e.args)
-                for i, p in enumerate(e.block.params):
+                for p in e.block.params:
                     if not isinstance(p.type, Array):
                         continue
-                    known = self.sources.setdefault(p, [])
-                    if i < missing:
+                    known, given = self.sources.setdefault(p, []), e.argument(p)
+                    if given is None:
                         self.sources[p] = None               # the result of a call
                     elif known is not None:
-                        known.append(e.args[i - missing])
+                        known.append(given)
         self.params: dict[Axis, Size] = {}
 
     def size(self, axis: Axis) -> Size:

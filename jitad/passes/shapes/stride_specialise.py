@@ -14,13 +14,13 @@ from __future__ import annotations
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
 from ..analysis.cfg import own_exit, set_term
 from ..analysis.loops import Loop, counted, loop_forest
 from .size_numbering import Size, Solver
 
-ACCESSES = {"get": 1, "set": 2, "add_at": 2}
-"""Ops on elements, and where their indices begin."""
+ACCESSES = frozenset(("get", "set", "add_at"))
 MOST = 8
 """Rows of more columns are further apart than what is loaded at a time."""
 LARGEST = 120                                               # ops of a loop that is worth a second version
@@ -39,7 +39,7 @@ def strides(module: Module) -> None:
 
 def _columns(op: Op) -> bool:
     """Whether an element is accessed whose last index is a constant."""
-    return op.name in ACCESSES and len(op.operands) > ACCESSES[op.name] + 1 and op.operands[-1].const is not None
+    return op.name in ACCESSES and len(op.operands) > OPS[op.name].indices + 1 and op.operands[-1].const is not None
 
 
 def _worth_it(loop: Loop) -> bool:
@@ -78,7 +78,7 @@ class _Strides:
         a = self.names.setdefault(arrays[0], arrays[0])
         t = arrays[0].type
         assert isinstance(t, Array)
-        at = op.operands[ACCESSES.get(op.name, 0):]
+        at = op.operands[OPS[op.name].indices:]
         carried = a.owner is self.loop.head
         reads_outside = op.name == "get" and a.block not in self.loop.blocks
         if op.name not in ACCESSES or len(arrays) > 1 or len(at) != t.rank or not (carried or reads_outside):

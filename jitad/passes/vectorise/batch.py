@@ -14,6 +14,7 @@ from collections.abc import Collection
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import I64, Array, dims_of
+from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .batch_rules import NoRows, Rows
 
@@ -82,11 +83,7 @@ def _in_strips(func: Function, loop: Loop, known: Counted) -> None:
 def stores_of(loop: Loop, others: Collection[Value] = ()) -> set[Op] | None:
     """The ops that store element ``it`` of an array that the loop carries, if it carries no more than ``others``."""
     head, found = loop.head, set()
-    used: dict[Value, list[Op]] = {}
-    for block in loop.blocks:
-        for op in block.all_ops():
-            for v in op.used():
-                used.setdefault(v, []).append(op)
+    used = users(ops_of(loop.blocks))
     for p, back in zip(head.params[1:], loop.back_edge().args[1:]):
         only = used.get(p, [])
         if p in others:

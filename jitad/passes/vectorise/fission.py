@@ -21,6 +21,7 @@ from ...ir.clone import clone_blocks, clone_op
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar
+from ...ir.uses import users
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .speculate import (
@@ -33,10 +34,9 @@ from .speculate import (
     run_tentatively,
 )
 
-DEAR = frozenset("exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
-                 "erf erfc pow atan2 hypot cbrt".split())
+VECTOR_FUNCTIONS = frozenset(name for name, op in OPS.items() if op.vector)
 """Functions that have vector versions and cost more than an array element written and read."""
-GUARDED = DEAR | {"sqrt", "div"}
+GUARDED = VECTOR_FUNCTIONS | {"sqrt", "div"}
 """What is worth computing ahead in a loop that would not vectorise at all."""
 SHORT = 16
 """Loops known to run no longer stay whole."""
@@ -45,7 +45,7 @@ SHORT = 16
 def fission(module: Module) -> None:
     """Expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
-        if any(op.name in DEAR for op in func.all_ops()):
+        if any(op.name in VECTOR_FUNCTIONS for op in func.all_ops()):
             for loop in loop_forest(func).loops:
                 known = counted(loop)
                 if known is not None and loop.blocks == {loop.head} and loop.exit is not None:
@@ -63,7 +63,7 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
         return                                       # what a check of an index guards must not run before it
     if any(_indexes_by_float(op) for op in free) and checks:
         return
-    kept = _kept(loop.head, free, GUARDED if checks else DEAR)
+    kept = _kept(loop.head, free, GUARDED if checks else VECTOR_FUNCTIONS)
     if kept and checks and can_run_tentatively(loop, known, free):
         run_tentatively(func, loop, known, checks)
     elif kept:
@@ -104,12 +104,9 @@ def _indexes_by_float(op: Op) -> bool:
 
 def _is_serial(head: Block) -> bool:
     """Whether a float goes from one iteration to the next otherwise than as a sum whose order is ours."""
-    users: dict[Value, list[Op]] = {p: [] for p in head.params if isinstance(p.type, Scalar) and p.type.is_float}
-    for op in head.all_ops():
-        for v in op.used():
-            if v in users:
-                users[v].append(op)
-    return any(not all(op.name == "add" and op.attrs.get("acc") for op in ops) for ops in users.values())
+    readers = users(head.all_ops())
+    carried = [p for p in head.params if isinstance(p.type, Scalar) and p.type.is_float]
+    return any(op.name != "add" or not op.attrs.get("acc") for p in carried for op in readers.get(p, ()))
 
 
 def _free_ops(head: Block, known: Counted) -> dict[Op, None]:
@@ -127,12 +124,12 @@ def _free_ops(head: Block, known: Counted) -> dict[Op, None]:
 
 def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
     """The free ops that cost something and whose results are needed by others: these are worth an array."""
-    dear: set[Value] = set()
+    worthwhile: set[Value] = set()
     for op in free:
-        if op.name in worth or any(v in dear for v in op.operands):
-            dear.add(op.result)
+        if op.name in worth or any(v in worthwhile for v in op.operands):
+            worthwhile.add(op.result)
     needed = {v for op in head.all_ops() if op not in free and op.name != "check" for v in op.used()}
-    return [op for op in free if op.result in dear and op.result in needed]
+    return [op for op in free if op.result in worthwhile and op.result in needed]
 
 
 class _Strips:

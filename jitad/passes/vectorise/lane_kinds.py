@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64, Array, Scalar, Type
+from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, LoopForest
 
 UNIFORM, RISING, FALLING, VARYING, SHARED = "uniform", "rising", "falling", "varying", "shared"
@@ -42,7 +43,7 @@ class Kinds:
         self.of: dict[Value, str] = {known.iv: RISING}
         self.pushed: dict[tuple[Type, ...], set[int]] = {}
         self.sums: dict[Value, list[Op]] = {}
-        self.users = self._users()
+        self.users = users(ops_of(blocks))
         for p, back in zip(loop.head.params, loop.back_edge().args):
             if p is known.iv:
                 continue
@@ -57,23 +58,15 @@ class Kinds:
     def __getitem__(self, v: Value) -> str:
         return self.of.get(v, UNIFORM)
 
-    def _users(self) -> dict[Value, list[Op]]:
-        users: dict[Value, list[Op]] = {}
-        for block in self.blocks:
-            for op in block.all_ops():
-                for v in op.used():
-                    users.setdefault(v, []).append(op)
-        return users
-
     def _additions(self, p: Value, back: Value) -> list[Op]:
         """The ``add``s that lead from a carried float to what it is in the next iteration, and are its only use."""
         found: list[Op] = []
         v = p
         while v is not back:
-            users = self.users.get(v, [])
-            if len(users) != 1 or users[0].name != "add" or users[0].operands.count(v) != 1:
+            readers = self.users.get(v, [])
+            if len(readers) != 1 or readers[0].name != "add" or readers[0].operands.count(v) != 1:
                 raise NoLanes
-            op = users[0]
+            op = readers[0]
             assert op.block is not None
             if not isinstance(v.type, Scalar) or not v.type.is_float or not self._every_time(op.block):
                 raise NoLanes
@@ -134,8 +127,7 @@ class Kinds:
             self._note((values[i] for i in vary), VARYING)
 
     def _edge(self, edge: Edge) -> None:
-        missing = len(edge.block.params) - len(edge.args)
-        for p, a in zip(edge.block.params[missing:], edge.args):
+        for p, a in edge.passed():
             if a in self.sums:
                 raise NoLanes
             if self[a] != UNIFORM:
@@ -171,8 +163,7 @@ class Kinds:
 
     def _hand_on(self, edge: Edge, names: dict[Value, Value]) -> None:
         """An array has one name at a time, in all blocks: which array it is does not depend on the way."""
-        missing = len(edge.block.params) - len(edge.args)
-        for p, a in zip(edge.block.params[missing:], edge.args):
+        for p, a in edge.passed():
             if edge.block in self.loop.blocks and a in names and names.setdefault(p, names[a]) is not names[a]:
                 raise NoLanes
 

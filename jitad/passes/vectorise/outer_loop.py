@@ -26,6 +26,7 @@ import math
 
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Scalar
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
@@ -93,8 +94,8 @@ def _is_work(op: Op, kinds: Kinds) -> bool:
 
 def _in_a_row(op: Op, kinds: Kinds) -> bool:
     """An element at an index that the lanes move, and an inner loop as well."""
-    first = {"get": 1, "slice": 1, "set": 2, "add_at": 2, "add_slice": 2}.get(op.name)
-    return first is not None and any(kinds[v] != UNIFORM for v in op.operands[first:])
+    first = OPS[op.name].indices
+    return bool(first) and any(kinds[v] != UNIFORM for v in op.operands[first:])
 
 
 class _Strips:

@@ -21,10 +21,11 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Array, Scalar
+from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 from .batch import store, stores_of
 from .batch_rules import NoRows, Rows
-from .fission import DEAR
+from .fission import VECTOR_FUNCTIONS
 from .predicate_tail import finish
 
 STRIP = 32
@@ -38,7 +39,7 @@ Mask = Value | None                       # a bool for each element; ``None``: a
 def mask(module: Module) -> None:
     """Expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
-        if any(op.name in DEAR for op in func.all_ops()):
+        if any(op.name in VECTOR_FUNCTIONS for op in func.all_ops()):
             forest = loop_forest(func)
             for loop in forest.loops:
                 known = counted(loop)
@@ -49,7 +50,8 @@ def mask(module: Module) -> None:
 def _pays(loop: Loop) -> bool:
     """Whether it holds loops, all of them innermost, and a step of one of them is dear."""
     inner = loop.children
-    return not any(c.children for c in inner) and any(op.name in DEAR for c in inner for b in c.blocks for op in b.ops)
+    return (not any(c.children for c in inner)
+            and any(op.name in VECTOR_FUNCTIONS for c in inner for b in c.blocks for op in b.ops))
 
 
 def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
@@ -71,17 +73,14 @@ def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -
 
 def _sums(loop: Loop) -> dict[Value, Op]:
     """The floats that the loop carries and does nothing with but add to them (or take off), each with that op."""
-    users: dict[Value, list[Op]] = {}
-    for user in (op for block in loop.blocks for op in block.all_ops()):
-        for v in user.used():
-            users.setdefault(v, []).append(user)
+    readers = users(ops_of(loop.blocks))
     found: dict[Value, Op] = {}
     for p, a in zip(loop.head.params, loop.back_edge().args):
         op = a.op
-        if op is None or op.name not in ("add", "sub") or users.get(p) != [op] or not isinstance(p.type, Scalar):
+        if op is None or op.name not in ("add", "sub") or readers.get(p) != [op] or not isinstance(p.type, Scalar):
             continue
         first = op.operands[0] is p
-        if p.type.is_float and (first or op.name == "add") and set(users[a]) == {loop.latch and loop.latch.term}:
+        if p.type.is_float and (first or op.name == "add") and set(readers[a]) == {loop.latch and loop.latch.term}:
             found[p] = op
     return found
 

@@ -12,6 +12,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.types import BOOL, I64, Array, Scalar
+from ...ir.uses import users
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop
 
@@ -19,27 +20,18 @@ STRIP = 512
 """Iterations between two looks at whether all held."""
 
 
-def users_of(block: Block) -> dict[Value, list[Op]]:
-    """Who reads the parameters and results of a block, in it."""
-    users: dict[Value, list[Op]] = {}
-    for op in block.all_ops():
-        for v in op.used():
-            users.setdefault(v, []).append(op)
-    return users
-
-
 def carries_sums_and_rows_only(loop: Loop, known: Counted) -> bool:
     """Whether what a loop of one block carries, but for its counter, are sums of floats in the order of the iterations,
     and arrays that are stored to at the iteration's own place.  LLVM vectorises such a loop, order and all."""
-    head, users, back = loop.head, users_of(loop.head), loop.back_edge().args
+    head, readers, back = loop.head, users(loop.head.all_ops()), loop.back_edge().args
     for p in head.params:
         if p is known.iv:
             continue
-        if len(users.get(p, ())) != 1:
+        if len(readers.get(p, ())) != 1:
             return False
-        op = users[p][0]
+        op = readers[p][0]
         last = len(op.results) == 1 and back[p.index] is op.result
-        if not last or any(user is not head.term for user in users[op.result]) or back.count(op.result) != 1:
+        if not last or any(user is not head.term for user in readers[op.result]) or back.count(op.result) != 1:
             return False
         if isinstance(p.type, Scalar):
             if op.name != "add" or not p.type.is_float:

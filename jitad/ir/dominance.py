@@ -1,4 +1,4 @@
-"""Which blocks every path from the entry passes through (Cooper, Harvey and Kennedy's iteration).
+"""Reverse postorder and the dominator tree (Cooper, Harvey and Kennedy: iterate on immediate dominators).
 
 Unreachable blocks are in no map: they dominate nothing and nothing dominates them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...ir.graph import Block, Function, Op, Value
+from .graph import Block, Function, Op, Value
 
 
 def reverse_postorder(func: Function) -> list[Block]:
@@ -87,7 +87,7 @@ class Dominators:
         return self.number
 
     def dominates(self, a: Block, b: Block) -> bool:
-        """Whether every path from the entry to ``b`` passes ``a`` (a block dominates itself)."""
+        """True if every path from the entry to ``b``, both reachable, passes ``a`` (a block dominates itself)."""
         return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]
 
     def value_dominates(self, v: Value, op: Op) -> bool:

@@ -1,0 +1,39 @@
+"""Use lists: the ops that read each value.
+
+They are built on demand, for a function or for some of its blocks, and are stale once an op changes its operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .graph import Block, Op, Value
+
+EDGE = -1
+"""The operand number of an argument that a terminator passes to a block."""
+
+
+def ops_of(blocks: Iterable[Block]) -> Iterable[Op]:
+    """The operations and terminators of blocks."""
+    return (op for block in blocks for op in block.all_ops())
+
+
+def users(ops: Iterable[Op]) -> dict[Value, list[Op]]:
+    """The ops among ``ops`` that read each value, as an operand or an argument of an edge; once for each use."""
+    found: dict[Value, list[Op]] = {}
+    for op in ops:
+        for v in op.used():
+            found.setdefault(v, []).append(op)
+    return found
+
+
+def uses(ops: Iterable[Op]) -> dict[Value, list[tuple[Op, int]]]:
+    """The uses of each value among ``ops``: the op and the operand's number, ``EDGE`` for an argument of an edge."""
+    found: dict[Value, list[tuple[Op, int]]] = {}
+    for op in ops:
+        for i, v in enumerate(op.operands):
+            found.setdefault(v, []).append((op, i))
+        for edge in op.edges:
+            for v in edge.args:
+                found.setdefault(v, []).append((op, EDGE))
+    return found
