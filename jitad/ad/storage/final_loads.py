@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
+from ...passes.analysis.affine import Affine
 from ...passes.analysis.loops import Counted, Loop, LoopForest, counted
-from ...passes.analysis.ranges import Form
 from ...passes.loops.check_elimination import Walk
 
 WRITES = frozenset(("set", "add_at"))
@@ -115,7 +115,7 @@ class _Judge(Walk):
         self.loads, self.writes = loads, writes
         self.counts: dict[Value, Counted] = {k.iv: k for loop in forest.loops if (k := counted(loop)) is not None}
         self.of_writes = {w for ws in writes.values() for w in ws or ()}
-        self.indices: dict[Op, list[Form]] = {}
+        self.indices: dict[Op, list[Affine]] = {}
         self.final: dict[Op, Carried] = {}
         for self.judging in (False, True) if loads else ():
             self.run()
@@ -130,15 +130,15 @@ class _Judge(Walk):
                 self.final[op] = carried
         return super().op(op)
 
-    def _stays_clear(self, write: Op, at: list[Form], carrier: Loop) -> bool:
+    def _stays_clear(self, write: Op, at: list[Affine], carrier: Loop) -> bool:
         return any(self._above(w.times(sign), x.times(sign), carrier)
                    for w, x in zip(self.indices[write], at) for sign in (1, -1))
 
-    def _above(self, write: Form, load: Form, carrier: Loop) -> bool:
+    def _above(self, write: Affine, load: Affine, carrier: Loop) -> bool:
         g = self._least(write, carrier, DEEP)
-        return g is not None and self.prover.proves(g.minus(load).plus(Form(-1)))
+        return g is not None and self.prover.proves(g.minus(load).plus(Affine(-1)))
 
-    def _least(self, form: Form, carrier: Loop, depth: int) -> Form | None:
+    def _least(self, form: Affine, carrier: Loop, depth: int) -> Affine | None:
         """A lower bound that does not decrease as the carrier goes on, over all iterations of loops inside."""
         for v, c in form.terms:
             known = self.counts.get(v)
@@ -146,8 +146,8 @@ class _Judge(Walk):
                 continue
             if known is None or v.owner is carrier.head or not depth:
                 return None
-            end = Form(0) if c > 0 else self.ranges.form(_run(known.trip)).plus(Form(-1))
-            return self._least(form.plus(Form(0, ((v, 1),)), -c).plus(end, c), carrier, depth - 1)
+            end = Affine(0) if c > 0 else self.ranges.form(_run(known.trip)).plus(Affine(-1))
+            return self._least(form.plus(Affine(0, ((v, 1),)), -c).plus(end, c), carrier, depth - 1)
         return form
 
 

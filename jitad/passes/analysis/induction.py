@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import I64
+from .affine import Affine
 from .loops import Loop
-from .ranges import LARGEST, Form, Prover, Ranges
+from .ranges import LARGEST, Prover, Ranges
 
 FAR = 2**62
 SMALL = 16
@@ -64,9 +65,9 @@ def _learn(p: Value, start: Value, sign: int, ways: list[Way], loop: Loop, range
         prover.assume(form.minus(first).times(sign))
 
 
-def _short_of(x: Form, bound: Form, sign: int, slack: int) -> Form:
+def _short_of(x: Affine, bound: Affine, sign: int, slack: int) -> Affine:
     """``x`` does not get past ``bound``, in direction ``sign``, and stays ``slack`` short of it: as a form >= 0."""
-    return bound.minus(x).times(sign).plus(Form(-slack))
+    return bound.minus(x).times(sign).plus(Affine(-slack))
 
 
 def _common_bound(p: Value, sign: int, ways: list[Way], loop: Loop) -> tuple[Value, int] | None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from ...ir.dominance import dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import BOOL, I64
+from ..analysis.affine import Affine
 from ..analysis.induction import Incoming, learn_head
 from ..analysis.loops import loop_forest
-from ..analysis.ranges import Form, Prover, Ranges
+from ..analysis.ranges import Prover, Ranges
 
 DEEP = 12
 """Conditions that are made of others are looked into to this depth: chains of them are asked about again and again."""
@@ -114,14 +115,14 @@ class Walk:
             return
         form, sign = self.ranges.form(v), 1 if op.name == "maximum" else -1
         for x, y in (op.operands, op.operands[::-1]):
-            if self.prover.proves(form.minus(self.ranges.form(y)).times(sign).plus(Form(-1))):
+            if self.prover.proves(form.minus(self.ranges.form(y)).times(sign).plus(Affine(-1))):
                 self.prover.assume(self.ranges.form(x).minus(form).times(sign))
                 return
 
-    def _forms(self, op: Op, truth: bool) -> list[Form]:
+    def _forms(self, op: Op, truth: bool) -> list[Affine]:
         """What a comparison of integers says, as forms >= 0; empty if it is no such statement."""
         x, y = (self.ranges.form(v) for v in op.operands)
-        one = Form(-1)
+        one = Affine(-1)
         strict = {("lt", True): (x, y), ("ge", False): (x, y), ("gt", True): (y, x), ("le", False): (y, x)}
         loose = {("le", True): (x, y), ("gt", False): (x, y), ("ge", True): (y, x), ("lt", False): (y, x)}
         if (pair := strict.get((op.name, truth))) is not None:

@@ -23,6 +23,7 @@ from ...ir.builder import Builder
 from ...ir.graph import Module, Op, Value
 from ...ir.types import Array, Scalar
 from ...ir.uses import users
+from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 
 
@@ -66,16 +67,10 @@ def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, readers: d
 
 
 def _walks(index: Value, known: Counted) -> bool:
-    """Whether ``index`` takes each value below the trip count once, upwards or downwards."""
-    if index is known.iv:
-        return True
-    down = index.op
-    if down is None or down.name != "sub" or down.operands[1] is not known.iv:
-        return False
-    last = down.operands[0].op
-    if last is None or last.operands[:1] != [known.trip]:
-        return False
-    return (last.name, last.operands[-1].const) in (("sub", 1), ("add", -1))
+    """True if ``index`` takes each value below the trip count once: it is ``iv``, or ``trip - 1 - iv``."""
+    forms = AffineForms()
+    form, last = forms.of(index), forms.of(known.trip).plus(Affine(-1))
+    return form.is_same(atom(known.iv)) or form.is_same(last.minus(atom(known.iv)))
 
 
 def _rewrite(loop: Loop, known: Counted, p: Value, op: Op) -> None:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 from ...errors import Loc
 from ...ir.graph import Block, Edge, Op, Value
 from ...ir.ops import OPS
-from ...ir.types import I64, Array, Scalar, Stack
+from ...ir.types import Array, Scalar, Stack
+from ..analysis.affine import Affine, AffineForms
 from ..analysis.loops import Counted, Loop
 
 REDUCTIONS = frozenset("add mul maximum minimum and or xor".split())
@@ -66,7 +67,7 @@ class Independence:
 
     def __init__(self, loop: Loop, known: Counted, region: set[Block]) -> None:
         self.loop, self.known, self.region = loop, known, region
-        self.uses = Uses()
+        self.uses, self.forms = Uses(), AffineForms()
         for block in region:
             for op in block.all_ops():
                 self.uses.see(op)
@@ -198,23 +199,11 @@ class Independence:
         return [*windows, *[None] * (t.rank - len(windows))]
 
     def _window(self, start: Value, length: int | None) -> Window | None:
-        form = self._affine(start)
-        return Window(*form, length) if form is not None and length is not None else None
-
-    def _affine(self, v: Value, depth: int = 12) -> tuple[int, int, frozenset[tuple[Value, int]]] | None:
-        """``v`` as (multiple of the counter, number, multiples of values from outside), modulo 2⁶⁴."""
-        if v is self.known.iv:
-            return 1, 0, frozenset()
-        if v.const is not None:
-            return 0, int(v.const), frozenset()
-        op = v.op
-        if op is not None and v.type == I64 and depth and op.name in ("add", "sub", "neg", "mul"):
-            forms = [self._affine(o, depth - 1) for o in op.operands]
-            known = [f for f in forms if f is not None]
-            found = _combined(op.name, known) if len(known) == len(forms) else None
-            if found is not None:
-                return found
-        return (0, 0, frozenset({(v, 1)})) if v.block not in self.region else None
+        """The window of ``length`` elements from ``start`` on, if that is affine in the counter and outer values."""
+        form, iv = self.forms.of(start), self.known.iv
+        if length is None or any(v is not iv and v.block in self.region for v, _ in form.terms):
+            return None
+        return Window(form.coefficient(iv), form.without(iv), length)
 
     def _length(self, v: Value, axis: int) -> int | None:
         """The most that an array can have along an axis: what anything has that it can come from."""
@@ -248,11 +237,10 @@ class Independence:
 
 @dataclass(frozen=True)
 class Window:
-    """The elements from ``step·iv + offset + Σ outside`` on, ``length`` of them at most."""
+    """The elements from ``step·iv + start`` on, modulo 2⁶⁴, ``length`` of them at most."""
 
     step: int
-    offset: int
-    outside: frozenset[tuple[Value, int]]
+    start: Affine
     length: int
 
 
@@ -263,27 +251,12 @@ def _apart(windows: list[Window | None]) -> bool:
         return False
     if not known:
         return True
-    step, outside = known[0].step, known[0].outside
-    if not 0 < abs(step) < LARGEST_STEP or any(w.step != step or w.outside != outside for w in known):
+    step = known[0].step
+    offsets = [w.start.minus(known[0].start) for w in known]
+    if not 0 < abs(step) < LARGEST_STEP or any(w.step != step for w in known) or any(o.terms for o in offsets):
         return False
-    return max(w.offset + w.length for w in known) - min(w.offset for w in known) <= abs(step)
-
-
-def _combined(name: str, forms: list[tuple[int, int, frozenset[tuple[Value, int]]]]) \
-        -> tuple[int, int, frozenset[tuple[Value, int]]] | None:
-    (a, c, out), *rest = forms
-    if name == "neg":
-        return -a, -c, frozenset((v, -k) for v, k in out)
-    b, d, other = rest[0]
-    if name == "mul":
-        if a or out:
-            a, c, out, b, d, other = b, d, other, a, c, out
-        return None if a or out else (c * b, c * d, frozenset((v, c * k) for v, k in other if c * k))
-    sign = 1 if name == "add" else -1
-    total = dict(out)
-    for v, k in other:
-        total[v] = total.get(v, 0) + sign * k
-    return a + sign * b, c + sign * d, frozenset((v, k) for v, k in total.items() if k)
+    ends = [o.constant + w.length for o, w in zip(offsets, known)]
+    return max(ends) - min(o.constant for o in offsets) <= abs(step)
 
 
 def _given_length(v: Value, axis: int) -> int | None:

@@ -1,0 +1,89 @@
+"""Affine forms: an i64 as a constant plus a sum of multiples of other i64 values, its atoms.
+
+The one such form of the compiler.  ``ranges`` proves facts about forms, parallel loops compare the forms of their
+indices, and loop passes read the steps of induction variables off them.
+
+A form holds modulo 2⁶⁴, as machine integers do.  Where it must hold of the numbers themselves, ops that may wrap are
+left as atoms (``exact``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...ir.graph import Op, Value
+from ...ir.types import I64
+
+LONGEST = 8
+"""Atoms of a sum: indices of programs have up to four, and a proof takes as many steps as there are atoms."""
+DEEPEST = 12
+"""Ops that are looked through, one behind the other: bounds the time for long chains of additions."""
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``constant`` plus the sum of ``coefficient · atom``; no coefficient is 0."""
+
+    constant: int
+    terms: tuple[tuple[Value, int], ...] = ()
+
+    def plus(self, other: Affine, times: int = 1) -> Affine:
+        terms = dict(self.terms)
+        for v, c in other.terms:
+            terms[v] = terms.get(v, 0) + times * c
+        return Affine(self.constant + times * other.constant, tuple((v, c) for v, c in terms.items() if c))
+
+    def minus(self, other: Affine) -> Affine:
+        return self.plus(other, -1)
+
+    def times(self, k: int) -> Affine:
+        return Affine(0).plus(self, k)
+
+    def coefficient(self, atom: Value) -> int:
+        return dict(self.terms).get(atom, 0)
+
+    def without(self, atom: Value) -> Affine:
+        """The form less its multiple of ``atom``."""
+        return Affine(self.constant, tuple(t for t in self.terms if t[0] is not atom))
+
+    def is_same(self, other: Affine) -> bool:
+        """Equal for all values of the atoms."""
+        return self.minus(other) == Affine(0)
+
+
+def atom(v: Value) -> Affine:
+    return Affine(0, ((v, 1),))
+
+
+class AffineForms:
+    """The affine forms of values, remembered.  ``exact(op)``: the op cannot wrap; without it forms hold modulo 2⁶⁴."""
+
+    def __init__(self, exact: Callable[[Op], bool] | None = None) -> None:
+        self.exact = exact
+        self.known: dict[Value, Affine] = {}
+
+    def of(self, v: Value, depth: int = DEEPEST) -> Affine:
+        """The form of ``v``, through at most ``depth`` ops."""
+        known = self.known.get(v)
+        if known is None:
+            known = self.known[v] = self._form(v, depth - 1) if depth else atom(v)
+        return known
+
+    def _form(self, v: Value, depth: int) -> Affine:
+        op = v.op
+        if op is None or v.type != I64:
+            return atom(v)
+        if op.name == "const":
+            return Affine(v.const)
+        if op.name not in ("add", "sub", "mul", "neg") or not (self.exact is None or self.exact(op)):
+            return atom(v)
+        x = self.of(op.operands[0], depth)
+        if op.name == "neg":
+            return x.times(-1)
+        y = self.of(op.operands[1], depth)
+        if len(x.terms) + len(y.terms) > LONGEST:
+            return atom(v)
+        if op.name == "mul":
+            return x.times(y.constant) if not y.terms else y.times(x.constant) if not x.terms else atom(v)
+        return x.plus(y) if op.name == "add" else x.minus(y)
