@@ -2,7 +2,7 @@
 
 project = "jitad"
 copyright = "The jitad authors"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"
 html_title = "jitad"
 myst_enable_extensions = ["colon_fence"]

@@ -18,7 +18,7 @@ The pipeline, file by file::
     random.py         random numbers with explicit state
     errors.py         exceptions that show the user's line
 
-``docs/architecture.md`` has the reasons.
+``docs/internals/`` tells how each part works, and why.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compiles a Python function for one signature: trace, pipeline, machine code, entry points.
 
-``compile_function`` is the whole road from ``docs/architecture.md``; each stage can be printed on the way.
+``compile_function`` is the whole pipeline of ``docs/internals/overview.md``; each stage can be printed on the way.
 """
 
 from __future__ import annotations

@@ -21,13 +21,13 @@ import pytest
 import jitad
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.name != "refused.md")]  # has a test
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "refused.md")]  # has a test
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run(code: str, name: str, scope: dict[str, object]) -> str:
-    """What the snippet prints; an error's message where it raises one."""
-    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)        # so that its source is found
+def run(code: str, name: str, scope: dict[str, object], source: str) -> str:
+    """What the snippet prints; an error's message where it raises one.  ``source``: the lines of the page."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
@@ -35,6 +35,16 @@ def run(code: str, name: str, scope: dict[str, object]) -> str:
         except (jitad.JitadError, ArithmeticError, LookupError, ValueError, RecursionError) as e:
             print("".join(traceback.format_exception_only(e)).removeprefix("jitad.errors."), end="")
     return printed.getvalue()
+
+
+def python_of(page: str) -> str:
+    """The page's snippets, each in its lines; the other lines are empty."""
+    lines = [""] * (page.count("\n") + 1)
+    for block in BLOCK.finditer(page):
+        if block[1] == "python":
+            first = page[:block.start(2)].count("\n")
+            lines[first:first + block[2].count("\n")] = block[2].splitlines()
+    return "\n".join(lines)
 
 
 def matches(expected: str, printed: str) -> bool:
@@ -51,11 +61,12 @@ def test_snippets(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scope = vars(module)
     printed = ""
     text = page.read_text(encoding="utf-8")
+    source = python_of(text)
     for block in BLOCK.finditer(text):
         kind, code = block.groups()
         if kind == "python":
             line = text[:block.start(2)].count("\n")
-            printed = run("\n" * line + code, f"<{page.name}>", scope)
+            printed = run("\n" * line + code, f"<{page.name}>", scope, source)
             follows = re.match(r"\s*^```text$", text[block.end():], re.MULTILINE)
             assert follows or not printed, f"{page.name}:{line} prints what the page does not show:\n{printed}"
         elif kind == "text" and printed:

@@ -1,6 +1,6 @@
 """The front end: runs a Python function on stand-ins and records typed SSA.
 
-``docs/architecture.md`` tells how; a newcomer reads the folders in this order.  Imports ``ir``, ``cps``,
+``docs/internals/frontend.md`` tells how; a newcomer reads the folders in this order.  Imports ``ir``, ``cps``,
 ``passes``, ``ad``; imported by ``compiler`` and the public face.
 
 Files, in reading order::
