@@ -31,13 +31,13 @@ from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
 from .lowering.llvm.emit import Writer, global_name, symbol
-from .lowering.llvm.ops import Options as LoweringOptions
+from .lowering.math.ops import Options as LoweringOptions
+from .lowering.planning.run_length import effort, recursive
 from .lowering.python import callable as native_callable
 from .lowering.python import entry_point
 from .lowering.python.box import buildable
 from .lowering.python.exceptions import Failures
 from .lowering.python.unbox import Argument, readable
-from .lowering.threads.run_length import effort, recursive
 from .pytree import LEAF, Structure, holds_packed, unflatten
 from .signature import Signature, Spec, Static, classify
 

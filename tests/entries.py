@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from jitad.lowering.jit import cpu
+from jitad.lowering.planning.run_length import effort, recursive
 from jitad.lowering.python import callable as native_callable
 from jitad.lowering.python import entry_point
 from jitad.lowering.python.exceptions import Failures
 from jitad.lowering.python.unbox import Argument
-from jitad.lowering.threads.run_length import effort, recursive
 
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from jitad.lowering.arrays.arrays import plan
 from jitad.lowering.jit.invoke import Compiled
+from jitad.lowering.planning.array_plan import plan
 
 from jitad import check_grads, grad, interpret, jit
 from jitad.ir.evaluate.interp import Interpreter

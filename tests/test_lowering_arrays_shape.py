@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 import pytest
-from jitad.lowering.arrays.arrays import plan
 from jitad.lowering.jit.cpu import target
 from jitad.lowering.jit.invoke import Compiled
-from jitad.lowering.llvm.ops import Options
-from jitad.lowering.vector_math import libmvec
+from jitad.lowering.math import libmvec
+from jitad.lowering.math.ops import Options
+from jitad.lowering.planning.array_plan import plan
 
 from jitad.ir.types import I64
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.arrays.arrays import plan
 from jitad.lowering.jit.invoke import Compiled
+from jitad.lowering.planning.array_plan import plan
 
 from jitad import jit
 from jitad.ir.types import I64, Array

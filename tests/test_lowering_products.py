@@ -10,9 +10,10 @@ import pytest
 from jitad.kernels import blas
 from jitad.lowering.jit import cpu
 from jitad.lowering.llvm.emit import Writer
-from jitad.lowering.llvm.ops import Options
 from jitad.lowering.llvm.target import Target
-from jitad.lowering.matmul import gemm, transpose
+from jitad.lowering.math.ops import Options
+from jitad.lowering.arrays import transpose
+from jitad.lowering.matmul import gemm
 
 import jitad
 from jitad import jit

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from jitad.lowering.jit.invoke import Compiled
-from jitad.lowering.llvm import ops
+from jitad.lowering.math import ops
 
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.meaning import MEANING

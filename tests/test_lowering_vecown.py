@@ -8,7 +8,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from jitad.lowering.jit.cpu import target
-from jitad.lowering.vector_math import libmvec, own
+from jitad.lowering.math import libmvec, own
 
 from jitad import jit
 

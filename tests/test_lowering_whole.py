@@ -1,4 +1,4 @@
-"""Loops over sixteen elements as whole vectors (``lowering/arrays/fixed_width_vectors.py``)."""
+"""Loops over sixteen elements as whole vectors (``lowering/builder/fixed_width_vectors.py``)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.arrays import fixed_width_vectors
+from jitad.lowering.builder import fixed_width_vectors
 
 from jitad import grad, interpret, jit
+from jitad.passes.analysis.lanes import LANES
 
-N = fixed_width_vectors.LANES
+N = LANES
 Program = Callable[..., Any]
 
 

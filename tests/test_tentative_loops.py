@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.vector_math import libmvec
+from jitad.lowering.math import libmvec
 
 from jitad import check_grads, grad, hvp, interpret, jit
 

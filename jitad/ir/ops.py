@@ -1,7 +1,7 @@
 """The op table: each operation once, with all that the compiler knows of it but for four things.
 
 These are its meaning in ``ir/evaluate/meaning.py``, its derivative in ``ad/derivatives.py``, the same derivative by
-definition in ``semantics/partials.py``, and its machine code in ``lowering/llvm/ops.py``: a line each.  The tests find
+definition in ``semantics/partials.py``, and its machine code in ``lowering/math/ops.py``: a line each.  The tests find
 new ops by walking ``OPS``.
 
 Elementwise ops take scalars and arrays mixed, all of one dtype, and broadcast as NumPy does by the

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Type, dims_of
-from ..llvm import ops
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
-from ..memory.alias import SCOPE_LIMIT
+from ..math import libmvec, ops
+from ..planning.alias import SCOPE_LIMIT
+from ..planning.op_traits import is_flat
 from ..threads import parallel_nests
-from ..vector_math import libmvec
-from .op_traits import is_flat
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Place:
 
 # --- sizes, positions, metadata ---------------------------------------------------------------------------
 
-def sizes(fn: FunctionLowering, v: Value) -> tuple[str, ...]:
+def sizes(fn: FunctionBuilder, v: Value) -> tuple[str, ...]:
     """The sizes of an array, stored or lazy; ``()`` of a scalar."""
     if not isinstance(v.type, Array):
         return ()
@@ -43,7 +39,7 @@ def sizes(fn: FunctionLowering, v: Value) -> tuple[str, ...]:
     return tuple(s if d is None else str(d) for s, d in zip(found, v.type.dims))
 
 
-def position(fn: FunctionLowering, sizes: Sequence[str], at: Sequence[str]) -> str:
+def position(fn: FunctionBuilder, sizes: Sequence[str], at: Sequence[str]) -> str:
     """Where the element (or, with fewer indices than axes, the subarray) ``at`` begins, counted in elements."""
     linear = "0"
     for axis, size in enumerate(sizes):
@@ -52,7 +48,7 @@ def position(fn: FunctionLowering, sizes: Sequence[str], at: Sequence[str]) -> s
     return linear
 
 
-def note(fn: FunctionLowering, v: Value) -> str:
+def note(fn: FunctionBuilder, v: Value) -> str:
     """The alias metadata for a load from or a store to the buffer of ``v``."""
     plan = fn.plan
     if not plan.notes:
@@ -62,7 +58,7 @@ def note(fn: FunctionLowering, v: Value) -> str:
     return found
 
 
-def notes_apart(fn: FunctionLowering, values: Sequence[Value]) -> list[str]:
+def notes_apart(fn: FunctionBuilder, values: Sequence[Value]) -> list[str]:
     """As ``note``, for loads from and stores to parts of buffers that do not overlap in the loop that comes next.
 
     In other iterations of a loop around it they may: the scopes are declared here, so that copies have their own.
@@ -80,12 +76,12 @@ def notes_apart(fn: FunctionLowering, values: Sequence[Value]) -> list[str]:
             for part, (own, others) in zip(parts, known)]
 
 
-def _in_scopes(fn: FunctionLowering, own: list[str], others: list[str]) -> str:
+def _in_scopes(fn: FunctionBuilder, own: list[str], others: list[str]) -> str:
     text = f", !alias.scope {fn.writer.node(', '.join(own))}"
     return text + (f", !noalias {fn.writer.node(', '.join(others))}" if others else "")
 
 
-def _scopes(fn: FunctionLowering) -> dict[Value, tuple[list[str], list[str]]]:
+def _scopes(fn: FunctionBuilder) -> dict[Value, tuple[list[str], list[str]]]:
     """One scope for each root, and those of others; roots beyond the limit may alias anything."""
     writer, alias = fn.writer, fn.plan.roots
     roots = list(alias.members())[:SCOPE_LIMIT]
@@ -106,12 +102,12 @@ WRITTEN_OUT = 8       # iterations
 NestBody = Callable[[Place, list[str]], Sequence[str]]
 
 
-def nest(fn: FunctionLowering, sizes: Sequence[str], body: NestBody, carried: Sequence[tuple[str, str]] = (),
+def nest(fn: FunctionBuilder, sizes: Sequence[str], body: NestBody, carried: Sequence[tuple[str, str]] = (),
          flat: bool = False, note: str = "", unbounded: bool = False, cut: bool = False,
          join: parallel_nests.Join | None = None) -> list[str]:
     """A loop for each size, the last innermost; or a single one over all elements when ``flat``.
 
-    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionLowering.loop``.  Few iterations,
+    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionBuilder.loop``.  Few iterations,
     known in number, are written out, which spares LLVM the work.  ``unbounded``: see ``is_bounded``.  ``cut``:
     several threads may do the work, for no iteration reads or writes what another one writes; ``join`` then puts
     partial results for ``carried`` together.
@@ -141,14 +137,14 @@ def nest(fn: FunctionLowering, sizes: Sequence[str], body: NestBody, carried: Se
 
 def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carried: Sequence[tuple[str, str]] = (),
                  note: str = "", each: str = "1", unbounded: bool = False) -> list[str]:
-    """``FunctionLowering.loop`` with the iterations one after the other."""
+    """``FunctionBuilder.loop`` with the iterations one after the other."""
     values = [name for _, name in carried]
     for i in range(int(n)):
         values = list(body(str(i), values))
     return values
 
 
-def is_bounded(fn: FunctionLowering, v: Value) -> bool:
+def is_bounded(fn: FunctionBuilder, v: Value) -> bool:
     """Whether some array in memory has as many elements as ``v``."""
     seen: set[Value] = set()
     todo = [v]
@@ -171,18 +167,18 @@ def _as_many(t: Array, whole: Type) -> bool:
     return len(t.dims) != len(dims) or not any(a == 1 != b for a, b in zip(t.dims, dims))
 
 
-def can_be_flat(fn: FunctionLowering, v: Value, like: Array) -> bool:
+def can_be_flat(fn: FunctionBuilder, v: Value, like: Array) -> bool:
     """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
     return is_flat(fn.plan.lazy, v, like)
 
 
-def masked_tail(fn: FunctionLowering, *values: Value) -> str:
+def masked_tail(fn: FunctionBuilder, *values: Value) -> str:
     """Metadata for the innermost loop that computes ``values``, if a mask is to end it; ``""`` otherwise."""
     masks = libmvec.masks_tails(fn.target.features) and _calls_libm(fn, values)
     return libmvec.masked(fn.writer) if masks else ""
 
 
-def _calls_libm(fn: FunctionLowering, values: Sequence[Value]) -> bool:
+def _calls_libm(fn: FunctionBuilder, values: Sequence[Value]) -> bool:
     seen: set[Value] = set()
     todo = [*values]
     while todo:
@@ -201,7 +197,7 @@ def _calls_libm(fn: FunctionLowering, values: Sequence[Value]) -> bool:
 class Elements:
     """Computes elements in one loop body; what was computed there once is not computed again."""
 
-    def __init__(self, fn: FunctionLowering) -> None:
+    def __init__(self, fn: FunctionBuilder) -> None:
         self.fn = fn
         self._known: dict[tuple[Value, Place], str] = {}
 

@@ -6,19 +6,16 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer, width
-from ..matmul import transpose
+from . import transpose
 from .elements import WRITTEN_OUT, Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
-
-def store(fn: FunctionLowering, op: Op) -> None:
+def store(fn: FunctionBuilder, op: Op) -> None:
     """Compute every element of ``op``'s result into its buffer."""
     result, target = op.result, fn.plan.reuse.get(op.result)
     fn.values[result] = destination(fn, result)
@@ -29,7 +26,7 @@ def store(fn: FunctionLowering, op: Op) -> None:
 
 
 @contextmanager
-def taking_over(fn: FunctionLowering, stored: list[Value], passing: Sequence[Value] = ()) -> Iterator[None]:
+def taking_over(fn: FunctionBuilder, stored: list[Value], passing: Sequence[Value] = ()) -> Iterator[None]:
     """While the elements of ``stored`` and ``passing`` are computed.
 
     They count as lazy: they come from their operands.  A buffer that is taken over is read with the sizes that it is
@@ -46,7 +43,7 @@ def taking_over(fn: FunctionLowering, stored: list[Value], passing: Sequence[Val
         fn.values.update(old)
 
 
-def destination(fn: FunctionLowering, result: Value) -> Buffer:
+def destination(fn: FunctionBuilder, result: Value) -> Buffer:
     """The buffer for a result: the one it takes over, or a new one."""
     t = result.type
     assert isinstance(t, Array)
@@ -56,7 +53,7 @@ def destination(fn: FunctionLowering, result: Value) -> Buffer:
     return fn.alloc(t, fn.plan.sizes[result], result)
 
 
-def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Value) -> None:
+def fill_buffer(fn: FunctionBuilder, buffer: Buffer, source: Value, owner: Value) -> None:
     """Put every element of ``source`` into ``buffer``, which belongs to the root of ``owner``."""
     assert isinstance(source.type, Array)
     extent, mark = buffer.sizes, note(fn, owner)
@@ -78,13 +75,13 @@ def fill_buffer(fn: FunctionLowering, buffer: Buffer, source: Value, owner: Valu
          cut=True)
 
 
-def _has_routine(fn: FunctionLowering, buffer: Buffer) -> bool:
+def _has_routine(fn: FunctionBuilder, buffer: Buffer) -> bool:
     """Tells if ``transpose.py`` is for this transpose: not if it is small, nor if several threads share the work."""
     alone = not fn.target.is_gpu and not fn.module.module.parallel
     return alone and buffer.dtype.is_float and len(buffer.sizes) == 2 and any(s[0] == "%" for s in buffer.sizes)
 
 
-def _turn(fn: FunctionLowering, buffer: Buffer, source: Value, mark: str) -> None:
+def _turn(fn: FunctionBuilder, buffer: Buffer, source: Value, mark: str) -> None:
     """Transpose a matrix square by square, and the last rows, which become columns, one by one."""
     t, (columns, rows), origin = buffer.dtype, buffer.sizes, fn.array(_original(fn, source))
     rest = fn.code.op(f"and i64 {rows}, {transpose.side(fn.target, t) - 1}", "n")
@@ -100,7 +97,7 @@ def _turn(fn: FunctionLowering, buffer: Buffer, source: Value, mark: str) -> Non
     nest(fn, (rest, columns), element, note=fn.writer.loop_note(cold=True))
 
 
-def _original(fn: FunctionLowering, source: Value) -> Value:
+def _original(fn: FunctionBuilder, source: Value) -> Value:
     """The stored array of which ``source`` is the transpose."""
     while source in fn.plan.lazy:
         assert source.op is not None
@@ -108,11 +105,11 @@ def _original(fn: FunctionLowering, source: Value) -> Value:
     return source
 
 
-def _few(fn: FunctionLowering, extent: Sequence[str]) -> bool:
+def _few(fn: FunctionBuilder, extent: Sequence[str]) -> bool:
     return all(s[0] != "%" for s in extent) and int(fn.product(extent)) <= WRITTEN_OUT
 
 
-def _in_one_piece(fn: FunctionLowering, buffer: Buffer, source: Value) -> bool:
+def _in_one_piece(fn: FunctionBuilder, buffer: Buffer, source: Value) -> bool:
     """Zeros, and copies of stored arrays, by the intrinsics that LLVM would find them to be."""
     stored = _copied(fn, source)
     if stored is not None:
@@ -124,7 +121,7 @@ def _in_one_piece(fn: FunctionLowering, buffer: Buffer, source: Value) -> bool:
     return is_zero(source) and clear(fn, buffer, buffer.sizes)
 
 
-def clear(fn: FunctionLowering, buffer: Buffer, extent: Sequence[str]) -> bool:
+def clear(fn: FunctionBuilder, buffer: Buffer, extent: Sequence[str]) -> bool:
     """Zeros for an array of these sizes by the intrinsic, unless it is so small that stores are as good."""
     if _few(fn, extent):
         return False
@@ -134,7 +131,7 @@ def clear(fn: FunctionLowering, buffer: Buffer, extent: Sequence[str]) -> bool:
     return True
 
 
-def _copied(fn: FunctionLowering, source: Value) -> Value | None:
+def _copied(fn: FunctionBuilder, source: Value) -> Value | None:
     """The stored array whose elements ``source`` has, in the same order."""
     while source in fn.plan.lazy:
         if source.op is None or source.op.name not in ("copy", "stop", "as_type"):
@@ -143,7 +140,7 @@ def _copied(fn: FunctionLowering, source: Value) -> Value | None:
     return source
 
 
-def _is_turned_copy(fn: FunctionLowering, source: Value) -> bool:
+def _is_turned_copy(fn: FunctionBuilder, source: Value) -> bool:
     """Whether this is a stored array with its last axis elsewhere: one element at a time, as a vector of elements that
     are no neighbours is read anyway, and LLVM need not find out."""
     while source.op is not None and source.op.name in ("copy", "stop") and source in fn.plan.lazy:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array, dtype_of
+from ..builder.function_builder import FunctionBuilder
 from ..llvm import types
 from ..llvm.types import Buffer
+from ..planning.fusion_groups import ADDED, REDUCTIONS, shape_of
 from . import reduce, update
 from .elements import Elements, Place, can_be_flat, is_bounded, masked_tail, nest, note, notes_apart, position, sizes
 from .elementwise import destination, taking_over
-from .fusion_groups import ADDED, REDUCTIONS, shape_of
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 
-def emit(fn: FunctionLowering, members: list[Op]) -> None:
+def emit(fn: FunctionBuilder, members: list[Op]) -> None:
     """Compute the members of a group element by element."""
     parts = [_Part(op, update.updated(fn, op)) for op in members if op.name == ADDED]
     reductions = [op for op in members if op.name in REDUCTIONS]
@@ -58,7 +55,7 @@ class _Part:
     mark: str = ""
 
 
-def _apart(fn: FunctionLowering, pairs: list[tuple[_Part, _Part]]) -> str:
+def _apart(fn: FunctionBuilder, pairs: list[tuple[_Part, _Part]]) -> str:
     """The condition under which the parts of no pair overlap: on some axis one ends before the other begins."""
     code, condition = fn.code, "true"
     for p, q in pairs:
@@ -70,19 +67,19 @@ def _apart(fn: FunctionLowering, pairs: list[tuple[_Part, _Part]]) -> str:
     return condition
 
 
-def _ranges(fn: FunctionLowering, op: Op) -> list[tuple[str, str]]:
+def _ranges(fn: FunctionBuilder, op: Op) -> list[tuple[str, str]]:
     """Along each axis, where the part of ``op`` begins and ends."""
     starts = [fn.scalar(v) for v in op.operands[2::2]]
     return [(start, fn.add(start, size)) for start, size in zip(starts, sizes(fn, op.operands[1]))]
 
 
-def _extent(fn: FunctionLowering, members: list[Op]) -> list[str]:
+def _extent(fn: FunctionBuilder, members: list[Op]) -> list[str]:
     """The sizes that all members loop over, literal where one of them knows."""
     known = zip(*(sizes(fn, shape_of(op)) for op in members))
     return [next((s for s in axis if s[0] != "%"), axis[0]) for axis in known]
 
 
-def _nest(fn: FunctionLowering, shape: Value, extent: list[str], every: list[Value], stored: list[Value],
+def _nest(fn: FunctionBuilder, shape: Value, extent: list[str], every: list[Value], stored: list[Value],
           reductions: list[Op], parts: list[_Part]) -> list[str]:
     """The loops; yields what the reductions come to.
 

@@ -10,17 +10,15 @@ NumPy's pairwise summation and more so than a plain loop, but not bit for bit ei
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.types import I64, Array, Scalar, dtype_of
-from ..llvm import ops, types
+from ..builder.function_builder import FunctionBuilder
+from ..llvm import types
 from ..llvm.types import Buffer, literal
+from ..math import ops
 from .elements import Elements, Place, can_be_flat, is_bounded, masked_tail, nest, note, position, sizes
 from .elementwise import clear
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or",
             "cumsum": "add", "cumprod": "mul"}
@@ -38,20 +36,20 @@ def identity(name: str, t: Scalar) -> str:
     return literal(-edge if name == "max" else edge - 1, t)
 
 
-def combine(fn: FunctionLowering, name: str, t: Scalar, x: str, y: str) -> str:
+def combine(fn: FunctionBuilder, name: str, t: Scalar, x: str, y: str) -> str:
     """One step of the reduction ``name``; which of two zeros is the larger depends on the order, so on nothing."""
     op = _COMBINE[name]
     flags = ops.flags(fn.options, {"acc": True}) if op in ("add", "mul") else "nsz" if t.is_float else ""
     return ops.TABLE[op](fn, t, [x, y], flags)
 
 
-def interleaved(fn: FunctionLowering) -> str:
+def interleaved(fn: FunctionBuilder) -> str:
     """Loop metadata for a reduction: four vector accumulators hide the latency of one."""
     count = fn.writer.node('!"llvm.loop.interleave.count", i32 4')
     return f", !llvm.loop {fn.writer.distinct(lambda me: f'{me}, {count}')}"
 
 
-def fold(fn: FunctionLowering, op: Op) -> None:
+def fold(fn: FunctionBuilder, op: Op) -> None:
     """sum, prod, max, min, all, any."""
     source, axes = op.operands[0], set(op.attrs["axes"])
     assert isinstance(source.type, Array)
@@ -66,7 +64,7 @@ def fold(fn: FunctionLowering, op: Op) -> None:
     _fold_into_memory(fn, op, tail, revisited=any(a < tail for a in axes))
 
 
-def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[str, ...], flat: bool = False) -> str:
+def _partial(fn: FunctionBuilder, op: Op, inner: Sequence[str], outer: tuple[str, ...], flat: bool = False) -> str:
     """The reduction over the innermost axes at fixed outer indices, in a register."""
     source, t = op.operands[0], dtype_of(op.operands[0].type)
 
@@ -85,7 +83,7 @@ def _partial(fn: FunctionLowering, op: Op, inner: Sequence[str], outer: tuple[st
     return total
 
 
-def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) -> None:
+def _fold_into_memory(fn: FunctionBuilder, op: Op, tail: int, revisited: bool) -> None:
     source, result, axes = op.operands[0], op.result, set(op.attrs["axes"])
     assert isinstance(result.type, Array)
     t, extent = result.type.dtype, sizes(fn, source)
@@ -109,12 +107,12 @@ def _fold_into_memory(fn: FunctionLowering, op: Op, tail: int, revisited: bool) 
     nest(fn, extent[:tail], body, unbounded=not is_bounded(fn, source), cut=not revisited)
 
 
-def _put(fn: FunctionLowering, buffer: Buffer, value: str, index: str, mark: str) -> list[str]:
+def _put(fn: FunctionBuilder, buffer: Buffer, value: str, index: str, mark: str) -> list[str]:
     fn.store(buffer.dtype, value, buffer.ptr, index, mark)
     return []
 
 
-def arg(fn: FunctionLowering, op: Op) -> None:
+def arg(fn: FunctionBuilder, op: Op) -> None:
     """argmax, argmin: the first of the best; the first NaN if there is one."""
     source, result, axis = op.operands[0], op.result, op.attrs["axis"]
     extent = sizes(fn, source)
@@ -132,7 +130,7 @@ def arg(fn: FunctionLowering, op: Op) -> None:
     nest(fn, buffer.sizes, body)
 
 
-def _best(fn: FunctionLowering, op: Op, n: str, before: tuple[str, ...], after: tuple[str, ...]) -> str:
+def _best(fn: FunctionBuilder, op: Op, n: str, before: tuple[str, ...], after: tuple[str, ...]) -> str:
     """Two passes that vectorise, one for the best and one for its least index, instead of one that cannot."""
     source: Value = op.operands[0]
     t, name = dtype_of(source.type), op.name[3:]
@@ -152,7 +150,7 @@ def _best(fn: FunctionLowering, op: Op, n: str, before: tuple[str, ...], after: 
     return fn.loop(n, first, [("i64", n)], note=interleaved(fn), unbounded=unbounded)[0]
 
 
-def _equal(fn: FunctionLowering, t: Scalar, x: str, best: str) -> str:
+def _equal(fn: FunctionBuilder, t: Scalar, x: str, best: str) -> str:
     """Whether ``x`` is the best; NaN is, if any element is NaN."""
     if not t.is_float:
         return ops.TABLE["eq"](fn, t, [x, best], "")

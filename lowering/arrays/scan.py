@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...ir.graph import Op
 from ...ir.types import Array
-from ..llvm import ops, types
+from ..builder.function_builder import FunctionBuilder
+from ..llvm import types
+from ..math import ops
 from .elements import Elements, Place, nest, note, position, sizes
 from .reduce import combine, identity
 
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
-
-def cumulative(fn: FunctionLowering, op: Op) -> None:
+def cumulative(fn: FunctionBuilder, op: Op) -> None:
     """cumsum, cumprod: along the last axis in a register, along others row by row from the row before."""
     source, result, axis = op.operands[0], op.result, op.attrs["axis"]
     assert isinstance(result.type, Array)

@@ -6,26 +6,23 @@ A view of a stored array that is contiguous in it (``a[i]``, ``a[i:j]``, any res
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Array
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
-from ..memory.alias import is_array
+from ..planning.alias import is_array
+from ..planning.op_traits import is_size
 from . import elementwise
 from .elements import Elements, Place, masked_tail, nest, note, position, sizes
-from .op_traits import is_size
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 Sizes = tuple[str, ...]
 
 
 # --- sizes of results -------------------------------------------------------------------------------------
 
-def result_sizes(fn: FunctionLowering, op: Op) -> Sizes:
+def result_sizes(fn: FunctionBuilder, op: Op) -> Sizes:
     """The sizes of an op's array result, with literals where the type has them."""
     t = op.result.type
     assert isinstance(t, Array)
@@ -33,11 +30,11 @@ def result_sizes(fn: FunctionLowering, op: Op) -> Sizes:
     return tuple(s if d is None else str(d) for s, d in zip(rule(fn, op), t.dims))
 
 
-def _same_sizes(fn: FunctionLowering, op: Op) -> Sizes:
+def _same_sizes(fn: FunctionBuilder, op: Op) -> Sizes:
     return sizes(fn, op.operands[0])
 
 
-def _broadcast_sizes(fn: FunctionLowering, op: Op) -> Sizes:
+def _broadcast_sizes(fn: FunctionBuilder, op: Op) -> Sizes:
     t = op.result.type
     assert isinstance(t, Array)
     out = ["1"] * t.rank
@@ -47,36 +44,36 @@ def _broadcast_sizes(fn: FunctionLowering, op: Op) -> Sizes:
     return tuple(out)
 
 
-def _given(first: int, step: int = 1) -> Callable[[FunctionLowering, Op], Sizes]:
+def _given(first: int, step: int = 1) -> Callable[[FunctionBuilder, Op], Sizes]:
     return lambda fn, op: tuple(fn.scalar(v) for v in op.operands[first::step])
 
 
-def _kept(fn: FunctionLowering, op: Op) -> Sizes:
+def _kept(fn: FunctionBuilder, op: Op) -> Sizes:
     gone = op.attrs["axes"] if "axes" in op.attrs else (op.attrs["axis"],)
     return tuple(s for axis, s in enumerate(sizes(fn, op.operands[0])) if axis not in gone)
 
 
-def _concat_sizes(fn: FunctionLowering, op: Op) -> Sizes:
+def _concat_sizes(fn: FunctionBuilder, op: Op) -> Sizes:
     axis, out = op.attrs["axis"], list(sizes(fn, op.operands[0]))
     for v in op.operands[1:]:
         out[axis] = fn.add(out[axis], sizes(fn, v)[axis])
     return tuple(out)
 
 
-def _matmul_sizes(fn: FunctionLowering, op: Op) -> Sizes:
+def _matmul_sizes(fn: FunctionBuilder, op: Op) -> Sizes:
     a, b = (sizes(fn, v) for v in op.operands)
     rows = () if len(a) == 1 else (a[-1 if op.attrs.get("ta") else -2],)
     cols = () if len(b) == 1 else (b[-2 if op.attrs.get("tb") else -1],)
     return (a[:1] if len(a) == 3 else ()) + rows + cols
 
 
-def _undef_sizes(fn: FunctionLowering, op: Op) -> Sizes:
+def _undef_sizes(fn: FunctionBuilder, op: Op) -> Sizes:
     t = op.result.type
     assert isinstance(t, Array)
     return tuple("0" if d is None else str(d) for d in t.dims)
 
 
-_SIZES: dict[str, Callable[[FunctionLowering, Op], Sizes]] = {
+_SIZES: dict[str, Callable[[FunctionBuilder, Op], Sizes]] = {
     "fill": _given(1), "broadcast_to": _given(1), "reshape": _given(1), "empty": _given(0), "iota": _given(0),
     "slice": _given(2, 3), "concat": _concat_sizes, "matmul": _matmul_sizes, "undef": _undef_sizes,
     "transpose": lambda fn, op: tuple(sizes(fn, op.operands[0])[p] for p in op.attrs["perm"]),
@@ -89,22 +86,22 @@ _SIZES: dict[str, Callable[[FunctionLowering, Op], Sizes]] = {
 
 # --- sizes and memory as values -----------------------------------------------------------------------------
 
-def dim(fn: FunctionLowering, op: Op) -> None:
+def dim(fn: FunctionBuilder, op: Op) -> None:
     fn.values[op.result] = sizes(fn, op.operands[0])[op.attrs["axis"]]
 
 
-def empty(fn: FunctionLowering, op: Op) -> None:
+def empty(fn: FunctionBuilder, op: Op) -> None:
     fn.values[op.result] = elementwise.destination(fn, op.result)
 
 
-def undef(fn: FunctionLowering, op: Op) -> None:
+def undef(fn: FunctionBuilder, op: Op) -> None:
     """Memory of the literal sizes, since an edge may copy it; sizes that are not known are 0."""
     fn.values[op.result] = elementwise.destination(fn, op.result)
 
 
 # --- views ----------------------------------------------------------------------------------------------------
 
-def view(fn: FunctionLowering, op: Op) -> bool:
+def view(fn: FunctionBuilder, op: Op) -> bool:
     """Make ``op``'s result a pointer into its operand where that is possible."""
     start = _VIEW.get(op.name)
     if start is None:
@@ -121,23 +118,23 @@ def view(fn: FunctionLowering, op: Op) -> bool:
     return True
 
 
-def _get_start(fn: FunctionLowering, op: Op) -> str | None:
+def _get_start(fn: FunctionBuilder, op: Op) -> str | None:
     source = op.operands[0]
     return position(fn, sizes(fn, source), [fn.scalar(i) for i in op.operands[1:]])
 
 
-def _slice_start(fn: FunctionLowering, op: Op) -> str | None:
+def _slice_start(fn: FunctionBuilder, op: Op) -> str | None:
     source = op.operands[0]
     if not is_contiguous(source, op.operands[1::3], op.operands[2::3], op.operands[3::3]):
         return None
     return position(fn, sizes(fn, source), [fn.scalar(s) for s in op.operands[1::3]])
 
 
-def _no_offset(fn: FunctionLowering, op: Op) -> str | None:
+def _no_offset(fn: FunctionBuilder, op: Op) -> str | None:
     return "0"
 
 
-_VIEW: dict[str, Callable[[FunctionLowering, Op], str | None]] = {
+_VIEW: dict[str, Callable[[FunctionBuilder, Op], str | None]] = {
     "get": _get_start, "slice": _slice_start, "reshape": _no_offset, "as_type": _no_offset,
 }
 
@@ -154,7 +151,7 @@ def is_contiguous(a: Value, starts: Sequence[Value], lengths: Sequence[Value], s
                for axis, (start, length, step) in enumerate(axes) if axis > 0)
 
 
-def get(fn: FunctionLowering, op: Op) -> None:
+def get(fn: FunctionBuilder, op: Op) -> None:
     """An element; a subarray that is a view was made by ``view``, another is stored."""
     if is_array(op.result):
         elementwise.store(fn, op)
@@ -165,7 +162,7 @@ def get(fn: FunctionLowering, op: Op) -> None:
 
 # --- concatenation, nonzero -------------------------------------------------------------------------------------
 
-def concat(fn: FunctionLowering, op: Op) -> None:
+def concat(fn: FunctionBuilder, op: Op) -> None:
     axis, buffer = op.attrs["axis"], elementwise.destination(fn, op.result)
     fn.values[op.result] = buffer
     offset = "0"
@@ -179,7 +176,7 @@ def concat(fn: FunctionLowering, op: Op) -> None:
         offset = fn.add(offset, sizes(fn, v)[axis])
 
 
-def _copy_part(fn: FunctionLowering, op: Op, v: Value, buffer: Buffer, offset: str) -> None:
+def _copy_part(fn: FunctionBuilder, op: Op, v: Value, buffer: Buffer, offset: str) -> None:
     axis, mark = op.attrs["axis"], note(fn, op.result)
 
     def body(place: Place, _: list[str]) -> list[str]:
@@ -190,7 +187,7 @@ def _copy_part(fn: FunctionLowering, op: Op, v: Value, buffer: Buffer, offset: s
     nest(fn, sizes(fn, v), body, note=masked_tail(fn, v))
 
 
-def nonzero(fn: FunctionLowering, op: Op) -> None:
+def nonzero(fn: FunctionBuilder, op: Op) -> None:
     """Count, then store the positions.
 
     Each position is stored, and the next one over it unless it is one: a branch would be foretold wrongly.  So there

@@ -7,45 +7,42 @@ and an expression of it is not lazy beyond the op that consumes it (``fusion``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array, Scalar
-from ..llvm import ops
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
-from ..memory.alias import is_array
+from ..math import ops
+from ..planning.alias import is_array
 from .elements import Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .elementwise import clear, is_zero
 
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
-
-def set_(fn: FunctionLowering, op: Op) -> None:
+def set_(fn: FunctionBuilder, op: Op) -> None:
     _at_index(fn, op, add=False)
 
 
-def add_at(fn: FunctionLowering, op: Op) -> None:
+def add_at(fn: FunctionBuilder, op: Op) -> None:
     _at_index(fn, op, add=True)
 
 
-def set_slice(fn: FunctionLowering, op: Op) -> None:
+def set_slice(fn: FunctionBuilder, op: Op) -> None:
     _in_slice(fn, op, add=False)
 
 
-def add_slice(fn: FunctionLowering, op: Op) -> None:
+def add_slice(fn: FunctionBuilder, op: Op) -> None:
     _in_slice(fn, op, add=True)
 
 
-def put(fn: FunctionLowering, op: Op) -> None:
+def put(fn: FunctionBuilder, op: Op) -> None:
     _at_indices(fn, op, add=False)
 
 
-def add_put(fn: FunctionLowering, op: Op) -> None:
+def add_put(fn: FunctionBuilder, op: Op) -> None:
     _at_indices(fn, op, add=True)
 
 
-def updated(fn: FunctionLowering, op: Op) -> Buffer:
+def updated(fn: FunctionBuilder, op: Op) -> Buffer:
     """The consumed operand's buffer, now the result's."""
     t = op.result.type
     assert isinstance(t, Array)
@@ -55,7 +52,7 @@ def updated(fn: FunctionLowering, op: Op) -> Buffer:
     return buffer
 
 
-def write(fn: FunctionLowering, op: Op, buffer: Buffer, index: str, x: str, add: bool, mark: str = "") -> None:
+def write(fn: FunctionBuilder, op: Op, buffer: Buffer, index: str, x: str, add: bool, mark: str = "") -> None:
     """Store or add one element; ``mark``: alias metadata, if not the array's."""
     t, mark = buffer.dtype, mark or note(fn, op.result)
     if add:
@@ -63,11 +60,11 @@ def write(fn: FunctionLowering, op: Op, buffer: Buffer, index: str, x: str, add:
     fn.store(t, x, buffer.ptr, index, mark)
 
 
-def _sum(fn: FunctionLowering, op: Op, t: Scalar, x: str, y: str) -> str:
+def _sum(fn: FunctionBuilder, op: Op, t: Scalar, x: str, y: str) -> str:
     return ops.TABLE["or" if t.is_bool else "add"](fn, t, [x, y], ops.flags(fn.options, op.attrs))
 
 
-def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Value, add: bool) -> None:
+def _write_block(fn: FunctionBuilder, op: Op, buffer: Buffer, start: str, v: Value, add: bool) -> None:
     """Store or add an array whose place in the buffer is one piece that begins at ``start``."""
     part = Buffer(fn.address(buffer.dtype, buffer.ptr, start), (), buffer.type)
     extent = sizes(fn, v)
@@ -83,7 +80,7 @@ def _write_block(fn: FunctionLowering, op: Op, buffer: Buffer, start: str, v: Va
     nest(fn, extent, body, flat=can_be_flat(fn, v, v.type), note=masked_tail(fn, v), cut=True)
 
 
-def _at_index(fn: FunctionLowering, op: Op, add: bool) -> None:
+def _at_index(fn: FunctionBuilder, op: Op, add: bool) -> None:
     buffer = updated(fn, op)
     start = position(fn, buffer.sizes, [fn.scalar(i) for i in op.operands[2:]])
     if is_array(op.operands[1]):
@@ -92,7 +89,7 @@ def _at_index(fn: FunctionLowering, op: Op, add: bool) -> None:
         write(fn, op, buffer, start, fn.scalar(op.operands[1]), add)
 
 
-def _in_slice(fn: FunctionLowering, op: Op, add: bool) -> None:
+def _in_slice(fn: FunctionBuilder, op: Op, add: bool) -> None:
     a, v, starts, steps = op.operands[0], op.operands[1], op.operands[2::2], op.operands[3::2]
     buffer = updated(fn, op)
     extent, first = sizes(fn, v), [fn.scalar(s) for s in starts]
@@ -107,7 +104,7 @@ def _in_slice(fn: FunctionLowering, op: Op, add: bool) -> None:
     nest(fn, extent, body, note=masked_tail(fn, v), cut=True)
 
 
-def part_position(fn: FunctionLowering, op: Op, buffer: Buffer, place: Place) -> str:
+def part_position(fn: FunctionBuilder, op: Op, buffer: Buffer, place: Place) -> str:
     """Where the part of ``op`` (``add_slice``, ``set_slice``) has an element in the buffer that is updated."""
     starts, steps = ([fn.scalar(v) for v in op.operands[first::2]] for first in (2, 3))
     if place.flat is not None:
@@ -115,12 +112,12 @@ def part_position(fn: FunctionLowering, op: Op, buffer: Buffer, place: Place) ->
     return position(fn, buffer.sizes, [fn.add(s, fn.mul(i, t)) for s, i, t in zip(starts, place.at, steps)])
 
 
-def is_one_piece(fn: FunctionLowering, op: Op) -> bool:
+def is_one_piece(fn: FunctionBuilder, op: Op) -> bool:
     """Whether that part is contiguous."""
     return _is_one_piece(fn, op.operands[0], op.operands[1], op.operands[2::2], op.operands[3::2])
 
 
-def _is_one_piece(fn: FunctionLowering, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
+def _is_one_piece(fn: FunctionBuilder, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
     """As ``shape.is_contiguous``, where the lengths are the sizes of ``v`` as they are known here."""
     whole, extent = sizes(fn, a), sizes(fn, v)
     axis = 0
@@ -132,7 +129,7 @@ def _is_one_piece(fn: FunctionLowering, a: Value, v: Value, starts: Sequence[Val
                for k in range(axis + 1, len(extent)))
 
 
-def _at_indices(fn: FunctionLowering, op: Op, add: bool) -> None:
+def _at_indices(fn: FunctionBuilder, op: Op, add: bool) -> None:
     _, v, index = op.operands
     assert isinstance(index.type, Array)
     rank = index.type.rank

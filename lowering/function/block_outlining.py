@@ -22,12 +22,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import Code, global_name, result_type
-
-if TYPE_CHECKING:
-    from .function import FunctionLowering
 
 SIZE = 1000
 LEAST = 4 * SIZE
@@ -35,7 +32,7 @@ _IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i8", "i1", "ptr"))
 _NAME = re.compile(r"%[\w.]+")
 
 
-def cut_long_blocks(fn: FunctionLowering) -> None:
+def cut_long_blocks(fn: FunctionBuilder) -> None:
     """Cut the long blocks of a function that has been written."""
     code = fn.code
     long = [] if fn.target.is_gpu else [label for label in code.labels() if len(code.lines_of(label)) > LEAST]
@@ -77,7 +74,7 @@ class _Around:
 class _Cut:
     """One block: ``made`` and ``last`` are the line that makes a value and the last one that reads it."""
 
-    def __init__(self, fn: FunctionLowering, label: str, around: _Around) -> None:
+    def __init__(self, fn: FunctionBuilder, label: str, around: _Around) -> None:
         self.fn, self.code, self.label = fn, fn.code, label
         self.lines = fn.code.lines_of(label)
         self.made: dict[str, int] = {}
@@ -98,7 +95,7 @@ class _Cut:
         if not bounds:
             return
         before = {name for names in self.reads[:bounds[-1]] for name in names if name not in self.made}
-        given = self.fn.flow.parameters | {"%ctx": "ptr"}
+        given = self.fn.parameters | {"%ctx": "ptr"}
         self.types = self.code.types_of(before - given.keys()) | given
         if any(self.types[name] not in _IN_A_SLOT for name in before):
             return

@@ -1,47 +1,33 @@
 """Control flow of one function: blocks, their parameters, terminators, checks and the way out on failure.
 
 A block parameter is a phi for each of its parts, or no phi at all where every edge brings the same name.  Edges
-back to a loop's head poll for interrupts and give back memory.  Everything that fails goes to one block that
-returns the status.
-"""
+back to a loop's head poll for interrupts and give back memory.  """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ...ir.graph import Block, Edge, ExcInfo, Function, Op, Value
+from ...ir.graph import Block, Edge, Op, Value
 from ...ir.types import F64, I64, Array, Scalar
 from ...passes.analysis.loops import Loop
-from ..llvm import context, ops, types
-from ..llvm.emit import Writer, global_name, symbol
+from ..builder.function_builder import FunctionBuilder, likely
+from ..llvm import context, types
 from ..llvm.types import Lowered
+from ..math import libmvec, ops
 from ..memory import arena
+from ..memory.loop_buffers import Scratch
 from ..threads import parallel_calls
-from ..vector_math import libmvec
-
-if TYPE_CHECKING:
-    from .function import FunctionLowering
-
-
-def unlikely(writer: Writer) -> str:
-    """Metadata for a branch whose first target is hardly ever taken."""
-    return ", !prof " + writer.node('!"branch_weights", i32 1, i32 1048576')
+from ..threads.safepoints import Polling
 
 
 class Flow:
     """``_incoming``: for each block the edges lowered so far, as (LLVM block they come from, arguments)."""
 
-    def __init__(self, fn: FunctionLowering) -> None:
-        self.fn, self.code = fn, fn.code
+    def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch) -> None:
+        self.fn, self.code, self.polling, self.scratch = fn, fn.code, polling, scratch
         self.labels: dict[Block, str] = {}
-        self.allocating: set[Block] = set()          # blocks that take memory from the arena
-        self.parameters: dict[str, str] = {}         # the LLVM types of the parameters
-        self.block: Block = fn.func.entry
         self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
         self._phis: dict[Block, list[list[str | None]]] = {}
-        self._failure = ""
-        self._status = ""
         self._mark = ""
         self._recyclers: dict[Block, arena.Recycler] = {}
         self._slots: dict[Block, arena.Slots] = {}
@@ -58,12 +44,10 @@ class Flow:
             for t in types.parts_of(v.type):
                 pointer = "ptr noalias" if t == "ptr" and isinstance(v.type, Array) else t
                 texts.append(f"{pointer} %arg{i}")
-                self.parameters[f"%arg{i}"] = t
+                fn.parameters[f"%arg{i}"] = t
                 parts.append(f"%arg{i}")
                 i += 1
             values.append(types.assemble(v.type, parts))
-        self._failure = code.label("fail")
-        self._status = code.phi("i32", self._failure, "status")
         if fn.func.name in fn.module.recursive:
             self._guard_recursion()
         self._mark = code.alloca("i64")
@@ -78,15 +62,9 @@ class Flow:
         code, fn = self.code, self.fn
         here = code.op(f"ptrtoint ptr {code.alloca('i8', 1, 1)} to i64", "sp")
         limit = code.op(f"load i64, ptr {fn.field('stack_limit')}, align 8", "limit")
-        self.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), self.shortage(context.RECURSION))
-        if fn.polling.active:
-            fn.polling.poll(1, fn.field("polls"))
-
-    def finish(self) -> None:
-        """The block that everything that failed goes to."""
-        code, struct = self.code, types.result_struct(self.fn.func.result_types)
-        code.start(self._failure)
-        code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self._status}, 0', 'r')}")
+        fn.require(code.op(f"icmp ugt i64 {here}, {limit}", "c"), fn.shortage(context.RECURSION))
+        if self.polling.active:
+            self.polling.poll(1, fn.field("polls"))
 
     # --- blocks ---------------------------------------------------------------------------------------
 
@@ -99,7 +77,7 @@ class Flow:
         """Start ``block`` and give its parameters their values."""
         label = self._label(block)
         self.code.start(label)
-        self.block = block
+        self.fn.block = block
         incoming = self._incoming.get(block, [])
         complete = len(incoming) == len(self.fn.places.preds[block]) + (block is self.fn.func.entry)
         phis: list[list[str | None]] = []
@@ -109,7 +87,7 @@ class Flow:
             own: list[str | None] = []
             for k, t in enumerate(types.parts_of(p.type)):
                 names = [column[k] for column in columns]
-                if len(set(names)) == 1 and (complete or self.is_fixed(p, k)):
+                if len(set(names)) == 1 and (complete or self.fn.places.is_fixed(p, k)):
                     parts.append(names[0])
                     own.append(None)
                     continue
@@ -121,12 +99,6 @@ class Flow:
             phis.append(own)
             self.fn.values[p] = types.assemble(p.type, parts)
         self._phis[block] = phis
-
-    def is_fixed(self, p: Value, part: int) -> bool:
-        """Whether a part of a loop head's parameter is what it was on entry: an array that stays, or a literal size."""
-        if p in self.fn.places.steady or p in self.fn.places.slotted:
-            return True
-        return isinstance(p.type, Array) and part > 0 and p.type.dims[part - 1] is not None
 
     def _arrive(self, block: Block, args: list[Lowered]) -> None:
         """Note that the current LLVM block goes to ``block`` with ``args``."""
@@ -144,9 +116,9 @@ class Flow:
         """End the current LLVM block by taking ``edge``; ``results`` are a call's."""
         args = [*results, *(self.fn.values[v] for v in edge.args)]
         loop = self.fn.places.heads.get(edge.block)
-        if loop is not None and self.block in loop.blocks:
-            if weight := self.fn.polling.weight(loop):
-                self.fn.polling.poll(weight)
+        if loop is not None and self.fn.block in loop.blocks:
+            if weight := self.polling.weight(loop):
+                self.polling.poll(weight)
             self._slots[loop.head].fill(args)
             if loop.head in self._recyclers:
                 self._recyclers[loop.head].next(args)
@@ -159,8 +131,8 @@ class Flow:
         """Metadata for a terminator if one of its ``edges`` goes back to a loop's head."""
         for e in edges:
             loop = self.fn.places.heads.get(e.block)
-            if loop is not None and self.block in loop.blocks:
-                term = self.block.term
+            if loop is not None and self.fn.block in loop.blocks:
+                term = self.fn.block.term
                 if term is not None and term.attrs.get("cold"):
                     return self.fn.writer.loop_note(cold=True)
                 return self._masked(loop) or self.fn.writer.loop_note()
@@ -177,10 +149,10 @@ class Flow:
         loop = self.fn.places.heads.get(edge.block)
         if loop is None:
             return True
-        recycled = loop.head in self._recyclers and bool(self.allocating & loop.blocks)
-        if self.block not in loop.blocks or recycled or self._slots[loop.head].slots:
+        recycled = loop.head in self._recyclers and bool(self.fn.allocating & loop.blocks)
+        if self.fn.block not in loop.blocks or recycled or self._slots[loop.head].slots:
             return False
-        return not self.fn.polling.weight(loop)
+        return not self.polling.weight(loop)
 
     def _enter_loop(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
         if loop.head not in self._slots:
@@ -191,47 +163,20 @@ class Flow:
                 self._recyclers[loop.head] = arena.Recycler(self.fn, loop)
             self._recyclers[loop.head].enter()
         else:
-            self.fn.scratch.enter(loop)
-        return self.fn.polling.enter(loop, args)
+            self.scratch.enter(loop)
+        return self.polling.enter(loop, args)
 
-    def allocates(self) -> None:
-        """Note that the current block takes memory from the arena."""
-        self.allocating.add(self.block)
-
-    # --- failing ----------------------------------------------------------------------------------------
-
-    def require(self, condition: str, status: int | str) -> None:
-        """Return ``status`` unless ``condition``."""
-        if condition == "true":
-            return
-        code, go_on = self.code, self.code.label("ok")
-        code.add_incoming(self._status, str(status))
-        likely = ", !prof " + self.fn.writer.node('!"branch_weights", i32 1048576, i32 1')
-        code.branch(condition, go_on, self._failure, likely)
-        code.start(go_on)
-
-    def shortage(self, status: int) -> int:
-        """The status for a lack of memory or stack that tells the user's line too, where that is known."""
-        loc = self.fn.func.loc if status == context.RECURSION else self.fn.loc
-        if not loc.line:
-            return status
-        module = self.fn.module
-        if (status, loc) not in module.shortages:
-            known = module.module
-            known.shortages.append(ExcInfo(*context.SHORTAGES[status], loc))
-            module.shortages[status, loc] = len(known.exceptions) + len(known.shortages)
-        return module.shortages[status, loc]
+    # --- checks ----------------------------------------------------------------------------------------
 
     def check(self, op: Op) -> None:
         """``check``: raise the exception unless the condition holds."""
         fn, code = self.fn, self.code
         condition = fn.scalar(op.operands[0])
         if len(op.operands) == 1:
-            self.require(condition, op.attrs["exc"] + 1)
+            fn.require(condition, op.attrs["exc"] + 1)
             return
         bad, go_on = code.label("bad"), code.label("ok")
-        likely = ", !prof " + fn.writer.node('!"branch_weights", i32 1048576, i32 1')
-        code.branch(condition, go_on, bad, likely)
+        code.branch(condition, go_on, bad, likely(fn.writer))
         code.start(bad)
         self._raise(op.attrs["exc"], op.operands[1:])
         code.start(go_on)
@@ -242,8 +187,7 @@ class Flow:
         for i, v in enumerate(operands):
             assert isinstance(v.type, Scalar)
             code.do(f"store i64 {_bits(fn, v.type, fn.scalar(v))}, ptr {fn.field(f'operand{i}')}, align 8")
-        code.add_incoming(self._status, str(exc + 1))
-        code.jump(self._failure)
+        fn.fail(exc + 1)
 
     # --- terminators --------------------------------------------------------------------------------------
 
@@ -265,10 +209,11 @@ class Flow:
     def _choose(self, op: Op) -> None:
         """Branch or switch; an edge that needs code, or whose target comes twice, gets a block of its own."""
         loop = self.fn.places.heads.get(op.edges[0].block)
-        if loop is not None and loop in self.fn.polling.strips and self.block in loop.blocks:
+        if loop is not None and loop in self.polling.strips and self.fn.block in loop.blocks:
             args = [self.fn.values[v] for v in op.edges[0].args]
             self._arrive(loop.head, args)
-            self.fn.polling.end_strip(loop, self._label(loop.head), args, lambda: self._go(op.edges[1]))
+            note = self.note([loop.back_edge()])
+            self.polling.end_strip(loop, self._label(loop.head), note, args, lambda: self._go(op.edges[1]))
             return
         code = self.code
         selector = self.fn.scalar(op.operands[0])
@@ -296,30 +241,7 @@ class Flow:
         callee = self.fn.module.functions[op.attrs["callee"]]
         if "threads" in op.attrs and parallel_calls.possible(self.fn.module, callee, op.attrs["threads"]):
             return self._go(op.edges[0], parallel_calls.call(self.fn, op))
-        self._go(op.edges[0], self.plain_call(callee, [self.fn.values[v] for v in op.operands]))
-
-    def plain_call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
-        """Call, hand on a failure; yields the results."""
-        code = self.code
-        struct = types.result_struct(callee.result_types)
-        args = ["ptr %ctx"]
-        for kind, value in zip(callee.param_types, values):
-            args += [f"{t} {x}" for t, x in zip(types.parts_of(kind), types.split(value))]
-        name = global_name(symbol(callee.name))
-        out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
-        status = code.op(f"extractvalue {struct} {out}, 0", "status")
-        self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
-        results: list[Lowered] = []
-        i = 1
-        for t in callee.result_types:
-            parts = []
-            for _ in types.parts_of(t):
-                parts.append(code.op(f"extractvalue {struct} {out}, {i}"))
-                i += 1
-            results.append(types.assemble(t, parts))
-        if not all(isinstance(t, Scalar) for t in callee.result_types):
-            self.allocates()
-        return results
+        self._go(op.edges[0], self.fn.call(callee, [self.fn.values[v] for v in op.operands]))
 
     def _return(self, op: Op) -> None:
         fn, code = self.fn, self.code
@@ -337,7 +259,7 @@ def _plain(name: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() or c in "._" else "_" for c in name) or "b"
 
 
-def _bits(fn: FunctionLowering, t: Scalar, x: str) -> str:
+def _bits(fn: FunctionBuilder, t: Scalar, x: str) -> str:
     """A scalar as 64 bits: ints and bools extended, floats as the bits of a double."""
     if t.is_float:
         wide = ops.cast(fn, t, F64, x)

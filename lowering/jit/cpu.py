@@ -21,16 +21,17 @@ import llvmlite.binding as llvm
 from ...errors import CompileError
 from ...ir.graph import Module
 from ...kernels import blas
+from ..arrays import transpose
 from ..function.module import ModuleLowering
 from ..llvm.capi import immortal
 from ..llvm.emit import Writer
-from ..llvm.ops import Options
 from ..llvm.target import Target
-from ..matmul import gemm, transpose
+from ..math import libmvec, own
+from ..math.ops import Options
+from ..matmul import gemm
 from ..memory import alloc_runtime, arena_runtime, result_buffers
 from ..python import context_pool
 from ..threads import thread_pool
-from ..vector_math import libmvec, own
 from .object_cache import stored
 
 # A sum in a loop keeps its order and is vectorised all the same: the terms are computed as vectors and added one by

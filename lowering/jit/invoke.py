@@ -16,7 +16,7 @@ from ...ir.types import Array, Scalar, Type
 from ..function.module import ModuleLowering
 from ..llvm import context, types
 from ..llvm.emit import Code, global_name, symbol
-from ..llvm.ops import Options
+from ..math.ops import Options
 from ..python.exceptions import Failures
 from .cpu import Native, compile_module
 

@@ -20,8 +20,8 @@ from ...errors import CompileError, DeviceError
 from ...ir.graph import Module
 from ..function.module import ModuleLowering
 from ..llvm.emit import symbol
-from ..llvm.ops import Options
 from ..llvm.target import Target
+from ..math.ops import Options
 from .cpu import Extend
 
 TRIPLE = "nvptx64-nvidia-cuda"

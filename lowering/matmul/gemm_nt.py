@@ -8,28 +8,25 @@ being read for sixteen of them; four rows of ``b`` stay in the nearest cache whi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from ..llvm import ops
-from ..vector_math.libmvec import masks_tails
+from ..builder.function_builder import FunctionBuilder
+from ..math import ops
+from ..math.libmvec import masks_tails
 from .gemm_small import BITS, Vector, divide
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
-    from .select_kernel import Product
+from .product import Product
 
 TILE = 4                    # rows of each operand that are taken together
 LARGEST = 1 << 15           # elements of ``a``, which is read again for each tile's rows of ``b``
 LONG = 8                    # times as long as there are rows: else ``gemm.py`` turns ``b`` for less than sums cost
 
 
-def fit(fn: FunctionLowering, p: Product) -> bool:
+def fit(fn: FunctionBuilder, p: Product) -> bool:
     """Whether ``p`` multiplies rows with rows, on a machine with masks."""
     plain = p.t.is_float and p.tb and not p.ta and "1" not in (p.m, p.n)
     return plain and not fn.target.is_gpu and masks_tails(fn.target.features)
 
 
-def pays(fn: FunctionLowering, p: Product) -> str:
+def pays(fn: FunctionBuilder, p: Product) -> str:
     """The condition under which this is the fastest way.
 
     A tile's sums cost as much as some 60 steps along ``k``.  Of 750 columns, in G of multiplications a second with
@@ -40,7 +37,7 @@ def pays(fn: FunctionLowering, p: Product) -> str:
     return fn.code.op(f"and i1 {long}, {few}", "c")
 
 
-def product(fn: FunctionLowering, p: Product) -> None:
+def product(fn: FunctionBuilder, p: Product) -> None:
     def columns(g: str, _: list[str]) -> list[str]:
         column = fn.mul(g, str(TILE))
         whole, rest = divide(fn, p.m, TILE)
@@ -52,7 +49,7 @@ def product(fn: FunctionLowering, p: Product) -> None:
     fn.loop(divide(fn, fn.add(p.n, str(TILE - 1)), TILE)[0], columns)
 
 
-def _tile(fn: FunctionLowering, p: Product, row: str, rows: int, column: str) -> list[str]:
+def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> list[str]:
     """``rows`` rows by ``TILE`` columns of the result; beyond the last column that one is computed again."""
     lanes = BITS // p.t.bits
     groups, _ = divide(fn, p.k, lanes)
@@ -88,7 +85,7 @@ def _tile(fn: FunctionLowering, p: Product, row: str, rows: int, column: str) ->
     return []
 
 
-def _totals(fn: FunctionLowering, part: Vector, vectors: list[str]) -> str:
+def _totals(fn: FunctionBuilder, part: Vector, vectors: list[str]) -> str:
     """A vector that begins with the sums of vectors, of which there are a power of two.
 
     Even and odd elements of two vectors are added, which leaves one vector with half as many terms of each.

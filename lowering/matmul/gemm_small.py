@@ -7,34 +7,31 @@ for each ``k``, which for short rows is mostly its remainder, one element at a t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...ir.types import Scalar
-from ..llvm import ops, types
-from ..vector_math.libmvec import masks_tails
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
-    from .select_kernel import Product
+from ..builder.function_builder import FunctionBuilder
+from ..llvm import types
+from ..math import ops
+from ..math.libmvec import masks_tails
+from .product import Product
 
 BITS = 512                  # of a vector
 ROWS = 4                    # of a tile: enough additions that do not wait for each other
 
 
-def fit(fn: FunctionLowering, p: Product) -> bool:
+def fit(fn: FunctionBuilder, p: Product) -> bool:
     """Whether ``p`` is computed tile by tile: no vector among its operands, and rows of ``b`` to go along."""
     plain = p.t.is_float and not p.tb and "1" not in (p.m, p.n)
     return plain and not fn.target.is_gpu and masks_tails(fn.target.features)
 
 
-def divide(fn: FunctionLowering, x: str, by: int) -> tuple[str, str]:
+def divide(fn: FunctionBuilder, x: str, by: int) -> tuple[str, str]:
     """(whole groups of ``by`` in ``x``, what is left over)."""
     if x[0] != "%":
         return str(int(x) // by), str(int(x) % by)
     return fn.code.op(f"udiv i64 {x}, {by}", "n"), fn.code.op(f"urem i64 {x}, {by}", "n")
 
 
-def product(fn: FunctionLowering, p: Product) -> None:
+def product(fn: FunctionBuilder, p: Product) -> None:
     if p.m[0] == "%":
         return _any_rows(fn, p)
     whole, rest = divmod(int(p.m), ROWS)
@@ -43,7 +40,7 @@ def product(fn: FunctionLowering, p: Product) -> None:
         _strip(fn, p, [str(whole * ROWS + r) for r in range(rest)])
 
 
-def _any_rows(fn: FunctionLowering, p: Product) -> None:
+def _any_rows(fn: FunctionBuilder, p: Product) -> None:
     """The last strip has the last row several times: that takes no longer than fewer rows, each of whose sums waits
     for itself, and half the code."""
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
@@ -57,14 +54,14 @@ def _any_rows(fn: FunctionLowering, p: Product) -> None:
     fn.loop(strips, strip)
 
 
-def _strip(fn: FunctionLowering, p: Product, rows: list[str]) -> list[str]:
+def _strip(fn: FunctionBuilder, p: Product, rows: list[str]) -> list[str]:
     lanes = BITS // p.t.bits
     blocks, _ = divide(fn, fn.add(p.n, str(lanes - 1)), lanes)
     fn.loop(blocks, lambda b, _: _tile(fn, p, rows, fn.mul(b, str(lanes))))
     return []
 
 
-def _tile(fn: FunctionLowering, p: Product, rows: list[str], column: str) -> list[str]:
+def _tile(fn: FunctionBuilder, p: Product, rows: list[str], column: str) -> list[str]:
     vector = Vector(fn, p.t, column, p.n)
     places = [fn.address(p.t, p.c, fn.add(fn.mul(i, p.n), column)) for i in rows]
     start = [vector.load(at) if p.add else "zeroinitializer" for at in places]
@@ -84,7 +81,7 @@ def _tile(fn: FunctionLowering, p: Product, rows: list[str], column: str) -> lis
 class Vector:
     """Elements of a row from ``first`` on, those before ``end`` alone."""
 
-    def __init__(self, fn: FunctionLowering, t: Scalar, first: str, end: str) -> None:
+    def __init__(self, fn: FunctionBuilder, t: Scalar, first: str, end: str) -> None:
         self.fn, self.first, self.lanes, self.element = fn, first, BITS // t.bits, types.register(t)
         self.type, self.bytes = f"<{self.lanes} x {self.element}>", types.width(t)
         self.suffix = f"v{self.lanes}{t.name}"

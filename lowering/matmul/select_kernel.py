@@ -12,55 +12,29 @@ Sizes that are not known when compiling are tested at run time, in one function 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op, Value
 from ...ir.types import Array, Scalar, dtype_of
 from ...kernels import blas
 from ..arrays import elementwise
-from ..arrays.op_traits import exchanges
 from ..arrays.reduce import combine, interleaved
-from ..llvm import ops, types
+from ..builder.function_builder import FunctionBuilder
+from ..llvm import types
 from ..llvm.emit import Code, global_name
 from ..llvm.types import Buffer, literal
+from ..math import ops
+from ..planning.op_traits import exchanges
 from . import gemm, gemm_nt, gemm_small
 from .gemm_small import divide
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
+from .product import Product
 
 LARGE = 8_192               # multiplications from which a call of BLAS pays, or one of a routine if sizes are known
 UNROLL = 4                  # rows of b that are added to a row of c in one pass over it
 
 
-@dataclass(frozen=True)
-class Product:
-    """``c (+)= a · b``: pointers, the sizes of the product, which operands are stored transposed, whether to add.
-
-    ``a`` is stored [m, k] or, under ``ta``, [k, m]; ``b`` [k, n] or, under ``tb``, [n, k].
-    """
-
-    t: Scalar
-    a: str
-    b: str
-    c: str
-    m: str
-    n: str
-    k: str
-    ta: bool
-    tb: bool
-    add: bool
-
-    @property
-    def kind(self) -> str:
-        flags = ("t" if self.ta else "n") + ("t" if self.tb else "n") + (".add" if self.add else "")
-        sizes = (".row" if self.m == "1" else "") + (".column" if self.n == "1" else "")
-        return f"jitad.matmul.{self.t}.{flags}{sizes}"
-
-
-def matmul(fn: FunctionLowering, op: Op) -> None:
+def matmul(fn: FunctionBuilder, op: Op) -> None:
     if not isinstance(op.result.type, Array):
         fn.values[op.result] = _dot(fn, op)
         return
@@ -69,14 +43,14 @@ def matmul(fn: FunctionLowering, op: Op) -> None:
     _into(fn, op, buffer, add=False)
 
 
-def accumulate(fn: FunctionLowering, op: Op) -> None:
+def accumulate(fn: FunctionBuilder, op: Op) -> None:
     """``add(c, matmul(a, b))`` that takes over ``c``."""
     buffer = elementwise.destination(fn, op.result)
     fn.values[op.result] = buffer
     _into(fn, fn.plan.accumulate[op.result], buffer, add=True)
 
 
-def _operand(fn: FunctionLowering, v: Value, flag: bool) -> tuple[Buffer, bool]:
+def _operand(fn: FunctionBuilder, v: Value, flag: bool) -> tuple[Buffer, bool]:
     """Where the operand is stored, and whether transposed."""
     if v in fn.plan.lazy and exchanges(v.op):
         assert v.op is not None
@@ -84,12 +58,12 @@ def _operand(fn: FunctionLowering, v: Value, flag: bool) -> tuple[Buffer, bool]:
     return fn.array(v), flag
 
 
-def _dot(fn: FunctionLowering, op: Op) -> str:
+def _dot(fn: FunctionBuilder, op: Op) -> str:
     x, y = (fn.array(v) for v in op.operands)
     return _dot_loop(fn, x.dtype, x.sizes[0], lambda k: (x.ptr, k), lambda k: (y.ptr, k))
 
 
-def _into(fn: FunctionLowering, op: Op, c: Buffer, add: bool) -> None:
+def _into(fn: FunctionBuilder, op: Op, c: Buffer, add: bool) -> None:
     (a, ta), (b, tb) = (_operand(fn, v, bool(op.attrs.get(flag))) for v, flag in zip(op.operands, ("ta", "tb")))
     t = dtype_of(op.operands[0].type)
     ranks = (len(a.sizes), len(b.sizes))
@@ -111,7 +85,7 @@ def _into(fn: FunctionLowering, op: Op, c: Buffer, add: bool) -> None:
         _product(fn, p)
 
 
-def _batched(fn: FunctionLowering, p: Product, batch: str) -> None:
+def _batched(fn: FunctionBuilder, p: Product, batch: str) -> None:
     steps = fn.mul(p.m, p.k), fn.mul(p.k, p.n), fn.mul(p.m, p.n)
 
     def body(i: str, _: list[str]) -> list[str]:
@@ -124,7 +98,7 @@ def _batched(fn: FunctionLowering, p: Product, batch: str) -> None:
 
 # --- a routine, loops or BLAS ----------------------------------------------------------------------------------------
 
-def _product(fn: FunctionLowering, p: Product) -> None:
+def _product(fn: FunctionBuilder, p: Product) -> None:
     sizes = (p.m, p.n, p.k)
     known = not any(s[0] == "%" for s in sizes)
     if known and prod(map(int, sizes)) < LARGE:
@@ -139,26 +113,26 @@ def _product(fn: FunctionLowering, p: Product) -> None:
         _loops(fn, p)
 
 
-def _has_routine(fn: FunctionLowering, p: Product) -> bool:
+def _has_routine(fn: FunctionBuilder, p: Product) -> bool:
     return p.t.is_float and not fn.target.is_gpu and "1" not in (p.m, p.n)
 
 
-def _call_routine(fn: FunctionLowering, p: Product) -> None:
+def _call_routine(fn: FunctionBuilder, p: Product) -> None:
     gemm.call(fn.code, fn.writer, p.t, (p.a, p.b, p.c), (p.m, p.n, p.k), (p.ta, p.tb), p.add)
 
 
-def _has_blas(fn: FunctionLowering, t: Scalar) -> bool:
+def _has_blas(fn: FunctionBuilder, t: Scalar) -> bool:
     return fn.options.blas and t.is_float and not fn.target.is_gpu and blas.library() is not None
 
 
-def _call_outlined(fn: FunctionLowering, p: Product) -> None:
+def _call_outlined(fn: FunctionBuilder, p: Product) -> None:
     """Call the function for this kind of product, made when it is first needed."""
     if not fn.writer.defines(p.kind):
         _outline(fn, p)
     fn.code.do(f"call void {global_name(p.kind)}(ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k})")
 
 
-def _outline(fn: FunctionLowering, p: Product) -> None:
+def _outline(fn: FunctionBuilder, p: Product) -> None:
     inner = replace(p, a="%a", b="%b", c="%c", m="1" if p.m == "1" else "%m", n="1" if p.n == "1" else "%n", k="%k")
     before, fn.code = fn.code, Code()
     try:
@@ -173,7 +147,7 @@ def _outline(fn: FunctionLowering, p: Product) -> None:
     fn.writer.function(p.kind, f"define internal void {global_name(p.kind)}({params}) {attributes} {{\n{text}\n}}\n")
 
 
-def _by_size(fn: FunctionLowering, p: Product) -> None:
+def _by_size(fn: FunctionBuilder, p: Product) -> None:
     if gemm_nt.fit(fn, p):
         fn.either(gemm_nt.pays(fn, p), lambda: gemm_nt.product(fn, p), lambda: _call_routine(fn, p))
     elif _has_blas(fn, p.t):
@@ -189,7 +163,7 @@ def _by_size(fn: FunctionLowering, p: Product) -> None:
 Where = Callable[[str], tuple[str, str]]
 
 
-def _loops(fn: FunctionLowering, p: Product) -> None:
+def _loops(fn: FunctionBuilder, p: Product) -> None:
     if gemm_small.fit(fn, p):
         gemm_small.product(fn, p)
     elif p.tb:
@@ -198,11 +172,11 @@ def _loops(fn: FunctionLowering, p: Product) -> None:
         fn.loop(p.m, lambda i, _: _row(fn, p, i))
 
 
-def _a_index(fn: FunctionLowering, p: Product, i: str, k: str) -> str:
+def _a_index(fn: FunctionBuilder, p: Product, i: str, k: str) -> str:
     return fn.add(fn.mul(k, p.m), i) if p.ta else fn.add(fn.mul(i, p.k), k)
 
 
-def _element(fn: FunctionLowering, p: Product, i: str, j: str) -> list[str]:
+def _element(fn: FunctionBuilder, p: Product, i: str, j: str) -> list[str]:
     """One element as a dot product: rows of ``a`` with rows of the transposed ``b``."""
     row = fn.mul(j, p.k)
     value = _dot_loop(fn, p.t, p.k, lambda k: (p.a, _a_index(fn, p, i, k)), lambda k: (p.b, fn.add(row, k)))
@@ -213,7 +187,7 @@ def _element(fn: FunctionLowering, p: Product, i: str, j: str) -> list[str]:
     return []
 
 
-def _row(fn: FunctionLowering, p: Product, i: str) -> list[str]:
+def _row(fn: FunctionBuilder, p: Product, i: str) -> list[str]:
     """One row as a sum of multiples of the rows of ``b``, ``UNROLL`` of them at a time while it is in registers."""
     row = fn.mul(i, p.n)
     if not p.add:
@@ -225,13 +199,13 @@ def _row(fn: FunctionLowering, p: Product, i: str) -> list[str]:
     return []
 
 
-def _cold(fn: FunctionLowering) -> str:
+def _cold(fn: FunctionBuilder) -> str:
     """Loop metadata for the few rows left over: not worth the time to vectorise or unroll them."""
     off = [fn.writer.node(text) for text in ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')]
     return f", !llvm.loop {fn.writer.distinct(lambda me: ', '.join([me, *off]))}"
 
 
-def _add_rows(fn: FunctionLowering, p: Product, i: str, row: str, first: str, count: int, note: str = "") -> list[str]:
+def _add_rows(fn: FunctionBuilder, p: Product, i: str, row: str, first: str, count: int, note: str = "") -> list[str]:
     """Add the multiples of ``count`` rows of ``b``, from row ``first`` on."""
     ks = [fn.add(first, str(u)) for u in range(count)]
     factors = [fn.load(p.t, p.a, _a_index(fn, p, i, k)) for k in ks]
@@ -248,16 +222,16 @@ def _add_rows(fn: FunctionLowering, p: Product, i: str, row: str, first: str, co
     return []
 
 
-def _put(fn: FunctionLowering, p: Product, at: str, value: str) -> list[str]:
+def _put(fn: FunctionBuilder, p: Product, at: str, value: str) -> list[str]:
     fn.store(p.t, value, p.c, at)
     return []
 
 
-def _times(fn: FunctionLowering, t: Scalar, x: str, y: str) -> str:
+def _times(fn: FunctionBuilder, t: Scalar, x: str, y: str) -> str:
     return ops.TABLE["mul"](fn, t, [x, y], ops.flags(fn.options, {}))
 
 
-def _dot_loop(fn: FunctionLowering, t: Scalar, n: str, x: Where, y: Where) -> str:
+def _dot_loop(fn: FunctionBuilder, t: Scalar, n: str, x: Where, y: Where) -> str:
     def body(k: str, acc: list[str]) -> list[str]:
         left, right = (fn.load(t, *where(k)) for where in (x, y))
         return [combine(fn, "sum", t, acc[0], _times(fn, t, left, right))]
@@ -271,7 +245,7 @@ _MEMORY = "nounwind willreturn memory(argmem: readwrite, inaccessiblemem: readwr
 _IN, _OUT = "ptr readonly captures(none)", "ptr captures(none)"
 
 
-def _blas(fn: FunctionLowering, p: Product) -> None:
+def _blas(fn: FunctionBuilder, p: Product) -> None:
     """A product with a vector."""
     if p.m == "1":
         _gemv(fn, p, p.b, *((p.n, p.k) if p.tb else (p.k, p.n)), p.a, blas.PLAIN if p.tb else blas.TRANSPOSED)
@@ -279,7 +253,7 @@ def _blas(fn: FunctionLowering, p: Product) -> None:
         _gemv(fn, p, p.a, *((p.k, p.m) if p.ta else (p.m, p.k)), p.b, blas.TRANSPOSED if p.ta else blas.PLAIN)
 
 
-def _gemv(fn: FunctionLowering, p: Product, matrix: str, rows: str, columns: str, x: str, flag: int) -> None:
+def _gemv(fn: FunctionBuilder, p: Product, matrix: str, rows: str, columns: str, x: str, flag: int) -> None:
     of, one, beta = types.register(p.t), literal(1.0, p.t), literal(1.0 if p.add else 0.0, p.t)
     name = blas.symbol(("d" if p.t.bits == 64 else "s") + "gemv")
     callee = fn.writer.declare(

@@ -12,48 +12,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from ...ir.graph import Block, Function, Op, Value
+from ...ir.graph import Block, Op, Value
 from ...ir.types import Array, Stack
 from ...passes.analysis.loops import Loop
+from ..builder.function_builder import FunctionBuilder
 from ..llvm import context, types
 from ..llvm.types import Buffer
+from ..planning.buffer_placement import is_small
 from . import arena_runtime, result_buffers
 from .alloc_runtime import MOST, product, reserving
-from .buffer_placement import is_small
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
+from .loop_buffers import Scratch
 
 ALIGN = 64
-INLINE, MANY = 2, 20
-"""So many arrays a function makes in code of its own; it calls a routine for more, and for all where it computes many,
-since code takes time to compile and a call 2 ns."""
 FRAME = 64 << 10
 """Bytes of arrays in a stack frame, for a thread may have little stack; in recursion ``context.GUARD`` has to
 hold the frames of two, of one that has been let in and of one that it calls."""
 FRAME_IN_RECURSION = 32 << 10
 
 
-def made_in_place(func: Function) -> int:
-    """How many arrays code in place is written for."""
-    return INLINE if sum(isinstance(v.type, Array) for v in func.defined()) <= MANY else 0
-
-
-def alloc(fn: FunctionLowering, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
-    """A new array, in the stack frame where ``places`` allows it."""
+def alloc(fn: FunctionBuilder, scratch: Scratch, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
+    """A new array, in the stack frame where ``places`` allows it, or in a slot of ``scratch``."""
     sizes = tuple(s if d is None else str(d) for s, d in zip(sizes, type.dims))
     local = is_small(type) if value is None else fn.places.is_local(value)
     if local and _has_room(fn, type, sizes):
         count = int(fn.product(sizes))
         return Buffer(fn.code.alloca(types.memory(type.dtype), count, ALIGN if count > 1 else 8), sizes, type)
     result = value is not None and _may_be_result(fn, value)
-    slot = "" if value is None else fn.scratch.slot(value)
+    slot = "" if value is None else scratch.slot(value)
     return Buffer(_reserve_array(fn, type, sizes, result, slot), sizes, type)
 
 
-def _has_room(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> bool:
+def _has_room(fn: FunctionBuilder, type: Array, sizes: Sequence[str]) -> bool:
     """Whether the function's stack frame has room for one more array; it is then taken."""
     size = types.width(type.dtype) * int(fn.product(sizes))
     if not fn.target.is_gpu and fn.frame + size > (FRAME_IN_RECURSION if fn.module.recursive else FRAME):
@@ -62,7 +52,7 @@ def _has_room(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> bool:
     return True
 
 
-def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:
+def cleared(fn: FunctionBuilder, type: Array, unknown: Sequence[str]) -> str:
     """A new array of zeros in the arena, of these sizes where the type has none; its pointer."""
     rest = iter(unknown)
     sizes = [next(rest) if d is None else str(d) for d in type.dims]
@@ -73,14 +63,14 @@ def cleared(fn: FunctionLowering, type: Array, unknown: Sequence[str]) -> str:
     return ptr
 
 
-def _may_be_result(fn: FunctionLowering, v: Value) -> bool:
+def _may_be_result(fn: FunctionBuilder, v: Value) -> bool:
     """Whether what only entries call may return ``v``, of which there is one in a run."""
-    if fn.target.is_gpu or fn.module.is_called(fn.func) or fn.forest.loop_of(fn.flow.block) is not None:
+    if fn.target.is_gpu or fn.module.is_called(fn.func) or fn.forest.loop_of(fn.block) is not None:
         return False
     return result_buffers.available() and fn.plan.roots.is_returned(v)
 
 
-def _result(fn: FunctionLowering, size: str) -> str:
+def _result(fn: FunctionBuilder, size: str) -> str:
     """An array in a block if it is large and there is one, otherwise in the arena."""
     code = fn.code
     ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
@@ -101,7 +91,7 @@ def _result(fn: FunctionLowering, size: str) -> str:
     return out
 
 
-def _bytes(fn: FunctionLowering, type: Array, sizes: Sequence[str]) -> str:
+def _bytes(fn: FunctionBuilder, type: Array, sizes: Sequence[str]) -> str:
     """The size in bytes, or −1 where it does not fit: then no arena has room."""
     known, unknown = _known(type, sizes)
     if not unknown:
@@ -115,7 +105,7 @@ def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
     return known, [s for s in sizes if s[0] == "%"]
 
 
-def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], result: bool = False,
+def _reserve_array(fn: FunctionBuilder, type: Array, sizes: Sequence[str], result: bool = False,
                    slot: str = "") -> str:
     """Memory for an array; ``result``: it may be in a block; ``slot``: where it may be (``loop_buffers.py``)."""
     known, unknown = _known(type, sizes)
@@ -128,12 +118,12 @@ def _reserve_array(fn: FunctionLowering, type: Array, sizes: Sequence[str], resu
     callee = reserving(fn.writer, len(given) - 1, "scratch" if slot else "result" if result else "reserve")
     args = ["ptr %ctx", *([f"ptr {slot}"] if slot else ()), *(f"i64 {n}" for n in given)]
     at = fn.code.op(f"call preserve_mostcc ptr {callee}({', '.join(args)})", "a")
-    fn.flow.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.flow.shortage(context.MEMORY))
-    fn.flow.allocates()
+    fn.require(fn.code.op(f"icmp ne ptr {at}, null", "fits"), fn.shortage(context.MEMORY))
+    fn.allocates()
     return at
 
 
-def reserve(fn: FunctionLowering, size: str, align: int) -> str:
+def reserve(fn: FunctionBuilder, size: str, align: int) -> str:
     """A pointer to ``size`` new bytes; ``MemoryError`` when the arena has no room for them."""
     code, field = fn.code, fn.field("arena_top")
     top = code.op(f"load ptr, ptr {field}, align 8", "top")
@@ -141,14 +131,14 @@ def reserve(fn: FunctionLowering, size: str, align: int) -> str:
     at, limit = code.op(f"ptrtoint ptr {top} to i64"), code.op(f"ptrtoint ptr {end} to i64")
     room = fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
     free = code.op(f"call i64 {room}(i64 {limit}, i64 {at})", "free")
-    fn.flow.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), fn.flow.shortage(context.MEMORY))
+    fn.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), fn.shortage(context.MEMORY))
     if align > 8:                                    # the arena ends early enough for this step
         step = code.op(f"and i64 {code.op(f'sub i64 0, {at}')}, {align - 1}")
         top = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {step}", "a")
     rounded = str((int(size) + 7) & -8) if size[0] != "%" else code.op(f"and i64 {code.op(f'add i64 {size}, 7')}, -8")
     after = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {rounded}")
     code.do(f"store ptr {after}, ptr {field}, align 8")
-    fn.flow.allocates()
+    fn.allocates()
     return top
 
 
@@ -157,7 +147,7 @@ def reserve(fn: FunctionLowering, size: str, align: int) -> str:
 class Recycler:
     """Gives back what the iterations of one loop allocate."""
 
-    def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
+    def __init__(self, fn: FunctionBuilder, loop: Loop) -> None:
         self.fn, self.loop = fn, loop
         self.state = ""
         self.entrances: list[list[str]] = []
@@ -185,7 +175,7 @@ class Recycler:
 
     def next(self, passed: list[types.Lowered]) -> None:
         """On the way into the next iteration, with ``passed`` for the head's parameters; changes ``passed``."""
-        if not self.fn.flow.allocating & self.loop.blocks:
+        if not self.fn.allocating & self.loop.blocks:
             return
         if not self.state:
             self.state = self.fn.code.alloca("i64", arena_runtime.LOOP_WORDS)
@@ -197,7 +187,7 @@ class Recycler:
             passed[i] = buffer
 
 
-def recycles(fn: FunctionLowering, loop: Loop) -> bool:
+def recycles(fn: FunctionBuilder, loop: Loop) -> bool:
     """Whether the iterations of ``loop`` make arrays or frames, and leave no frames behind."""
     makes = any(isinstance(v.type, (Array, Stack)) for b in loop.blocks for v in _made(b))
     carries = any(isinstance(p.type, Stack) for p in loop.head.params)
@@ -216,13 +206,13 @@ def _made(block: Block) -> list[Value]:
     return made
 
 
-def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
+def keep_results(fn: FunctionBuilder, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
     """On return: move array results down to the function's mark and give back the rest.
 
     A function that only entries call leaves them where they are: the entry copies them and empties the arena.
     """
     values = [_out_of_frame(fn, v, x) for v, x in zip(op.operands, values)]
-    if not fn.flow.allocating or any(isinstance(v.type, Stack) for v in op.operands):
+    if not fn.allocating or any(isinstance(v.type, Stack) for v in op.operands):
         return values
     if not fn.module.is_called(fn.func):
         return values
@@ -232,7 +222,7 @@ def keep_results(fn: FunctionLowering, op: Op, mark: str, values: list[types.Low
     return values
 
 
-def _out_of_frame(fn: FunctionLowering, v: Value, value: types.Lowered) -> types.Lowered:
+def _out_of_frame(fn: FunctionBuilder, v: Value, value: types.Lowered) -> types.Lowered:
     """A copy in the arena of a result that may be in the stack frame."""
     if not isinstance(value, Buffer) or not fn.places.may_be_local(v):
         return value
@@ -241,7 +231,7 @@ def _out_of_frame(fn: FunctionLowering, v: Value, value: types.Lowered) -> types
     return copy
 
 
-def _copy(fn: FunctionLowering, to: str, source: str, size: str) -> None:
+def _copy(fn: FunctionBuilder, to: str, source: str, size: str) -> None:
     callee = fn.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
     fn.code.do(f"call void {callee}(ptr {to}, ptr {source}, i64 {size}, i1 false)")
 
@@ -249,7 +239,7 @@ def _copy(fn: FunctionLowering, to: str, source: str, size: str) -> None:
 class Slots:
     """The places in the stack frame of a loop's slotted parameters."""
 
-    def __init__(self, fn: FunctionLowering, loop: Loop) -> None:
+    def __init__(self, fn: FunctionBuilder, loop: Loop) -> None:
         self.fn = fn
         self.slots: dict[int, Buffer] = {}
         for p in loop.head.params:
@@ -281,7 +271,7 @@ class Slots:
         _copy(self.fn, to.ptr, source.ptr, _bytes(self.fn, to.type, to.sizes))
 
 
-def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
+def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
     """Call a routine of ``runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
 
     Without arrays the top goes back to the mark, which takes no routine, and ``state`` is a register.
@@ -315,7 +305,7 @@ def _call_if_used(fn: FunctionLowering, state: str, routine: str, arrays: Sequen
     return [Buffer(phi, b.sizes, b.type) for b, phi in zip(buffers, out)]
 
 
-def _lower_top(fn: FunctionLowering, top: str, mark: str) -> None:
+def _lower_top(fn: FunctionBuilder, top: str, mark: str) -> None:
     """Give back all above the mark, and note how high the arena has been."""
     code, high = fn.code, fn.field("arena_high")
     umax = fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")

@@ -14,20 +14,16 @@ its own, not a parameter of the loop's head, and made, read and passed in blocks
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...ir.graph import Block, Value
 from ...passes.analysis.loops import Loop
-from .alias import is_array
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
+from ..builder.function_builder import FunctionBuilder
+from ..planning.alias import is_array
 
 
 class Scratch:
     """The slots of one function.  ``_entrances``: of each loop that gives nothing back, where it is entered."""
 
-    def __init__(self, fn: FunctionLowering) -> None:
+    def __init__(self, fn: FunctionBuilder) -> None:
         self.fn = fn
         self._entrances: dict[Loop, list[list[str]]] = {}
         self._slots: dict[Loop, list[str]] = {}
@@ -41,10 +37,10 @@ class Scratch:
 
     def slot(self, v: Value) -> str:
         """Where a slot for ``v`` is, whose op is being lowered; nothing where it may not have one."""
-        fn, loop = self.fn, self.fn.forest.loop_of(self.fn.flow.block)
-        if loop is None or loop not in self._entrances or fn.target.is_gpu or fn.code is not fn.flow.code:
+        fn, loop = self.fn, self.fn.forest.loop_of(self.fn.block)
+        if loop is None or loop not in self._entrances or fn.target.is_gpu or fn.code is not fn.body:
             return ""
-        if fn.forest.irreducible or v.block is not fn.flow.block or not self._is_dead_behind(v, loop):
+        if fn.forest.irreducible or v.block is not fn.block or not self._is_dead_behind(v, loop):
             return ""
         while loop.parent is not None and loop.parent in self._entrances:
             loop = loop.parent

@@ -7,20 +7,16 @@ array in a frame is a pointer: it stays where it is for as long as the frame doe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...ir.graph import Op
 from ...ir.types import Array, Scalar, Type
+from ..builder.function_builder import FunctionBuilder
 from ..llvm import types
 from . import arena
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 OPS = ("stack_empty", "push", "pop")
 
 
-def lower(fn: FunctionLowering, op: Op) -> None:
+def lower(fn: FunctionBuilder, op: Op) -> None:
     """``stack_empty``, ``push`` or ``pop``."""
     if op.name == "stack_empty":
         fn.values[op.result] = "null"
@@ -38,7 +34,7 @@ def _fields(ts: list[Type]) -> list[str]:
     return out
 
 
-def _push(fn: FunctionLowering, op: Op) -> None:
+def _push(fn: FunctionBuilder, op: Op) -> None:
     code, below = fn.code, fn.scalar(op.operands[0])
     parts: list[str] = []
     for v in op.operands[1:]:
@@ -58,14 +54,14 @@ def _push(fn: FunctionLowering, op: Op) -> None:
     fn.values[op.result] = frame
 
 
-def _pop(fn: FunctionLowering, op: Op) -> None:
+def _pop(fn: FunctionBuilder, op: Op) -> None:
     frame, kept = fn.scalar(op.operands[0]), [v.type for v in op.results]
     parts = iter(_or_zeros(fn, op, frame, kept) if op.attrs.get("zeros") else _load(fn, frame, kept))
     for v in op.results:
         fn.values[v] = _value(v.type, [next(parts) for _ in _fields([v.type])])
 
 
-def _load(fn: FunctionLowering, frame: str, kept: list[Type]) -> list[str]:
+def _load(fn: FunctionBuilder, frame: str, kept: list[Type]) -> list[str]:
     """The parts of a frame, the pointer to the frame below first."""
     code, parts = fn.code, []
     for i, t in enumerate(_fields(kept)):
@@ -75,7 +71,7 @@ def _load(fn: FunctionLowering, frame: str, kept: list[Type]) -> list[str]:
     return parts
 
 
-def _or_zeros(fn: FunctionLowering, op: Op, frame: str, kept: list[Type]) -> list[str]:
+def _or_zeros(fn: FunctionBuilder, op: Op, frame: str, kept: list[Type]) -> list[str]:
     """The parts of a frame, or of a frame of zeros where there is none: arrays are made there."""
     code = fn.code
     some, none, done = code.label("some"), code.label("none"), code.label("popped")

@@ -25,7 +25,7 @@ from ..llvm import capi, context, types
 from ..llvm.capi import function, pointer
 from ..llvm.emit import Code, Writer, global_name, symbol
 from ..memory import result_buffers
-from ..memory.buffer_placement import is_small
+from ..planning.buffer_placement import is_small
 from .box import Boxer, Computed, Fixed, Leaf, buildable
 from .callable import LAST
 from .context_pool import Lease

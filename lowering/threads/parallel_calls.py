@@ -16,21 +16,20 @@ What is reserved for this is given back at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Function, Op
 from ...ir.types import Array, Scalar, Type
 from ...passes.analysis.loops import loop_forest
-from ..arrays import arrays
-from ..llvm import ops, types
+from ..builder.function_builder import FunctionBuilder
+from ..builder.module_builder import ModuleBuilder
+from ..llvm import types
 from ..llvm.emit import Code, global_name, symbol
 from ..llvm.types import Buffer, Lowered
-from ..memory import arena, buffer_placement
+from ..math import ops
+from ..memory import arena
+from ..planning.array_plan import plan
+from ..planning.buffer_placement import Places
 from . import thread_pool
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
-    from ..function.module import ModuleLowering
 
 _BEST = ("lt", "le", "gt", "ge")
 _LARGEST = {"i64": 2**63 - 1, "i32": 2**31 - 1, "bool": True, "f64": float("inf"), "f32": float("inf")}
@@ -46,18 +45,17 @@ def _neutral(role: str, t: Scalar) -> str:
     return types.literal(-0.0 if t.is_float and value == 0 else value, t)
 
 
-def possible(module: ModuleLowering, callee: Function, roles: Sequence[str]) -> bool:
+def possible(module: ModuleBuilder, callee: Function, roles: Sequence[str]) -> bool:
     """Whether machine code works in place on what all threads share.  If it does not there is one thread."""
     if module.target.is_gpu:
         return False
-    plan = arrays.plan(callee, module.sharing)
-    where = buffer_placement.Places(callee, plan, loop_forest(callee)).sources()
+    where = Places(callee, plan(callee, module.sharing), loop_forest(callee)).sources()
     returns = [op for op in callee.all_ops() if op.name == "return"]
     shared = [i for i, role in enumerate(roles) if role == "each"]
     return all(where.get(op.operands[i]) is callee.params[2 + i] for op in returns for i in shared)
 
 
-def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
+def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
     """The call on several threads, if the context has them; otherwise as any other.  Yields the results."""
     roles: Sequence[str] = op.attrs["threads"]
     callee = fn.module.functions[op.attrs["callee"]]
@@ -80,7 +78,7 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
         code.jump(after)
     leave(_Several(fn, callee, roles, args, shares).run(threads))
     code.start(alone)
-    leave(fn.flow.plain_call(callee, args))
+    leave(fn.call(callee, args))
     code.start(after)
     return [types.assemble(t, list(out)) for t, out in zip(callee.result_types, outs)]
 
@@ -88,7 +86,7 @@ def call(fn: FunctionLowering, op: Op) -> list[Lowered]:
 class _Several:
     """One call on several threads.  ``sums``: results that are arrays which every share has of its own."""
 
-    def __init__(self, fn: FunctionLowering, callee: Function, roles: Sequence[str], args: list[Lowered],
+    def __init__(self, fn: FunctionBuilder, callee: Function, roles: Sequence[str], args: list[Lowered],
                  shares: str) -> None:
         self.fn, self.callee, self.roles, self.shares = fn, callee, roles, shares
         self.args, self.kinds = args, callee.param_types
@@ -114,7 +112,7 @@ class _Several:
                 self._put(job, at, f"i8 {code.op(f'zext i1 {part} to i8')}" if t == "i1" else f"{t} {part}")
                 at += 8
         status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
-        fn.flow.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+        fn.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
         results = [self._result(i, rows, width, own.get(i)) for i in range(len(self.roles))]
         code.do(f"store ptr {mark}, ptr {top}, align 8")
         return results
@@ -203,7 +201,7 @@ class Layout:
 class _ShareWriter:
     """``i32 @f.share(ctx, job, share, row)``: run the iterations of one share."""
 
-    def __init__(self, module: ModuleLowering, callee: Function, roles: Sequence[str], layout: Layout) -> None:
+    def __init__(self, module: ModuleBuilder, callee: Function, roles: Sequence[str], layout: Layout) -> None:
         self.module, self.writer, self.callee, self.roles, self.layout = module, module.writer, callee, roles, layout
         self.code = Code()
 

@@ -10,14 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import Code, global_name
 from ..memory import arena
 from . import thread_pool
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 ENOUGH = 400_000
 """Instructions or so, from which on several threads are faster."""
@@ -46,20 +43,19 @@ class Walk:
     note: str
 
 
-def possible(fn: FunctionLowering, walk: Walk) -> bool:
+def possible(fn: FunctionBuilder, walk: Walk) -> bool:
     """Whether a walk may be cut: not where threads are at work already, nor in a routine of its own."""
-    if fn.target.is_gpu or fn.code is not fn.polling.code or fn.func.name in fn.module.shared:
+    if fn.target.is_gpu or fn.code is not fn.body or fn.func.name in fn.module.shared:
         return False
     if walk.n[0] != "%" and int(walk.n) < LEAST:
         return False
     return fn.module.module.parallel and (not walk.carried or walk.join is not None)
 
 
-def run(fn: FunctionLowering, walk: Walk) -> list[str]:
+def run(fn: FunctionBuilder, walk: Walk) -> list[str]:
     """Emit it; yields the final carried values."""
     code = fn.code
-    if fn.polling.active and fn.forest.loop_of(fn.flow.block) is not None:
-        fn.polling.count(fn.mul(walk.n, walk.each))          # towards the poll of the loop around it
+    fn.count_iterations(walk.n, walk.each)
     share, captured, weight = _share(fn, walk)
     width = 8 * (len(thread_pool.ROW) + len(walk.carried))
     job, top = code.alloca("i64", len(thread_pool.HEAD) + len(captured), 8), fn.field("arena_top")
@@ -93,7 +89,7 @@ def _at(code: Code, base: str, offset: int) -> str:
 
 # --- the share's function -------------------------------------------------------------------------
 
-def _share(fn: FunctionLowering, walk: Walk) -> tuple[str, dict[str, str], int]:
+def _share(fn: FunctionBuilder, walk: Walk) -> tuple[str, dict[str, str], int]:
     """``i32 (ctx, job, share, row)``: its name, what it reads of the function around it, what an element costs."""
     outer, name = fn.code, fn.writer.fresh("jitad.walk")
     fn.code = code = Code(outer.count)
@@ -131,17 +127,17 @@ def _load(code: Code, name: str, offset: int, t: str) -> list[str]:
     return [*lines, f"{name} = load {t}, ptr {at}, align 8"]
 
 
-def _captured(fn: FunctionLowering, code: Code) -> dict[str, str]:
+def _captured(fn: FunctionBuilder, code: Code) -> dict[str, str]:
     """The names that the code reads and does not define, with their types."""
     known = code.defined() | {"%ctx", "%job", "%share", "%row"}
     names = [x for x in dict.fromkeys(_NAME.findall(code.text())) if x not in known]
-    found = fn.code.types_of(names) | {x: fn.flow.parameters[x] for x in names if x in fn.flow.parameters}
+    found = fn.code.types_of(names) | {x: fn.parameters[x] for x in names if x in fn.parameters}
     return {x: found[x] for x in names}
 
 
 # --- the caller -------------------------------------------------------------------------------------
 
-def _shares(fn: FunctionLowering, walk: Walk, weight: int) -> str:
+def _shares(fn: FunctionBuilder, walk: Walk, weight: int) -> str:
     """As many as there are threads, if there is enough to do, otherwise one."""
     code = fn.code
     work = fn.mul(fn.mul(walk.n, walk.each), str(weight))
@@ -158,13 +154,13 @@ def _shares(fn: FunctionLowering, walk: Walk, weight: int) -> str:
     return shares
 
 
-def _call(fn: FunctionLowering, share: str, job: str, rows: str, shares: str) -> None:
+def _call(fn: FunctionBuilder, share: str, job: str, rows: str, shares: str) -> None:
     code = fn.code
     several, alone, done = code.label("several"), code.label("alone"), code.label("done")
     code.branch(code.op(f"icmp sgt i64 {shares}, 1", "c"), several, alone)
     code.start(several)
     status = code.op(f"call i32 {thread_pool.run(fn.writer)}(ptr %ctx, ptr {job})", "status")
-    fn.flow.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+    fn.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
     code.jump(done)
     code.start(alone)
     code.op(f"call i32 {share}(ptr %ctx, ptr {job}, i64 0, ptr {rows})")
@@ -172,7 +168,7 @@ def _call(fn: FunctionLowering, share: str, job: str, rows: str, shares: str) ->
     code.start(done)
 
 
-def _joined(fn: FunctionLowering, walk: Walk, rows: str, shares: str, width: int) -> list[str]:
+def _joined(fn: FunctionBuilder, walk: Walk, rows: str, shares: str, width: int) -> list[str]:
     """The rows put together, in their order."""
     code = fn.code
 

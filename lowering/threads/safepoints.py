@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ...ir.graph import Op
 from ...ir.ops import OPS
 from ...ir.types import Array
 from ...passes.analysis.loops import Counted, Loop, counted
+from ..builder.function_builder import FunctionBuilder
 from ..llvm import context, types
 from ..llvm.types import Lowered
 from ..memory import alloc_runtime
-
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
 
 # What one iteration counts if it holds calls or array ops; and if it only holds loops, which count themselves.
 _HEAVY, _OUTER = 1 << 10, 16
@@ -41,7 +38,7 @@ class Strip:
 class Polling:
     """The polls of one function."""
 
-    def __init__(self, fn: FunctionLowering) -> None:
+    def __init__(self, fn: FunctionBuilder) -> None:
         self.fn, self.code = fn, fn.code
         self.active = fn.options.poll and not fn.target.is_gpu
         self.strips: dict[Loop, Strip] = {}
@@ -101,7 +98,7 @@ class Polling:
         """Ask the handler, if there is one, and fail if it says so."""
         fn, code = self.fn, self.code
         stop = code.op(f"call preserve_mostcc i32 {alloc_runtime.asking(fn.writer)}(ptr %ctx)", "stop")
-        fn.flow.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
+        fn.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
 
     # --- loops over arrays ------------------------------------------------------------------------------
 
@@ -115,7 +112,7 @@ class Polling:
         """
         inner, self._within = self._within, True
         known = [int(x) for x in (n, each) if x[0] != "%"]
-        repeated = self.fn.forest.loop_of(self.fn.flow.block) is not None
+        repeated = self.fn.forest.loop_of(self.fn.block) is not None
         short = len(known) == 2 and known[0] * known[1] <= (_HEAVY if repeated else context.POLL_PERIOD)
         polled = self.active and not inner and not short and self.fn.code is self.code     # not in an outlined routine
         if polled and repeated:
@@ -182,7 +179,7 @@ class Polling:
         for p, arg in zip(loop.head.params, args):
             parts, own = types.split(arg), list[str | None]()
             for k, t in enumerate(types.parts_of(p.type)):
-                phi = None if self.fn.flow.is_fixed(p, k) else code.phi(t, label)
+                phi = None if self.fn.places.is_fixed(p, k) else code.phi(t, label)
                 if phi is not None:
                     code.add_incoming(phi, parts[k])
                     parts[k] = phi
@@ -198,12 +195,14 @@ class Polling:
         self.strips[loop] = Strip(count, label, phis, code.op(f"add nsw i64 {start}, {step}", "limit"))
         return inner
 
-    def end_strip(self, loop: Loop, head: str, args: Sequence[Lowered], leave: Callable[[], None]) -> None:
-        """At the latch, whose edge to ``head`` has been noted: go on in the strip, start the next one, or leave."""
+    def end_strip(self, loop: Loop, head: str, note: str, args: Sequence[Lowered], leave: Callable[[], None]) -> None:
+        """At the latch, whose edge to ``head`` has been noted: go on in the strip, start the next one, or leave.
+
+        ``note``: metadata for the edge to ``head``.
+        """
         code, strip = self.code, self.strips[loop]
         following, trip = self.fn.scalar(strip.count.next), self.fn.scalar(strip.count.trip)
         over, again, out = code.label("over"), code.label("again"), code.label("leave")
-        note = self.fn.flow.note([loop.back_edge()])
         code.branch(code.op(f"icmp slt i64 {following}, {strip.limit}", "c"), head, over, note)
         code.start(over)
         code.branch(code.op(f"icmp slt i64 {following}, {trip}", "c"), again, out)

@@ -13,6 +13,7 @@ Files, in reading order::
     induction         facts about loop parameters, by induction
     float_signs       floats that cannot be negative
     cost              an estimate of the cost of an iteration
+    lanes             the number of iterations that run side by side
     accumulator_webs  the path of an accumulator through loops and recursive calls
     recursion_slice   what a recursive function computes from its arguments alone
 """

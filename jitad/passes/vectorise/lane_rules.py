@@ -13,10 +13,8 @@ from ...ir.clone import clone_op
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, Type, dims_of, dtype_of
+from ..analysis.lanes import LANES
 from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
-
-LANES = 16
-"""Two vectors of eight doubles: enough to hide the latency of one, few enough for what is kept of them."""
 
 
 def lanes_type(t: Type) -> Array:

@@ -28,9 +28,10 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Scalar
+from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
-from .lane_rules import LANES, Lanes, lanes_type
+from .lane_rules import Lanes, lanes_type
 
 LEAST = 2 * LANES
 """A loop that is known to have fewer iterations than this stays as it is; of others, those with at least one strip and

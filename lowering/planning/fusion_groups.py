@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from ..memory.alias import is_array
+from .alias import is_array
 from .fusion import Plan
 
 LIMIT = 16            # members that are stored or may be, since each keeps pointers in registers

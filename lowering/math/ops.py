@@ -1,6 +1,6 @@
 """The lowering table: one line an elementwise op, for every target.
 
-A rule gets the emitter (a ``FunctionLowering``), the operands' dtype, their LLVM names and the float flags, and
+A rule gets the emitter (a ``FunctionBuilder``), the operands' dtype, their LLVM names and the float flags, and
 yields the result's name.  ``scalar`` applies the table; array lowering calls it for each element of a fused loop.
 The meaning is NumPy's: see the tests, which compare every op with ``ir/evaluate/meaning.py`` on the edge cases.
 """
@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 from ...ir.graph import Op
 from ...ir.types import F64, Scalar, Stack, dtype_of
-from . import special, types
-from .emit import Code, Writer
-from .target import Target
+from ..llvm import types
+from ..llvm.emit import Code, Writer
+from ..llvm.target import Target
+from . import libm, special
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _math(name: str) -> Rule:
     """A function of libm or libdevice."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         of = types.register(t)
-        callee = e.target.math(e.writer, name, t, len(xs))
+        callee = libm.declare(e.target, e.writer, name, t, len(xs))
         return e.code.op(f"call {f} {of} {callee}({', '.join(f'{of} {x}' for x in xs)})")
     return rule
 

@@ -22,9 +22,12 @@ from ...ir.graph import Block, Edge, Function, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
 from ...passes.analysis.loops import Loop, LoopForest
-from ..arrays.fusion import Plan
+from .fusion import Plan
 
 LOCAL_LIMIT = 64      # elements
+INLINE, MANY = 2, 20
+"""So many arrays a function makes in code of its own; it calls a routine for more, and for all where it computes many,
+since code takes time to compile and a call 2 ns."""
 
 
 class Places:
@@ -97,6 +100,12 @@ class Places:
             return op.operands[0]
         return None
 
+    def is_fixed(self, p: Value, part: int) -> bool:
+        """Whether a part of a loop head's parameter is what it was on entry: an array that stays, or a literal size."""
+        if p in self.steady or p in self.slotted:
+            return True
+        return isinstance(p.type, Array) and part > 0 and p.type.dims[part - 1] is not None
+
     # --- local arrays ---------------------------------------------------------------------------------
 
     def _find_slotted(self) -> None:
@@ -131,6 +140,11 @@ class Places:
             made = [r for b in self.forest.dom.order for op in b.ops for r in op.results]
             self._small_roots = {find(r) for r in (*made, *self.slotted) if is_small(r.type)}
         return not self.is_held(v) and self.plan.roots.find(v) in self._small_roots
+
+
+def made_in_place(func: Function) -> int:
+    """How many arrays code in place is written for."""
+    return INLINE if sum(isinstance(v.type, Array) for v in func.defined()) <= MANY else 0
 
 
 def is_small(t: object) -> bool:

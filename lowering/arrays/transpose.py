@@ -13,10 +13,10 @@ a narrow row is overwritten; behind the last row ``to`` has room for a vector.
 from __future__ import annotations
 
 from ...ir.types import F32, F64, Scalar
+from ..builder.kernel_builder import Routine
 from ..llvm import types
 from ..llvm.emit import Writer
 from ..llvm.target import Target
-from .kernel_builder import Routine
 
 BITS = 128                  # of a vector: LLVM takes three times as long to find instructions for wider squares
 PARAMS = "ptr %to, i64 %width, ptr %from, i64 %k, i64 %count, i64 %depth"

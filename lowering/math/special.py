@@ -9,9 +9,10 @@ import math
 
 from ...ir.evaluate.gamma import EULER_MACLAURIN, HIGHEST
 from ...ir.types import F64, Scalar
-from . import types
-from .emit import Writer
-from .target import Target
+from ..llvm import types
+from ..llvm.emit import Writer
+from ..llvm.target import Target
+from . import libm
 
 _HEAD = "define internal {t} @{name}({params}) memory(none) nounwind willreturn {{"
 
@@ -101,8 +102,8 @@ def digamma(writer: Writer, target: Target, t: Scalar) -> str:
     writer.declare(f"llvm.floor.{_suffix(t)}", of, of)
     names = {n: types.literal(v, t) for n, v in (("zero", 0.0), ("one", 1.0), ("ten", 10.0), ("inf", math.inf),
                                                  ("nan", math.nan), ("pi", math.pi))}
-    body = _DIGAMMA.format(t=of, s=_suffix(t), terms="\n".join(lines), log=target.math(writer, "log", t, 1),
-                           tan=target.math(writer, "tan", t, 1), **names)
+    body = _DIGAMMA.format(t=of, s=_suffix(t), terms="\n".join(lines), log=libm.declare(target, writer, "log", t, 1),
+                           tan=libm.declare(target, writer, "tan", t, 1), **names)
     return writer.function(name, _HEAD.format(t=of, name=name, params=f"{of} %x") + "\n" + body)
 
 
@@ -202,7 +203,8 @@ def polygamma(writer: Writer, target: Target) -> str:
         writer.declare(f"llvm.{name}.f64", "double", "double")
     nan = types.literal(math.nan, F64)
     body = _POLYGAMMA.format(zeta=_zeta(writer, target), digamma=digamma(writer, target, F64), nan=nan,
-                             gamma=target.math(writer, "tgamma", F64, 1), highest=types.literal(float(HIGHEST), F64))
+                             gamma=libm.declare(target, writer, "tgamma", F64, 1),
+                             highest=types.literal(float(HIGHEST), F64))
     name = "jitad.polygamma"
     return writer.function(name, _HEAD.format(t="double", name=name, params="double %order, double %x") + "\n" + body)
 
@@ -210,7 +212,7 @@ def polygamma(writer: Writer, target: Target) -> str:
 def _zeta(writer: Writer, target: Target) -> str:
     terms = [_ZETA_TERM.format(i=j - 1, j=j, c=types.literal(c, F64), first=types.literal(2.0 * j - 1, F64),
                                second=types.literal(2.0 * j, F64)) for j, c in enumerate(EULER_MACLAURIN, 1)]
-    body = _ZETA.format(pow=target.math(writer, "pow", F64, 2), terms="\n".join(terms), count=len(terms),
+    body = _ZETA.format(pow=libm.declare(target, writer, "pow", F64, 2), terms="\n".join(terms), count=len(terms),
                         inf=types.literal(math.inf, F64))
     name = "jitad.zeta"
     return writer.function(name, _HEAD.format(t="double", name=name, params="double %s, double %x") + "\n" + body)

@@ -14,14 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from ..llvm.emit import Writer
+from ...passes.analysis.lanes import LANES
+from ..llvm.emit import Code, Writer
 
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
-
-LANES = 16
 _SUFFIX = {"double": "f64", "float": "f32"} | {t: t for t in ("i64", "i32", "i8", "i1")}
 _T = rf"({'|'.join(_SUFFIX)})"
 _FLAGS = r"((?: [a-z]+)*?)"
@@ -41,14 +37,14 @@ class NotWhole(Exception):
     """The loop stays."""
 
 
-def vectors(fn: FunctionLowering, lines: Sequence[str], i: str, carried: Sequence[tuple[str, str, str, str]]
+def vectors(writer: Writer, code: Code, lines: Sequence[str], i: str, carried: Sequence[tuple[str, str, str, str]]
             ) -> tuple[list[str], list[str]] | None:
-    """The lines for all ``i`` at once, and the values carried in the end.
+    """The lines for all ``i`` at once, with new names of ``code``, and the values carried in the end.
 
     ``carried``: for each its type, its value before, its name within an iteration, and its name for the next one.
     """
     try:
-        return _Body(fn, i, {phi: (t, before, after) for t, before, phi, after in carried}).run(lines)
+        return _Body(writer, code, i, {phi: (t, before, after) for t, before, phi, after in carried}).run(lines)
     except NotWhole:
         return None
 
@@ -57,8 +53,8 @@ class _Body:
     """``strides``: of linear values; ``types``: of the elements of varying ones; ``numbers``: equal for values that are
     made in the same way, so that equal addresses are known."""
 
-    def __init__(self, fn: FunctionLowering, i: str, carried: dict[str, tuple[str, str, str]]) -> None:
-        self.fn, self.writer, self.i, self.carried = fn, fn.writer, i, carried
+    def __init__(self, writer: Writer, code: Code, i: str, carried: dict[str, tuple[str, str, str]]) -> None:
+        self.writer, self.code, self.i, self.carried = writer, code, i, carried
         self.lines: list[str] = []
         self.strides: dict[str, str] = {i: "1"}
         self.elements: dict[str, str] = {}                       # what addresses count
@@ -104,7 +100,7 @@ class _Body:
         return "0" if x == self.i else x
 
     def op(self, text: str) -> str:
-        name = self.fn.code.fresh()
+        name = self.code.fresh()
         self.lines.append(f"{name} = {text}")
         return name
 

@@ -1,28 +1,21 @@
 """Lowers ops that have an array among their operands or results.
 
-``plan`` decides what is stored (``fusion``, ``groups``); ``lower`` emits one op: nothing for a lazy result, a loop nest
-for a stored one.  ``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
+``lower`` emits one op: nothing for a lazy result (``planning.array_plan`` says which), a loop nest for a stored one.
+``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from ...ir.graph import Function, Op
+from ...ir.graph import Op
 from ...ir.ops import OPS
+from ..arrays import elementwise, fused_nest, reduce, scan, shape, update
+from ..builder.function_builder import FunctionBuilder
 from ..matmul import select_kernel
-from ..memory.alias import Summary, holds_arrays, is_array
-from . import elementwise, fused_nest, fusion, reduce, scan, shape, update
-from .fusion import Plan
-from .fusion_groups import find_groups, readers_of
+from ..planning.alias import is_array
 
-if TYPE_CHECKING:
-    from ..function.function import FunctionLowering
-
-__all__ = ["Plan", "lower", "plan"]
-
-Rule = Callable[["FunctionLowering", Op], None]
+Rule = Callable[[FunctionBuilder, Op], None]
 
 _RULES: dict[str, Rule] = {
     "dim": shape.dim, "undef": shape.undef, "empty": shape.empty, "fill": elementwise.store,
@@ -38,18 +31,7 @@ _RULES: dict[str, Rule] = {
 }
 
 
-def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
-    """Decide what is stored, where, and together with what; ``summaries`` tell what callees share."""
-    decided = fusion.plan(func, summaries)
-    if not holds_arrays(func):
-        return decided
-    readers = readers_of(decided, func)
-    for block in func.blocks:
-        find_groups(decided, block, readers)
-    return decided
-
-
-def lower(fn: FunctionLowering, op: Op) -> None:
+def lower(fn: FunctionBuilder, op: Op) -> None:
     """Emit one op with an array among its operands or results."""
     if is_array(op.result):
         fn.plan.sizes[op.result] = shape.result_sizes(fn, op)

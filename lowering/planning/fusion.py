@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from ..memory.alias import Roots, Summary, holds_arrays, is_array
+from .alias import Roots, Summary, holds_arrays, is_array
 from .op_traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}

@@ -8,7 +8,7 @@ from ...ir.evaluate.fold import fold, same
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from ..memory.alias import is_array
+from .alias import is_array
 
 PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
 

@@ -1,0 +1,288 @@
+"""What all code that lowers ops uses: the state of the function that is being written, and the helpers for writing it.
+
+``FunctionBuilder`` holds the code written so far, what each IR value has become (``values``) and what was decided
+beforehand (``plan``, ``places``); it writes loads, integer arithmetic, loops, branches, calls and checks.  Two things
+need parts that stand above it, and are methods of ``FunctionLowering``: memory for an array, and loops that can be
+interrupted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from ...ir.graph import Block, ExcInfo, Function, Value
+from ...ir.types import Array, Scalar
+from ...passes.analysis.lanes import LANES
+from ...passes.analysis.loops import loop_forest
+from ..llvm import context, types
+from ..llvm.emit import Code, Writer, global_name, symbol
+from ..llvm.types import Buffer, Lowered
+from ..planning.array_plan import plan
+from ..planning.buffer_placement import Places, made_in_place
+from . import fixed_width_vectors
+from .module_builder import ModuleBuilder
+
+Body = Callable[[str, list[str]], Sequence[str]]
+
+
+def unlikely(writer: Writer) -> str:
+    """Metadata for a branch whose first target is hardly ever taken."""
+    return ", !prof " + writer.node('!"branch_weights", i32 1, i32 1048576')
+
+
+def likely(writer: Writer) -> str:
+    """Metadata for a branch whose first target is nearly always taken."""
+    return ", !prof " + writer.node('!"branch_weights", i32 1048576, i32 1')
+
+
+class FunctionBuilder(ABC):
+    """One function while it is written.
+
+    ``body`` is its code; ``code``, where instructions go, is another one's while a routine is written that ``body``
+    calls.
+    """
+
+    def __init__(self, module: ModuleBuilder, func: Function) -> None:
+        self.module, self.func = module, func
+        self.writer, self.options, self.target = module.writer, module.options, module.target
+        self.body = self.code = Code()
+        self.values: dict[Value, Lowered] = {}
+        self.parameters: dict[str, str] = {}             # the LLVM types of the parameters
+        self.plan = plan(func, module.sharing)           # which arrays are stored at all
+        self.forest = loop_forest(func)
+        self.places = Places(func, self.plan, self.forest)
+        self.in_place = made_in_place(func)              # arrays that are yet to be made without a call
+        self.frame = 0                                   # bytes of arrays in the stack frame
+        self.block: Block = func.entry                   # that is being lowered
+        self.loc = func.loc                              # of the op that is being lowered
+        self.allocating: set[Block] = set()              # blocks that take memory from the arena
+        self._failure = self.body.label("fail")
+        self._status = self.body.phi("i32", self._failure, "status")
+
+    # --- what stands above ------------------------------------------------------------------------
+
+    @abstractmethod
+    def alloc(self, type: Array, sizes: Sequence[str], value: Value | None = None) -> Buffer:
+        """A new, uninitialised array for ``value``, or (``None``) one that is not needed beyond the current op.
+
+        ``sizes`` of literal dimensions are taken from the type.
+        """
+
+    @abstractmethod
+    def loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l",
+             note: str = "", each: str = "1", unbounded: bool = False) -> list[str]:
+        """``for i in range(n)``: emits the loop, guarded and rotated, and yields the final carried values.
+
+        ``carried`` is a list of (LLVM type, initial name); ``body(i, values)`` emits the body at ``code`` and yields
+        the next values.  ``note`` goes on the back edge (``", !llvm.loop !4"``).  The body may make blocks.  An
+        iteration walks over ``each`` elements, of an array that memory does not bound if ``unbounded``.
+        """
+
+    @abstractmethod
+    def count_iterations(self, n: str, each: str) -> None:
+        """Count ``n`` iterations over ``each`` elements, which do not poll, towards the poll of the loop around."""
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def scalar(self, v: Value) -> str:
+        """The LLVM name of a scalar (or stack) value."""
+        name = self.values[v]
+        assert isinstance(name, str), v
+        return name
+
+    def array(self, v: Value) -> Buffer:
+        """Where an array value is in memory."""
+        buffer = self.values[v]
+        assert isinstance(buffer, Buffer), v
+        return buffer
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def address(self, t: Scalar, ptr: str, index: str) -> str:
+        """Pointer to element ``index`` (counted in elements) behind ``ptr``."""
+        if index == "0":
+            return ptr
+        return self.code.op(f"getelementptr inbounds {types.memory(t)}, ptr {ptr}, i64 {index}", "at")
+
+    def load(self, t: Scalar, ptr: str, index: str = "0", note: str = "") -> str:
+        """Element ``index`` behind ``ptr``; ``note`` is metadata as text (``", !alias.scope !3"``)."""
+        at = self.address(t, ptr, index)
+        x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}{note}", "x")
+        return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
+
+    def store(self, t: Scalar, value: str, ptr: str, index: str = "0", note: str = "") -> None:
+        """Put ``value`` into element ``index`` behind ``ptr``."""
+        at = self.address(t, ptr, index)
+        if t.is_bool:
+            value = self.code.op(f"zext i1 {value} to i8", "byte")
+        self.code.do(f"store {types.memory(t)} {value}, ptr {at}, align {types.width(t)}{note}")
+
+    def field(self, name: str) -> str:
+        """Pointer to a field of the context."""
+        return self.code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset(name)}", "field")
+
+    def allocates(self) -> None:
+        """Note that the current block takes memory from the arena."""
+        self.allocating.add(self.block)
+
+    # --- i64 arithmetic on sizes and indices, folded where literal ----------------------------------
+
+    def add(self, x: str, y: str) -> str:
+        if x == "0" or y == "0":
+            return y if x == "0" else x
+        return self._int("add", x, y, lambda a, b: a + b)
+
+    def sub(self, x: str, y: str) -> str:
+        return x if y == "0" else self._int("sub", x, y, lambda a, b: a - b)
+
+    def mul(self, x: str, y: str) -> str:
+        if x == "1" or y == "1":
+            return y if x == "1" else x
+        return "0" if "0" in (x, y) else self._int("mul", x, y, lambda a, b: a * b)
+
+    def product(self, sizes: Sequence[str]) -> str:
+        """The product of sizes, ``"1"`` of none."""
+        out = "1"
+        for s in sizes:
+            out = self.mul(out, s)
+        return out
+
+    def _int(self, name: str, x: str, y: str, known: Callable[[int, int], int]) -> str:
+        if x[0] != "%" and y[0] != "%":
+            return str(known(int(x), int(y)))
+        return self.code.op(f"{name} nsw i64 {x}, {y}", "n")
+
+    # --- control ----------------------------------------------------------------------------------
+
+    def plain_loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l", note: str = "",
+                   start: str = "") -> list[str]:
+        """``for i in range(start, n)``, without polls; the first iteration runs for certain where a start is given."""
+        code, inits = self.code, [name for _, name in carried]
+        head, done, before = code.label(hint), code.label("done"), code.here
+        outs = [code.phi(t, done) for t, _ in carried]
+        if start or (n[0] != "%" and int(n) > 0):
+            code.jump(head)
+        else:
+            code.branch(code.op(f"icmp sgt i64 {n}, 0", "c"), head, done)
+            for out, init in zip(outs, inits):
+                code.add_incoming(out, init, before)
+        i = code.phi("i64", head, "i")
+        phis = [code.phi(t, head) for t, _ in carried]
+        for phi, init in zip([i, *phis], [start or "0", *inits]):
+            code.add_incoming(phi, init, before)
+        code.start(head)
+        nexts = list(body(i, phis))
+        if self._whole(n, start, head, i, list(zip([t for t, _ in carried], inits, phis, nexts)), outs):
+            code.jump(done)
+            code.start(done)
+            return outs
+        step = code.op(f"add nuw nsw i64 {i}, 1", "i")
+        for phi, value in zip([i, *phis], [step, *nexts]):
+            code.add_incoming(phi, value)
+        for out, value in zip(outs, nexts):
+            code.add_incoming(out, value)
+        code.branch(code.op(f"icmp slt i64 {step}, {n}", "c"), head, done,
+                    self._whole_vectors(n) or note or self.writer.loop_note())
+        code.start(done)
+        return outs
+
+    def _whole(self, n: str, start: str, head: str, i: str, carried: list[tuple[str, str, str, str]],
+               outs: list[str]) -> bool:
+        """Rewrite the body of a loop that is just begun for vectors of all elements, if that can be."""
+        code = self.code
+        if n != str(LANES) or start or not self.target.vector_bits:
+            return False
+        if code.here != head or not code.is_plain(head):
+            return False
+        found = fixed_width_vectors.vectors(self.writer, code, code.lines_of(head), i, carried)
+        if found is None:
+            return False
+        code.drop_phis(head)
+        code.replace(head, found[0])
+        for out, final in zip(outs, found[1]):
+            code.add_incoming(out, final)
+        return True
+
+    def _whole_vectors(self, n: str) -> str:
+        """Metadata for a loop over as many elements as a few vectors hold: these, and no loop."""
+        bits = self.target.vector_bits
+        if n != str(LANES) or not bits or LANES * 64 < bits:
+            return ""
+        return self.writer.vector_note(LANES * 64 // bits)
+
+    def if_(self, condition: str, then: Callable[[], None], rare: bool = False) -> None:
+        """Emit ``then`` under a condition; ``rare`` marks it as unlikely."""
+        yes, after = self.code.label("then"), self.code.label("after")
+        self.code.branch(condition, yes, after, unlikely(self.writer) if rare else "")
+        self.code.start(yes)
+        then()
+        self.code.jump(after)
+        self.code.start(after)
+
+    def either(self, condition: str, then: Callable[[], None], other: Callable[[], None]) -> None:
+        """Emit ``then`` and ``other``, of which the condition chooses."""
+        labels, done = [self.code.label(hint) for hint in ("then", "else")], self.code.label("done")
+        self.code.branch(condition, *labels)
+        for label, emit in zip(labels, (then, other)):
+            self.code.start(label)
+            emit()
+            self.code.jump(done)
+        self.code.start(done)
+
+    # --- calls and failures -------------------------------------------------------------------------
+
+    def call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
+        """Call, hand on a failure; yields the results."""
+        code = self.code
+        struct = types.result_struct(callee.result_types)
+        args = ["ptr %ctx"]
+        for kind, value in zip(callee.param_types, values):
+            args += [f"{t} {x}" for t, x in zip(types.parts_of(kind), types.split(value))]
+        name = global_name(symbol(callee.name))
+        out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
+        status = code.op(f"extractvalue {struct} {out}, 0", "status")
+        self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
+        results: list[Lowered] = []
+        i = 1
+        for t in callee.result_types:
+            parts = []
+            for _ in types.parts_of(t):
+                parts.append(code.op(f"extractvalue {struct} {out}, {i}"))
+                i += 1
+            results.append(types.assemble(t, parts))
+        if not all(isinstance(t, Scalar) for t in callee.result_types):
+            self.allocates()
+        return results
+
+    def require(self, condition: str, status: int | str) -> None:
+        """Return ``status`` unless ``condition``."""
+        if condition == "true":
+            return
+        code, go_on = self.body, self.body.label("ok")
+        code.add_incoming(self._status, str(status))
+        code.branch(condition, go_on, self._failure, likely(self.writer))
+        code.start(go_on)
+
+    def shortage(self, status: int) -> int:
+        """The status for a lack of memory or stack that tells the user's line too, where that is known."""
+        loc = self.func.loc if status == context.RECURSION else self.loc
+        if not loc.line:
+            return status
+        module = self.module
+        if (status, loc) not in module.shortages:
+            known = module.module
+            known.shortages.append(ExcInfo(*context.SHORTAGES[status], loc))
+            module.shortages[status, loc] = len(known.exceptions) + len(known.shortages)
+        return module.shortages[status, loc]
+
+    def fail(self, status: int) -> None:
+        """End the current block: return ``status``."""
+        self.body.add_incoming(self._status, str(status))
+        self.body.jump(self._failure)
+
+    def write_failure_exit(self) -> None:
+        """The block that everything that failed goes to, which returns the status."""
+        code, struct = self.body, types.result_struct(self.func.result_types)
+        code.start(self._failure)
+        code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self._status}, 0', 'r')}")

@@ -1,0 +1,32 @@
+"""A product of two matrices, as the code that computes it is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.types import Scalar
+
+
+@dataclass(frozen=True)
+class Product:
+    """``c (+)= a · b``: pointers, the sizes of the product, which operands are stored transposed, whether to add.
+
+    ``a`` is stored [m, k] or, under ``ta``, [k, m]; ``b`` [k, n] or, under ``tb``, [n, k].
+    """
+
+    t: Scalar
+    a: str
+    b: str
+    c: str
+    m: str
+    n: str
+    k: str
+    ta: bool
+    tb: bool
+    add: bool
+
+    @property
+    def kind(self) -> str:
+        flags = ("t" if self.ta else "n") + ("t" if self.tb else "n") + (".add" if self.add else "")
+        sizes = (".row" if self.m == "1" else "") + (".column" if self.n == "1" else "")
+        return f"jitad.matmul.{self.t}.{flags}{sizes}"
