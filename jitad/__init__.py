@@ -12,7 +12,7 @@ The pipeline, file by file::
       lowering/         LLVM IR, machine code, the CPython entry point            → "llvm", "asm", "ptx"
     ir/               types, ops, graph, text form, verifier, reference interpreter
     semantics/        what programs and derivatives mean: evaluation, traces, derivatives of traces
-    reference.py      interpret: evaluation by the reference semantics
+    reference.py      interpret: evaluation by the reference semantics;  evaluation.py  the same of plain functions
     testing.py        check_grads
     nondifferentiable.py   which kinks a program was evaluated at
     random.py         random numbers with explicit state

@@ -22,6 +22,7 @@ from . import compiler
 from .big_stack import with_room
 from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
+from .evaluation import evaluated, program_of
 from .frontend.objects.builtin import location
 from .frontend.trace.traceable import POSITIONAL, Transform, positional, signature_of
 from .frontend.transforms import transforms
@@ -29,7 +30,6 @@ from .frontend.transforms.custom import Custom
 from .frontend.trees.pack import returned
 from .frontend.values.values import Operators, Options, context, tracing
 from .lowering.python import callable as native_callable
-from .reference import interpret
 from .signature import Signature, Static, signature
 from .visualize import graph
 
@@ -86,7 +86,9 @@ class Dispatcher:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
         if isinstance(self.fun, Transform):
             run = _instead.get()
-            return interpret(self.fun, *args, **kwargs) if run is None else run(self.target, args, kwargs)
+            if run is not None:
+                return run(self.target, args, kwargs)
+            return with_room(lambda: evaluated(*program_of(self.fun, args, kwargs), args, kwargs))
         written = self.fun.fun if isinstance(self.fun, Custom) else self.fun
         return written(*args, **kwargs)
 

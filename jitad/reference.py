@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from .api import dispatcher
 from .big_stack import with_room
-from .compiler import fixed_leaves, traced
+from .compiler import traced
+from .evaluation import as_returned, evaluated, program_of, with_arguments
 from .frontend.trace.trace_program import Traced
 from .frontend.trees.pack import returned
-from .frontend.values.values import Options
-from .ir.types import F32, I32, Scalar, Type
-from .pytree import unflatten
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
-from .signature import Static, signature
 
 
 def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -35,7 +30,7 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 def _interpreted(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     program, given = _traced(fun, args, kwargs)
-    return returned(_as_returned(program, Evaluator(program.module).run(program.root, given)), (args, kwargs))
+    return evaluated(program, given, args, kwargs)
 
 
 def watch(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
@@ -47,15 +42,7 @@ def _watched(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell
     program, given = _traced(fun, args, kwargs)
     own = len(given) - len(program.consts)
     results = Watcher(program.module, tell).watch(program.root, given, own)
-    return returned(_as_returned(program, results), (args, kwargs))
-
-
-def _as_returned(program: Traced, results: list[Any]) -> Any:
-    types = program.module.functions[program.root].result_types
-    computed = iter([boxed(x, t) for x, t in zip(results, types)])
-    fixed = fixed_leaves(program)
-    count = program.out_structure.count
-    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+    return returned(as_returned(program, results), (args, kwargs))
 
 
 def trace_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:
@@ -75,22 +62,9 @@ def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tr
     if _is_jitted(fun):
         asked = dispatcher(fun)
         sig, leaves = asked.signature(args, kwargs)
-        program = traced(asked.fun, sig, asked.options)
-    else:
-        sig, leaves = signature(args, kwargs, frozenset(), False)
-        program = traced(fun, sig, Options())
-    given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
-    return program, [*given, *program.consts]
+        return with_arguments(traced(asked.fun, sig, asked.options), sig, leaves)
+    return program_of(fun, args, kwargs)
 
 
 def _is_jitted(fun: Any) -> bool:
     return getattr(type(fun), "is_jitad", False)
-
-
-def boxed(x: Any, t: Type) -> Any:
-    """A result as compiled code would return it: Python's scalars, but NumPy's for f32 and i32."""
-    if not isinstance(t, Scalar):
-        return x
-    if t in (F32, I32):
-        return t.np.type(x)
-    return x.item() if isinstance(x, np.generic) else x

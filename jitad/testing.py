@@ -12,12 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from . import jit, jvp, vjp
+from .api import jit
 from .errors import DifferentiationError
 from .frontend.objects.builtin import location
+from .frontend.trace.traceable import register
+from .frontend.transforms.transforms import jvp, vjp
 from .pytree import Structure, flatten, unflatten
 
 Leaves = list[Any]
+
+register(jit)                                # outside traced code ``jvp`` and ``vjp`` are compiled like any function
 
 
 def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, modes: Sequence[str] = ("fwd", "rev"), *,

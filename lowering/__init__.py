@@ -2,15 +2,17 @@
 
 Imports ``ir``, ``passes.analysis`` and ``kernels``; imported by ``compiler``, ``api`` and ``dispatch``.
 
-Files, in reading order::
+Folders, from the bottom: each imports only those above it in this list (``tests/test_layers.py`` has the order)::
 
-    llvm         text, types, op table, target
-    function     functions, control flow, modules
-    arrays       fusion and loop nests
-    memory       arena, frames, placement of buffers
-    matmul       products of matrices
-    vector_math  vector versions of ``exp`` and its kin
+    llvm         text, types, target, the context record
+    math         the op table, and the mathematical functions that it calls
+    planning     decisions about IR before code is written: aliasing, fusion, placement
+    builder      the state of a function that is being written, and helpers for writing it
+    memory       arena, frames, blocks that results own
     threads      thread pool, parallel loops, safepoints
+    arrays       loop nests over arrays
+    matmul       products of matrices
+    function     control flow, dispatch by op, modules
     python       entry points: calls from Python
     jit          native code and PTX
 """

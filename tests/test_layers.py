@@ -4,13 +4,18 @@
 ``passes`` serve ``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees nothing of what it
 judges.  A heavy library that only some calls need may be imported inside a function; a module of this project may
 not, but in the public face, so that ``import jitad`` stays quick.
+
+Inside the lowering and the passes the folders have an order too.  There, and for knots of modules that import each
+other, what only a type checker reads counts as well: who reads a file has to know what its annotations name.
 """
 
 from __future__ import annotations
 
 import ast
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +23,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = (("errors",), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend", "pytree"), ("pipeline",),
           ("kernels",), ("lowering",), ("api",), ("__init__", "__main__"))
+# Folders in their order: each imports only those before it.
+FOLDERS = {
+    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function", "python",
+                       "jit"),
+    "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
+# Folders of passes do not import each other, but for the analyses, and what some others may use.
+SERVES = {"memory.aliasing": ("cleanup", "loops")}
+# How many modules a knot may have: in the front end, and anywhere else, where there is none.
+LARGEST_KNOT = {"frontend": 24, "": 1}
+FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}
 FILES = [(prefix, file) for prefix, folder in TREES.items() for file in sorted(folder.rglob("*.py"))]
@@ -32,6 +47,29 @@ def layer(module: str) -> str:
     parts = module.split(".")
     name = parts[1] if len(parts) > 1 else "__init__"
     return name if name in LEVEL else "api"
+
+
+MODULES = {module_name(prefix, file).removesuffix(".__init__"): file for prefix, file in FILES}
+
+
+def imported_modules(module: str) -> Iterator[str]:
+    """The modules of this project that a module imports anywhere, annotations included."""
+    file = MODULES[module]
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names if a.name in MODULES)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[:len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*parts, *([node.module] if node.module else [])])
+            for a in node.names:
+                yield from (m for m in (f"{base}.{a.name}", base)[:1 if f"{base}.{a.name}" in MODULES else 2]
+                            if m in MODULES and m != module)
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    return {module: set(imported_modules(module)) for module in MODULES}
 
 
 def imported(node: ast.AST, module: str) -> Iterator[str]:
@@ -66,6 +104,56 @@ def test_imports_run_one_way(prefix: str, file: Path) -> None:
             assert not inside or LEVEL[mine] >= LEVEL["api"], f"{where} inside a function"
             theirs = layer(other)
             assert LEVEL[theirs] <= LEVEL[mine], f"{where}, which stands above or beside {mine}"
+
+
+def within(tree: str) -> Iterator[tuple[str, str]]:
+    """The imports from one folder of a tree to another, as names within the tree: ``a.b``, ``c.d``."""
+    for module, others in imports().items():
+        for other in others if module.startswith(f"{tree}.") else ():
+            mine, theirs = module.removeprefix(f"{tree}."), other.removeprefix(f"{tree}.")
+            if other.startswith(f"{tree}.") and mine.split(".")[0] != theirs.split(".")[0]:
+                yield mine, theirs
+
+
+@pytest.mark.parametrize("tree", FOLDERS)
+def test_folders_have_an_order(tree: str) -> None:
+    level = {name: k for k, name in enumerate(FOLDERS[tree])}
+    assert {module.split(".")[tree.count(".") + 1] for module in MODULES if module.startswith(f"{tree}.")} == {*level}
+    for mine, theirs in within(tree):
+        assert level[theirs.split(".")[0]] < level[mine.split(".")[0]], f"{tree}: {mine} imports {theirs}"
+
+
+def test_passes_of_different_folders_are_apart() -> None:
+    for mine, theirs in within("jitad.passes"):
+        serves = theirs.split(".")[0] == "analysis" or mine.split(".")[0] in SERVES.get(theirs, ())
+        assert serves, f"passes: {mine} imports {theirs}"
+
+
+def knots() -> list[set[str]]:
+    """The largest sets of modules of which each can be reached from each other along imports."""
+    reached: dict[str, set[str]] = {}
+    for module in MODULES:
+        seen, todo = set[str](), [module]
+        while todo:
+            new = imports()[todo.pop()] - seen
+            seen |= new
+            todo += new
+        reached[module] = seen
+    return [knot for module in MODULES if module in reached[module]
+            and module == min(knot := {m for m in reached[module] if module in reached[m]})]
+
+
+def test_modules_do_not_import_each_other() -> None:
+    for knot in knots():
+        parts = {layer(module) for module in knot}
+        most = LARGEST_KNOT.get(parts.pop() if len(parts) == 1 else "", LARGEST_KNOT[""])
+        assert len(knot) <= most, f"modules that import each other: {', '.join(sorted(knot))}"
+
+
+def test_no_folder_is_crowded() -> None:
+    files = Counter(file.parent for _, file in FILES if file.name != "__init__.py")
+    crowded = {str(folder.relative_to(ROOT)): n for folder, n in files.items() if n > FILES_IN_A_FOLDER}
+    assert not crowded, f"more than {FILES_IN_A_FOLDER} files: {crowded}"
 
 
 def test_every_subpackage_is_in_a_layer() -> None:

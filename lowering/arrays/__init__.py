@@ -1,17 +1,13 @@
-"""Ops on arrays: fusion decides what is stored; the rest is computed where it is read.
+"""Ops on arrays: loop nests that store what ``planning`` wants stored, and compute the rest where it is read.
 
 Files, in reading order::
 
-    fusion               which arrays are stored and which are computed element by element
-    op_traits            costs and access patterns of ops
-    fusion_groups        results and reductions that share a loop
-    arrays               dispatch by op
-    elements             single elements, and loop nests over them
-    elementwise          elementwise results stored
-    fused_nest           one nest for a group
-    fixed_width_vectors  short loops as whole vectors
-    reduce               reductions
-    scan                 cumulative sums and products
-    shape                sizes, views, rearrangements
-    update               updates in place
+    elements     single elements, and loop nests over them
+    elementwise  elementwise results stored
+    fused_nest   one nest for a group
+    reduce       reductions
+    scan         cumulative sums and products
+    shape        sizes, views, rearrangements
+    update       updates in place
+    transpose    panels of matrices transposed, by a routine
 """

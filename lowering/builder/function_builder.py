@@ -1,9 +1,9 @@
 """What all code that lowers ops uses: the state of the function that is being written, and the helpers for writing it.
 
 ``FunctionBuilder`` holds the code written so far, what each IR value has become (``values``) and what was decided
-beforehand (``plan``, ``places``); it writes loads, integer arithmetic, loops, branches, calls and checks.  Two things
-need parts that stand above it, and are methods of ``FunctionLowering``: memory for an array, and loops that can be
-interrupted.
+beforehand (``plan``, ``places``); it writes loads, integer arithmetic, loops, branches, calls and checks.  Its abstract
+methods need parts of the lowering above this folder: memory for an array, and polls in loops.  ``FunctionLowering``, at
+the top, has them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FunctionBuilder(ABC):
         self._failure = self.body.label("fail")
         self._status = self.body.phi("i32", self._failure, "status")
 
-    # --- what stands above ------------------------------------------------------------------------
+    # --- what parts above this folder do -----------------------------------------------------------
 
     @abstractmethod
     def alloc(self, type: Array, sizes: Sequence[str], value: Value | None = None) -> Buffer:

@@ -3,8 +3,8 @@
 Files, in reading order::
 
     module           the functions that the roots reach, as one LLVM module
-    function         one IR function
-    control          blocks, terminators, checks, the way out on failure
-    fma_control      additions that a loop carries, left uncontracted
+    function         one IR function: ties the parts of the lowering together
+    array_ops        dispatch of ops on arrays
+    control          blocks, terminators, checks
     block_outlining  long blocks cut into functions
 """

@@ -1,7 +1,8 @@
-"""Control flow of one function: blocks, their parameters, terminators, checks and the way out on failure.
+"""Control flow of one function: blocks, their parameters, terminators and checks.
 
 A block parameter is a phi for each of its parts, or no phi at all where every edge brings the same name.  Edges
-back to a loop's head poll for interrupts and give back memory.  """
+back to a loop's head poll for interrupts and give back memory.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Lowers one IR function to one LLVM function.
 
-``FunctionLowering`` holds what is known while that happens: the code written so far and what each IR value has
-become (``values``).  Scalar ops are lines of ``ops.py``; ops with an array among operands or results are lowered by
-``arrays.lower(fn, op)``; ``control.py`` has terminators, ``memory.py`` allocation, ``tape.py`` push and pop.
+Its state and the helpers for writing code are those of ``FunctionBuilder``.  Scalar ops are lines of ``ops.py``; ops
+with an array among operands or results are lowered by ``array_ops.lower(fn, op)``; ``control.py`` has terminators,
+``arena.py`` allocation, ``tape.py`` push and pop.
 
 ::
 

@@ -29,8 +29,7 @@ from ..llvm.target import Target
 from ..math import libmvec, own
 from ..math.ops import Options
 from ..matmul import gemm
-from ..memory import alloc_runtime, arena_runtime, result_buffers
-from ..python import context_pool
+from ..memory import alloc_runtime, arena_runtime, context_runtime, result_buffers
 from ..threads import thread_pool
 from .object_cache import stored
 
@@ -209,7 +208,7 @@ _RARE = Options(level=0)                                        # there is nothi
 _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
     (alloc_runtime.ROUTINES, _routines(alloc_runtime, Options(written_out=True), keep=True)),
     (arena_runtime.ROUTINES, _routines(arena_runtime, _RARE, keep=True)),
-    (context_pool.ROUTINES, _routines(context_pool, _RARE)),
+    (context_runtime.ROUTINES, _routines(context_runtime, _RARE)),
     (result_buffers.ROUTINES, _routines(result_buffers, _RARE)), (thread_pool.ROUTINES, _routines(thread_pool, _RARE)),
     *((module.ROUTINES, partial(_written, module)) for module in (gemm, transpose))]
 

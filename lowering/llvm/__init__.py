@@ -1,4 +1,4 @@
-"""LLVM at large: text of IR, types, the op table, the target.
+"""LLVM at large: text of IR, types, the target, and the record that compiled code runs in.
 
 The bottom of the lowering.
 
@@ -6,9 +6,7 @@ Files, in reading order::
 
     emit     writes LLVM IR as text
     types    IR types and values in LLVM
-    target   what is asked of a target: features, sources of mathematical functions
-    ops      the lowering table: one line an elementwise op
-    special  functions that neither LLVM nor libm has
+    target   the machine that code is generated for
     context  the context record that compiled code runs in
     capi     addresses and layouts of CPython and NumPy
 """

@@ -1,7 +1,10 @@
-"""Vector versions of mathematical functions.
+"""Elementwise ops: a table of one line an op, and the mathematical functions that the lines call.
 
 Files, in reading order::
 
-    libmvec  glibc's
-    own      functions of this project, written in LLVM IR
+    ops      the lowering table
+    special  functions that neither LLVM nor libm has
+    libm     functions of libm and libdevice, declared
+    libmvec  their vector versions: glibc's
+    own      their vector versions: functions of this project, written in LLVM IR
 """

@@ -312,7 +312,7 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
 def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
     """An op on scalars only: elementwise, or a constant, or an array op of rank 0.
 
-    ``apart``: a sum that is not to be contracted with the product that it adds (``sums.py``)."""
+    ``apart``: a sum that is not to be contracted with the product that it adds (``fma_control.py``)."""
     t = op.result.type
     if op.name in ("const", "undef", "empty"):       # what is not to be looked at is 0: nothing depends on chance
         return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))

@@ -1,4 +1,4 @@
-"""A product of two matrices, as the code that computes it is told of it."""
+"""A product of two matrices, as the kernels are told of it."""
 
 from __future__ import annotations
 

@@ -2,12 +2,11 @@
 
 Files, in reading order::
 
-    alias             arrays that can share memory
-    buffer_placement  where arrays live: in place, in the stack frame, in the arena
-    arena             allocation and release in the context's arena
-    arena_runtime     routines in LLVM that give memory back
-    alloc_runtime     routines that make arrays, shared by all modules
-    loop_buffers      temporaries that stay in place from iteration to iteration
-    tape              frames of the ``stack`` type
-    result_buffers    large results in memory that the new array owns
+    arena            allocation and release in the context's arena
+    loop_buffers     temporaries that stay in place from iteration to iteration
+    tape             frames of the ``stack`` type
+    arena_runtime    routines in LLVM that give memory back
+    alloc_runtime    routines that make arrays, shared by all modules
+    context_runtime  routines that ready a context for a thread
+    result_buffers   large results in memory that the new array owns
 """

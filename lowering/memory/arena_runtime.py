@@ -1,4 +1,4 @@
-"""Routines in LLVM that compiled code calls: above all to give back memory; ``memory.py`` has the reasons.
+"""Routines in LLVM that compiled code calls: above all to give back memory; ``arena.py`` has the reasons.
 
 A module declares ``ROUTINES``: the JIT compiles them once for all modules; code that must stand alone defines them.
 Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A

@@ -2,7 +2,7 @@
 
 A stack is a pointer to its top frame, null when it is empty.  A frame is a record in the arena that begins with the
 pointer to the frame below; the parts of the values pushed follow, eight bytes each.  Frames never change, and an
-array in a frame is a pointer: it stays where it is for as long as the frame does (``memory.py``).
+array in a frame is a pointer: it stays where it is for as long as the frame does (``arena.py``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,13 @@
+"""Plans: decisions about the IR of a function before its code is written.  Nothing here writes LLVM IR.
+
+Files, in reading order::
+
+    alias             arrays that can share memory
+    op_traits         costs and access patterns of ops
+    fusion            which arrays are stored and which are computed element by element
+    fusion_groups     results and reductions that share a loop
+    array_plan        both, for one function
+    buffer_placement  where arrays live: in place, in the stack frame, in the arena
+    fma_control       additions that a loop carries, left uncontracted
+    run_length        how long a function may run: whether to let the GIL go
+"""

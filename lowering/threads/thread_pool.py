@@ -21,7 +21,7 @@ from ...kernels import openmp
 from ..llvm import context
 from ..llvm.capi import function
 from ..llvm.emit import Code, Writer
-from ..python.context_pool import _bind_text, _trim_text
+from ..memory import context_runtime
 
 HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
@@ -57,8 +57,8 @@ def define(writer: Writer) -> None:
     for name in ("umax", "usub.sat"):
         writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
     writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    writer.function("jitad.bind", _bind_text())
-    writer.function("jitad.trim", _trim_text())
+    writer.function("jitad.bind", context_runtime.bind_text())
+    writer.function("jitad.trim", context_runtime.trim_text())
     for name, body in _TEXTS.items():
         writer.function(f"jitad.{name}", body.format(**text))
 

@@ -1,0 +1,53 @@
+"""Evaluation of plain functions and derivatives by the reference semantics; ``reference.py`` adds jitted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .compiler import fixed_leaves, traced
+from .frontend.trace.trace_program import Traced
+from .frontend.trees.pack import returned
+from .frontend.values.values import Options
+from .ir.types import F32, I32, Scalar, Type
+from .pytree import unflatten
+from .semantics.evaluate import Evaluator
+from .signature import Signature, Static, signature
+
+
+def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
+    """The program of a function that is not jitted, and what to call its root with."""
+    sig, leaves = signature(args, kwargs, frozenset(), False)
+    return with_arguments(traced(fun, sig, Options()), sig, leaves)
+
+
+def with_arguments(program: Traced, sig: Signature, leaves: list[Any]) -> tuple[Traced, list[Any]]:
+    """A program, and what to call its root with."""
+    given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
+    return program, [*given, *program.consts]
+
+
+def evaluated(program: Traced, given: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a program, of a call with these arguments."""
+    results = Evaluator(program.module).run(program.root, given)
+    return returned(as_returned(program, results), (args, kwargs))
+
+
+def as_returned(program: Traced, results: list[Any]) -> Any:
+    """The results of a program's root as the function returns them."""
+    types = program.module.functions[program.root].result_types
+    computed = iter([boxed(x, t) for x, t in zip(results, types)])
+    fixed = fixed_leaves(program)
+    count = program.out_structure.count
+    return unflatten(program.out_structure, [fixed[i] if i in fixed else next(computed) for i in range(count)])
+
+
+def boxed(x: Any, t: Type) -> Any:
+    """A result as compiled code would return it: Python's scalars, but NumPy's for f32 and i32."""
+    if not isinstance(t, Scalar):
+        return x
+    if t in (F32, I32):
+        return t.np.type(x)
+    return x.item() if isinstance(x, np.generic) else x
