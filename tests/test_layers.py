@@ -25,8 +25,8 @@ LAYERS = (("errors",), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), 
           ("kernels",), ("lowering",), ("api",), ("__init__", "__main__"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {
-    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function", "python",
-                       "jit"),
+    "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
+                       "python", "jit"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
 # Folders of passes do not import each other, but for the analyses, and what some others may use.
 SERVES = {"memory.aliasing": ("cleanup", "loops")}
