@@ -32,7 +32,7 @@ fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from
 planted: $(VENV)/.test ## five bugs planted in the compiler, each found by random programs and made small
 	@$(PY) -m tests.fuzzing.planted
 
-lint: $(VENV)/.test ## ruff, and mypy (strict for ir, ad and lowering)
+lint: $(VENV)/.test ## ruff, and mypy (strict)
 	@$(PY) -m ruff check .
 	@rm -rf out/typed && mkdir -p out/typed/jitad
 	@ln -s $(CURDIR)/jitad/* $(CURDIR)/lowering $(CURDIR)/kernels out/typed/jitad

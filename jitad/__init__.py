@@ -39,9 +39,10 @@ if TYPE_CHECKING:
         TypeInferenceError,
         UnsupportedError,
     )
-    from .frontend.objects.builtin import unroll
+    from .frontend.callables.custom import custom_jvp, custom_vjp
+    from .frontend.columns.pack import pack
+    from .frontend.operations.builtin import unroll
     from .frontend.transforms.checkpoint import checkpoint
-    from .frontend.transforms.custom import custom_jvp, custom_vjp
     from .frontend.transforms.transforms import (
         grad,
         hessian,
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
         vjp,
         vmap,
     )
-    from .frontend.trees.pack import pack
     from .nondifferentiable import debug_nondifferentiable
     from .reference import interpret
     from .signature import spec
@@ -67,12 +67,12 @@ __version__ = "0.1.0"
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms.transforms"),
-    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.transforms.custom"),
+    **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.callables.custom"),
     "checkpoint": "frontend.transforms.checkpoint",
     **dict.fromkeys(("CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning",
                      "ShapeError", "TypeInferenceError", "UnsupportedError"), "errors"),
     "debug_nondifferentiable": "nondifferentiable",
-    "jit": "api", "pack": "frontend.trees.pack", "unroll": "frontend.objects.builtin", "interpret": "reference",
+    "jit": "api", "pack": "frontend.columns.pack", "unroll": "frontend.operations.builtin", "interpret": "reference",
     "spec": "signature", "check_grads": "testing",
 }
 
@@ -93,7 +93,7 @@ def _find(name: str) -> Any:
     module = importlib.import_module(f".{home}", __name__)
     if home.startswith("frontend."):                        # outside traced code they are compiled like any function
         jit = importlib.import_module(".api", __name__).jit
-        importlib.import_module(".frontend.trace.traceable", __name__).register(jit)
+        importlib.import_module(".frontend.callables.traceable", __name__).register(jit)
     found = globals()[name] = getattr(module, name)
     return found
 

@@ -131,7 +131,7 @@ class Handle:
 
     def _wake(self) -> Dispatcher:
         from .dispatch import make
-        from .frontend.trace.traceable import register
+        from .frontend.callables.traceable import register
         register(jit)
         with Handle._lock:
             if self.dispatcher is None:

@@ -19,10 +19,11 @@ import numpy as np
 from . import pipeline
 from .big_stack import with_room
 from .errors import CompileError, UnsupportedError
+from .frontend.columns.gc_pause import no_collection
+from .frontend.columns.pack import unpacked
 from .frontend.trace import trace_program
-from .frontend.trace.gc_pause import no_collection
 from .frontend.trace.trace_program import Leaf
-from .frontend.trees.pack import unpacked
+from .frontend.values.lattice import UNBOUND
 from .frontend.values.values import Options
 from .ir.graph import Function, Module
 from .ir.text import print_module
@@ -245,7 +246,7 @@ def _prepare(program: trace_program.Traced, signature: Signature) -> Compiled:
 
 def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
     """The leaves of the result that are Python objects known beforehand."""
-    return {i: value for i, value in enumerate(program.out_static) if value is not trace_program.UNBOUND}
+    return {i: value for i, value in enumerate(program.out_static) if value is not UNBOUND}
 
 
 def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:

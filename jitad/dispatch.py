@@ -23,11 +23,11 @@ from .big_stack import with_room
 from .compiler import Compiled, Shape
 from .errors import TypeInferenceError
 from .evaluation import evaluated, program_of
-from .frontend.objects.builtin import location
-from .frontend.trace.traceable import POSITIONAL, Transform, positional, signature_of
+from .frontend.callables.custom import Custom
+from .frontend.callables.traceable import POSITIONAL, Transform, positional, signature_of
+from .frontend.columns.pack import returned
+from .frontend.operations.builtin import location
 from .frontend.transforms import transforms
-from .frontend.transforms.custom import Custom
-from .frontend.trees.pack import returned
 from .frontend.values.values import Operators, Options, context, tracing
 from .lowering.python import callable as native_callable
 from .signature import Signature, Static, signature

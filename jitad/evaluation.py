@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .compiler import fixed_leaves, traced
+from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
-from .frontend.trees.pack import returned
 from .frontend.values.values import Options
 from .ir.types import F32, I32, Scalar, Type
 from .pytree import unflatten

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from .errors import TypeInferenceError
-from .frontend.trees.pack import Packed, pack_node
-from .frontend.trees.recursive_types import family_of
+from .frontend.columns.pack import Packed, pack_node
+from .frontend.columns.recursive_types import family_of
 from .frontend.values.values import ArrayRef, Conflict, Maybe
 
 Within = tuple[tuple[int, int], ...]         # (the number of a tag among the leaves, a variant), the outermost first

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from .api import jit
-from .frontend.objects.builtin import unroll
+from .frontend.operations.builtin import unroll
 
 __all__ = ["Generator", "default_rng", "philox"]
 

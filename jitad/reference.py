@@ -9,8 +9,8 @@ from .api import dispatcher
 from .big_stack import with_room
 from .compiler import traced
 from .evaluation import as_returned, evaluated, program_of, with_arguments
+from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
-from .frontend.trees.pack import returned
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace

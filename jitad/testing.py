@@ -14,8 +14,8 @@ import numpy as np
 
 from .api import jit
 from .errors import DifferentiationError
-from .frontend.objects.builtin import location
-from .frontend.trace.traceable import register
+from .frontend.callables.traceable import register
+from .frontend.operations.builtin import location
 from .frontend.transforms.transforms import jvp, vjp
 from .pytree import Structure, flatten, unflatten
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from jitad.errors import TypeInferenceError, UnsupportedError
-from jitad.frontend.objects.builtin import unroll
+from jitad.frontend.operations.builtin import unroll
 
 from . import tracing
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jitad import grad, jit, jvp
-from jitad.frontend.objects.builtin import unroll
+from jitad.frontend.operations.builtin import unroll
 
 from . import choices
 from .choices import differentiable, program, refused

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from jitad.frontend.arrays import library, table
-from jitad.frontend.objects import builtin, containers, refusals
+from jitad.frontend.objects import containers, refusals
+from jitad.frontend.operations import builtin
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 HEADING = "## All functions\n"

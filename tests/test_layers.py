@@ -31,7 +31,7 @@ FOLDERS = {
 # Folders of passes do not import each other, but for the analyses, and what some others may use.
 SERVES = {"memory.aliasing": ("cleanup", "loops")}
 # How many modules a knot may have: in the front end, and anywhere else, where there is none.
-LARGEST_KNOT = {"frontend": 24, "": 1}
+LARGEST_KNOT = {"frontend": 1, "": 1}
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}
@@ -154,6 +154,23 @@ def test_no_folder_is_crowded() -> None:
     files = Counter(file.parent for _, file in FILES if file.name != "__init__.py")
     crowded = {str(folder.relative_to(ROOT)): n for folder, n in files.items() if n > FILES_IN_A_FOLDER}
     assert not crowded, f"more than {FILES_IN_A_FOLDER} files: {crowded}"
+
+
+# The folders of the front end, from the bottom: each imports those before it, for type checking too.
+FRONT_END = ("columns", "values", "objects", "callables", "arrays", "trees", "flow", "syntax", "operations",
+             "transforms", "trace")
+
+
+def test_the_folders_of_the_front_end_import_one_way() -> None:
+    inside = "jitad.frontend."
+    files = [(m, f) for m, f in ((module_name(p, f), f) for p, f in FILES) if m.startswith(inside)]
+    assert {m.split(".")[2] for m, _ in files} == {*FRONT_END, "__init__"}
+    for module, file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for other in imported(node, module):
+                here, there = (m.removeprefix(inside).split(".")[0] for m in (module, other))
+                if other.startswith(inside) and here != "__init__":
+                    assert FRONT_END.index(there) <= FRONT_END.index(here), f"{module} imports {other}"
 
 
 def test_every_subpackage_is_in_a_layer() -> None:

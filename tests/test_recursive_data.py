@@ -14,7 +14,7 @@ import pytest
 
 import jitad
 from jitad import grad, hvp, interpret, jit, jvp, pack, value_and_grad
-from jitad.frontend.trees.pack import Packed
+from jitad.frontend.columns.pack import Packed
 
 
 @dataclass

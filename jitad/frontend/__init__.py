@@ -1,16 +1,22 @@
 """The front end: runs a Python function on stand-ins and records typed SSA.
 
-``docs/internals/frontend.md`` tells how; a newcomer reads the folders in this order.  Imports ``ir``, ``cps``,
-``passes``, ``ad``; imported by ``compiler`` and the public face.
+``docs/internals/frontend.md`` tells how.  Imports ``ir``, ``cps``, ``passes``, ``ad``; imported by ``compiler`` and the
+public face.
 
-Files, in reading order::
+The folders import one another downwards in this list, never upwards (``tests/test_layers.py``).  They meet in the
+trace: each takes it as a ``values.protocol.Trace``, and ``trace`` puts the parts that implement it together::
 
+    trace       records IR: calls, specialisations, and the class that is the trace
+    transforms  ``grad``, ``vjp``, ``vmap``, rules of ``custom_vjp``, and their kin
+    operations  operators, subscripts, comparisons, builtins and the standard library on user values
     syntax      source text to hooks: one Python closure for each syntax node
-    values      stand-ins: what a variable holds while a program is traced
-    flow        control flow: branches, loops, merges of paths, exceptions
-    objects     operators, attributes, builtins and the standard library on stand-ins
-    trace       calls, specialisation, and the recorder of IR
+    flow        control flow: branches, loops, merges of paths, exceptions, values across a call
     trees       recursive dataclasses as columns; functions and nodes made at run time
-    arrays      NumPy: one table, rules that emit IR, and functions written in Python
-    transforms  ``grad``, ``vjp``, ``vmap``, ``custom_vjp`` and their kin
+    arrays      NumPy: one table, rules that emit IR, views, and functions written in Python
+    callables   functions that trace inside compiled code and compile outside; ``custom_vjp``
+    objects     the user's objects: attributes, special methods, containers, iteration
+    values      stand-ins: what a variable holds while a program is traced; the trace as a protocol
+    columns     recursive dataclasses as arrays, one for each field; nothing of the trace
+
+A newcomer reads ``syntax``, ``values``, ``flow``, ``objects``, ``trace`` first.
 """

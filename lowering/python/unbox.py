@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
-from ...frontend.trees.pack import Packed
+from ...frontend.columns.pack import Packed
 from ...ir.types import Array, Scalar, Type
 from ...pytree import Structure
 from ..llvm import capi, types

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import Loc
 from ...ir.graph import Op
 from ...ir.types import BOOL
 from ..objects import containers
-from ..syntax.scope import Names
 from ..values.closures import Template
+from ..values.code import Frame, Hook, Names
 from ..values.unions import unchanged
-from ..values.values import Sym
-from .path_merge import Edge
+from ..values.values import Edge, Sym
 from .raising import escape
-
-if TYPE_CHECKING:
-    from ..syntax.code import Frame, Hook
 
 
 def if_(f: Frame, test: Hook, then: Hook, other: Hook, after: Names, loc: Loc) -> None:

@@ -9,15 +9,16 @@ from ...ir.types import Array, join
 from ..trees import references
 from ..values import lattice
 from ..values.lattice import UNBOUND, is_scalar, is_structure, same
+from ..values.protocol import Trace
 from ..values.union_merge import FACTS, narrowed, possible, renumbered
-from ..values.values import ArrayObj, ArrayRef, Choice, Conflict, Instance, Maybe, Obj, Slot, Sym
-from .path_merge import Edge, Merger, State, same_steps
+from ..values.values import ArrayObj, ArrayRef, Choice, Conflict, Edge, Instance, Maybe, Obj, Slot, State, Sym
+from .path_merge import Merger, same_steps
 
 
 class Matcher:
     """Compares a back edge with the header state and collects the header's arguments."""
 
-    def __init__(self, t: Any, header: Merger, state: State, edge: Edge) -> None:
+    def __init__(self, t: Trace, header: Merger, state: State, edge: Edge) -> None:
         self.t, self.header, self.state, self.edge = t, header, state, edge
         self.args: list[Any] = [UNBOUND] * len(header.types)
         self._there: dict[Obj, Obj] = {}

@@ -9,25 +9,22 @@ again from the entry and that back edge, and the body is traced again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from ...errors import Loc
 from ...ir.graph import Block, Value
 from ...ir.types import I64
-from ..objects import special_methods
-from ..syntax.scope import Names
+from ..objects import iteration, special_methods
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Tagged, View
+from ..values.code import Frame, Hook, Loop, Names
 from ..values.lattice import UNBOUND
-from ..values.values import ArrayObj, ArrayRef, DictObj, ListObj, Maybe, Obj, Slot, Sym
-from . import iteration
+from ..values.protocol import Trace
+from ..values.values import ArrayObj, ArrayRef, DictObj, Edge, ListObj, Maybe, Obj, Slot, State, Sym
 from .loop_match import Matcher
-from .path_merge import Edge, Merger, State
-
-if TYPE_CHECKING:
-    from ..syntax.code import Frame, Hook
+from .path_merge import Merger
 
 ATTEMPTS = 12
 
@@ -45,14 +42,6 @@ class LoopNode:
     after: Names | None
     changed: list[tuple[str, bool]]
     loc: Loc
-
-
-@dataclass
-class Loop:
-    """A loop that is being traced: where ``break`` and ``continue`` have left it."""
-
-    breaks: list[Edge | None] = field(default_factory=list)
-    continues: list[Edge | None] = field(default_factory=list)
 
 
 def break_(f: Frame) -> None:
@@ -207,7 +196,7 @@ def _lists(v: Any) -> Iterator[ListObj]:
                 yield from _lists(part)
 
 
-def _check_unchanged(t: Any, source: Any, items: Sequence[Any], k: int, before: dict[ListObj, Any]) -> None:
+def _check_unchanged(t: Trace, source: Any, items: Sequence[Any], k: int, before: dict[ListObj, Any]) -> None:
     """Refuse a body that changes what the loop walks, where the elements have been looked up already."""
     walked = source.parts()[0] if isinstance(source, View) else source
     if isinstance(walked, DictObj) and len(t.contents(walked)) != len(items):
@@ -262,7 +251,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
                          "give each variable one type; keep a changing number of values in an array")
 
 
-def _iteration(t: Any, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,
+def _iteration(t: Trace, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,
                roots: list[Obj] | None) -> tuple[Edge | None, Edge | None]:
     """One iteration: the exit, and the one edge back."""
     found: list[tuple[Edge | None, list[Edge]]] = []
@@ -280,7 +269,7 @@ def _iteration(t: Any, body: Callable[[Sym | None], tuple[Edge | None, list[Edge
     return leave, t.here()
 
 
-def _close(t: Any, header: Block, it: Sym | None, entry: Edge, merger: Merger, back: Edge | None,
+def _close(t: Trace, header: Block, it: Sym | None, entry: Edge, merger: Merger, back: Edge | None,
            matcher: Matcher | None) -> None:
     """Write the jumps to the header."""
     with t.on(entry):

@@ -15,7 +15,6 @@ write through it is refused, and so is a read after one of the others has been w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.graph import Block, Value
@@ -23,6 +22,7 @@ from ...ir.types import Type, join
 from ..trees import references
 from ..values import lattice
 from ..values.lattice import UNBOUND, describe, is_scalar, is_structure, same
+from ..values.protocol import Trace
 from ..values.union_merge import (
     FACTS,
     LENGTHS,
@@ -42,26 +42,19 @@ from ..values.values import (
     Choice,
     Conflict,
     DictObj,
+    Edge,
     Instance,
     ListObj,
     Maybe,
     Obj,
     Slot,
+    State,
     Sym,
 )
 
-State = dict[Obj, Any]
 STALE = object()                # what no object holds: in `maybe`, the stand-in may not be read any more
 AMBIGUOUS = "it may be one of several arrays here, depending on the path taken"
 SEVERAL = "it may be one of several objects here, depending on the path taken"
-
-
-@dataclass(eq=False, slots=True)
-class Edge:
-    """The end of a path: where it stands and what it knows."""
-
-    block: Block
-    state: State
 
 
 class Merger:
@@ -71,7 +64,7 @@ class Merger:
     the header of a loop.
     """
 
-    def __init__(self, t: Any, block: Block, edges: Sequence[Edge], in_loop: bool = False) -> None:
+    def __init__(self, t: Trace, block: Block, edges: Sequence[Edge], in_loop: bool = False) -> None:
         self.t, self.block, self.edges, self.in_loop = t, block, edges, in_loop
         self.args: list[list[Any]] = [[] for _ in edges]
         self.types: list[Type] = []

@@ -5,17 +5,16 @@ from __future__ import annotations
 import builtins
 import inspect
 import string
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import Loc
 from ...ir.graph import ExcInfo, Filled, Operand
-from ..objects import containers, refusals
-from ..values.closures import Raised, Template
+from ..objects import containers
+from ..values.closures import TEXT, Raised, Template
+from ..values.code import Frame, Hook
 from ..values.lattice import rebuild
+from ..values.protocol import Trace
 from ..values.values import Sym
-
-if TYPE_CHECKING:
-    from ..syntax.code import Frame, Hook
 
 MOST = 4                          # words of the context that hold what is known at run time only
 
@@ -74,12 +73,12 @@ def _raise(f: Frame, exc: Any, loc: Loc) -> None:
     t.raise_info(ExcInfo(kind, None, loc, cls, recorded), *operands)
 
 
-def _settled(t: Any, exc: Any) -> Any:
+def _settled(t: Trace, exc: Any) -> Any:
     exc = t.settle(exc)
     return exc.with_parts(tuple(map(t.settled, exc.parts()))) if isinstance(exc, Raised) else exc
 
 
-def _argument(t: Any, v: Any, operands: list[Sym]) -> Any:
+def _argument(t: Trace, v: Any, operands: list[Sym]) -> Any:
     """An argument of an exception: what is known as it is, numbers that are not as places to be filled."""
     if isinstance(v, Sym) and not v.is_array:
         return Operand(_number(v, operands))
@@ -115,7 +114,7 @@ def _numbered(text: str, places: list[int]) -> str:
     return out
 
 
-def make(t: Any, cls: type[BaseException], args: list[Any], kwargs: dict[str, Any]) -> Raised:
+def make(t: Trace, cls: type[BaseException], args: list[Any], kwargs: dict[str, Any]) -> Raised:
     """An exception object of the trace; keyword arguments are put in their places."""
     if kwargs:
         try:
@@ -133,11 +132,11 @@ def escape(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def joined(t: Any, op: str, x: Any, y: Any) -> Template | None:
+def joined(t: Trace, op: str, x: Any, y: Any) -> Template | None:
     """``x op y`` where one is a string made from run-time values; ``None`` for what Python refuses too."""
     if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
         parts = [p for v in (x, y) if isinstance(v, Template) for p in v.parts()]
         return Template("".join(v.text if isinstance(v, Template) else escape(v) for v in (x, y)), *parts)
     if op in ("mul", "mod"):
-        t.unsupported("a string made from values that are only known at run time", refusals.TEXT)
+        t.unsupported("a string made from values that are only known at run time", TEXT)
     return None

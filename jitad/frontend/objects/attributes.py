@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..trees.recursive_types import family_of
+from ..columns.recursive_types import family_of
+from ..values.active import Active
 from ..values.closures import BoundMethod, Fn, Method, Partial
-from ..values.lattice import UNBOUND, describe
-from ..values.values import Active, Instance, Maybe, Sym
-from .containers import is_static, type_of, writable
+from ..values.lattice import UNBOUND, describe, is_static
+from ..values.protocol import Trace
+from ..values.values import Instance, Maybe, Sym
+from .containers import type_of, writable
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
 CHANGES = frozenset((
@@ -27,7 +29,7 @@ BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType)
 UNBOUND_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
-def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
+def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
     """``obj.name`` as Python looks it up: properties, descriptors with a setter, the object's own, then the class's."""
     if name == "__class__":
         return obj.cls
@@ -65,7 +67,7 @@ def fallback_of(obj: Instance) -> types.FunctionType | None:
     return found if isinstance(found, types.FunctionType) else None
 
 
-def refuse_table(t: Any) -> None:
+def refuse_table(t: Trace) -> None:
     t.unsupported("the `__dict__` of an object: compiled code has no table of its attributes",
                   "name the attributes, or `getattr(x, field.name)` for those of `dataclasses.fields(x)`")
 
@@ -79,7 +81,7 @@ _BINDING = (types.FunctionType, classmethod, functools.partialmethod, functools.
             functools._lru_cache_wrapper)
 
 
-def bound(t: Any, found: Any, obj: Any, cls: type) -> Any:
+def bound(t: Trace, found: Any, obj: Any, cls: type) -> Any:
     """What ``found`` in the class ``cls`` is for the object."""
     if isinstance(found, (types.FunctionType, functools._lru_cache_wrapper)):
         return BoundMethod(found, obj)
@@ -97,7 +99,7 @@ def bound(t: Any, found: Any, obj: Any, cls: type) -> Any:
     return t.call(type(found).__get__, found, obj, cls)
 
 
-def static_attribute(t: Any, v: Any, name: str) -> Any:
+def static_attribute(t: Trace, v: Any, name: str) -> Any:
     """An attribute of something static; methods of the user's classes are traced when called."""
     if name in CHANGES and (isinstance(v, frozenset) or isinstance(getattr(v, name, None), BUILTIN)):
         refuse_change(t, v, name)
@@ -117,7 +119,7 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
     return t.lift(found)
 
 
-def refuse_change(t: Any, v: Any, name: str) -> None:
+def refuse_change(t: Trace, v: Any, name: str) -> None:
     """Refuse a method that would change something static: at once, and not when the compiled code runs."""
     if isinstance(v, (set, frozenset)):
         t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
@@ -128,7 +130,7 @@ def refuse_change(t: Any, v: Any, name: str) -> None:
         t.unsupported(f"changes {describe(v)}, which is a constant here", "a list, a dict or an array")
 
 
-def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
+def set_attribute(t: Trace, obj: Any, name: str, value: Any) -> None:
     if isinstance(obj, Active):
         return obj.assign(t, name, value)
     if name == "__dict__" and isinstance(obj, Instance):
@@ -145,11 +147,12 @@ def set_attribute(t: Any, obj: Any, name: str, value: Any) -> None:
         raise dataclasses.FrozenInstanceError(f"cannot assign to field '{name}'")
     setter = obj.cls.__setattr__
     if has_source(setter):
-        return t.call(setter, obj, name, value)
+        t.call(setter, obj, name, value)
+        return
     set_directly(t, obj, name, value)
 
 
-def set_directly(t: Any, obj: Any, name: str, value: Any) -> None:
+def set_directly(t: Trace, obj: Any, name: str, value: Any) -> None:
     """``object.__setattr__(obj, name, value)``: past what the class has of its own for all names."""
     if not isinstance(obj, Instance):
         return set_attribute(t, obj, name, value)
@@ -158,16 +161,18 @@ def set_directly(t: Any, obj: Any, name: str, value: Any) -> None:
     if isinstance(found, property):
         if found.fset is None:
             raise AttributeError(f"property '{name}' of '{obj.cls.__name__}' object has no setter")
-        return t.call(found.fset, obj, value)
+        t.call(found.fset, obj, value)
+        return
     if has_source(inspect.getattr_static(type(found), "__set__", None)):
-        return t.call(type(found).__set__, found, obj, value)
+        t.call(type(found).__set__, found, obj, value)
+        return
     if obj.cls.__dictoffset__ == 0 and not inspect.ismemberdescriptor(found):             # __slots__
         raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'" if found is UNBOUND else
                              f"'{obj.cls.__name__}' object attribute '{name}' is read-only")
     t.state[obj] = {**t.contents(obj), name: value}
 
 
-def delete_attribute(t: Any, obj: Any, name: str) -> None:
+def delete_attribute(t: Trace, obj: Any, name: str) -> None:
     if not isinstance(obj, Instance):
         t.unsupported(f"deletes attribute `{name}` of {describe(obj)}, which is a constant here")
     writable(t, obj, "an object")
@@ -178,7 +183,7 @@ def delete_attribute(t: Any, obj: Any, name: str) -> None:
     t.state[obj] = content
 
 
-def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def construct(t: Trace, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """An object of the user's class, made while tracing."""
     for name in ("__new__", "__getattribute__"):
         if has_source(getattr(cls, name)):
@@ -215,7 +220,7 @@ def has_source(fun: Any) -> bool:
     return isinstance(fun, types.FunctionType) and not is_generated(fun)
 
 
-def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _fill_fields(t: Trace, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
     """What the ``__init__`` that ``dataclass`` writes does."""
     try:
         bound = inspect.signature(cls).bind(*args, **kwargs).arguments

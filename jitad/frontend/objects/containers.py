@@ -9,26 +9,17 @@ from typing import Any
 import numpy as np
 
 from ...pytree import OneOf
-from ..trees.pack import Packed
+from ..columns.pack import Packed
+from ..values.active import Active
 from ..values.closures import Fn, Method, View
-from ..values.lattice import UNBOUND, describe, is_structure, parts, rebuild
-from ..values.values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
+from ..values.lattice import UNBOUND, describe, is_static, rebuild
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
 
 __all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
 
-def is_static(v: Any) -> bool:
-    """Whether a value is known while tracing, all of it, and is no object of the trace."""
-    if isinstance(v, (Sym, ArrayRef, Obj, Maybe)):
-        return False
-    if is_structure(v):
-        return all(map(is_static, parts(v)))
-    if isinstance(v, slice):
-        return is_static((v.start, v.stop, v.step))
-    return True
-
-
-def plain(t: Any, v: Any) -> Any:
+def plain(t: Trace, v: Any) -> Any:
     """The value with arrays read and traced lists and dicts as Python's own: what ``numpy_api`` takes."""
     if type(v) is Choice:
         v = t.settle(v)
@@ -47,7 +38,7 @@ def plain(t: Any, v: Any) -> Any:
     return v
 
 
-def export(t: Any, v: Any) -> Any:
+def export(t: Trace, v: Any) -> Any:
     """The value as a pytree of Python's own containers; arrays stay ``ArrayRef``s, choices become ``OneOf``s."""
     if type(v) is Choice:
         v = t.settle(v)
@@ -73,7 +64,7 @@ def export(t: Any, v: Any) -> Any:
     return v
 
 
-def import_(t: Any, v: Any) -> Any:
+def import_(t: Trace, v: Any) -> Any:
     """A pytree of Python containers (what a rule or a transform returns) as values of the trace."""
     if isinstance(v, Sym):
         return t.new_array(v) if v.is_array else v
@@ -127,7 +118,7 @@ def sample(v: Any) -> Any:
 
 # --- lists and dicts --------------------------------------------------------------------------------
 
-def writable(t: Any, obj: Obj, what: str) -> None:
+def writable(t: Trace, obj: Obj, what: str) -> None:
     if obj.readonly:
         t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {_copied(obj)}`")
 
@@ -139,12 +130,12 @@ def _copied(obj: Obj) -> str:
     return "dict(x)" if isinstance(obj, DictObj) else "list(x)"
 
 
-def store_list(t: Any, xs: ListObj, items: list[Any]) -> None:
+def store_list(t: Trace, xs: ListObj, items: list[Any]) -> None:
     writable(t, xs, "a list")
     t.state[xs] = tuple(items)
 
 
-def list_item(t: Any, items: Any, index: Any) -> Any:
+def list_item(t: Trace, items: Any, index: Any) -> Any:
     """``items[index]`` of a tuple or a list's contents."""
     if isinstance(index, Sym) or (isinstance(index, slice) and not is_static(index)):
         known = index.value.const if isinstance(index, Sym) else None
@@ -155,7 +146,7 @@ def list_item(t: Any, items: Any, index: Any) -> Any:
     return items[index]
 
 
-def set_list_item(t: Any, xs: ListObj, index: Any, value: Any) -> None:
+def set_list_item(t: Trace, xs: ListObj, index: Any, value: Any) -> None:
     items = list(t.contents(xs))
     list_item(t, items, index)
     if isinstance(index, Sym):
@@ -164,21 +155,21 @@ def set_list_item(t: Any, xs: ListObj, index: Any, value: Any) -> None:
     store_list(t, xs, items)
 
 
-def key(t: Any, k: Any) -> Any:
+def key(t: Trace, k: Any) -> Any:
     """A key of a dict: known while tracing, and hashable as Python has it."""
     if isinstance(k, (ListObj, DictObj)):
         raise TypeError(f"unhashable type: '{'list' if isinstance(k, ListObj) else 'dict'}'")
     if isinstance(k, tuple):
         for x in k:
             key(t, x)
-    if isinstance(k, Instance) and k.cls.__hash__ is not object.__hash__:
+    if isinstance(k, Instance) and getattr(k.cls, "__hash__", None) is not object.__hash__:
         t.unsupported(f"an object of class {k.cls.__name__}, made in compiled code, as a key of a dict",
                       "use a number, a string or an enum")
     hash(k)                                            # refuses stand-ins
     return k
 
 
-def delete_item(t: Any, obj: Any, index: Any) -> None:
+def delete_item(t: Trace, obj: Any, index: Any) -> None:
     """``del obj[index]`` of a list or dict."""
     if isinstance(obj, ListObj):
         items = list(t.contents(obj))
@@ -191,7 +182,7 @@ def delete_item(t: Any, obj: Any, index: Any) -> None:
     t.state[obj] = content
 
 
-def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def list_method(t: Trace, xs: ListObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a list: run on a copy of its contents."""
     items = list(t.contents(xs))
     if name == "extend":
@@ -208,12 +199,12 @@ def list_method(t: Any, xs: ListObj, name: str, args: list[Any], kwargs: dict[st
     return result
 
 
-def from_keys(t: Any, keys: Any, value: Any = None) -> DictObj:
+def from_keys(t: Trace, keys: Any, value: Any = None) -> DictObj:
     """``dict.fromkeys``."""
     return t.new_dict({key(t, k): value for k in t.iterate(keys)})
 
 
-def dict_method(t: Any, d: DictObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def dict_method(t: Trace, d: DictObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     items = dict(t.contents(d))
     if name in ("keys", "values", "items"):
         return View(name, d)
@@ -238,7 +229,7 @@ METHODS_OF: dict[type, tuple[frozenset[str], Callable[..., Any]]] = {
 }
 
 
-def structure_method(t: Any, obj: Any, name: str) -> Method:
+def structure_method(t: Trace, obj: Any, name: str) -> Method:
     """A method of a list or dict."""
     if name not in METHODS_OF[type(obj)][0]:
         kind = "list" if isinstance(obj, ListObj) else "dict"

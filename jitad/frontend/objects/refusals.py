@@ -16,10 +16,11 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from ..values.closures import TEXT
+
 _OUTPUT = "return the value, or print outside"
 _INPUT = "call it outside and pass the result"
 _NAMES = "name the variables"
-TEXT = "return the number and format it outside; the message of an exception may be an f-string"
 
 ALWAYS: dict[Any, tuple[str, str]] = {
     print: ("`print` in compiled code", _OUTPUT),

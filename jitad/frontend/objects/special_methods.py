@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..values import lattice
+from ..values.active import Active
 from ..values.closures import BoundMethod, Super
-from ..values.values import Active, ArrayRef, Conflict, DictObj, Instance, ListObj, Sym
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, Conflict, DictObj, Instance, ListObj, Sym
 from . import attributes, containers
 
 MISSING = object()              # no special method, or none that knows these operands
@@ -32,7 +34,7 @@ def class_of(v: Any) -> type:
     return v.cls if type(v) is Instance else type(v)
 
 
-def special(t: Any, v: Any, name: str) -> Any:
+def special(t: Trace, v: Any, name: str) -> Any:
     """The method ``name`` that the user wrote for the class of ``v``, bound to ``v``; ``None`` where there is none."""
     if type(v) in _PLAIN:
         return None
@@ -47,7 +49,7 @@ def special(t: Any, v: Any, name: str) -> Any:
     return None
 
 
-def call_special(t: Any, v: Any, name: str, *args: Any) -> Any:
+def call_special(t: Trace, v: Any, name: str, *args: Any) -> Any:
     """What the method gives; ``MISSING`` where there is none."""
     method = special(t, v, name)
     return MISSING if method is None else t.call(method, *args)
@@ -55,19 +57,19 @@ def call_special(t: Any, v: Any, name: str, *args: Any) -> Any:
 
 # --- operators --------------------------------------------------------------------------------------
 
-def binary(t: Any, op: str, x: Any, y: Any) -> Any:
+def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
     """``x op y`` by the methods of one of them, tried in Python's order."""
     if type(x) in _PLAIN and type(y) in _PLAIN:
         return MISSING
     return _first_that_knows(t, x, f"__{op}__", y, f"__r{op}__", both=class_of(x) is not class_of(y))
 
 
-def in_place(t: Any, op: str, x: Any, y: Any) -> Any:
+def in_place(t: Trace, op: str, x: Any, y: Any) -> Any:
     result = call_special(t, x, f"__i{op}__", y)
     return MISSING if result is NotImplemented else result
 
 
-def _first_that_knows(t: Any, x: Any, name: str, y: Any, swapped: str, both: bool) -> Any:
+def _first_that_knows(t: Trace, x: Any, name: str, y: Any, swapped: str, both: bool) -> Any:
     tries = [(x, name, y), (y, swapped, x)] if both else [(x, name, y)]
     if both and _overrides(x, y, swapped):
         tries.reverse()
@@ -84,7 +86,7 @@ def _overrides(x: Any, y: Any, name: str) -> bool:
     return a is not b and issubclass(b, a) and getattr(a, name, None) is not getattr(b, name, None)
 
 
-def compare(t: Any, op: str, x: Any, y: Any) -> Any:
+def compare(t: Trace, op: str, x: Any, y: Any) -> Any:
     """``x op y`` for ``eq ne lt le gt ge``; ``MISSING`` where no object has a say."""
     if type(x) in _PLAIN and type(y) in _PLAIN:
         return MISSING
@@ -108,12 +110,12 @@ def compare(t: Any, op: str, x: Any, y: Any) -> Any:
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
-def _compared(t: Any, v: Any) -> list[Any]:
+def _compared(t: Trace, v: Any) -> list[Any]:
     """The fields of a dataclass that its own comparison looks at."""
     return [t.getattr(v, f.name) for f in dataclasses.fields(class_of(v)) if f.compare]
 
 
-def in_order(t: Any, op: str, xs: Sequence[Any], ys: Sequence[Any]) -> Any:
+def in_order(t: Trace, op: str, xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     """``xs op ys`` of two sequences: the first elements that differ decide, and the lengths where none does."""
     for k, (x, y) in enumerate(zip(xs, ys)):
         equal = t.truth(t.compare("eq", x, y))
@@ -131,7 +133,7 @@ def in_order(t: Any, op: str, xs: Sequence[Any], ys: Sequence[Any]) -> Any:
 
 # --- builtins that ask an object --------------------------------------------------------------------
 
-def ask(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def ask(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A builtin of ``ASKING`` applied to an object whose class has the method for it; otherwise ``MISSING``."""
     v = args[0]
     for name in ASKING[fun]:
@@ -148,7 +150,7 @@ class Iterator:
     """What ``iter`` gives: an object with a tuple or list ``of`` elements, and the number ``at`` of the next."""
 
 
-def iterator(t: Any, v: Any) -> Any:
+def iterator(t: Trace, v: Any) -> Any:
     """``iter(v)`` of something whose length is known while tracing."""
     found = call_special(t, v, "__iter__")
     if found is not MISSING:
@@ -156,14 +158,14 @@ def iterator(t: Any, v: Any) -> Any:
     return v if is_iterator(v) else stream(t, v if isinstance(v, ListObj) else t.iterate(v))
 
 
-def stream(t: Any, items: Any) -> Instance:
+def stream(t: Trace, items: Any) -> Instance:
     """An iterator that gives these."""
     out = Instance(Iterator)
     t.state[out] = {"of": items if isinstance(items, ListObj) else tuple(items), "at": 0}
     return out
 
 
-def handed_over(t: Any, v: Any) -> Any:
+def handed_over(t: Trace, v: Any) -> Any:
     """A value as another function sees it: a generator expression, which belongs to its own, by its elements."""
     return stream(t, v.given_away()) if hasattr(v, "clauses") else v
 
@@ -172,7 +174,7 @@ def is_iterator(v: Any) -> bool:
     return type(v) is Instance and v.cls is Iterator
 
 
-def walked(t: Any, v: Any) -> Any:
+def walked(t: Trace, v: Any) -> Any:
     """What a loop over an object walks."""
     if type(v) is not Instance or is_iterator(v):
         return v
@@ -186,7 +188,7 @@ def walked(t: Any, v: Any) -> Any:
     return walked(t, found)
 
 
-def left(t: Any, v: Any) -> Sequence[Any]:
+def left(t: Trace, v: Any) -> Sequence[Any]:
     """The elements that are to come."""
     of, at = t.contents(v).values()
     if isinstance(of, Conflict) or not isinstance(at, int):
@@ -196,7 +198,7 @@ def left(t: Any, v: Any) -> Sequence[Any]:
     return items[at:]
 
 
-def take(t: Any, v: Any, n: int) -> Sequence[Any]:
+def take(t: Trace, v: Any, n: int) -> Sequence[Any]:
     """The next ``n`` elements."""
     items = left(t, v)[:n]
     content = t.contents(v)
@@ -204,14 +206,14 @@ def take(t: Any, v: Any, n: int) -> Sequence[Any]:
     return items
 
 
-def take_all(t: Any, v: Any, by: str) -> tuple[Any, ...]:
+def take_all(t: Trace, v: Any, by: str) -> tuple[Any, ...]:
     """All elements, for one who takes a number of them that is not known."""
     items = tuple(left(t, v))
     t.state[v] = {"of": Conflict(f"walked by `{by}` as well"), "at": 0}
     return items
 
 
-def next_(t: Any, v: Any, *default: Any) -> Any:
+def next_(t: Trace, v: Any, *default: Any) -> Any:
     if not is_iterator(v) and not hasattr(v, "clauses"):
         t.unsupported(f"`next` of {containers.describe(v)}", "`next` of what `iter` gave, or a loop with `break`")
     items = take(t, v, 1) if is_iterator(v) else v.next()
@@ -222,14 +224,14 @@ def next_(t: Any, v: Any, *default: Any) -> Any:
 
 # --- super ------------------------------------------------------------------------------------------
 
-def super_(t: Any, *args: Any) -> Super:
+def super_(t: Trace, *args: Any) -> Super:
     """``super(cls, obj)``; without arguments the front end has put them in."""
     if len(args) != 2:
         raise RuntimeError("super(): no arguments")
     return Super(*args)
 
 
-def super_attribute(t: Any, s: Super, name: str) -> Any:
+def super_attribute(t: Trace, s: Super, name: str) -> Any:
     """The attribute as the classes after ``cls`` have it."""
     cls, obj = s.parts()
     own = obj if isinstance(obj, type) else class_of(obj)
@@ -240,7 +242,7 @@ def super_attribute(t: Any, s: Super, name: str) -> Any:
     raise AttributeError(f"'super' object has no attribute '{name}'")
 
 
-def _bound(t: Any, found: Any, obj: Any, own: type) -> Any:
+def _bound(t: Trace, found: Any, obj: Any, own: type) -> Any:
     if isinstance(found, property):
         return t.call(found.fget, obj)
     if attributes.binds(found):
@@ -258,15 +260,15 @@ def _nothing() -> None:
 
 # --- dataclasses and NamedTuples --------------------------------------------------------------------
 
-def fields(t: Any, v: Any) -> tuple[Any, ...]:
+def fields(t: Trace, v: Any) -> tuple[Any, ...]:
     return dataclasses.fields(v if isinstance(v, type) else _type(t, v))
 
 
-def _type(t: Any, v: Any) -> Any:
+def _type(t: Trace, v: Any) -> Any:
     return v.type_of(t) if isinstance(v, Active) else class_of(v)
 
 
-def replace(t: Any, v: Any, /, **changes: Any) -> Any:
+def replace(t: Trace, v: Any, /, **changes: Any) -> Any:
     """``dataclasses.replace``: made anew, through ``__post_init__``."""
     for f in fields(t, v):
         if f.init:
@@ -276,16 +278,16 @@ def replace(t: Any, v: Any, /, **changes: Any) -> Any:
     return t.call(_type(t, v), **changes)
 
 
-def as_dict(t: Any, v: Any) -> DictObj:
+def as_dict(t: Trace, v: Any) -> DictObj:
     """``dataclasses.asdict``: copies all the way down."""
     return t.new_dict({f.name: _taken_apart(t, t.getattr(v, f.name), as_dict) for f in fields(t, v)})
 
 
-def as_tuple(t: Any, v: Any) -> tuple[Any, ...]:
+def as_tuple(t: Trace, v: Any) -> tuple[Any, ...]:
     return tuple(_taken_apart(t, t.getattr(v, f.name), as_tuple) for f in fields(t, v))
 
 
-def _taken_apart(t: Any, v: Any, how: Callable[..., Any]) -> Any:
+def _taken_apart(t: Trace, v: Any, how: Callable[..., Any]) -> Any:
     if type(v) is Instance and dataclasses.is_dataclass(v.cls):
         return how(t, v)
     if isinstance(v, ListObj):
@@ -299,7 +301,7 @@ def _taken_apart(t: Any, v: Any, how: Callable[..., Any]) -> Any:
     return v
 
 
-def tuple_method(t: Any, v: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def tuple_method(t: Trace, v: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``_replace`` and ``_asdict`` of a NamedTuple, ``_make`` of its class."""
     if name == "_make":
         made: tuple[Any, ...] = v._make(t.iterate(args[0]))

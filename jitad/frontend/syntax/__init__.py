@@ -1,6 +1,6 @@
 """Syntax: from a function object to hooks.
 
-Hooks act through ``flow``, ``objects`` and ``trace``.
+Hooks act through ``flow`` and the trace; what they are is said in ``values.code``.
 
 Files, in reading order::
 
@@ -10,5 +10,4 @@ Files, in reading order::
     expressions     expressions as hooks
     comprehensions  comprehensions and generator expressions
     patterns        ``match``
-    code            a function as hooks, and one activation of it
 """

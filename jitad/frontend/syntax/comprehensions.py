@@ -5,20 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import NOWHERE, Loc
 from ..flow.branches import logical
-from ..flow.iteration import STREAMS, mark
 from ..flow.loops import LoopNode, break_, continue_, walk
+from ..objects.iteration import STREAMS, mark
 from ..values.closures import WALKS, Mapped
+from ..values.code import Code, Frame, Hook, Names
 from ..values.lattice import UNBOUND
+from ..values.protocol import Trace
 from ..values.values import Choice, Slot
-from .code import Code, Frame
-from .scope import Names
-
-if TYPE_CHECKING:
-    from .code import Hook
 
 
 @dataclass
@@ -184,7 +181,7 @@ _NO_CODE = Code("elements", ast.parse("lambda: 0", mode="eval").body.args,      
                 lambda f: None, frozenset(), frozenset(), frozenset(), [], [], NOWHERE)
 
 
-def elements(t: Any, v: Any) -> Generator:
+def elements(t: Trace, v: Any) -> Generator:
     """``(x for x in v)``, which no source stands for."""
     loc, begun = t.builder.loc, Slot("begun", bound=True)
     t.state[begun] = False

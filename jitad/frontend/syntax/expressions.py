@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from ...errors import Loc, UnsupportedError
 from ..flow import branches
 from ..objects import containers
 from ..values.closures import Fn
+from ..values.code import Code, Frame, Hook
 from ..values.values import Choice, Conflict, Maybe, Slot
 from . import comprehensions
 from .scope import Scope, stores
-
-if TYPE_CHECKING:
-    from .code import Code, Frame, Hook
 
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv",
@@ -45,7 +43,7 @@ class Expressions:
     target: Callable[[ast.expr], Callable[[Frame, Any], None]]
 
     def expr(self, e: ast.expr) -> Hook:
-        method = getattr(self, f"on_{type(e).__name__}", None)
+        method: Callable[[ast.expr], Hook] | None = getattr(self, f"on_{type(e).__name__}", None)
         if method is None:
             return self.unsupported(e, f"`{type(e).__name__}` is not supported")
         return method(e)

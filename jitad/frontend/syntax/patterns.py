@@ -12,16 +12,13 @@ import ast
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import Loc
 from ..flow import branches
-from ..flow.path_merge import Edge
-from ..values.values import Choice, DictObj, ListObj, Slot
-from .scope import Liveness, Names
-
-if TYPE_CHECKING:
-    from .code import Frame, Hook
+from ..values.code import Frame, Hook, Names
+from ..values.values import Choice, DictObj, Edge, ListObj, Slot
+from .scope import Liveness
 
 Pattern = Callable[["Matching", Any], None]
 # A class pattern of one of these with one positional pattern applies that to the whole subject.

@@ -10,17 +10,12 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-Names = frozenset[str]
+from ..values.code import Names, parameters
+
 NONE: Names = frozenset()
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def parameters(args: ast.arguments) -> list[str]:
-    """Every parameter name, ``*args`` and ``**kwargs`` included."""
-    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-    return names + [a.arg for a in (args.vararg, args.kwarg) if a is not None]
 
 
 _LEAVES = frozenset("ctx op ops id attr kind type_comment".split())         # fields without a node of interest

@@ -17,8 +17,8 @@ from typing import Any
 from ...errors import Loc, UnsupportedError
 from ..arrays.library import marks
 from ..flow import branches, loops, raising
+from ..values.code import Code, Frame, Hook
 from . import source
-from .code import Code, Frame, Hook
 from .expressions import Expressions
 from .patterns import Patterns
 from .scope import Liveness, Scope, stores
@@ -99,7 +99,7 @@ class Virtualiser(Expressions, Patterns):
         return run
 
     def stmt(self, s: ast.stmt) -> Hook:
-        method = getattr(self, f"do_{type(s).__name__}", None)
+        method: Callable[[ast.stmt], Hook] | None = getattr(self, f"do_{type(s).__name__}", None)
         if method is None:
             what, hint = _REFUSED.get(type(s).__name__, (f"`{type(s).__name__}`", ""))
             return self.unsupported(s, f"{what} is not supported", hint)

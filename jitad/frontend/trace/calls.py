@@ -19,36 +19,38 @@ from typing import Any
 import numpy as np
 
 from ...errors import PACKAGE, JitadError, Loc, UnsupportedError
-from ..arrays import table
+from ..arrays import table, views
+from ..callables import traceable
+from ..columns.recursive_types import Family
 from ..flow import raising
-from ..objects import argument_errors, attributes, builtin, containers, refusals, special_methods, stdlib
+from ..objects import attributes, containers, refusals, special_methods
+from ..operations import argument_errors, builtin, stdlib
 from ..transforms import rule_calls
 from ..trees import boxed_closures
 from ..trees.fields import Virtual
 from ..trees.references import Reference
-from ..values import views
 from ..values.closures import BoundMethod, Fn, Method, Partial
 from ..values.lattice import is_number
-from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Sym
-from . import specialise, traceable
-from .specialise import FunctionRef, Specialisation
+from ..values.protocol import FunctionRef, Trace
+from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Store, Sym
+from . import specialise
 
-__all__ = ["Calls", "FunctionRef", "Specialisation", "callable_of"]
+__all__ = ["Calls", "callable_of"]
 
 
-class Calls:
+class Calls(Trace):
     """The part of ``Trace`` that deals with calls."""
 
-    heaps: dict[Any, Any]
+    heaps: dict[Family, Store]
 
     def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return self.call_at(self.builder.loc, fun, args, kwargs)             # type: ignore[attr-defined]
+        return self.call_at(self.builder.loc, fun, args, kwargs)
 
     def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call ``fun`` from this place in the user's source."""
-        self.builder.loc = loc                                               # type: ignore[attr-defined]
+        self.builder.loc = loc
         if type(fun) is Choice:
-            return self.over(fun, lambda f: self.call_at(loc, f, args, kwargs))      # type: ignore[attr-defined]
+            return self.over(fun, lambda f: self.call_at(loc, f, args, kwargs))
         known = _KINDS.get(type(fun))
         if known is not None:
             return known(self, fun, list(args), kwargs)
@@ -57,7 +59,7 @@ class Calls:
         if isinstance(fun, Instance):
             if not builtin.TABLE[callable](self, fun):
                 raise TypeError(f"'{fun.cls.__name__}' object is not callable")
-            return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)    # type: ignore[attr-defined]
+            return self.call_at(loc, self.getattr(fun, "__call__"), args, kwargs)
         if isinstance(fun, (Sym, ArrayRef)) or fun is None:
             raise TypeError(f"'{builtin.type_name(self, fun)}' object is not callable")
         return _call_static(self, fun, list(args), kwargs)
@@ -65,7 +67,8 @@ class Calls:
     def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
         """``fun`` as an IR function for these arguments, traced but not called (see ``FunctionRef``)."""
         fn, args = callable_of(self, fun, list(args))
-        heaps, self.heaps = self.heaps, {}           # it is a program of its own, and makes its own
+        heaps = self.heaps
+        self.heaps = {}                              # it is a program of its own, and makes its own
         try:
             return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
         finally:
@@ -76,7 +79,7 @@ class Calls:
         return rule_calls.run(self, custom, _by_position(self, custom.fun, args, kwargs))
 
 
-def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
+def callable_of(t: Trace, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
     """The traceable function behind a callable, and its arguments (``self`` included)."""
     if isinstance(fun, Fn):
         return fun, args
@@ -90,7 +93,7 @@ def callable_of(t: Any, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
     return builtin.forwarder(fun), [fun, *args]
 
 
-def _by_position(t: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _by_position(t: Trace, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments in the order of the parameters, defaults filled in."""
     if not kwargs and not isinstance(fun, (Fn, types.FunctionType)):
         return list(args)
@@ -105,7 +108,7 @@ def _by_position(t: Any, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 # --- by the kind of callable ------------------------------------------------------------------------
 
-def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_fn(t: Trace, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
     loc = t.builder.loc
     args = [special_methods.handed_over(t, a) for a in args]
     kwargs = {k: special_methods.handed_over(t, a) for k, a in kwargs.items()}
@@ -119,7 +122,7 @@ def _call_fn(t: Any, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return result
 
 
-def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_function(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
     rule = builtin.find(fun)
     if rule is not None:
         return _call_builtin(t, fun, rule, args, kwargs)
@@ -136,14 +139,14 @@ def _call_function(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dic
     return _call_fn(t, builtin.fn_of(fun), args, kwargs)
 
 
-def _call_by_class(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_by_class(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function with ``functools.singledispatch``: the one for the class of the first argument."""
     if type(args[0]) is Choice:
         return t.over(args[0], lambda v: _call_by_class(t, fun, [v, *args[1:]], kwargs))
     return t.call(fun.dispatch(builtin.TABLE[type](t, args[0])), *args, **kwargs)
 
 
-def _call_library(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_library(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function of the standard library or of SciPy: what is wrong inside is shown where the user calls it."""
     loc = t.loc
     try:
@@ -153,7 +156,7 @@ def _call_library(t: Any, fun: types.FunctionType, args: list[Any], kwargs: dict
                                "interpreter", loc, refusals.ELSE) from None
 
 
-def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_builtin(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A builtin of ``builtin.TABLE``; most look at their arguments."""
     c = next((a for a in (*args, *kwargs.values()) if type(a) is Choice), None) if fun not in builtin.KEEPS else None
     if c is None:
@@ -161,17 +164,17 @@ def _call_builtin(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], k
     return t.over(c, lambda v: t.call(fun, *map(t.settle, args), **{k: t.settle(a) for k, a in kwargs.items()}))
 
 
-def _call_bound(t: Any, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_bound(t: Trace, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     fun, obj = m.parts() if isinstance(m, BoundMethod) else (m.__func__, m.__self__)
     return t.call(fun, obj, *args, **kwargs)
 
 
-def _call_partial(t: Any, p: Partial, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_partial(t: Trace, p: Partial, args: list[Any], kwargs: dict[str, Any]) -> Any:
     fun, first, named = p.parts()
     return t.call(fun, *first, *args, **{**dict(zip(p.names, named)), **kwargs})
 
 
-def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_method(t: Trace, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a traced array, list or dict."""
     obj, name = m.parts()[0], m.name
     if type(obj) is Choice:
@@ -190,7 +193,7 @@ def _call_method(t: Any, m: Method, args: list[Any], kwargs: dict[str, Any]) -> 
     return _run_rule(t, getattr(cls, name, name), name, rule, [obj, *args], kwargs)
 
 
-def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _mutate(t: Trace, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
     if not isinstance(ref, ArrayRef):
         t.unsupported(f"writes into {containers.describe(ref)}", "write into an array")
     plain = [containers.plain(t, a) for a in args]
@@ -198,7 +201,7 @@ def _mutate(t: Any, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs:
     views.store_all(t, ref, t.native(rule, t, t.read(ref), *plain, **named))
 
 
-def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
     c = t.first_choice((*args, *kwargs.values()))
     if c is not None:
@@ -211,7 +214,7 @@ def _call_rule(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwar
     return result if out is None else argument_errors.into(t, out, result, argument_errors.name_of(fun))
 
 
-def _call_settled(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_settled(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A rule for the variants that are there: for ``None`` and the like it is an error on this path alone."""
     left = [t.settle(a) for a in args]
     if any(a is None or isinstance(a, (str, Fn)) for a in left):
@@ -220,12 +223,12 @@ def _call_settled(t: Any, fun: Any, rule: Callable[..., Any], args: list[Any], k
     return _call_rule(t, fun, rule, left, {k: t.settle(v) for k, v in kwargs.items()})
 
 
-def _run_rule(t: Any, fun: Any, key: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _run_rule(t: Trace, fun: Any, key: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``key``: by which the views know ``fun``."""
     def run(*args: Any, **kwargs: Any) -> Any:
         if key in table.VIEWS and args and isinstance(args[0], ArrayRef):
             return views.view(t, args[0], rule, key, args[1:], kwargs)
-        return t._emit(rule, *args, **kwargs)
+        return t.apply_rule(rule, *args, **kwargs)
     return argument_errors.called(t, fun, rule, run, args, kwargs)
 
 
@@ -242,7 +245,7 @@ def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
         return fun(*args, **kwargs)
 
 
-def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
     if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj)):
         return t.truth(args[0])
@@ -292,7 +295,7 @@ def _call_static(t: Any, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> A
                            refusals.hint(fun))
 
 
-def _refuse_fickle(t: Any, fun: Any) -> None:
+def _refuse_fickle(t: Trace, fun: Any) -> None:
     """Refuse a function whose result depends on more than its arguments: clocks, random numbers, the system."""
     owner = getattr(fun, "__self__", None)
     for module in (getattr(fun, "__module__", None), getattr(owner, "__name__", None), type(owner).__module__):

@@ -9,22 +9,23 @@ first round there is none, and the path is taken not to return.  Rounds go on un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ...errors import JitadError, TypeInferenceError
 from ...ir.graph import ExcInfo, Function, Value
-from ...ir.types import Type
 from ..arrays import library
+from ..flow.call_boundary import Endless, Inwards, Packer, Transfer, object_of, packed, static_key
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Fn
 from ..values.lattice import UNBOUND, is_number, same
+from ..values.protocol import FunctionRef, Trace
+from ..values.session import Outcome, Specialisation
 from ..values.values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
-from .call_boundary import Inwards, Packer, Transfer, object_of, packed, static_key
 
 ROUNDS = 12
 VARIANTS = 16           # of one code that differ in numbers alone, before the numbers become run-time values
@@ -32,66 +33,7 @@ VARIANTS = 16           # of one code that differ in numbers alone, before the n
 
 # --- specialisations ----------------------------------------------------------------------------------
 
-@dataclass(eq=False)
-class Outcome:
-    """What a function returns: a value over its own objects, and those of the caller's objects that it changed.
-
-    ``objs[i]`` is the callee's object for the caller's ``Packer.refs[i]``: each round of tracing has its own.
-    """
-
-    value: Any
-    objs: list[Obj]
-    changed: list[Obj]
-    state: dict[Obj, Any]
-    types: list[Type]
-    shape: Any                                       # the key of all this, to compare rounds
-
-
-class Endless(TypeInferenceError):
-    """A function whose result has no type, since all its paths lead to itself."""
-
-
-@dataclass(eq=False)
-class Specialisation:
-    """One IR function; ``objs`` as in ``Outcome``, of the round of tracing that is going on."""
-
-    name: str
-    key: Any
-    level: int
-    args: Any                                        # what it was called with, to see what changes on recursion
-    objs: list[Obj] = field(default_factory=list)
-    outcome: Outcome | None = None
-    consts: list[np.ndarray] = field(default_factory=list)
-    const_objs: dict[int, Obj] = field(default_factory=dict)       # the callee's objects for them, by id
-    done: bool = False
-    hit: bool = False                                # called while it was being traced
-    depends: set[Specialisation] = field(default_factory=set)      # unfinished functions whose result it used
-
-
-@dataclass(eq=False)
-class FunctionRef:
-    """A function for given arguments, to be called (or differentiated) as ``name(params…)``.
-
-    ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
-    ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
-    ``changed``: the objects of its caller that it changes.  ``consts``: the arrays from outside that it takes as its
-    last parameters.
-    """
-
-    name: str
-    params: list[Value]
-    result_types: list[Type]
-    finish: Callable[[Any, list[Value]], Any]
-    changed: list[Obj]
-    value: Any
-    consts: list[np.ndarray]
-
-    @property
-    def mutates(self) -> bool:
-        return bool(self.changed)
-
-
-def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
+def call(t: Trace, fn: Fn, bound: dict[str, Any]) -> Any:
     """Record a call."""
     spec, packer = specialisation(t, fn, bound)
     outcome = spec.outcome
@@ -101,7 +43,7 @@ def call(t: Any, fn: Fn, bound: dict[str, Any]) -> Any:
     return _finish(t, spec, outcome, packer, results)
 
 
-def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> FunctionRef:
+def reference(t: Trace, fn: Fn, bound: dict[str, Any], args: list[Any]) -> FunctionRef:
     """A function for these arguments, traced but not called."""
     spec, packer = specialisation(t, fn, bound)
     outcome = spec.outcome
@@ -115,18 +57,18 @@ def reference(t: Any, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Functio
                        [object_of(names[o]) for o in outcome.changed], outcome.value, spec.consts)
 
 
-def _call_for_good(t: Any, spec: Specialisation, packer: Packer) -> Any:
+def _call_for_good(t: Trace, spec: Specialisation, packer: Packer) -> NoReturn:
     """A call that does not come back: it raises, whatever is to be done with its result."""
     t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
     t.builder.at(after)
-    return t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
+    t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
 
 
-def _arguments(t: Any, spec: Specialisation, packer: Packer) -> list[Value]:
+def _arguments(t: Trace, spec: Specialisation, packer: Packer) -> list[Value]:
     return [s.value for s in packer.leaves] + [t.value(t.constant(a)) for a in spec.consts]
 
 
-def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, results: list[Value]) -> Any:
+def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, results: list[Value]) -> Any:
     """The result as the caller sees it; changed objects are written back."""
     left = iter(results)
     known: dict[Obj, Any] = dict(zip(outcome.objs, packer.refs))
@@ -156,11 +98,11 @@ def _const_obj(spec: Specialisation, array: np.ndarray) -> Obj:
     return spec.const_objs[id(array)]
 
 
-def _overwrite(t: Any, ref: ArrayRef, content: Sym) -> None:
+def _overwrite(t: Trace, ref: ArrayRef, content: Sym) -> None:
     t.overwrite(ref, content)
 
 
-def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisation, Packer]:
+def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisation, Packer]:
     """The IR function for these arguments, traced now if there is none."""
     session = t.session
     bound = _generalise(t, fn, {k: t.trimmed(v) for k, v in bound.items()})
@@ -184,7 +126,7 @@ def specialisation(t: Any, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisatio
     return spec, packer
 
 
-def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
+def _generalise(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
     """Numbers that change from one recursive call to the next become run-time values; a bool has but two values."""
     for s in t.session.stack:
         if s.key[0] is fn.code:
@@ -196,7 +138,7 @@ def _generalise(t: Any, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
     return bound
 
 
-def _blur(t: Any, v: Any, before: Any) -> Any:
+def _blur(t: Trace, v: Any, before: Any) -> Any:
     both = isinstance(v, bool) and isinstance(before, bool)
     if is_number(v) and (isinstance(before, Sym) or (is_number(before) and not both and not same(v, before))):
         return t.sym(v) if not isinstance(before, Sym) or (before.scalar, before.weak) == lattice.scalar_type(v) else v
@@ -207,7 +149,7 @@ def _blur(t: Any, v: Any, before: Any) -> Any:
 
 # --- tracing one --------------------------------------------------------------------------------------
 
-def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> Specialisation:
+def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> Specialisation:
     session = t.session
     name = session.module.unique_name(fn.code.name if fn.code.name.isidentifier() else "lambda_")
     spec = Specialisation(name, key, len(session.stack), bound)
@@ -244,7 +186,7 @@ def _trace(t: Any, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> S
     return spec
 
 
-def run_body(t: Any, fn: Fn, bound: dict[str, Any]) -> None:
+def run_body(t: Trace, fn: Fn, bound: dict[str, Any]) -> None:
     """Trace the body: it ends in ``t.returns``.  An exception of the user's code says which line it is from."""
     try:
         t.survives(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
@@ -262,12 +204,12 @@ def _forget(session: Any, spec: Specialisation) -> None:
             session.module.functions.pop(other.name, None)
 
 
-def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: Packer) -> Outcome | None:
+def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: Packer) -> Outcome | None:
     """Trace the function once with what is known of its result."""
     func = Function(spec.name)
     func.loc = fn.code.loc
     t.session.module.functions[spec.name] = func
-    inner = type(t)(t.session, func)
+    inner = t.inner(func)
     inner.depth = 0
     inner.options = replace(t.session.options, in_range=fn.code.in_range)
     known: dict[Obj, Any] = {}
@@ -292,7 +234,7 @@ def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: 
         return _outcome(inner, spec, initial, previous, func)
 
 
-def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
+def _outcome(t: Trace, spec: Specialisation, initial: dict[Obj, Any], previous: Outcome | None,
              func: Function) -> Outcome:
     value = t.load(t.result)
     if spec.hit:
@@ -305,7 +247,7 @@ def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Ou
     def collect(s: Sym) -> Sym:
         leaves.append(s)
         return s
-    sink = type(t)(t.session, func)
+    sink = t.inner(func)
     walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *(r.obj for _, r in t.consts.values()))})
     walk.value(value)
     for o in changed:
@@ -321,10 +263,11 @@ def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Ou
 
 
 def _places(outcome: Outcome) -> Iterable[int]:
-    return outcome.shape[1]
+    places: tuple[int, ...] = outcome.shape[1]
+    return places
 
 
-def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:
+def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leaves: list[Sym]) -> Outcome:
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
     _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)
@@ -332,7 +275,7 @@ def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves
     return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)
 
 
-def _dynamic(t: Any, v: Any) -> Any:
+def _dynamic(t: Trace, v: Any) -> Any:
     """Numbers of a recursive function's result are run-time values: the rounds would not end otherwise."""
     if is_number(v):
         return t.sym(v)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ...errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ...ir.builder import Builder
-from ...ir.graph import Block, ExcInfo, Function, Module, Value
+from ...ir.graph import Block, ExcInfo, Function, Value
 from ...ir.origin import Axis
 from ...ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
-from ..flow.path_merge import Edge, Merger, State
-from ..objects import containers, operations, special_methods
+from ..arrays import views
+from ..callables import trampolines
+from ..columns.recursive_types import Family
+from ..flow.path_merge import Merger
+from ..objects import containers, special_methods
+from ..operations import operations
 from ..trees import boxed_closures, nodes
-from ..trees.layouts import Layout
-from ..trees.recursive_types import Family
-from ..values import unions, views
+from ..values import unions
 from ..values.lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
+from ..values.session import Session
 from ..values.values import (
     CONSTANT,
     ArrayObj,
@@ -28,15 +30,16 @@ from ..values.values import (
     Choice,
     Conflict,
     DictObj,
+    Edge,
     ListObj,
     Maybe,
     Obj,
-    Options,
     Slot,
+    State,
     Store,
     Sym,
 )
-from . import calls, trampolines
+from . import calls
 
 ARGUMENT = "it belongs to the caller"
 GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
@@ -47,22 +50,7 @@ class Dead(Exception):
     """The path that is being traced has ended (it returned, jumped or raised)."""
 
 
-@dataclass
-class Session:
-    """What the functions of one module have in common."""
-
-    module: Module
-    options: Options
-    functions: dict[Any, calls.Specialisation] = field(default_factory=dict)
-    stack: list[calls.Specialisation] = field(default_factory=list)
-    variants: dict[Any, int] = field(default_factory=dict)    # specialisations of each code
-    keep: dict[int, Any] = field(default_factory=dict)        # objects whose ids stand in keys
-    heaps: dict[Family, Layout] = field(default_factory=dict)      # the families of which the program makes nodes
-    layouts: dict[Family, Layout] = field(default_factory=dict)    # of the trees among the arguments
-    customs: dict[str, Any] = field(default_factory=dict)     # functions with rules (``ruled.Entry``), by the one below
-
-
-class Trace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choices, boxed_closures.Boxes):
+class FunctionTrace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choices, boxed_closures.Boxes):
     """One IR function while it is traced (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:
@@ -81,6 +69,9 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choices, box
         self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
         self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}
         self.depth = 0                               # of run-time conditions around this point
+
+    def inner(self, func: Function) -> FunctionTrace:
+        return FunctionTrace(self.session, func)
 
     @property
     def loc(self) -> Loc:

@@ -12,15 +12,16 @@ from ... import pytree
 from ...ir.graph import Function, Module
 from ...ir.types import Type
 from ...passes.cleanup.dce import drop_unreached
+from ..columns.layouts import Layout
+from ..columns.pack import Packed
+from ..columns.recursive_types import Family
 from ..objects import containers
 from ..trees.heaps import NeedHeap
-from ..trees.layouts import Layout
-from ..trees.pack import Packed
-from ..trees.recursive_types import Family
 from ..values.lattice import UNBOUND, is_number, is_scalar
+from ..values.session import Session
 from ..values.values import ArrayRef, Instance, Obj, Options, Sym, activate
 from . import calls, specialise
-from .trace import ARGUMENT, Session, Trace
+from .trace import ARGUMENT, FunctionTrace
 
 
 class Leaf:
@@ -81,7 +82,7 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
     module.parallel = options.parallel
     module.fastmath = options.fastmath
     func = module.add(Function(name))
-    t = Trace(Session(module, options, heaps=dict(heaps)), func)
+    t = FunctionTrace(Session(module, options, heaps=dict(heaps)), func)
     in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
@@ -115,7 +116,7 @@ def _identifier(name: str) -> str:
     return name if name.isidentifier() else "lambda_"
 
 
-def _argument(t: Trace, spec: Any) -> Any:
+def _argument(t: FunctionTrace, spec: Any) -> Any:
     """The stand-in for an argument: a parameter for each ``Leaf``, mutable parts owned by the caller."""
     if isinstance(spec, Leaf):
         sym = Sym(t.func.entry.add_param(spec.type), spec.weak)

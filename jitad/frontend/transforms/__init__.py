@@ -1,5 +1,7 @@
 """The differentiation functions and ``vmap``, inside traced code and outside.
 
+Imports ``operations`` and what stands below it, and no ``trace``: it asks the trace for a call.
+
 Files, in reading order::
 
     transforms       the public functions
@@ -8,8 +10,7 @@ Files, in reading order::
     pullbacks        ``vjp``: the pullback as a value
     tangents         tangents and cotangents in the form of their primals
     jacobians        Jacobians over trees
-    custom           ``custom_vjp`` and ``custom_jvp``
-    rule_calls       calls of functions with a rule
+    rule_calls       calls of functions with a rule (``callables.custom``)
     rule_wrappers    the functions that a rule names
     rule_parts       their parts, as traced
     checkpoint       ``checkpoint``
@@ -18,4 +19,5 @@ Files, in reading order::
     stacking         loops that stack what their iterations yield
     result_shapes    sizes of results from those of arguments
     dependence       which results depend on which arguments
+    snapshot         a function with copies of what it captures
 """

@@ -7,17 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...errors import DifferentiationError, Loc
-from ..objects import containers
-from ..trace.traceable import positional, signature_of
+from ..callables.traceable import positional, signature_of
 from ..values.closures import BoundMethod, Fn, Partial
 from ..values.lattice import UNBOUND
-from ..values.values import Sym
-
-
-def described(argnums: Any) -> str:
-    """What was given in place of positions."""
-    later = " that is only known at run time: name it in `jit(static=…)`" if isinstance(argnums, Sym) else ""
-    return containers.describe(argnums) + later
+from ..values.protocol import Trace
 
 
 def parameter_names(fun: Any) -> list[str]:
@@ -37,7 +30,7 @@ def parameter_names(fun: Any) -> list[str]:
         return []
 
 
-def places(t: Any, fun: Any, keys: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any],
+def places(t: Trace, fun: Any, keys: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any],
            what: str, loc: Loc) -> list[int | str]:
     """A position in ``args`` or a name in ``kwargs`` for each of ``argnums``.
 
@@ -51,7 +44,7 @@ def places(t: Any, fun: Any, keys: Sequence[int | str], args: Sequence[Any], kwa
     return found
 
 
-def _place(t: Any, fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what: str, loc: Loc) -> int | str:
+def _place(t: Trace, fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, Any], what: str, loc: Loc) -> int | str:
     if isinstance(key, str) and key in kwargs:
         return key
     if isinstance(key, int) and -len(args) <= key < len(args):

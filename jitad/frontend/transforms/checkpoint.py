@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..trace.traceable import Maker, Transform
+from ..callables.traceable import Maker, Transform
+from ..values.protocol import Trace
 from . import rule_wrappers
 
 
 class Checkpoint(Transform):
     name = "checkpoint"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ref = t.call_traced(self.fun, args, kwargs)
         name = rule_wrappers.checkpointed(t, ref)
         return ref.finish(t, t.builder.call_then(name, ref.params, ref.result_types))

@@ -17,14 +17,16 @@ import numpy as np
 from ... import pytree
 from ...errors import DifferentiationError, Loc
 from ...ir.graph import Value
-from ...ir.types import STACK, Array, Stack, Type, is_float
+from ...ir.types import STACK, Array, Stack, Type, dtype_of, is_float
 from ...pytree import Structure
 from ..arrays.rules import promotion
-from ..objects import builtin, containers
-from ..trace import trampolines
+from ..callables import trampolines
+from ..objects import containers
+from ..operations import builtin
 from ..trees.nodes import ENTER
 from ..values.closures import Fn
 from ..values.lattice import is_number
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Choice, Sym
 from ..values.variant_guards import presence
 from . import argnums as argnums_
@@ -36,24 +38,24 @@ DIFFERENTIATED = "it is an argument of a function that is differentiated"
 
 # --- leaves of user values --------------------------------------------------------------------------
 
-def leaves_of(t: Any, v: Any) -> tuple[list[Any], Structure]:
+def leaves_of(t: Trace, v: Any) -> tuple[list[Any], Structure]:
     """The leaves of a user value as ``Sym``s and static values, and its structure."""
     leaves, structure = pytree.flatten(containers.export(t, v))
     return [read(t, x) for x in leaves], structure
 
 
-def user_value(t: Any, structure: Structure, leaves: Sequence[Any]) -> Any:
+def user_value(t: Trace, structure: Structure, leaves: Sequence[Any]) -> Any:
     """The other way; arrays are new ones."""
     return containers.import_(t, pytree.unflatten(structure, leaves))
 
 
-def snapshot(t: Any, v: Any) -> Any:
+def snapshot(t: Trace, v: Any) -> Any:
     """A value that later changes to arrays do not reach."""
     leaves, structure = leaves_of(t, v)
     return user_value(t, structure, leaves)
 
 
-def map_floats(t: Any, v: Any, fun: Callable[[Value], Value]) -> Any:
+def map_floats(t: Trace, v: Any, fun: Callable[[Value], Value]) -> Any:
     """``fun`` of every float that is only known at run time."""
     leaves, structure = leaves_of(t, v)
     return user_value(t, structure, [Sym(fun(x.value), x.weak) if isinstance(x, Sym) and is_float(x.type) else x
@@ -72,7 +74,7 @@ class Flatten:
     def __init__(self, loss: bool = False) -> None:
         self.loss = loss
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         v = args[0]
         t.builder.loc = t.func.loc                       # what is wrong with the result is shown at the function
         if self.loss and type(v) is Choice:
@@ -89,7 +91,7 @@ class Flatten:
         return v
 
     @staticmethod
-    def _fresh(t: Any, x: Any, seen: set[int]) -> Any:
+    def _fresh(t: Trace, x: Any, seen: set[int]) -> Any:
         """A leaf as a value that nothing else is: what the caller can see already would not come back as a result."""
         if isinstance(x, ArrayRef):
             own = not x.steps and not x.obj.readonly and id(x.obj) not in seen
@@ -125,7 +127,7 @@ class Wrt:
     ``apart``: so are those that its derivatives have in common with it.
     """
 
-    def __init__(self, t: Any, argument: Any, apart: bool = False) -> None:
+    def __init__(self, t: Trace, argument: Any, apart: bool = False) -> None:
         leaves, self.structure = leaves_of(t, argument)
         self.leaves = [self._fresh(t, x) if _is_float(x) or (apart and fixed and isinstance(x, Sym)) else x
                        for x, fixed in zip(leaves, self.structure.tags())]
@@ -134,14 +136,14 @@ class Wrt:
             t.new_array(x, DIFFERENTIATED) if isinstance(x, Sym) and x.is_array else x for x in self.leaves]))
 
     @staticmethod
-    def _fresh(t: Any, x: Any) -> Sym:
+    def _fresh(t: Trace, x: Any) -> Sym:
         """The same value as an IR value of its own; nothing of it is left after simplification."""
         sym = t.sym(x)
         if sym.is_array:
             return Sym(t.builder.emit_op("as_type", [sym.value], type=sym.type).result, False)
         return Sym(t.builder.emit_op("cast", [sym.value], dtype=sym.type).result, sym.weak)
 
-    def gradient(self, t: Any, of: dict[Value, Value]) -> Any:
+    def gradient(self, t: Trace, of: dict[Value, Value]) -> Any:
         """The argument's structure with cotangents for floats and ``None`` for the rest."""
         return containers.import_(t, self.tree(lambda x: Sym(of[x.value], x.weak)))
 
@@ -170,7 +172,8 @@ def outputs_of(fun: Any) -> Fn:
 class Applied:
     """``fun(*args, **kwargs)``, to be differentiated with respect to ``argnums``; ``what`` names the transform."""
 
-    def __init__(self, t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, what: str) -> None:
+    def __init__(self, t: Trace, fun: Any, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any,
+                 what: str) -> None:
         self.t, self.what, self.fun = t, what, fun
         self.loc = builtin.location(fun) if t.loc.file == trampolines.__file__ else t.loc
         kwargs = dict(kwargs)
@@ -218,7 +221,7 @@ class Applied:
                 f"its result is {structure if any(structure.tags()) else types[0]}"
             raise DifferentiationError(f"{self.what} takes a function that returns one float: {found}", self.loc,
                                        "return a float (sum or mean of an array), or use jacrev or vjp")
-        seeds = {0: t.builder.const(1.0, types[0])}
+        seeds = {0: t.builder.const(1.0, dtype_of(types[0]))}
         results, cotangents = self._reverse(lambda i, results: seeds.get(i))
         leaves, structure = self.finish(results)
         self._check_loss(structure, has_aux)
@@ -272,7 +275,7 @@ class Applied:
             return self._in_two_calls(seed, check)
         t, b = self.t, self.t.builder
         seeds = [seed(i, ()) for i in self.float_results]
-        zeros = [b.const(0.0, r) for r in map(self.ref.result_types.__getitem__, self.float_results)]
+        zeros = [b.const(0.0, dtype_of(self.ref.result_types[i])) for i in self.float_results]
         name = t.module.derive(self.ref.name, "vjp", self.positions)
         types = [*self.ref.result_types, *self._input_types()]
         given = [s if s is not None else z for s, z in zip(seeds, zeros)]
@@ -317,8 +320,8 @@ class Applied:
             raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", self.loc)
         of: dict[Value, Value] = {}
         for w, tangent in zip(self.wrt, tangents):
-            types = [t.sym(x).type if isinstance(x, Sym) or is_number(x) else None for x in w.leaves]
-            given = like(t, w.structure, types, tangent, f"{self.what}: a tangent")
+            kinds = [t.sym(x).type if isinstance(x, Sym) or is_number(x) else None for x in w.leaves]
+            given = like(t, w.structure, kinds, tangent, f"{self.what}: a tangent")
             self._same_references(w.leaves, given, w.structure)
             for i, (x, dx) in enumerate(zip(w.leaves, given)):
                 if isinstance(x, Sym) and is_float(x.type):
@@ -341,7 +344,7 @@ class Applied:
         return tangent_like(t, dx, type, shape, self.what, self._presence(i, values, structure))
 
 
-def sweep_back(t: Any, name: str, wrt: tuple[int, ...], primals: dict[int, Value], seeds: Sequence[Value],
+def sweep_back(t: Trace, name: str, wrt: tuple[int, ...], primals: dict[int, Value], seeds: Sequence[Value],
                tape: Value) -> list[Value]:
     """Call the backward sweep of ``@name``; ``primals`` are its arguments by number."""
     b = t.builder

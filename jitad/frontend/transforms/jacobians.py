@@ -16,6 +16,7 @@ from ...ir.graph import Value
 from ...ir.types import Array, dims_of, dtype_of
 from ..arrays.rules import promotion
 from ..objects import containers
+from ..values.protocol import Trace
 from ..values.values import Sym
 from .derivative_call import Applied
 from .result_shapes import Given, result_sizes
@@ -65,11 +66,11 @@ def reverse(f: Applied) -> Any:
     return _tree(f, blocks)
 
 
-def _sizes_of(t: Any, v: Value) -> list[Value]:
+def _sizes_of(t: Trace, v: Value) -> list[Value]:
     return promotion.sizes(t, v) if isinstance(v.type, Array) else []
 
 
-def _over_units(t: Any, x: Value, linear: Callable[[Value], list[Value]],
+def _over_units(t: Trace, x: Value, linear: Callable[[Value], list[Value]],
                 sizes: Sequence[Sequence[Value]]) -> list[Value]:
     """A linear function of each unit vector of the space that ``x`` is in, stacked along a first axis (none for a
     scalar); ``sizes`` are those of its results.
@@ -88,7 +89,7 @@ def _over_units(t: Any, x: Value, linear: Callable[[Value], list[Value]],
     return stacked(t, n, body, lambda values: [room(t, n, v, s) for v, s in zip(values, sizes)], NOTHING)
 
 
-def _columns_last(t: Any, columns: Value, sizes: Sequence[Value], x: Value) -> Value:
+def _columns_last(t: Trace, columns: Value, sizes: Sequence[Value], x: Value) -> Value:
     """The axes of the argument behind those of the result."""
     if not isinstance(x.type, Array):
         return columns

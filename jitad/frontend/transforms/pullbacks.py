@@ -19,6 +19,7 @@ from ...pytree import Structure
 from ..arrays.rules import promotion
 from ..objects import containers
 from ..values.lattice import is_number
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Sym
 from ..values.variant_guards import presence
 from .derivative_call import Applied, sweep_back, user_value
@@ -43,7 +44,7 @@ class Linearisation:
     result_types: tuple[Type, ...]
 
 
-def pull_back_later(t: Any, fun: Any, primals: Sequence[Any]) -> tuple[Any, Pullback]:
+def pull_back_later(t: Trace, fun: Any, primals: Sequence[Any]) -> tuple[Any, Pullback]:
     """``(fun(*primals), pullback)``."""
     f = Applied(t, fun, primals, {}, tuple(range(len(primals))), "vjp")
     results, tape = f.sweep_forward()
@@ -64,7 +65,7 @@ def _arguments(f: Applied) -> Any:
                                      (None, False) for x in w.leaves)) for w in f.wrt)
 
 
-def _held(t: Any, v: Value) -> Any:
+def _held(t: Trace, v: Value) -> Any:
     return t.new_array(Sym(v), KEPT) if isinstance(v.type, Array) else Sym(v)
 
 
@@ -90,7 +91,7 @@ class Pullback:
     def with_parts(self, parts: tuple[Any, ...]) -> Pullback:
         return Pullback(self.static, *parts)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) != 1 or kwargs:
             raise TypeError(f"a pullback takes one argument, a cotangent of the result, not {len(args) + len(kwargs)}")
         how = self.static
@@ -100,7 +101,7 @@ class Pullback:
         shape = iter([t.read(x) if isinstance(x, ArrayRef) else x for x in self.shape])
         return tuple(self._cotangent(t, s, leaves, cotangents, shape) for s, leaves in how.arguments)
 
-    def _seeds(self, t: Any, given: Sequence[Any]) -> list[Value]:
+    def _seeds(self, t: Trace, given: Sequence[Any]) -> list[Value]:
         """The cotangents of the floats of the result, of their types and sizes; of what else the function has changed,
         which comes behind the result, they are zero."""
         result, sizes, seeds = self.static.result, iter(self.sizes), []
@@ -120,7 +121,7 @@ class Pullback:
         return seeds
 
     @staticmethod
-    def _cotangent(t: Any, structure: Structure, leaves: Sequence[tuple[int | None, bool]],
+    def _cotangent(t: Trace, structure: Structure, leaves: Sequence[tuple[int | None, bool]],
                    cotangents: Sequence[Value], shape: Iterator[Any]) -> Any:
         found = [next(shape) if fixed else None if k is None else Sym(cotangents[k], weak)
                  for (k, weak), fixed in zip(leaves, structure.tags())]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Array, dims_of, is_float
 from ...passes.shapes.size_numbering import Solver
-from ..trace.specialise import FunctionRef
+from ..values.protocol import FunctionRef, Trace
 
 DEPTH = 24                                # of calls in calls, so that recursion ends
 CALLS = 1024                              # followed at most: what calls twice at each level would have 2**DEPTH
@@ -58,7 +58,7 @@ class _Inside:
         return self.within.number(self.value)
 
 
-def result_sizes(t: Any, ref: FunctionRef, args: Sequence[Argument],
+def result_sizes(t: Trace, ref: FunctionRef, args: Sequence[Argument],
                  sample: Callable[[], Sequence[Value]]) -> tuple[list[list[Value]], list[tuple[int, int]]]:
     """The sizes of each result of a function, and which axes of which results take a call to know.
 

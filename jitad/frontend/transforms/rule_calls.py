@@ -13,43 +13,30 @@ differentiated) come first among the parameters of all, so that those of one are
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
-
-import numpy as np
 
 from ... import pytree
 from ...errors import DifferentiationError, Loc, UnsupportedError
 from ...ir.graph import Function, Rule, Value
 from ...ir.types import Array, Type, is_float
 from ...pytree import Structure
-from ..objects import builtin, containers
-from ..trace import trampolines
-from ..trace.call_boundary import object_of, packed
-from ..trace.specialise import Endless, FunctionRef
+from ..callables import trampolines
+from ..flow.call_boundary import Endless, object_of, packed
+from ..objects import containers
+from ..operations import builtin
+from ..values.protocol import FunctionRef, Trace
 from ..values.values import ArrayRef, Sym
 from .derivative_call import Wrt, leaves_of, named, user_value
 from .rule_parts import Backward, Forward, Primal, Step, Tangent
-from .rule_wrappers import Caller, Like, Over
+from .rule_wrappers import Caller, Entry, Like, Over
 
 # --- one call -------------------------------------------------------------------------------------
-
-@dataclass
-class Entry:
-    """A function with a rule, over the function ``of``; ``extras``: arrays that only its rules use, passed last."""
-
-    name: str
-    of: Function
-    extras: list[np.ndarray] = field(default_factory=list)
-    done: bool = False
-    called: bool = False                                     # while its rules were being traced
-
 
 class Call:
     """A call of ``custom`` in the trace ``t``."""
 
-    def __init__(self, t: Any, custom: Any, args: list[Any]) -> None:
+    def __init__(self, t: Trace, custom: Any, args: list[Any]) -> None:
         self.t, self.custom, self.loc = t, custom, t.loc
         nondiff = {self._place(i, len(args)) for i in custom.nondiff}
         self.where = tuple(i for i in range(len(args)) if i not in nondiff)
@@ -127,12 +114,12 @@ class Call:
         return entry
 
 
-def leaves(t: Any, ref: FunctionRef, results: list[Value]) -> list[Any]:
+def leaves(t: Trace, ref: FunctionRef, results: list[Value]) -> list[Any]:
     """The leaves of a step's result as its caller sees them."""
     return [t.read(x) if isinstance(x, ArrayRef) else x for x in ref.finish(t, results)[1:]]
 
 
-def run(t: Any, custom: Any, args: list[Any]) -> Any:
+def run(t: Trace, custom: Any, args: list[Any]) -> Any:
     """The result of a call.
 
     Where rules call functions with rules in turn, arrays of literal sizes may meet others of the same function: then
@@ -141,7 +128,7 @@ def run(t: Any, custom: Any, args: list[Any]) -> Any:
     inside = any(not entry.done for entry in t.session.customs.values())
     if inside or not any(_literal(x) for a in args for x in leaves_of(t, a)[0]):
         return Call(t, custom, args).run()
-    tables = t.session.functions, t.session.customs, t.module.functions, t.module.rules
+    tables: tuple[dict[Any, Any], ...] = t.session.functions, t.session.customs, t.module.functions, t.module.rules
     before = [dict(table) for table in tables]
     try:
         return Call(t, custom, args).run()
@@ -156,13 +143,13 @@ def _literal(x: Any) -> bool:
     return isinstance(x, Sym) and isinstance(x.type, Array) and any(n is not None and n != 1 for n in x.type.dims)
 
 
-def _of_any_size(t: Any, v: Any) -> Any:
+def _of_any_size(t: Trace, v: Any) -> Any:
     """A user value whose arrays have no literal sizes but 1."""
     values, structure = leaves_of(t, v)
     return user_value(t, structure, [_forgetting(t, x) if _literal(x) else x for x in values])
 
 
-def _forgetting(t: Any, x: Sym) -> Sym:
+def _forgetting(t: Trace, x: Sym) -> Sym:
     kind = x.type
     assert isinstance(kind, Array)
     return Sym(t.builder.typed(x.value, Array(kind.dtype, tuple(n if n == 1 else None for n in kind.dims))), x.weak)
@@ -207,7 +194,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
                 tags.append((tag, like))
     tangents = [Tangents(call)] if call.custom.rules[2:] else []
 
-    over = Over(call, entry)
+    over = Over(call.t, call.base, call.custom, entry)
     shape = [k for k, fixed in zip(result, call.structure.tags()) if fixed]      # kept for the cotangent's own
     kept = [*range(n, len(forward.result_types)), *shape]
     first = over.function(forward, f"{entry.name}.fwd", [], fwd)
@@ -241,7 +228,7 @@ def _kind(type: Type) -> Any:
 def jvp_rule(call: Call, entry: Entry) -> None:
     """``rule(primals, tangents) -> (out, tangent)``."""
     made = Tangents(call)
-    over = Over(call, entry)
+    over = Over(call.t, call.base, call.custom, entry)
     over.finish("jvp", [made.caller(over)], made.wrt)
 
 
@@ -286,7 +273,7 @@ class Tangents:
 def of_integers(call: Call, entry: Entry) -> None:
     """Of arguments without a float: the rule would be asked for no derivative, and is not traced.  What the function
     captures has none, as ever."""
-    Over(call, entry).finish("checkpoint", [], [])
+    Over(call.t, call.base, call.custom, entry).finish("checkpoint", [], [])
     call.t.module.rules[entry.name] = Rule("checkpoint", (call.base.name,), ())
 
 

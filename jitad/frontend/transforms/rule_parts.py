@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..values.protocol import Trace
 from .derivative_call import FLATTEN
 
 
@@ -20,7 +21,7 @@ class Step:
     def with_parts(self, parts: tuple[Any, ...]) -> Step:
         return self
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         custom, fixed, rest = args
         return FLATTEN.traced_call(t, (self.call(t, custom, fixed, rest),), {})
 
@@ -29,7 +30,7 @@ class Step:
         """The part."""
         raise NotImplementedError
 
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+    def call(self, t: Trace, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
         return t.call(self.function(custom), *self.merged(fixed, rest))
 
     def merged(self, fixed: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
@@ -57,7 +58,7 @@ class Backward(Step):
     def function(custom: Any) -> Any:
         return custom.rules[1]
 
-    def call(self, t: Any, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
+    def call(self, t: Trace, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
         return t.call(self.function(custom), *fixed, *rest)
 
 

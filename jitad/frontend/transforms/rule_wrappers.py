@@ -8,8 +8,8 @@ parameters that this takes, and brings its results to the types and sizes that t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +18,9 @@ from ...ir.builder import Builder
 from ...ir.graph import ExcInfo, Function, Module, Rule, Value
 from ...ir.types import Array, Type, dims_of, dtype_of, is_float
 from ...pytree import Within
-from ..objects import builtin
-from ..trace.specialise import FunctionRef
+from ..operations import builtin
+from ..values.protocol import FunctionRef, Trace
 from ..values.variant_guards import presence, unless_absent, zero_if_absent, zeros
-
-if TYPE_CHECKING:
-    from .rule_calls import Call, Entry
 
 EMPTY: Mapping[Value, int] = {}
 
@@ -40,14 +37,25 @@ class Like:
     within: Within = ()
 
 
+@dataclass
+class Entry:
+    """A function with a rule, over the function ``of``; ``extras``: arrays that only its rules use, passed last."""
+
+    name: str
+    of: Function
+    extras: list[np.ndarray] = field(default_factory=list)
+    done: bool = False
+    called: bool = False                                     # while its rules were being traced
+
+
 class Over:
     """The functions that a rule names: they take the parameters of the function that is called, and pass on those
     that the function below them takes."""
 
-    def __init__(self, call: Call, entry: Entry) -> None:
-        self.call, self.entry, self.module = call, entry, call.t.module
-        self.arrays = list(call.base.consts)
-        self.first_const = len(call.base.params) - len(self.arrays)
+    def __init__(self, t: Trace, base: FunctionRef, custom: Any, entry: Entry) -> None:
+        self.t, self.base, self.custom, self.entry, self.module = t, base, custom, entry, t.module
+        self.arrays = list(base.consts)
+        self.first_const = len(base.params) - len(self.arrays)
         self.made: list[Caller] = []
 
     def place(self, array: np.ndarray) -> int:
@@ -72,13 +80,12 @@ class Over:
 
     def finish(self, kind: str, callers: Iterable[Caller], wrt: Sequence[int]) -> None:
         """Write the functions, now that all parameters are known."""
-        call = self.call
-        extras = [call.t.value(call.t.constant(a)).type for a in self.entry.extras]
-        types = [*(v.type for v in call.base.params), *extras]
-        base = Caller(self.module, call.base, self.entry.name, [(0, i) for i in range(len(call.base.params))], [],
-                      builtin.location(call.custom.fun))
-        base.give(call.base.result_types, [*range(len(call.base.result_types))])
-        base.write(types).attrs["py_name"] = call.custom.__name__
+        t, base = self.t, self.base
+        types = [v.type for v in (*base.params, *(t.value(t.constant(a)) for a in self.entry.extras))]
+        plain = Caller(self.module, base, self.entry.name, [(0, i) for i in range(len(base.params))], [],
+                       builtin.location(self.custom.fun))
+        plain.give(base.result_types, [*range(len(base.result_types))])
+        plain.write(types).attrs["py_name"] = self.custom.__name__
         for caller in callers:
             caller.write(types)
         self.module.rules[self.entry.name] = Rule(kind, tuple(c.name for c in callers), tuple(wrt))
@@ -154,7 +161,7 @@ def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | No
 
 # --- checkpoint -----------------------------------------------------------------------------------
 
-def checkpointed(t: Any, below: FunctionRef) -> str:
+def checkpointed(t: Trace, below: FunctionRef) -> str:
     """The name of a function that does what ``below`` does, run again on the way back."""
     module: Module = t.module
     types = [v.type for v in below.params]

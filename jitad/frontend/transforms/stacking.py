@@ -7,14 +7,14 @@ the stacks alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ...ir.graph import Value
 from ...ir.types import I64, dims_of, dtype_of
-from ..flow.path_merge import Edge
+from ..values.protocol import Trace
+from ..values.values import Edge
 
 
-def stacked(t: Any, n: Value, body: Callable[[Value], Sequence[Value]],
+def stacked(t: Trace, n: Value, body: Callable[[Value], Sequence[Value]],
             start: Callable[[Sequence[Value]], Sequence[Value]], empty: str) -> list[Value]:
     """For each value that ``body(it)`` yields an array with those of all iterations.
 
@@ -47,14 +47,14 @@ def stacked(t: Any, n: Value, body: Callable[[Value], Sequence[Value]],
     return stacks
 
 
-def put(t: Any, stack: Value, v: Value, it: Value) -> Value:
+def put(t: Trace, stack: Value, v: Value, it: Value) -> Value:
     """The stack with element ``it``; what is not stacked but handed on replaces what was there."""
     if len(dims_of(stack.type)) == len(dims_of(v.type)):
         return t.builder.typed(v, stack.type)
     return t.builder.set(stack, v, it)
 
 
-def room(t: Any, n: Value, v: Value, sizes: Sequence[Value]) -> Value:
+def room(t: Trace, n: Value, v: Value, sizes: Sequence[Value]) -> Value:
     """An array for ``n`` values like ``v``, whose sizes are ``sizes``."""
     return t.builder.empty(n, *sizes, dtype=dtype_of(v.type))
 

@@ -16,13 +16,14 @@ from typing import Any
 from ... import pytree
 from ...errors import DifferentiationError
 from ...ir.graph import Value
-from ...ir.types import Array, Type, is_float
+from ...ir.types import Array, Type, dims_of, dtype_of, is_float
 from ...pytree import NoneType, OneOf, Structure
 from ..arrays import table
 from ..arrays.rules import promotion
+from ..columns.pack import Packed
 from ..objects import containers
-from ..trees.pack import Packed
 from ..values.lattice import is_number
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Sym
 from ..values.variant_guards import unless_absent, zero_if_absent, zeros
 
@@ -43,7 +44,7 @@ class Fits:
     own: tuple[int, ...] = ()
 
 
-def read(t: Any, x: Any) -> Any:
+def read(t: Trace, x: Any) -> Any:
     """What an array holds now, one from outside included."""
     x = t.lift(x)
     return t.read(x) if isinstance(x, ArrayRef) else x
@@ -51,7 +52,7 @@ def read(t: Any, x: Any) -> Any:
 
 # --- while tracing ------------------------------------------------------------------------------------
 
-def like(t: Any, structure: Structure, types: Sequence[Type | None], v: Any, what: str) -> list[Any]:
+def like(t: Trace, structure: Structure, types: Sequence[Type | None], v: Any, what: str) -> list[Any]:
     """The parts of a user value that stand where the leaves of ``structure``, of these types, do.
 
     ``None`` may stand for any of them.  Raises ``DifferentiationError`` where the value has another structure.
@@ -64,7 +65,7 @@ def like(t: Any, structure: Structure, types: Sequence[Type | None], v: Any, wha
 class _Matching:
     """A walk over a structure and what is to be like it; ``out``: what has been found, a leaf at a time."""
 
-    def __init__(self, t: Any, whole: Structure, types: Sequence[Type | None], what: str) -> None:
+    def __init__(self, t: Trace, whole: Structure, types: Sequence[Type | None], what: str) -> None:
         self.t, self.whole, self.types, self.what = t, whole, types, what
         self.out: list[Any] = []
 
@@ -138,7 +139,7 @@ class _Matching:
         if s.is_leaf:
             x = read(self.t, x) if isinstance(x, (Sym, ArrayRef)) or not pytree.is_container(x) else None
             rank = promotion.rank(x.value) if isinstance(x, Sym) else 0 if is_number(x) else None
-            return types[0] is not None and rank == len(promotion.dims_of(types[0]))
+            return types[0] is not None and rank == len(dims_of(types[0]))
         if s.type in (NoneType, str):
             return x is None or (type(x) is str and x == s.static)
         if s.type is OneOf or x is None:
@@ -182,7 +183,7 @@ def _only_numbers(s: Structure, types: Sequence[Type | None]) -> bool:
 
 # --- at run time --------------------------------------------------------------------------------------
 
-def same_references(t: Any, x: Any, dx: Any, what: str, there: Value | None) -> None:
+def same_references(t: Trace, x: Any, dx: Any, what: str, there: Value | None) -> None:
     """Check that a tangent or cotangent refers to its nodes as its value does, and is of the kind that it is."""
     b = t.builder
     if isinstance(dx, Fits):
@@ -201,23 +202,23 @@ def same_references(t: Any, x: Any, dx: Any, what: str, there: Value | None) -> 
     t.check(unless_absent(b, there, b.eq(x, dx)), "ValueError", message)
 
 
-def _check_tag(t: Any, tag: Value, fits: Fits, around: Value | None) -> None:
+def _check_tag(t: Trace, tag: Value, fits: Fits, around: Value | None) -> None:
     b = t.builder
-    there = [b.eq(tag, b.const(k, tag.type)) for k in fits.tags]
+    there = [b.eq(tag, b.const(k, dtype_of(tag.type))) for k in fits.tags]
     if fits.tag is not None:
         own = t.value(fits.tag)
-        there = [b.and_(test, b.eq(own, b.const(j, own.type))) for test, j in zip(there, fits.own)]
+        there = [b.and_(test, b.eq(own, b.const(j, dtype_of(own.type)))) for test, j in zip(there, fits.own)]
     t.check(unless_absent(b, around, functools.reduce(b.or_, there)), "ValueError", fits.otherwise)
 
 
-def tangent_like(t: Any, x: Any, type: Type, shape: Sequence[Value], what: str, there: Value | None) -> Value:
+def tangent_like(t: Trace, x: Any, type: Type, shape: Sequence[Value], what: str, there: Value | None) -> Value:
     """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero, and so is
     that of what is not there."""
     b = t.builder
     if x is None:
         return zeros(b, type, shape)
-    value = promotion.as_dtype(t, table.lift(t, x), promotion.dtype_of(type))
-    if promotion.rank(value) != len(promotion.dims_of(type)):
+    value = promotion.as_dtype(t, table.lift(t, x), dtype_of(type))
+    if promotion.rank(value) != len(dims_of(type)):
         raise DifferentiationError(f"{what}: a tangent of type {value.type} for a value of type {type}", t.loc)
     for n, m in zip(promotion.sizes(t, value), shape):
         if (same := promotion.equal_sizes(t, n, m)) is not None:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from ... import pytree
-from ..trace.snapshot import as_now
-from ..trace.traceable import Immediate, Maker, Traceable, Transform, compiled
-from ..trees.pack import returned
+from ..callables.traceable import Immediate, Maker, Traceable, Transform, compiled, described
+from ..columns.pack import returned
+from ..values.protocol import Trace
 from . import jacobians
-from .argnums import described
 from .axes import parse
 from .derivative_call import Applied, map_floats, snapshot
 from .pullbacks import pull_back_later
+from .snapshot import as_now
 from .vmap import Mapped
 
 Argnums = int | str | tuple[int | str, ...]
@@ -34,7 +34,7 @@ class ValueAndGrad(Transform):
 
     name = "value_and_grad"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         argnums, has_aux = self.static
         f = Applied(t, self.fun, args, kwargs, argnums, self.name)
         return f.value_and_gradient(has_aux)
@@ -43,7 +43,7 @@ class ValueAndGrad(Transform):
 class Grad(ValueAndGrad):
     name = "grad"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out, gradient = super().traced_call(t, args, kwargs)
         return (gradient, out[1]) if self.static[1] else gradient
 
@@ -54,7 +54,7 @@ class Pull(Transform):
     name = "vjp"
     __signature__: Any = None   # (primals, cotangent), not the parameters of the function
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         primals = tuple(t.iterate(args[0]))
         f = Applied(t, self.fun, primals, {}, self.static or tuple(range(len(primals))), self.name)
         return f.pull_back(args[1])
@@ -66,7 +66,7 @@ class Push(Transform):
     name = "jvp"
     __signature__: Any = None   # (primals, tangents), not the parameters of the function
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         primals, tangents = (tuple(t.iterate(x)) for x in args)
         f = Applied(t, self.fun, primals, {}, self.static or tuple(range(len(primals))), self.name)
         return f.push_forward(tangents)
@@ -77,7 +77,7 @@ class JacRev(Transform):
 
     name = "jacrev"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return jacobians.reverse(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
 
 
@@ -86,7 +86,7 @@ class JacFwd(Transform):
 
     name = "jacfwd"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return jacobians.forward(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
 
 
@@ -95,7 +95,7 @@ class Vmap(Transform):
 
     name = "vmap"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         in_axes, out_axes = self.static
         return Mapped(t, self.fun, in_axes, args, kwargs).run(out_axes)
 
@@ -106,7 +106,7 @@ class HessianProduct(Transform):
     name = "hvp"
     __signature__: Any = None   # (primals, tangents), not the parameters of the function
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         n = len(t.iterate(args[0]))
         products = Push(Grad(self.fun, tuple(range(n)), False)).traced_call(t, args, {})[1]
         return products[0] if n == 1 else products
@@ -128,7 +128,7 @@ class Linear(Traceable):
     def with_parts(self, parts: tuple[Any, ...]) -> Linear:
         return Linear(*parts)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return t.call(as_now(t, self.push), self.primals, tuple(args))[1]     # what that changes stays a copy
 
 
@@ -195,7 +195,8 @@ def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Transform:
 
 def kept_apart(primals: tuple[Any, ...]) -> tuple[Any, ...]:
     """The same with arrays of their own, which later writes do not reach."""
-    return pytree.map_leaves(lambda x: x.copy() if isinstance(x, np.ndarray) else x, primals)
+    copies: tuple[Any, ...] = pytree.map_leaves(lambda x: x.copy() if isinstance(x, np.ndarray) else x, primals)
+    return copies
 
 
 @Immediate
@@ -211,7 +212,7 @@ def vjp(fun: Any, *primals: Any) -> Any:
 
 
 @vjp.traced
-def _vjp(t: Any, fun: Any, *primals: Any) -> Any:
+def _vjp(t: Trace, fun: Any, *primals: Any) -> Any:
     return pull_back_later(t, fun, primals)
 
 
@@ -222,7 +223,7 @@ def jvp(fun: Any, primals: Any, tangents: Any) -> Any:
 
 
 @jvp.traced
-def _jvp(t: Any, fun: Any, primals: Any, tangents: Any) -> Any:
+def _jvp(t: Trace, fun: Any, primals: Any, tangents: Any) -> Any:
     return Push(fun).traced_call(t, (primals, tangents), {})
 
 
@@ -233,7 +234,7 @@ def hvp(fun: Any, primals: Any, tangents: Any) -> Any:
 
 
 @hvp.traced
-def _hvp(t: Any, fun: Any, primals: Any, tangents: Any) -> Any:
+def _hvp(t: Trace, fun: Any, primals: Any, tangents: Any) -> Any:
     return HessianProduct(fun).traced_call(t, (primals, tangents), {})
 
 
@@ -249,7 +250,7 @@ def linearize(fun: Any, *primals: Any) -> Any:
 
 
 @linearize.traced
-def _linearize(t: Any, fun: Any, *primals: Any) -> Any:
+def _linearize(t: Trace, fun: Any, *primals: Any) -> Any:
     linear = Linear(Push(as_now(t, fun)), tuple(snapshot(t, p) for p in primals))
     return t.call(fun, *primals), linear
 
@@ -261,7 +262,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 @stop_gradient.traced
-def _stop_gradient(t: Any, x: Any) -> Any:
+def _stop_gradient(t: Trace, x: Any) -> Any:
     return map_floats(t, x, lambda v: t.builder.stop(v))
 
 
@@ -270,5 +271,5 @@ class Same(Transform):
 
     name = "call"
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return t.call(self.fun, *args, **kwargs)

@@ -17,6 +17,7 @@ from ..arrays.rules import promotion
 from ..objects import containers
 from ..trees.nodes import ENTER
 from ..values.lattice import is_number
+from ..values.protocol import Trace
 from ..values.values import Sym
 from . import stacking
 from .argnums import parameter_names
@@ -31,7 +32,7 @@ ELEMENT = "it is an argument of a function that vmap maps"
 class _Argument:
     """One argument: its leaves, and of each the axis that is mapped, moved to the front."""
 
-    def __init__(self, t: Any, v: Any, axes: Axes, name: str) -> None:
+    def __init__(self, t: Trace, v: Any, axes: Axes, name: str) -> None:
         self.value, self.name, self.mapped = v, name, axes.mapped
         if not self.mapped:
             return
@@ -40,7 +41,7 @@ class _Argument:
         self.leaves = [x if k is None else _to_front(t, x, k, name) for x, k in zip(leaves, places)]
         self.over = [k is not None for k in places]
 
-    def element(self, t: Any, it: Value, fronts: dict[Value, Value]) -> Any:
+    def element(self, t: Trace, it: Value, fronts: dict[Value, Value]) -> Any:
         """The argument for one iteration; ``fronts`` notes which array each element is from."""
         if not self.mapped:
             return self.value
@@ -53,7 +54,7 @@ class _Argument:
         return containers.import_(t, pytree.unflatten(self.structure, leaves))
 
 
-def _to_front(t: Any, x: Any, axis: int, name: str) -> Sym:
+def _to_front(t: Trace, x: Any, axis: int, name: str) -> Sym:
     rank = promotion.rank(x.value) if isinstance(x, Sym) else 0
     if not isinstance(x, Sym) and not is_number(x):
         raise TypeError(f"vmap: argument {name} has axis {axis} mapped, and holds {containers.describe(x)}")
@@ -63,7 +64,7 @@ def _to_front(t: Any, x: Any, axis: int, name: str) -> Sym:
     return Sym(_moved(t, x.value, axis % rank, 0))
 
 
-def _moved(t: Any, a: Value, axis: int, to: int) -> Value:
+def _moved(t: Trace, a: Value, axis: int, to: int) -> Value:
     """``np.moveaxis(a, axis, to)``."""
     perm = [k for k in range(promotion.rank(a)) if k != axis]
     perm.insert(to, axis)
@@ -74,7 +75,7 @@ def _moved(t: Any, a: Value, axis: int, to: int) -> Value:
 class Mapped:
     """``fun`` mapped over ``args`` and ``kwargs``."""
 
-    def __init__(self, t: Any, fun: Any, in_axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, t: Trace, fun: Any, in_axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         self.t, self.fun = t, fun
         names = parameter_names(fun)
         each = _for_each(in_axes, len(args))

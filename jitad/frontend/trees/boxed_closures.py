@@ -18,14 +18,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from ..columns.layouts import Layout, Unknown, layout
+from ..columns.recursive_types import Family
 from ..objects import containers
 from ..values.closures import Fn
 from ..values.lattice import UNBOUND
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Choice, Conflict, DictObj, Instance, ListObj, Maybe, Slot, Sym
 from .fields import field
 from .heaps import NeedHeap, make
-from .layouts import Layout, Unknown, layout
-from .recursive_types import Family
 from .references import PART, Reference, among, possible
 
 CAPTURES = "a function that is built by recursion or in a loop captures"
@@ -82,12 +83,12 @@ def _name(v: Any) -> str:
     return str(getattr(v, "__name__", "function"))
 
 
-def family_of(t: Any) -> Functions | None:
+def family_of(t: Trace) -> Functions | None:
     """What the program boxes, so far."""
     return next((f for f in t.session.heaps if isinstance(f, Functions)), None)
 
 
-def need(t: Any, functions: Iterable[Any]) -> NoReturn:
+def need(t: Trace, functions: Iterable[Any]) -> NoReturn:
     """Begin the trace anew with these functions boxed."""
     known = family_of(t)
     new = {s.key: s for s in map(shape_of, functions) if s is not None and (known is None or s.key not in known.place)}
@@ -107,11 +108,8 @@ def _extended(known: Layout | None, shapes: Iterable[Shape]) -> Layout:
 
 # --- boxing -----------------------------------------------------------------------------------------
 
-class Boxes:
+class Boxes(Trace):
     """The part of ``Trace`` that deals with boxed functions."""
-
-    session: Any
-    builder: Any
 
     def made_function(self, fn: Fn) -> Any:
         """A function that has just been made: a box, if its like are boxed."""
@@ -125,7 +123,7 @@ class Boxes:
         need(self, functions)
 
 
-def box(t: Any, family: Functions, v: Any) -> Any:
+def box(t: Trace, family: Functions, v: Any) -> Any:
     """A function as a reference."""
     if isinstance(v, Reference):
         return v
@@ -147,7 +145,7 @@ def box(t: Any, family: Functions, v: Any) -> Any:
     return make(t, family, obj)
 
 
-def _held(t: Any, family: Functions, fn: Fn, name: str, x: Any) -> Any:
+def _held(t: Trace, family: Functions, fn: Fn, name: str, x: Any) -> Any:
     """What a box holds for a captured variable or a default."""
     if isinstance(x, Slot):
         if name in fn.code.rebound:
@@ -173,7 +171,7 @@ def _is_function(v: Any) -> bool:
 
 # --- calling ----------------------------------------------------------------------------------------
 
-def call(t: Any, ref: Reference, args: Any, kwargs: dict[str, Any]) -> Any:
+def call(t: Trace, ref: Reference, args: Any, kwargs: dict[str, Any]) -> Any:
     """Call a box: a switch over the functions that it may be; of those of which nothing is known there is none yet."""
     kinds = ref.layout.kinds
     made = [k for k in possible(t, ref) if k < 0 or not any(kind.unknown for kind in kinds[k].values())]
@@ -182,12 +180,12 @@ def call(t: Any, ref: Reference, args: Any, kwargs: dict[str, Any]) -> Any:
     return among(t, ref, frozenset(made), lambda k: t.call(opened(t, ref, k), *args, **kwargs))
 
 
-def _copied(t: Any, v: Any) -> Any:
+def _copied(t: Trace, v: Any) -> Any:
     """An array in a box as one of its own, which may be passed on beside the heap."""
     return t.new_array(Sym(t.builder.copy(t.read(v).value)), PART) if isinstance(v, ArrayRef) else v
 
 
-def opened(t: Any, ref: Reference, k: int) -> Any:
+def opened(t: Trace, ref: Reference, k: int) -> Any:
     """The function in a box of class number ``k``, with variables of its own."""
     if k < 0:
         return None

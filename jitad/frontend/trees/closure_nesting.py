@@ -7,12 +7,13 @@ from typing import Any
 
 from ..values import lattice
 from ..values.closures import Fn
+from ..values.protocol import Trace
 from ..values.values import Choice, Instance, ListObj, Maybe, Obj, Operators, Slot
 
 DEPTH = 3                       # so many functions of one code inside each other are taken for a sign of more to come
 
 
-def check(t: Any, state: dict[Obj, Any], values: Iterable[Any]) -> None:
+def check(t: Trace, state: dict[Obj, Any], values: Iterable[Any]) -> None:
     """Begin anew with functions as data in memory (``boxes``) if those in here are nested without bound."""
     for v in values:
         if nested(state, v) is not None:

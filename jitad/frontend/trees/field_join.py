@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.types import F64, I64, Array, Scalar
+from ..columns.layouts import Block, Kind, Nothing, Number, Parts, Perhaps, Ref, Refs, Text
 from ..values import lattice
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Choice, Instance, ListObj
-from .layouts import Block, Kind, Nothing, Number, Parts, Perhaps, Ref, Refs, Text
 from .references import NodeList, Reference, TextOf, possible
 
 
-def kind_of(t: Any, v: Any) -> Kind | None:
+def kind_of(t: Trace, v: Any) -> Kind | None:
     """The kind of a value, ``None`` where nodes cannot hold it."""
     if v is None:
         return Nothing()
@@ -44,12 +45,12 @@ def kind_of(t: Any, v: Any) -> Kind | None:
     return None
 
 
-def _parts(t: Any, cls: type, names: tuple[str, ...] | None, values: tuple[Any, ...]) -> Kind | None:
+def _parts(t: Trace, cls: type, names: tuple[str, ...] | None, values: tuple[Any, ...]) -> Kind | None:
     kinds = [kind_of(t, x) for x in values]
     return None if any(k is None for k in kinds) else Parts(cls, names, tuple(k for k in kinds if k is not None))
 
 
-def _list_kind(t: Any, items: tuple[Any, ...]) -> Kind | None:
+def _list_kind(t: Trace, items: tuple[Any, ...]) -> Kind | None:
     found: frozenset[int] = frozenset()
     for x in items:
         kind = kind_of(t, x)

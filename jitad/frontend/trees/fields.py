@@ -12,13 +12,14 @@ from typing import Any
 
 from ...ir.graph import Value
 from ...ir.types import I64
+from ..arrays import views
 from ..arrays.rules.basic_indexing import Window
+from ..columns.layouts import Block, Kind, Number, Parts, Perhaps, Ref, Refs, Text
 from ..objects import attributes
-from ..values import views
 from ..values.closures import BoundMethod, Method
 from ..values.lattice import UNBOUND
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Choice, Instance, Store, Sym
-from .layouts import Block, Kind, Number, Parts, Perhaps, Ref, Refs, Text
 from .references import (
     PART,
     Classes,
@@ -40,7 +41,7 @@ class Virtual(Method):
 
     __slots__ = ()
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         ref = self.parts()[0]
 
         def one(k: int) -> Any:
@@ -48,7 +49,7 @@ class Virtual(Method):
         return among(t, ref, possible(t, ref), one)
 
 
-def attribute(t: Any, ref: Reference, name: str) -> Any:
+def attribute(t: Trace, ref: Reference, name: str) -> Any:
     """``node.name`` as Python looks it up; a node that does not have it raises ``AttributeError`` at run time."""
     classes, owners = ref.family.classes, owners_of(t, ref, name)
     if name == "__class__":
@@ -61,7 +62,7 @@ def attribute(t: Any, ref: Reference, name: str) -> Any:
     return among(t, ref, owners, lambda k: _of_class(t, ref, k, name))
 
 
-def owners_of(t: Any, ref: Reference, name: str) -> Classes:
+def owners_of(t: Trace, ref: Reference, name: str) -> Classes:
     """The classes, of those that the node may be of, which have an attribute; that it is of one of them is checked."""
     maybe = possible(t, ref)
     owners = frozenset(k for k in maybe if k >= 0 and has_attribute(ref.layout, k, name))
@@ -80,7 +81,7 @@ def _function(cls: type, name: str) -> Any:
     return found if isinstance(found, types.FunctionType) else None
 
 
-def _of_class(t: Any, ref: Reference, k: int, name: str) -> Any:
+def _of_class(t: Trace, ref: Reference, k: int, name: str) -> Any:
     """The attribute of a node of class number ``k``."""
     cls, kind = ref.family.classes[k], ref.layout.kinds[k].get(name)
     found = inspect.getattr_static(cls, name, UNBOUND)
@@ -94,12 +95,12 @@ def _of_class(t: Any, ref: Reference, k: int, name: str) -> Any:
     return attributes.bound(t, found, ref, cls) if attributes.binds(found) else t.lift(getattr(cls, name))
 
 
-def field(t: Any, ref: Reference, k: int, name: str) -> Any:
+def field(t: Trace, ref: Reference, k: int, name: str) -> Any:
     """A field of a node that is of class number ``k``."""
     return read(t, ref.store, ref.layout.kinds[k][name], ref.layout.path(k, name), row_of(t, ref))
 
 
-def read(t: Any, store: Store, kind: Kind, path: str, row: Value) -> Any:
+def read(t: Trace, store: Store, kind: Kind, path: str, row: Value) -> Any:
     """The value of a field in a row."""
     match kind:
         case Number(_, weak):
@@ -126,13 +127,13 @@ def read(t: Any, store: Store, kind: Kind, path: str, row: Value) -> Any:
     return None
 
 
-def get(t: Any, store: Store, column: str, row: Value) -> Value:
+def get(t: Trace, store: Store, column: str, row: Value) -> Value:
     """One element of a column, read once as long as the column does not change."""
     array = t.read(t.contents(store)[column]).value
     return once(t, ("get", array, row), lambda: t.builder.get(array, row))
 
 
-def _block(t: Any, store: Store, kind: Block, path: str, row: Value) -> ArrayRef:
+def _block(t: Trace, store: Store, kind: Block, path: str, row: Value) -> ArrayRef:
     """An array in a node: a view of the pool."""
     b = t.builder
     sizes = [get(t, store, f"{path}:{axis}", row) for axis in range(kind.rank)]
@@ -147,7 +148,7 @@ def _block(t: Any, store: Store, kind: Block, path: str, row: Value) -> ArrayRef
     return ArrayRef(pool.obj, (*pool.steps, *steps))
 
 
-def _parts(t: Any, kind: Parts, values: list[Any]) -> Any:
+def _parts(t: Trace, kind: Parts, values: list[Any]) -> Any:
     if kind.cls is tuple:
         return tuple(values)
     if issubclass(kind.cls, tuple):

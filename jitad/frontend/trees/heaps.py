@@ -15,15 +15,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.graph import Value
-from ...ir.types import BOOL, Array, Scalar
+from ...ir.types import BOOL, Array, Scalar, dtype_of
+from ..columns.layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Text, strings
+from ..columns.recursive_types import Family
+from ..columns.to_columns import Gathered
 from ..objects import containers
 from ..values.lattice import rebuild
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, Choice, Instance, ListObj, Store, Sym
 from .field_join import kind_of, wider
-from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Text, strings
-from .recursive_types import Family
 from .references import NodeList, Reference
-from .to_columns import Gathered
 
 ROOM = 16                       # rows of a new column
 OTHER = "it belongs to another tree: an argument of a function around this one, a gradient, or a result of `vjp`"
@@ -36,7 +37,7 @@ class NeedHeap(Exception):
         self.layout, self.instead = layout, instead
 
 
-def heap_of(t: Any, family: Family) -> Store:
+def heap_of(t: Trace, family: Family) -> Store:
     """The heap of a family, here."""
     found: Store | None = t.heaps.get(family)
     if found is None:
@@ -44,7 +45,7 @@ def heap_of(t: Any, family: Family) -> Store:
     return found
 
 
-def empty(t: Any, layout: Layout) -> Store:
+def empty(t: Trace, layout: Layout) -> Store:
     """A heap without nodes."""
     heap = Store(layout)
     t.state[heap] = {c.name: t.new_array(Sym(_blank(t, c.dtype, t.builder.const(ROOM)))) for c in layout.columns}
@@ -59,7 +60,7 @@ def counted(layout: Layout) -> list[str]:
     return [*layout.names, *([POOL] if POOL in layout.place else []), *blocks]
 
 
-def _blank(t: Any, dtype: Scalar, size: Value) -> Value:
+def _blank(t: Trace, dtype: Scalar, size: Value) -> Value:
     b = t.builder
     zero = b.const(False if dtype.is_bool else 0.0 if dtype.is_float else 0, dtype)
     new: Value = b.as_type(b.fill(zero, size), type=Array(dtype, (None,)))
@@ -75,7 +76,7 @@ def of_class(layout: Layout, number: int) -> list[str]:
     return [c.name for c in layout.columns if c.name.startswith(start) and c.name not in pools]
 
 
-def reserve(t: Any, heap: Store, columns: Sequence[str], count: str, rows: Value) -> Value:
+def reserve(t: Trace, heap: Store, columns: Sequence[str], count: str, rows: Value) -> Value:
     """Room for ``rows`` more rows, which are counted as in use; where the first of them is."""
     b, content = t.builder, t.contents(heap)
     first: Value = t.value(content[f"#{count}"])
@@ -86,14 +87,14 @@ def reserve(t: Any, heap: Store, columns: Sequence[str], count: str, rows: Value
         def grow() -> None:
             for name in columns:
                 old = t.read(content[name]).value
-                new = _blank(t, old.type.dtype, b.mul(needed, 2))
+                new = _blank(t, dtype_of(old.type), b.mul(needed, 2))
                 t.state[content[name].obj] = Sym(b.set_slice(new, old, 0, 1))
         t.branch(b.gt(needed, capacity), grow, lambda: None, None)
     t.state[heap] = {**t.contents(heap), f"#{count}": Sym(needed, True)}
     return first
 
 
-def make(t: Any, family: Family, made: Instance) -> Reference:
+def make(t: Trace, family: Family, made: Instance) -> Reference:
     """The node with the attributes of an object that has just been made."""
     heap, number, content = heap_of(t, family), family.number[made.cls], t.contents(made)
     fields = {name: _entry(t, heap, content[name]) for name, _ in heap.layout.fields[number]}
@@ -107,7 +108,7 @@ def make(t: Any, family: Family, made: Instance) -> Reference:
     return Reference(Sym(index, True), heap, family.nullable)
 
 
-def _entry(t: Any, heap: Store, v: Any) -> Any:
+def _entry(t: Trace, heap: Store, v: Any) -> Any:
     """A value as it goes into a field: objects of the family are nodes of the heap."""
     if isinstance(v, Instance) and v.cls in heap.layout.family.number:
         return make(t, heap.layout.family, v)
@@ -123,7 +124,7 @@ def _entry(t: Any, heap: Store, v: Any) -> Any:
     return v
 
 
-def _fit(t: Any, heap: Store, number: int, values: dict[str, Any]) -> None:
+def _fit(t: Trace, heap: Store, number: int, values: dict[str, Any]) -> None:
     """See that the layout has room for these values; if not, begin anew with one that has."""
     layout: Layout = heap.layout
     found: dict[str, Kind] = {}
@@ -138,7 +139,7 @@ def _fit(t: Any, heap: Store, number: int, values: dict[str, Any]) -> None:
         raise NeedHeap(layout.with_kinds(number, found))
 
 
-def write(t: Any, heap: Store, kind: Kind, path: str, row: Value, v: Any) -> None:
+def write(t: Trace, heap: Store, kind: Kind, path: str, row: Value, v: Any) -> None:
     """Put a value into a row."""
     match kind:
         case Number(dtype, _):
@@ -160,24 +161,24 @@ def write(t: Any, heap: Store, kind: Kind, path: str, row: Value, v: Any) -> Non
                 write(t, heap, part, f"{path}.{key}", row, x)
 
 
-def _number_of(t: Any, text: Any) -> Any:
+def _number_of(t: Trace, text: Any) -> Any:
     if isinstance(text, Choice):
         return t.over(text, lambda x: _number_of(t, x))
     return strings(text) if isinstance(text, str) else text.index
 
 
-def _set(t: Any, heap: Store, column: str, row: Value, v: Value) -> None:
+def _set(t: Trace, heap: Store, column: str, row: Value, v: Value) -> None:
     ref: ArrayRef = t.contents(heap)[column]
     t.state[ref.obj] = Sym(t.builder.set(t.read(ref).value, v, row))
 
 
-def _write_perhaps(t: Any, heap: Store, inner: Kind, path: str, row: Value, v: Any) -> None:
+def _write_perhaps(t: Trace, heap: Store, inner: Kind, path: str, row: Value, v: Any) -> None:
     _set(t, heap, f"{path}?", row, t.value(v is not None, BOOL))
     if v is not None:
         write(t, heap, inner, path, row, v)
 
 
-def _write_list(t: Any, heap: Store, path: str, row: Value, v: Any) -> None:
+def _write_list(t: Trace, heap: Store, path: str, row: Value, v: Any) -> None:
     if isinstance(v, NodeList):
         at, length = t.value(v.at), t.value(v.length)        # lists cannot be changed: they can share
     else:
@@ -190,7 +191,7 @@ def _write_list(t: Any, heap: Store, path: str, row: Value, v: Any) -> None:
     _set(t, heap, f"{path}:len", row, length)
 
 
-def _write_block(t: Any, heap: Store, path: str, row: Value, v: ArrayRef) -> None:
+def _write_block(t: Trace, heap: Store, path: str, row: Value, v: ArrayRef) -> None:
     b, array = t.builder, t.read(v).value
     sizes = b.dims(array)
     count = sizes[0]
@@ -206,7 +207,7 @@ def _write_block(t: Any, heap: Store, path: str, row: Value, v: ArrayRef) -> Non
 
 # --- changing a node --------------------------------------------------------------------------------
 
-def assign(t: Any, ref: Reference, number: int, name: str, row: Value, v: Any) -> None:
+def assign(t: Trace, ref: Reference, number: int, name: str, row: Value, v: Any) -> None:
     """``node.name = v`` of a node of class number ``number``."""
     heap, cls = ref.store, ref.family.classes[number]
     if heap is not t.heaps.get(ref.family):

@@ -10,26 +10,23 @@ from typing import Any
 
 from ...ir.graph import Value
 from ...ir.types import I64
+from ..columns.layouts import POOL, Block, Column, Kind, Layout, Number, Parts, Perhaps, Ref, Refs
+from ..columns.pack import Packed
+from ..columns.recursive_types import Family
 from ..values.lattice import rebuild
-from ..values.values import ArrayRef, DictObj, Instance, ListObj, Obj, Store, Sym
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, DictObj, Instance, ListObj, Obj, Sym
 from . import fields
 from . import references as records
 from .field_join import wider
 from .heaps import NeedHeap, assign, counted, empty, heap_of, make, of_class, reserve
-from .layouts import POOL, Block, Column, Kind, Layout, Number, Parts, Perhaps, Ref, Refs
-from .pack import Packed
-from .recursive_types import Family
 from .references import NodeList, Reference
 
 WITHIN = "it holds trees, and is an argument of a function that is differentiated"
 
 
-class Nodes:
+class Nodes(Trace):
     """The part of ``Trace`` that deals with nodes.  ``heaps``: those of the program that is traced, by family."""
-
-    heaps: dict[Family, Store]
-    session: Any
-    know: Any
 
     def imported(self, packed: Packed) -> Reference | NodeList:
         """A packed value whose leaves are values of the trace; it gets a store of its own."""
@@ -67,7 +64,7 @@ class Nodes:
         return [*self.heaps.values()]
 
 
-def entered(t: Any, v: Any) -> Any:
+def entered(t: Trace, v: Any) -> Any:
     """An argument of a function that is differentiated, with its trees in the heap of that function."""
     if isinstance(v, (Reference, NodeList)):
         return adopt(t, v.exported(t)) if v.family in t.heaps else v
@@ -90,7 +87,7 @@ class Enter:
 
     static = None
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return entered(t, args[0]) if t.heaps else args[0]
 
 
@@ -99,7 +96,7 @@ ENTER = Enter()
 
 # --- trees of the arguments -------------------------------------------------------------------------
 
-def adopt(t: Any, packed: Packed) -> Reference | NodeList:
+def adopt(t: Trace, packed: Packed) -> Reference | NodeList:
     """An argument as a part of the heap: its columns are copied behind what is there."""
     return Adoption(t, packed).result()
 
@@ -107,7 +104,7 @@ def adopt(t: Any, packed: Packed) -> Reference | NodeList:
 class Adoption:
     """Copies the columns of a packed value into the heap of its family, with all references moved."""
 
-    def __init__(self, t: Any, packed: Packed) -> None:
+    def __init__(self, t: Trace, packed: Packed) -> None:
         self.t, self.b, self.root = t, t.builder, packed._root
         self.layout: Layout = packed._root.layout
         self.given = dict(zip([c.name for c in self.layout.columns], packed._leaves[self.root.count:]))

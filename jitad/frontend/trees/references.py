@@ -15,16 +15,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.graph import Value
+from ..arrays import views
 from ..arrays.rules.basic_indexing import Window
+from ..columns.layouts import POOL, Layout, Root, root, strings
+from ..columns.pack import Packed
+from ..columns.recursive_types import Family
 from ..objects import attributes
-from ..values import views
+from ..values.active import Active
 from ..values.closures import Template
 from ..values.lattice import UNBOUND
+from ..values.protocol import Trace
 from ..values.union_merge import FACTS
-from ..values.values import Active, ArrayRef, Store, Sym
-from .layouts import POOL, Layout, Root, root, strings
-from .pack import Packed
-from .recursive_types import Family
+from ..values.values import ArrayRef, Store, Sym
 
 Classes = frozenset[int]
 PART = "it is part of a node"
@@ -63,23 +65,23 @@ class Reference(Active):
 
     # --- what the trace asks ------------------------------------------------------------------------
 
-    def has(self, t: Any, name: str) -> Any:
+    def has(self, t: Trace, name: str) -> Any:
         return test(t, self, frozenset(k for k in possible(t, self) if k >= 0 and has_attribute(self.layout, k, name)))
 
-    def attribute(self, t: Any, name: str) -> Any:
+    def attribute(self, t: Trace, name: str) -> Any:
         return t.node_attribute(self, name)
 
-    def assign(self, t: Any, name: str, value: Any) -> None:
+    def assign(self, t: Trace, name: str, value: Any) -> None:
         t.assign_node(self, name, value)
 
-    def truth(self, t: Any) -> Any:
+    def truth(self, t: Trace) -> Any:
         classes = self.family.classes
         if any(hasattr(c, m) for c in classes for m in ("__bool__", "__len__")):
             t.unsupported(f"the truth of a node of {self.family}, which defines `__bool__` or `__len__`",
                           "write what is meant: `node is not None`")
         return t.not_(test(t, self, frozenset([-1])))
 
-    def compare(self, t: Any, op: str, other: Any) -> Any:
+    def compare(self, t: Trace, op: str, other: Any) -> Any:
         if op in ("is", "eq") and other is None:
             return test(t, self, frozenset([-1]))
         if op == "is":
@@ -95,17 +97,17 @@ class Reference(Active):
                           "write the comparison as a recursive function; `is` tells whether they are one node")
         return t.call(t.node_attribute(self, f"__{op}__"), other)
 
-    def is_a(self, t: Any, cls: Any) -> Any:
+    def is_a(self, t: Trace, cls: Any) -> Any:
         wanted = {k for k, c in enumerate(self.family.classes) if issubclass(c, cls)}
         return test(t, self, frozenset(wanted | ({-1} if issubclass(type(None), cls) else set())))
 
-    def type_of(self, t: Any) -> Any:
+    def type_of(self, t: Trace) -> type:
         maybe = possible(t, self)
         if len(maybe) > 1:
             t.unsupported(f"the type of {self.describe()}, which is only known at run time", "use `isinstance`")
         return self.family.classes[next(iter(maybe))] if maybe != {-1} else type(None)
 
-    def exported(self, t: Any) -> Packed:
+    def exported(self, t: Trace) -> Packed:
         if self.family.functions:
             t.unsupported("a function as a result, or as an argument of one that is differentiated",
                           "return numbers, arrays, and structures of them")
@@ -140,14 +142,14 @@ class NodeList(Active):
     def describe(self) -> str:
         return f"a list of nodes of {self.family}"
 
-    def count(self, t: Any) -> Any:
+    def count(self, t: Trace) -> Any:
         return self.length
 
-    def element(self, t: Any, it: Any) -> Any:
+    def element(self, t: Trace, it: Any) -> Any:
         pool = t.read(t.contents(self.store)[POOL]).value
         return reference(t, t.builder.get(pool, t.value(t.binary("add", self.at, it))), self.store, self.classes)
 
-    def item(self, t: Any, index: Any) -> Any:
+    def item(self, t: Trace, index: Any) -> Any:
         if isinstance(index, slice):
             t.unsupported("a slice of a list of nodes", "walk the list and count")
         n, i = self.length, index
@@ -157,16 +159,16 @@ class NodeList(Active):
         t.check(inside, "IndexError", "list index out of range")
         return self.element(t, i)
 
-    def truth(self, t: Any) -> Any:
+    def truth(self, t: Trace) -> Any:
         return t.truth(t.compare("gt", self.length, 0))
 
-    def is_a(self, t: Any, cls: Any) -> Any:
+    def is_a(self, t: Trace, cls: Any) -> Any:
         return issubclass(list, cls)
 
-    def type_of(self, t: Any) -> Any:
+    def type_of(self, t: Trace) -> type:
         return list
 
-    def exported(self, t: Any) -> Packed:
+    def exported(self, t: Trace) -> Packed:
         return Packed(root(self.store.layout, True), (t.sym(self.at), t.sym(self.length), *_columns(t, self.store)))
 
 
@@ -188,7 +190,7 @@ class TextOf(Active):
     def describe(self) -> str:
         return "a string"
 
-    def compare(self, t: Any, op: str, other: Any) -> Any:
+    def compare(self, t: Trace, op: str, other: Any) -> Any:
         if isinstance(other, Template):
             return other.refused(t, "a comparison with")
         if op in ("eq", "ne", "is", "is not") and isinstance(other, (str, TextOf)):
@@ -198,10 +200,10 @@ class TextOf(Active):
             return op in ("ne", "is not")
         return t.unsupported("compares strings that are only known at run time", "compare them by `==`")
 
-    def is_a(self, t: Any, cls: Any) -> Any:
+    def is_a(self, t: Trace, cls: Any) -> Any:
         return issubclass(str, cls)
 
-    def type_of(self, t: Any) -> Any:
+    def type_of(self, t: Trace) -> type:
         return str
 
 
@@ -228,14 +230,14 @@ def has_attribute(layout: Layout, k: int, name: str) -> bool:
 
 # --- making and taking apart --------------------------------------------------------------------------
 
-def reference(t: Any, index: Value, store: Store, classes: Classes) -> Reference:
+def reference(t: Trace, index: Value, store: Store, classes: Classes) -> Reference:
     """A reference that has been read: what its place says of its class is known."""
     layout: Layout = store.layout
     t.know(index, classes)
     return Reference(Sym(index, True), store, layout.family.nullable or -1 in classes)
 
 
-def imported(t: Any, packed: Packed) -> Reference | NodeList:
+def imported(t: Trace, packed: Packed) -> Reference | NodeList:
     """What a packed value whose leaves are values of the trace stands for; it gets a store of its own."""
     static: Root = packed._root
     layout, (place, columns) = static.layout, (packed._leaves[:static.count], packed._leaves[static.count:])
@@ -247,7 +249,7 @@ def imported(t: Any, packed: Packed) -> Reference | NodeList:
     return Reference(place[0], store, layout.family.nullable)
 
 
-def _columns(t: Any, store: Store) -> list[ArrayRef]:
+def _columns(t: Trace, store: Store) -> list[ArrayRef]:
     """The columns, of a heap as far as they are in use (two rows at least: arrays of one are compiled for apart)."""
     content, layout = t.contents(store), store.layout
     if f"#{layout.names[0]}" not in content:
@@ -255,7 +257,7 @@ def _columns(t: Any, store: Store) -> list[ArrayRef]:
     return [_used(t, content[c.name], t.value(content[f"#{layout.counted(c.name)}"])) for c in layout.columns]
 
 
-def _used(t: Any, column: ArrayRef, count: Value) -> ArrayRef:
+def _used(t: Trace, column: ArrayRef, count: Value) -> ArrayRef:
     b = t.builder
     span = (b.const(0), b.maximum(count, 2), b.const(1))
     return ArrayRef(column.obj, (*column.steps, views.IndexStep(Window((span,), (0,)))))
@@ -263,7 +265,7 @@ def _used(t: Any, column: ArrayRef, count: Value) -> ArrayRef:
 
 # --- which class ------------------------------------------------------------------------------------
 
-def possible(t: Any, ref: Reference) -> Classes:
+def possible(t: Trace, ref: Reference) -> Classes:
     """The classes that a reference may be of here."""
     known = ref.index.value.const if isinstance(ref.index, Sym) else ref.index
     if known is not None:
@@ -273,7 +275,7 @@ def possible(t: Any, ref: Reference) -> Classes:
     return found & every
 
 
-def test(t: Any, ref: Reference, wanted: Classes) -> Any:
+def test(t: Trace, ref: Reference, wanted: Classes) -> Any:
     """Whether a reference is of one of these classes: a bool, or a ``Sym`` from which paths learn."""
     maybe = possible(t, ref)
     yes = maybe & wanted
@@ -290,7 +292,7 @@ def test(t: Any, ref: Reference, wanted: Classes) -> Any:
     return t.says(found, index, yes, no)
 
 
-def _any_of(t: Any, ref: Reference, classes: Classes) -> Value:
+def _any_of(t: Trace, ref: Reference, classes: Classes) -> Value:
     b, index = t.builder, ref.index.value
     found: Value | None = None
     for k in sorted(classes):
@@ -302,18 +304,18 @@ def _any_of(t: Any, ref: Reference, classes: Classes) -> Value:
     return found
 
 
-def tag_of(t: Any, ref: Reference) -> Value:
+def tag_of(t: Trace, ref: Reference) -> Value:
     return once(t, ("tag", ref.index.value), lambda: t.builder.and_(ref.index.value, (1 << ref.family.bits) - 1))
 
 
-def row_of(t: Any, ref: Reference) -> Value:
+def row_of(t: Trace, ref: Reference) -> Value:
     if not ref.family.bits:
         whole: Value = t.value(ref.index)
         return whole
     return once(t, ("row", ref.index.value), lambda: t.builder.shr(ref.index.value, ref.family.bits))
 
 
-def once(t: Any, key: Any, make: Callable[[], Value]) -> Value:
+def once(t: Trace, key: Any, make: Callable[[], Value]) -> Value:
     """A value that is computed once on a path."""
     found: Value | None = t.state.get(FACTS, {}).get(key)
     if found is None:
@@ -322,7 +324,7 @@ def once(t: Any, key: Any, make: Callable[[], Value]) -> Value:
     return found
 
 
-def among(t: Any, ref: Reference, classes: Classes, fun: Callable[[int], Any]) -> Any:
+def among(t: Trace, ref: Reference, classes: Classes, fun: Callable[[int], Any]) -> Any:
     """``fun`` of the number of the class that a reference is of, one of ``classes``."""
     first, *rest = sorted(classes)
     if not rest:
@@ -333,7 +335,7 @@ def among(t: Any, ref: Reference, classes: Classes, fun: Callable[[int], Any]) -
     return t.choose(c, lambda: fun(first), lambda: among(t, ref, frozenset(rest), fun))
 
 
-def identical(t: Any, a: Any, b: Any) -> Any:
+def identical(t: Trace, a: Any, b: Any) -> Any:
     """``a is b`` of a node and something else."""
     b = alike((a, b))[1] if a.family.functions else b
     if not isinstance(b, Reference):

@@ -1,14 +1,17 @@
-"""Values: what the user's variables hold while a program is traced.
+"""Values: what the user's variables hold while a program is traced, and the trace as others see it.
 
-The bottom of the front end.
+Imports ``columns`` alone.
 
 Files, in reading order::
 
-    values          stand-ins, objects of the trace state, the context
+    values          stand-ins, objects of the trace state, the context that rules see
+    protocol        ``Trace``: what all others ask of the trace
+    session         what the functions of one module have in common
+    active          composites that answer themselves what the trace asks
     lattice         equality and joins of values
+    code            a function as hooks, and one activation of it
+    closures        functions, methods and iterators as values
     unions          values of several kinds, told apart at run time
     union_merge     variants of a union where paths meet
     variant_guards  leaves of variants that are not there
-    closures        functions, methods and iterators as values
-    views           arrays and their views, with NumPy's aliasing
 """

@@ -6,13 +6,13 @@ Each is a ``values.Composite``: its ``parts`` are merged, and cross calls, one b
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-from ..objects import refusals
-from .values import Active, Operators, Slot, refuse
-
-if TYPE_CHECKING:
-    from ..syntax.code import Code
+from ...errors import UnsupportedError
+from .active import Active
+from .code import Code
+from .protocol import Trace
+from .values import Context, Operators, Slot, refuse
 
 
 class Fn:
@@ -158,6 +158,9 @@ class Raised(Labelled):
     cls = property(attrgetter("static"))
 
 
+TEXT = "return the number and format it outside; the message of an exception may be an f-string"
+
+
 class Template(Labelled, Active):
     """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts.
 
@@ -172,31 +175,31 @@ class Template(Labelled, Active):
     def describe(self) -> str:
         return "a string made from run-time values"
 
-    def has(self, t: Any, name: str) -> bool:
+    def has(self, t: Trace, name: str) -> bool:
         return not name.startswith("__") and hasattr(str, name)
 
-    def attribute(self, t: Any, name: str) -> Any:
+    def attribute(self, t: Trace, name: str) -> Any:
         if not hasattr(str, name):
             raise AttributeError(f"'str' object has no attribute '{name}'")
         return self.refused(t, f"`{name}` of")
 
-    def item(self, t: Any, index: Any) -> Any:
+    def item(self, t: Trace, index: Any) -> Any:
         return self.refused(t, "an element of")
 
-    def compare(self, t: Any, op: str, other: Any) -> Any:
+    def compare(self, t: Trace, op: str, other: Any) -> Any:
         if op in ("eq", "ne", "is", "is not") and not (isinstance(other, Active) or isinstance(other, str)):
             return op in ("ne", "is not")
         return self.refused(t, "a comparison with")
 
-    def is_a(self, t: Any, cls: Any) -> Any:
+    def is_a(self, t: Trace, cls: Any) -> Any:
         return issubclass(str, cls)
 
-    def type_of(self, t: Any) -> Any:
+    def type_of(self, t: Trace) -> type:
         return str
 
-    def exported(self, t: Any) -> Any:
+    def exported(self, t: Trace) -> Any:
         return t.unsupported(f"{self.describe()} as a result", "return numbers, arrays, and tuples, lists or dicts "
                                                                "of them")
 
-    def refused(self, t: Any, what: str) -> Any:
-        return t.unsupported(f"{what} {self.describe()}", refusals.TEXT)
+    def refused(self, t: Context, what: str) -> NoReturn:
+        raise UnsupportedError(f"{what} {self.describe()}", t.loc, TEXT)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import BOOL, F64, I64, Array, Scalar, Stack, from_numpy
-from .values import Active, ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
+from .active import Active
+from .values import ArrayRef, Choice, Conflict, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 _ATOMS = (int, bool, str, bytes, complex, range, type(None), type(Ellipsis), np.dtype)
 
@@ -54,6 +55,17 @@ def rebuild(v: Any, new: tuple[Any, ...]) -> Any:
     if isinstance(v, tuple):
         return type(v)._make(new) if hasattr(v, "_make") else type(v)(new)
     return v.with_parts(new)
+
+
+def is_static(v: Any) -> bool:
+    """Whether a value is known while tracing, all of it, and is no object of the trace."""
+    if isinstance(v, (Sym, ArrayRef, Obj, Maybe)):
+        return False
+    if is_structure(v):
+        return all(map(is_static, parts(v)))
+    if isinstance(v, slice):
+        return is_static((v.start, v.stop, v.step))
+    return True
 
 
 def same(a: Any, b: Any) -> bool:

@@ -9,6 +9,7 @@ from ...ir.types import Array
 from . import lattice
 from .closures import Fn
 from .lattice import UNBOUND, is_scalar, is_structure, same
+from .protocol import Trace
 from .values import ArrayRef, Choice, Instance, ListObj, Obj, Sym
 
 # In a state: tag → the variants that it may stand for on this path; reference → the classes of its node (``records``),
@@ -144,7 +145,7 @@ class Alternatives:
         return len(self.kinds) - 1
 
 
-def renumbered(t: Any, c: Any, places: Sequence[tuple[int, int]]) -> Any:
+def renumbered(t: Trace, c: Any, places: Sequence[tuple[int, int]]) -> Any:
     """The tag of a value under the numbers of another choice; emitted where ``t`` stands."""
     if type(c) is not Choice or len(places) == 1:
         return places[0][1]

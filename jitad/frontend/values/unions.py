@@ -22,14 +22,12 @@ from typing import Any
 from ...ir.graph import Block, Op, Value
 from ...ir.graph import Edge as Jump
 from ...ir.types import BOOL
-from ..flow.path_merge import Edge, State
-from ..objects import containers
 from .closures import WALKS
-from .lattice import UNBOUND, is_number, rebuild, same
+from .lattice import UNBOUND, is_number, is_static, rebuild, same
+from .protocol import Indices, Trace
 from .union_merge import FACTS, narrowed, possible, renumbered
-from .values import Choice, DictObj, ListObj, Obj, Slot, Sym
+from .values import Choice, DictObj, Edge, ListObj, Obj, Slot, State, Sym
 
-Indices = frozenset[int]
 _NOTHING = object()
 
 
@@ -53,22 +51,12 @@ class Side:
     result: Any = UNBOUND
 
 
-class Choices:
+class Choices(Trace):
     """The part of ``Trace`` that deals with choices."""
 
-    state: State
-    result: Slot
-    builder: Any
-    func: Any
-    depth: int
     meanings: dict[Value, Meaning]
     combinations: dict[Value, tuple[str, Sequence[Value]]]
     decided: dict[Value, tuple[Choice, dict[int, Any]]]      # numbers that follow from a tag alone
-    enter: Any
-    here: Any
-    join: Any
-    path: Any
-    raise_error: Any
 
     # --- what is known ------------------------------------------------------------------------------
 
@@ -212,9 +200,15 @@ class Choices:
                 return simple
         self._fork(before, c, sides)
         self.join([s.end for s in sides], None)
-        merged = self.settle(self.take_result())                         # type: ignore[attr-defined]
+        merged = self.settle(self.take_result())
         self._note_meaning(c, merged, sides)
         return merged
+
+    def over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
+        """``fun(x, y)`` where one of them, or both, is a choice."""
+        if type(x) is Choice:
+            return self.over(x, lambda v: self.over_pair(v, self.settle(y), fun))
+        return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
 
     def _keep_result(self, fun: Callable[[Any], Any], v: Any) -> None:
         try:
@@ -257,7 +251,7 @@ class Choices:
             return self.tag_test(c, [s.index for s in sides if s.result])
         if all(is_number(r) for r in results) and len({type(r) for r in results}) == 1:
             return self._selected(c, sides)
-        constants = all(containers.is_static(r) and not is_number(r) for r in results)
+        constants = all(is_static(r) and not is_number(r) for r in results)
         distinct = not any(same(r, q) for k, r in enumerate(results) for q in results[:k])
         if constants and distinct and len(sides) == len(c.variants):
             return Choice(c.tag, tuple(results))
@@ -266,9 +260,9 @@ class Choices:
     def _selected(self, c: Choice, sides: Sequence[Side]) -> Sym:
         """Numbers that follow from the tag."""
         b = self.builder
-        value = self.value(sides[-1].result)                             # type: ignore[attr-defined]
+        value = self.value(sides[-1].result)
         for s in sides[:-1]:
-            value = b.select(b.eq(c.tag.value, s.index), self.value(s.result), value)    # type: ignore[attr-defined]
+            value = b.select(b.eq(c.tag.value, s.index), self.value(s.result), value)
         self.decided[value] = (c, {s.index: s.result for s in sides})
         return Sym(value, True)
 

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from ...errors import JitadError, Loc, UnsupportedError
 from ...ir.builder import Builder
@@ -58,19 +58,44 @@ class Context(Protocol):
         ``message`` is a ``str.format`` template over at most four scalars.
         """
 
-    def raise_(self, kind: str, message: str, *values: Any) -> NoReturn:
+    def raise_(self, kind: str, message: str | None, *values: Any) -> NoReturn:
         """This path raises for certain: record it and abandon the path."""
 
     def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call any callable that the user may hold, on user values."""
 
 
+class Operating(Context, Protocol):
+    """What the operators of stand-ins ask of the tracer."""
+
+    def binary(self, op: str, x: Any, y: Any, loc: Loc | None = None) -> Any:
+        """``x op y`` for a name in ``BINARY``."""
+
+    def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
+        """``op x`` for a name in ``UNARY``."""
+
+    def compare(self, op: str, x: Any, y: Any) -> Any:
+        """``x op y`` for a name in ``COMPARE``, ``is``, ``in`` and their negations."""
+
+    def getattr(self, obj: Any, name: str, loc: Loc | None = None) -> Any:
+        """``obj.name``."""
+
+    def getitem(self, obj: Any, index: Any, loc: Loc | None = None) -> Any:
+        """``obj[index]``."""
+
+    def length(self, v: Any) -> Any:
+        """``len(v)``: an int, or a ``Sym``."""
+
+    def iterate(self, v: Any) -> list[Any]:
+        """Every element of something whose length is known while tracing."""
+
+
 _local = threading.local()
 
 
-def context() -> Any:
+def context() -> Operating:
     """The trace that is going on in this thread."""
-    stack = getattr(_local, "stack", None)
+    stack: list[Operating] | None = getattr(_local, "stack", None)
     if not stack:
         raise JitadError("a traced value was used after its function had been traced")
     return stack[-1]
@@ -82,7 +107,7 @@ def tracing() -> bool:
 
 
 @contextmanager
-def activate(t: Any) -> Iterator[None]:
+def activate(t: Context) -> Iterator[None]:
     """Make ``t`` the trace that stand-ins act on."""
     stack = _local.__dict__.setdefault("stack", [])
     stack.append(t)
@@ -98,13 +123,6 @@ def refuse(what: str, hint: str) -> Any:
         loc = context().loc if tracing() else None
         raise UnsupportedError(f"the {what} of a value that is only known at run time", loc, hint)
     return method
-
-
-class TracePart:
-    """A part of ``recording.Trace``: it calls on the others."""
-
-    if TYPE_CHECKING:
-        def __getattr__(self, name: str) -> Any: ...
 
 
 class Operators:
@@ -290,8 +308,8 @@ class Store(Instance):
 class Step(Protocol):
     """One step of a view: how to read through it and how to write back through it."""
 
-    def read(self, t: Any, base: Sym) -> Sym: ...
-    def write(self, t: Any, base: Sym, new: Sym) -> Sym: ...
+    def read(self, t: Context, base: Sym) -> Sym: ...
+    def write(self, t: Context, base: Sym, new: Sym) -> Sym: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -340,6 +358,17 @@ class Choice(Operators):
         return Choice(parts[0], parts[1:])
 
 
+State = dict[Obj, Any]          # all that can change while tracing: the contents of each object
+
+
+@dataclass(eq=False, slots=True)
+class Edge:
+    """The end of a path: where it stands and what it knows."""
+
+    block: Block
+    state: State
+
+
 @dataclass(eq=False, slots=True)
 class Conflict:
     """Values that could not be merged into one; refused, with the reason, when it is read."""
@@ -362,53 +391,3 @@ class Composite(Protocol):
 
     def parts(self) -> tuple[Any, ...]: ...
     def with_parts(self, parts: tuple[Any, ...]) -> Any: ...
-
-
-class Active(Operators):
-    """A ``Composite`` that answers itself what the trace ``t`` asks of it.  ``counted``: loops at run time walk it."""
-
-    __slots__ = ()
-    counted = False
-
-    def describe(self) -> str:
-        """What it is, in words for an error message."""
-        return type(self).__name__
-
-    def has(self, t: Any, name: str) -> Any:
-        """Whether it has this attribute: a bool or a ``Sym``."""
-        return False
-
-    def attribute(self, t: Any, name: str) -> Any:
-        raise AttributeError(f"{self.describe()} has no attribute '{name}'")
-
-    def assign(self, t: Any, name: str, value: Any) -> None:
-        """``self.name = value``."""
-        t.unsupported(f"sets attribute `{name}` of {self.describe()}")
-
-    def item(self, t: Any, index: Any) -> Any:
-        raise TypeError(f"{self.describe()} is not subscriptable")
-
-    def truth(self, t: Any) -> Any:
-        return True
-
-    def compare(self, t: Any, op: str, other: Any) -> Any:
-        """``self op other``, a bool or a ``Sym``."""
-        return op in ("ne", "is not")
-
-    def count(self, t: Any) -> Any:
-        """How many elements a loop walks."""
-        raise TypeError(f"{self.describe()} has no len()")
-
-    def element(self, t: Any, it: Any) -> Any:
-        """The element number ``it``, which is in range."""
-        raise TypeError(f"{self.describe()} is not iterable")
-
-    def is_a(self, t: Any, cls: Any) -> Any:
-        return isinstance(self, cls)
-
-    def type_of(self, t: Any) -> Any:
-        return type(self)
-
-    def exported(self, t: Any) -> Any:
-        """What stands for it in a pytree."""
-        return t.unsupported(f"{self.describe()} as a result", "return numbers, arrays, and structures of them")

@@ -278,7 +278,7 @@ def _most(v: Value) -> int | None:
 
 
 def _is_one(v: Value) -> bool:
-    return v.const == 1
+    return bool(v.const == 1)
 
 
 def _works_on(op: Op, i: int) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import TypeInferenceError
 from ....ir.graph import Value
-from ....ir.types import Scalar
+from ....ir.types import F64, I64, Scalar, dtype_of
 from ...values.closures import Range
 from ...values.lattice import describe
 from ...values.values import Context, Sym
@@ -65,7 +65,7 @@ def constant(t: Context, x: np.ndarray) -> Sym:
 
 def _of_range(t: Context, x: range | Range) -> Sym:
     e, given = t.builder, (x.start, x.stop, x.step) if isinstance(x, range) else x.parts()
-    start, stop, step = (promotion.cast(t, lift(t, v).value, promotion.I64) for v in given)
+    start, stop, step = (promotion.cast(t, lift(t, v).value, I64) for v in given)
     t.check(e.ne(step, 0), "ValueError", "range() arg 3 must not be zero")
     n = range_length(t, start, stop, step)
     check_room(t, [n])
@@ -83,7 +83,7 @@ def vector(t: Context, elements: Sequence[Value], dtype: Scalar) -> Value:
 def from_list(t: Context, xs: Sequence[Any], dtype: Scalar | None = None) -> Sym:
     """``np.array`` of a nested list: an axis for each level, one dtype for all."""
     if not xs:
-        return Sym(t.builder.empty(t.builder.const(0), dtype=dtype or promotion.F64), False)
+        return Sym(t.builder.empty(t.builder.const(0), dtype=dtype or F64), False)
     items = [from_list(t, x) if isinstance(x, (list, tuple)) else lift(t, x) for x in xs]
     common = dtype or promotion.promote(*map(promotion.strong, items))[0]
     return Sym(stack(t, [promotion.as_dtype(t, x, common) for x in items], 0), False)
@@ -94,7 +94,7 @@ def stack(t: Context, vs: Sequence[Value], axis: int) -> Value:
     if len({promotion.rank(v) for v in vs}) > 1:
         raise ValueError("setting an array element with a sequence. The requested array has an inhomogeneous shape")
     if not promotion.rank(vs[0]):
-        return vector(t, vs, promotion.dtype_of(vs[0].type))
+        return vector(t, vs, dtype_of(vs[0].type))
     same_shape(t, vs, "all input arrays must have the same shape")
     return t.builder.concat(*[promotion.with_axis(t, v, axis) for v in vs], axis=axis)
 

@@ -221,10 +221,10 @@ def positive(t: Context, x: Any) -> Sym:
 
 
 def absolute(t: Context, x: Any) -> Sym:
-    x = lift(t, x)
-    if dtype_of(x.value.type).is_bool and not x.weak:
-        return x
-    return Sym(t.builder.abs(number(t, x, "absolute")), x.weak)
+    v = lift(t, x)
+    if dtype_of(v.value.type).is_bool and not v.weak:
+        return v
+    return Sym(t.builder.abs(number(t, v, "absolute")), v.weak)
 
 
 def number(t: Context, x: Sym, name: str) -> Value:

@@ -21,6 +21,7 @@ from ....ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims
 from ...values.values import Context, Sym
 
 Rule = Callable[..., Any]
+SymRule = Callable[..., Sym]              # its result is one stand-in
 _ARITHMETIC = frozenset(("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select", "lt"))
 
 
@@ -129,10 +130,10 @@ def must_be_static(t: Context, x: Any, what: str) -> Any:
 
 def axis_arg(t: Context, axis: Any, n: int) -> int:
     """An axis counted from the front; raises as NumPy does."""
-    axis = operator.index(must_be_static(t, axis, "an axis"))
-    if not -n <= axis < n:
-        raise np.exceptions.AxisError(axis, n)
-    return axis % n
+    number = operator.index(must_be_static(t, axis, "an axis"))
+    if not -n <= number < n:
+        raise np.exceptions.AxisError(number, n)
+    return number % n
 
 
 def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from ....ir.types import BOOL, I32, I64, Scalar, dtype_of
 from ...values.values import Context, Sym
 from . import promotion
 from .lifting import lift
-from .promotion import Rule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, refuse, size, sizes
+from .promotion import Rule, SymRule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, refuse, size, sizes
 from .ufuncs import choose, isclose
 
 
@@ -40,7 +40,7 @@ def _accumulator(dtype: Scalar) -> Scalar:
     return I64 if dtype.is_bool or dtype == I32 else dtype
 
 
-def adding(op: str) -> Rule:
+def adding(op: str) -> SymRule:
     """``sum`` and ``prod``."""
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
              initial: Any = None, where: Any = None) -> Sym:
@@ -63,7 +63,7 @@ def adding(op: str) -> Rule:
     return rule
 
 
-def extreme(op: str) -> Rule:
+def extreme(op: str) -> SymRule:
     """``max`` and ``min``; of nothing they raise."""
     def rule(t: Context, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False,
              initial: Any = None, where: Any = None) -> Sym:
@@ -199,7 +199,7 @@ def count_nonzero(t: Context, a: Any, axis: Any = None, *, keepdims: bool = Fals
     return adding("sum")(t, Sym(promotion.cast(t, lift(t, a).value, BOOL), False), axis, keepdims=keepdims)
 
 
-def skipping_nan(rule: Rule, instead: float) -> Rule:
+def skipping_nan(rule: SymRule, instead: float) -> SymRule:
     """``nansum`` and its like: NaN counts as ``instead``."""
     def skipping(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
                  keepdims: bool = False) -> Sym:

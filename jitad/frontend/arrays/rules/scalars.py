@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from ....ir.builder import Builder
 from ....ir.graph import Value
-from ....ir.types import BOOL, F32, F64, I64, dtype_of
+from ....ir.types import BOOL, F32, F64, I64, dims_of, dtype_of
 from ...values.closures import Template
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
 from .lifting import lift
-from .operators import BINARY, COMPARE, power, truth
-from .promotion import Rule, rank, refuse
+from .operators import BINARY, COMPARE, divide, power, truth
+from .promotion import Rule, SymRule, rank, refuse
 from .reductions import not_empty, reduce
 from .shape import length
 from .ufuncs import rest_like, round_, rounded, to_tens
@@ -33,7 +34,7 @@ def _scalar(t: Context, x: Any, name: str) -> Value:
         x.refused(t, f"`{name}` of")
     v = lift(t, x).value
     if rank(v):
-        if any(d != 1 for d in promotion.dims_of(v.type)):
+        if any(d != 1 for d in dims_of(v.type)):
             raise TypeError(f"{name}: only arrays with one element can be converted to Python scalars")
         v = basic_indexing.scalar_of(t, v)
     return v
@@ -210,28 +211,28 @@ def pow_builtin(t: Context, base: Any, exp: Any, mod: Any = None) -> Any:
 
 # --- math -----------------------------------------------------------------------------------------
 
-Domain = Callable[[Any, Value], Value] | None
+Domain = Callable[[Builder, Value], Value] | None
 
 
-def _outside(op: str, bound: float) -> Callable[[Any, Value], Value]:
+def _outside(op: str, bound: float) -> Callable[[Builder, Value], Value]:
     """The test ``x op bound``; NaN passes, it is not outside."""
     opposite = {"ge": "lt", "gt": "le", "le": "gt"}[op]
     return lambda e, v: e.not_(e.emit(opposite, v, bound))
 
 
-def _within_one(e: Any, v: Value) -> Value:
+def _within_one(e: Builder, v: Value) -> Value:
     return e.not_(e.gt(e.abs(v), 1.0))
 
 
-def _inside_one(e: Any, v: Value) -> Value:
+def _inside_one(e: Builder, v: Value) -> Value:
     return e.not_(e.ge(e.abs(v), 1.0))
 
 
-def _no_pole(e: Any, v: Value) -> Value:
+def _no_pole(e: Builder, v: Value) -> Value:
     return e.not_(e.and_(e.and_(e.le(v, 0.0), e.eq(v, e.floor(v))), e.isfinite(v)))
 
 
-def function(op: str, domain: Domain = None) -> Rule:
+def function(op: str, domain: Domain = None) -> SymRule:
     """A function of ``math`` that is one op; outside its domain it raises."""
     def rule(t: Context, x: Any) -> Sym:
         v = _float(t, x, op)
@@ -253,7 +254,7 @@ def binary(op: str) -> Rule:
 
 def log(t: Context, x: Any, base: Any = None) -> Sym:
     plain = function("log", POSITIVE)(t, x)
-    return plain if base is None else BINARY["truediv"](t, plain, function("log", POSITIVE)(t, base))
+    return plain if base is None else divide(t, plain, function("log", POSITIVE)(t, base))
 
 
 def hypot(t: Context, *coordinates: Any) -> Sym:

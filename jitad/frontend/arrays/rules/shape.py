@@ -71,9 +71,9 @@ def _may_wrap(sizes: Sequence[Value]) -> bool:
     known = prod(n.const for n in sizes if n.const is not None)
     rest = [n for n in sizes if n.const is None]
     if not rest:
-        return known >= 1 << 62
+        return bool(known >= 1 << 62)
     of_array = rest[0].op is not None and rest[0].op.name == "dim"
-    return len(rest) > 1 or known > (1 << 16 if of_array else 2)
+    return len(rest) > 1 or bool(known > (1 << 16 if of_array else 2))
 
 
 def _reshape_message(sizes: Sequence[Value], unknown: Sequence[int]) -> tuple[str, list[Value]]:

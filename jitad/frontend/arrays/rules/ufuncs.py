@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ....ir.builder import Builder
 from ....ir.graph import Value
 from ....ir.types import F64, dtype_of
 from ...values.values import Context, Sym
@@ -122,7 +123,7 @@ def fmod(t: Context, x: Any, y: Any) -> Sym:
     return Sym(e.select(opposed, e.sub(rest, b), rest), weak)
 
 
-def rest_like(e: Any, a: Value, b: Value) -> Value:
+def rest_like(e: Builder, a: Value, b: Value) -> Value:
     """The remainder of floats with the sign of ``a``, exactly: ``mod`` of the sizes, then the sign.
 
     The size is a product with the sign, since the derivative of ``abs`` is 0 at 0.

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from ....transforms.custom import custom_vjp
+from ....callables.custom import custom_vjp
 from ..marks import constant, in_range
 
 BLOCK = 48

@@ -12,7 +12,7 @@ from ..marks import constant
 PARTIALS = 1100
 
 
-def fsum(items: Any) -> float:
+def fsum(items: Any) -> Any:
     """Shewchuk's sum, as CPython writes it: exact, and rounded once, at the end."""
     partials, so_far = no_partials()
     for item in items:
@@ -62,7 +62,7 @@ def added_exactly(partials: Any, so_far: Any, given: float) -> Any:
     return kept, special, infinite, slope
 
 
-def added_up(partials: Any, so_far: Any) -> float:
+def added_up(partials: Any, so_far: Any) -> Any:
     n, special, infinite, slope = so_far
     if special != 0:
         if math.isnan(infinite):
@@ -71,7 +71,7 @@ def added_up(partials: Any, so_far: Any) -> float:
     return rounded_sum(partials, n) + slope
 
 
-def rounded_sum(partials: Any, n: int) -> float:
+def rounded_sum(partials: Any, n: int) -> Any:
     """What ``n`` partials add up to; half-way between two floats the next partial decides."""
     if n == 0:
         return 0.0

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..trace.gc_pause import no_collection
+from .gc_pause import no_collection
 from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Root, Text, root, strings
 from .recursive_types import family_of
 from .to_columns import gather
@@ -221,7 +221,7 @@ class _Reader:
     def block(self, kind: Block, name: str, row: int) -> np.ndarray:
         shape = [int(self.column(f"{name}:{axis}")[row]) for axis in range(kind.rank)]
         start = int(self.column(f"{name}:at")[row])
-        found = self.column(name)[start:start + int(np.prod(shape))].reshape(shape)
+        found: np.ndarray = self.column(name)[start:start + int(np.prod(shape))].reshape(shape)
         found.flags.writeable = False
         return found
 

@@ -8,14 +8,15 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...errors import NOWHERE, Loc
 from ...ir.types import I64
-from ..arrays import table
-from ..flow import iteration
+from ..objects import attributes, containers, iteration, refusals, special_methods
 from ..syntax import virtualise
-from ..syntax.code import Frame
 from ..syntax.comprehensions import Generator
 from ..trees.references import Reference
+from ..values.active import Active
 from ..values.closures import (
     BoundMethod,
     Enumerate,
@@ -30,8 +31,10 @@ from ..values.closures import (
     View,
     Zip,
 )
-from ..values.values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
-from . import attributes, containers, reducing, refusals, special_methods, stdlib
+from ..values.code import Frame
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, DictObj, Instance, ListObj, Sym
+from . import reducing, stdlib
 
 Rule = Callable[..., Any]
 
@@ -103,7 +106,7 @@ def unroll(iterable: Any) -> Any:
 
 # --- iteration --------------------------------------------------------------------------------------
 
-def _range(t: Any, *args: Any) -> Any:
+def _range(t: Trace, *args: Any) -> Any:
     if all(isinstance(a, int) for a in args):
         return range(*args)
     if not 1 <= len(args) <= 3:
@@ -115,27 +118,27 @@ def _range(t: Any, *args: Any) -> Any:
     return Range(*(x if isinstance(x, int) else _index(t, x) for x in (start, stop, step)))
 
 
-def _index(t: Any, x: Sym) -> Any:
+def _index(t: Trace, x: Sym) -> Any:
     """An integer as a weak i64; a constant as the number it is."""
     v = t.value(x, I64)
     return v.const if v.const is not None else Sym(v, True)
 
 
-def _enumerate(t: Any, iterable: Any, start: Any = 0) -> Stream:
+def _enumerate(t: Trace, iterable: Any, start: Any = 0) -> Stream:
     return iteration.stream(t, Enumerate, _iterable(t, iterable, "enumerate"), start)
 
 
-def _map(t: Any, fun: Any, *args: Any) -> Stream:
+def _map(t: Trace, fun: Any, *args: Any) -> Stream:
     return iteration.stream(t, Mapped, fun, *(_iterable(t, x, "map") for x in args))
 
 
-def _reversed(t: Any, v: Any) -> Stream:
+def _reversed(t: Trace, v: Any) -> Stream:
     if isinstance(v, (Stream, Generator)) or special_methods.is_iterator(v):
         raise TypeError(f"{containers.describe(v)} is not reversible")
     return iteration.stream(t, Reversed, _iterable(t, v, "reversed"))
 
 
-def _iterable(t: Any, v: Any, by: str) -> Any:
+def _iterable(t: Trace, v: Any, by: str) -> Any:
     """An argument of ``zip`` and the like: dicts by their keys, objects and generators by their elements."""
     v = special_methods.walked(t, v)
     if special_methods.is_iterator(v):
@@ -143,7 +146,7 @@ def _iterable(t: Any, v: Any, by: str) -> Any:
     return tuple(t.iterate(v)) if isinstance(v, (DictObj, Generator)) else v
 
 
-def _zip(t: Any, *args: Any, strict: bool = False) -> Stream:
+def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
     columns = [_iterable(t, x, "zip") for x in args]
     if strict and columns:
         first, *rest = [iteration.length(t, x) for x in columns]
@@ -154,25 +157,25 @@ def _zip(t: Any, *args: Any, strict: bool = False) -> Stream:
     return iteration.stream(t, Zip, *columns)
 
 
-def _list(t: Any, v: Any = ()) -> ListObj:
+def _list(t: Trace, v: Any = ()) -> ListObj:
     return t.new_list(t.iterate(v))
 
 
-def _tuple(t: Any, v: Any = ()) -> tuple[Any, ...]:
+def _tuple(t: Trace, v: Any = ()) -> tuple[Any, ...]:
     return v if type(v) is tuple else tuple(t.iterate(v))
 
 
-def _dict(t: Any, v: Any = (), /, **kwargs: Any) -> DictObj:
+def _dict(t: Trace, v: Any = (), /, **kwargs: Any) -> DictObj:
     if isinstance(v, (DictObj, dict)):
         return t.new_dict({**t.mapping(v), **kwargs})
     return t.new_dict({**{containers.key(t, k): x for k, x in map(t.iterate, t.iterate(v))}, **kwargs})
 
 
-def _set(t: Any, v: Any = ()) -> frozenset[Any]:
+def _set(t: Trace, v: Any = ()) -> frozenset[Any]:
     return frozenset(t.iterate(v))                    # the hash of what is not known refuses
 
 
-def _len(t: Any, v: Any) -> Any:
+def _len(t: Trace, v: Any) -> Any:
     if isinstance(v, Instance):
         raise TypeError(f"object of type '{v.cls.__name__}' has no len()")
     if isinstance(v, Active):
@@ -190,7 +193,7 @@ def _len(t: Any, v: Any) -> Any:
 
 # --- types ------------------------------------------------------------------------------------------
 
-def _type(t: Any, v: Any) -> type:
+def _type(t: Trace, v: Any) -> type:
     if isinstance(v, Sym):
         return containers.type_of(v)
     if isinstance(v, Active):
@@ -200,18 +203,18 @@ def _type(t: Any, v: Any) -> type:
     return _OWN_TYPES.get(type(v), type(v))
 
 
-def type_name(t: Any, v: Any) -> str:
+def type_name(t: Trace, v: Any) -> str:
     """What Python calls the type of a value in its messages."""
     return _type(t, v).__name__
 
 
-def _isinstance(t: Any, v: Any, cls: Any) -> Any:
+def _isinstance(t: Trace, v: Any, cls: Any) -> Any:
     if isinstance(v, Active):
         return v.is_a(t, cls)
     return issubclass(_type(t, v), cls)
 
 
-def _hasattr(t: Any, v: Any, name: str) -> Any:
+def _hasattr(t: Trace, v: Any, name: str) -> Any:
     if isinstance(v, Active):
         return v.has(t, name)
     _refuse_fallback(t, v, name)
@@ -222,7 +225,7 @@ def _hasattr(t: Any, v: Any, name: str) -> Any:
     return True
 
 
-def _getattr(t: Any, v: Any, name: str, *default: Any) -> Any:
+def _getattr(t: Trace, v: Any, name: str, *default: Any) -> Any:
     if isinstance(v, Active) or not default:
         return default[0] if default and not _hasattr(t, v, name) else t.getattr(v, name)
     _refuse_fallback(t, v, name)
@@ -232,7 +235,7 @@ def _getattr(t: Any, v: Any, name: str, *default: Any) -> Any:
         return default[0]
 
 
-def _refuse_fallback(t: Any, v: Any, name: str) -> None:
+def _refuse_fallback(t: Trace, v: Any, name: str) -> None:
     """Whether an object has an attribute is not known where its class decides by an exception."""
     if isinstance(v, Instance) and attributes.fallback_of(v) is not None and name not in t.contents(v) and \
             not hasattr(v.cls, name):
@@ -240,7 +243,7 @@ def _refuse_fallback(t: Any, v: Any, name: str) -> None:
                       "decides", "give it the attribute in `__init__`")
 
 
-def _callable(t: Any, v: Any) -> bool:
+def _callable(t: Trace, v: Any) -> bool:
     if isinstance(v, Instance):
         return any("__call__" in vars(c) for c in v.cls.__mro__)
     if isinstance(v, Reference):
@@ -250,12 +253,12 @@ def _callable(t: Any, v: Any) -> bool:
     return not isinstance(v, (Sym, ArrayRef, ListObj, DictObj)) and callable(v)
 
 
-def _partial(t: Any, fun: Any, /, *args: Any, **kwargs: Any) -> Partial:
+def _partial(t: Trace, fun: Any, /, *args: Any, **kwargs: Any) -> Partial:
     return Partial(tuple(kwargs), fun, args, tuple(kwargs.values()))
 
 
 _OWN_TYPES: dict[type, type] = {
-    ListObj: list, DictObj: dict, ArrayRef: table.np.ndarray, Fn: types.FunctionType, Range: range,
+    ListObj: list, DictObj: dict, ArrayRef: np.ndarray, Fn: types.FunctionType, Range: range,
 }
 
 KEEPS: frozenset[Any] = frozenset((functools.partial,))              # looks at none of its arguments

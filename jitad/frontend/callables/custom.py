@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...errors import DifferentiationError
-from ..trace import trampolines
-from ..trace.traceable import Maker, Traceable, native
-from .argnums import described
+from ..values.protocol import Trace
+from . import trampolines
+from .traceable import Maker, Traceable, described, native
 
 Nondiff = tuple[int, ...]
 
@@ -31,7 +31,7 @@ class Definition(Traceable):
     def __call__(self, *args: Any) -> Any:
         return self.define(self.of, *(a.py_func if getattr(type(a), "is_jitad", False) else a for a in args))
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.define(self.of, *args, **kwargs)
 
 
@@ -77,7 +77,7 @@ class Custom(Traceable):
                 raise TypeError(f"{self.define} takes functions, not {rule!r}")
         self.rules, self._jitted = rules, None
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self.rules:
             raise DifferentiationError(f"`{self.__name__}` is a {self.kind} function without a rule", t.loc,
                                        f"say how it is differentiated: {self.__name__}.{self.define}(…)")
@@ -140,7 +140,7 @@ class SumOfParts(Traceable):
     def __call__(self, primals: Any, tangents: Any) -> Any:
         return trampolines.sum_of_parts(self.fun, self.rules, primals, tangents)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return t.call(trampolines.sum_of_parts, self.fun, self.rules, *args)
 
 

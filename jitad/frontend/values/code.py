@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ...errors import Loc
-from ..flow.loops import Loop
-from ..values.values import Obj, Slot
-from .scope import Names, parameters
+from .protocol import Trace
+from .values import Edge, Obj, Slot
 
+Names = frozenset[str]
 Hook = Callable[["Frame"], Any]
+
+
+@dataclass
+class Loop:
+    """A loop that is being traced: where ``break`` and ``continue`` have left it."""
+
+    breaks: list[Edge | None] = field(default_factory=list)
+    continues: list[Edge | None] = field(default_factory=list)
+
+
+class Captures(Protocol):
+    """What a function holds beside its code (``closures.Fn``)."""
+
+    slots: dict[str, Slot]
+    cells: dict[str, Any]
+    defaults: tuple[Any, ...]
+    kw_defaults: dict[str, Any]
+    globals: dict[str, Any]
 
 
 class Frame:
@@ -20,7 +38,7 @@ class Frame:
 
     __slots__ = ("t", "code", "slots", "globals", "loops", "hidden")
 
-    def __init__(self, t: Any, code: Code, slots: dict[str, Slot], globals: dict[str, Any]) -> None:
+    def __init__(self, t: Trace, code: Code, slots: dict[str, Slot], globals: dict[str, Any]) -> None:
         self.t, self.code, self.slots, self.globals = t, code, slots, globals
         self.loops: list[Loop] = []
         self.hidden: list[Slot] = []                 # what loops iterate over: live, though it has no name
@@ -48,7 +66,7 @@ class Code:
     rebound: Names = frozenset()                     # captured variables that may be assigned after it is made
     in_range: bool = False                           # its indices are, by construction (``written.marks``)
 
-    def frame(self, t: Any, fn: Any, bound: dict[str, Any]) -> Frame:
+    def frame(self, t: Trace, fn: Captures, bound: dict[str, Any]) -> Frame:
         """A frame whose parameters are bound."""
         slots = dict(fn.slots)
         for name, value in fn.cells.items():
@@ -62,7 +80,7 @@ class Code:
             t.state[slots[name]] = value
         return Frame(t, self, slots, fn.globals)
 
-    def bind(self, t: Any, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def bind(self, t: Trace, fn: Captures, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, as Python binds them."""
         spec, rest = self.args, dict(kwargs)
         bound: dict[str, Any] = {}
@@ -92,3 +110,9 @@ class Code:
         if missing:
             raise TypeError(f"{self.name}() missing required argument: '{missing[0]}'")
         return {n: bound[n] for n in parameters(spec)}
+
+
+def parameters(args: ast.arguments) -> list[str]:
+    """Every parameter name, ``*args`` and ``**kwargs`` included."""
+    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    return names + [a.arg for a in (args.vararg, args.kwarg) if a is not None]

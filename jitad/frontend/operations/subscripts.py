@@ -11,21 +11,21 @@ import numpy as np
 from ...errors import Loc
 from ...ir.graph import ExcInfo, Operand
 from ...ir.types import I64, Array
-from ..arrays import library, table
+from ..arrays import library, table, views
 from ..arrays.library.manipulation import joining
-from ..flow import iteration
-from ..values import views
+from ..objects import attributes, containers, iteration, special_methods
+from ..values.active import Active
 from ..values.closures import WALKS, BoundMethod, Fn, Method, Range, Super
 from ..values.lattice import is_number
-from ..values.values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym, TracePart
-from . import attributes, containers, special_methods
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym
 
 MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
 _BOUNDS = ("start", "stop", "step")
 _ASKS: dict[type, tuple[str, ...]] = {list: ("copy", "index", "count"), dict: ("copy", "get")}     # changing nothing
 
 
-class Elements(TracePart):
+class Elements(Trace):
     """The part of ``Trace`` that looks into structures."""
 
     def getitem(self, obj: Any, index: Any, loc: Loc | None = None) -> Any:
@@ -132,7 +132,8 @@ class Elements(TracePart):
         if c is None and isinstance(index, Sym) and isinstance(obj, ListObj):
             c = index = self.position(obj, index)
         if c is not None:
-            return self.over(c, lambda v: self.setitem(self.settle(obj), self.settled(index), self.settled(value)))
+            self.over(c, lambda v: self.setitem(self.settle(obj), self.settled(index), self.settled(value)))
+            return
         if isinstance(obj, ArrayRef):
             self.native(views.setitem, self, obj, index, value)
         elif isinstance(obj, ListObj):
@@ -222,7 +223,7 @@ class Elements(TracePart):
             return self.over(v, self.length)
         if isinstance(v, (ListObj, DictObj)):
             return len(self.contents(v))
-        n = self._emit(len, v) if not isinstance(v, (ArrayRef, Sym)) else self._emit(table.TABLE[len], v)
+        n = self.apply_rule(len, v) if not isinstance(v, (ArrayRef, Sym)) else self.apply_rule(table.TABLE[len], v)
         known = n.value.const if isinstance(n, Sym) else n
         return n if known is None else known
 
@@ -258,7 +259,7 @@ class Elements(TracePart):
         if name in table.ATTRIBUTES:
             if name in table.VIEWS and isinstance(obj, ArrayRef):
                 return views.view(self, obj, table.ATTRIBUTES[name], name, (), {})
-            return self._emit(table.ATTRIBUTES[name], obj)
+            return self.apply_rule(table.ATTRIBUTES[name], obj)
         if name in table.METHODS or name in table.MUTATING_METHODS:
             return Method(name, obj)
         if isinstance(obj, ArrayRef) and name in library.ARRAY_METHODS:
@@ -278,7 +279,8 @@ class Elements(TracePart):
         if loc is not None:
             self.builder.loc = loc
         if type(obj) is Choice:
-            return self.over(obj, lambda v: self.setattr(v, name, value))
+            self.over(obj, lambda v: self.setattr(v, name, value))
+            return
         attributes.set_attribute(self, obj, name, value)
 
     def delattr(self, obj: Any, name: str, loc: Loc) -> None:

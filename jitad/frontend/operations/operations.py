@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ...errors import Loc
 from ...ir.graph import ExcInfo
-from ..arrays import table
+from ..arrays import table, views
+from ..columns.pack import Packed
 from ..flow import raising
-from ..trees.pack import Packed
-from ..values import views
-from ..values.closures import Range, Template
+from ..objects import containers, special_methods
+from ..values.active import Active
+from ..values.closures import TEXT, Range, Template
 from ..values.lattice import UNBOUND, is_number, scalar_type
-from ..values.values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
-from . import containers, refusals, special_methods
+from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 from .comparing import Comparisons
 from .subscripts import Elements
 
@@ -69,7 +69,7 @@ class Operations(Comparisons, Elements):
         except RECORDED as e:
             self.raise_error(e)
 
-    def raise_error(self, e: BaseException) -> None:
+    def raise_error(self, e: BaseException) -> NoReturn:
         if len(e.args) == 1 and type(e).__module__ == "builtins" and isinstance(e.args[0], str):
             self.raise_(type(e).__name__, e.args[0].replace("{", "{{").replace("}", "}}"))
         builtin = type(e).__module__ == "builtins"
@@ -82,7 +82,7 @@ class Operations(Comparisons, Elements):
         if is_number(x) and is_number(y):
             return self.native(NATIVE[op], x, y)
         if type(x) is Choice or type(y) is Choice:
-            return self._over_pair(x, y, lambda a, b: self.binary(op, a, b))
+            return self.over_pair(x, y, lambda a, b: self.binary(op, a, b))
         x, y = self.opened(x), self.opened(y)
         found = special_methods.binary(self, op, x, y)
         if found is not special_methods.MISSING:
@@ -95,7 +95,7 @@ class Operations(Comparisons, Elements):
             raise _no_operands(op, x, y)
         if isinstance(x, (Sym, ArrayRef)) or isinstance(y, (Sym, ArrayRef)):
             self._check_operands(op, x, y)
-            return self._emit(table.OPERATORS[op], x, y)
+            return self.apply_rule(table.OPERATORS[op], x, y)
         if op == "add" and isinstance(x, ListObj) and isinstance(y, ListObj):
             return self.new_list(self.contents(x) + self.contents(y))
         if op == "mul" and (isinstance(x, ListObj) or isinstance(y, ListObj)):
@@ -121,17 +121,11 @@ class Operations(Comparisons, Elements):
                 self.unsupported(f"repeats {containers.describe(one)} a number of times that is only known at run time",
                                  "make an array: `np.full(n, x)`")
             if op == "mod" and one is x and type(x) is str:
-                self.unsupported("a string made from values that are only known at run time", refusals.TEXT)
+                self.unsupported("a string made from values that are only known at run time", TEXT)
             if isinstance(one, complex):
                 self.unsupported("complex numbers", "two floats, or an array with an axis of two")
             self.python_refuses(NATIVE[op], x, y)
             raise _no_operands(op, x, y)
-
-    def _over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
-        """``fun(x, y)`` where one of them, or both, is a choice."""
-        if type(x) is Choice:
-            return self.over(x, lambda v: self._over_pair(v, self.settle(y), fun))
-        return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
 
     def python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
         """Raise the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
@@ -152,7 +146,7 @@ class Operations(Comparisons, Elements):
         if type(x) is Choice:
             return self.over(x, lambda v: self.unary(op, v))
         if isinstance(x, (Sym, ArrayRef)):
-            return self._emit(table.unary, op, x)
+            return self.apply_rule(table.unary, op, x)
         found = special_methods.call_special(self, x, f"__{op}__")
         if found is not special_methods.MISSING:
             return found
@@ -160,11 +154,11 @@ class Operations(Comparisons, Elements):
             raise TypeError(f"bad operand type for unary {SIGNS[op]}: {containers.describe(x)}")
         return self.native(NATIVE[op], x)
 
-    def _emit(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a rule on what the arguments hold now."""
         c = self.first_choice((*args, *kwargs.values()))
         if c is not None:
-            return self.over(c, lambda v: self._emit(rule, *args, **kwargs))
+            return self.over(c, lambda v: self.apply_rule(rule, *args, **kwargs))
         plain = [containers.plain(self, a) for a in args]
         named = {k: containers.plain(self, v) for k, v in kwargs.items()}
         result = self.wrap(self.native(rule, self, *plain, **named))
@@ -174,7 +168,7 @@ class Operations(Comparisons, Elements):
         """``x op= y``: arrays and lists change, everything else is rebound."""
         self.builder.loc = loc
         if type(x) is Choice or type(y) is Choice:
-            return self._over_pair(x, y, lambda a, b: self.in_place(op, a, b, loc))
+            return self.over_pair(x, y, lambda a, b: self.in_place(op, a, b, loc))
         if isinstance(x, ArrayRef):
             new = self.native(table.inplace, self, op, self.read(x), containers.plain(self, y))
             views.store_all(self, x, new)

@@ -16,12 +16,13 @@ import numpy as np
 
 from ...ir.graph import Value
 from ...ir.types import Array
-from ..arrays import table
-from ..arrays.rules import basic_indexing
-from ..arrays.rules.basic_indexing import Window
-from ..arrays.rules.indexing import index_items
 from ..objects import containers
-from .values import ArrayObj, ArrayRef, ListObj, Sym
+from ..values.protocol import Trace
+from ..values.values import ArrayObj, ArrayRef, ListObj, Sym
+from . import table
+from .rules import basic_indexing
+from .rules.basic_indexing import Window
+from .rules.indexing import index_items
 
 MAYBE_VIEW = "NumPy may make it a view or a copy"
 COPIES = frozenset((np.positive,))             # listed as views, but they copy what they do not change
@@ -51,10 +52,10 @@ class IndexStep:
         """What is known of it beside the values that ``moved`` visits."""
         return self.window.shown, self.lead, tuple(isinstance(a, Value) for a in self.window.axes)
 
-    def read(self, t: Any, base: Sym) -> Sym:
+    def read(self, t: Trace, base: Sym) -> Sym:
         return Sym(basic_indexing.read(t, base.value, self.window))
 
-    def write(self, t: Any, base: Sym, new: Sym) -> Sym:
+    def write(self, t: Trace, base: Sym, new: Sym) -> Sym:
         return Sym(basic_indexing.write(t, base.value, self.window, new))
 
     def moved(self, move: Callable[[Value], Value]) -> IndexStep:
@@ -64,7 +65,7 @@ class IndexStep:
         return IndexStep(Window(axes, self.window.shown), self.lead)
 
 
-def _index_step(t: Any, a: Sym, items: Sequence[Any]) -> IndexStep:
+def _index_step(t: Trace, a: Sym, items: Sequence[Any]) -> IndexStep:
     assert isinstance(a.type, Array)
     full = basic_indexing.expand(tuple(items), a.type.rank)
     lead = sum(i is not None and not isinstance(i, slice) for i in full)
@@ -86,10 +87,10 @@ class TransposeStep:
     def static(self) -> Any:
         return self.perm
 
-    def read(self, t: Any, base: Sym) -> Sym:
+    def read(self, t: Trace, base: Sym) -> Sym:
         return Sym(t.builder.transpose(base.value, perm=self.perm))
 
-    def write(self, t: Any, base: Sym, new: Sym) -> Sym:
+    def write(self, t: Trace, base: Sym, new: Sym) -> Sym:
         back = tuple(self.perm.index(i) for i in range(len(self.perm)))
         return Sym(t.builder.transpose(new.value, perm=back))
 
@@ -112,10 +113,10 @@ class ReshapeStep:
     def static(self) -> Any:
         return len(self.sizes)
 
-    def read(self, t: Any, base: Sym) -> Sym:
+    def read(self, t: Trace, base: Sym) -> Sym:
         return Sym(t.builder.reshape(base.value, *self.sizes))
 
-    def write(self, t: Any, base: Sym, new: Sym) -> Sym:
+    def write(self, t: Trace, base: Sym, new: Sym) -> Sym:
         shaped = t.builder.reshape(new.value, *t.builder.dims(base.value))
         return Sym(t.builder.as_type(shaped, type=base.type))
 
@@ -125,7 +126,7 @@ class ReshapeStep:
 
 # --- reading ----------------------------------------------------------------------------------------
 
-def read(t: Any, ref: ArrayRef) -> Sym:
+def read(t: Trace, ref: ArrayRef) -> Sym:
     content: Sym = t.contents(ref.obj)
     if not ref.steps:
         return content
@@ -134,7 +135,7 @@ def read(t: Any, ref: ArrayRef) -> Sym:
     return _down(t, content, ref.steps)[-1]
 
 
-def _down(t: Any, content: Sym, steps: Sequence[Any]) -> list[Sym]:
+def _down(t: Trace, content: Sym, steps: Sequence[Any]) -> list[Sym]:
     """What each step shows, from the whole array on."""
     shown = [content]
     for step in steps:
@@ -142,7 +143,7 @@ def _down(t: Any, content: Sym, steps: Sequence[Any]) -> list[Sym]:
     return shown
 
 
-def _through(t: Any, ref: ArrayRef, step: Any) -> Any:
+def _through(t: Trace, ref: ArrayRef, step: Any) -> Any:
     """One step further: an element, or a view."""
     base = read(t, ref)
     shown = step.read(t, base)
@@ -151,7 +152,7 @@ def _through(t: Any, ref: ArrayRef, step: Any) -> Any:
     return ArrayRef(ref.obj, (*ref.steps, step), (t.contents(ref.obj), shown))
 
 
-def element(t: Any, ref: ArrayRef, it: Sym) -> Any:
+def element(t: Trace, ref: ArrayRef, it: Sym) -> Any:
     """``ref[it]`` with ``it`` in range."""
     a = read(t, ref)
     assert isinstance(a.type, Array)
@@ -159,7 +160,7 @@ def element(t: Any, ref: ArrayRef, it: Sym) -> Any:
     return _through(t, ref, IndexStep(Window((t.value(it), *rest.axes[1:]), tuple(range(1, a.type.rank))), 1))
 
 
-def getitem(t: Any, ref: ArrayRef, index: Any) -> Any:
+def getitem(t: Trace, ref: ArrayRef, index: Any) -> Any:
     a = read(t, ref)
     assert isinstance(a.type, Array)
     items = index_items(t, containers.plain(t, index))
@@ -173,7 +174,8 @@ def getitem(t: Any, ref: ArrayRef, index: Any) -> Any:
     return _through(t, ref, step)
 
 
-def view(t: Any, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def view(t: Trace, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequence[Any],
+         kwargs: dict[str, Any]) -> Any:
     """The result of a function that may show its argument under another shape."""
     a = read(t, ref)
     named = {k: containers.plain(t, v) for k, v in kwargs.items()}
@@ -181,7 +183,7 @@ def view(t: Any, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequen
     return _as_view(t, ref, a, result, fun)
 
 
-def _as_view(t: Any, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
+def _as_view(t: Trace, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
     if isinstance(result, (list, tuple)):
         items = [_as_view(t, ref, a, r, fun) for r in result]
         return t.new_list(items) if isinstance(result, list) else tuple(items)
@@ -212,7 +214,7 @@ def is_scattered(ref: ArrayRef) -> bool:
     return ref.obj.scattered or not all(s.is_element for s in ref.steps)
 
 
-def made_from(t: Any, result: Any, rule: Any, args: Sequence[Any]) -> Any:
+def made_from(t: Trace, result: Any, rule: Any, args: Sequence[Any]) -> Any:
     """``result``, which a rule made from ``args``: NumPy lays most results out in memory as their operands are.
 
     An argument that is a letter is taken for ``order=``: nothing else has these letters.
@@ -227,7 +229,7 @@ def made_from(t: Any, result: Any, rule: Any, args: Sequence[Any]) -> Any:
     return result
 
 
-def _is_permuted(t: Any, v: Any) -> bool:
+def _is_permuted(t: Trace, v: Any) -> bool:
     if isinstance(v, ListObj):
         v = t.contents(v)
     if isinstance(v, (tuple, list)):
@@ -237,13 +239,13 @@ def _is_permuted(t: Any, v: Any) -> bool:
 
 # --- writing ----------------------------------------------------------------------------------------
 
-def check_writable(t: Any, obj: ArrayObj) -> None:
+def check_writable(t: Trace, obj: ArrayObj) -> None:
     if obj.readonly:
         t.unsupported(f"writes into an array that may not be written: {obj.readonly}",
                       "write into a copy: `b = a.copy()`")
 
 
-def setitem(t: Any, ref: ArrayRef, index: Any, value: Any) -> None:
+def setitem(t: Trace, ref: ArrayRef, index: Any, value: Any) -> None:
     check_writable(t, ref.obj)
     new = containers.plain(t, value)
     shown = _down(t, t.contents(ref.obj), ref.steps)
@@ -271,13 +273,13 @@ def _merge(outer: Any, inner: IndexStep) -> IndexStep | None:
     return IndexStep(Window(axes, shown), inner.lead + outer.lead if inner.is_element else -1)
 
 
-def store_all(t: Any, ref: ArrayRef, new: Sym) -> None:
+def store_all(t: Trace, ref: ArrayRef, new: Sym) -> None:
     """``ref[...] = new`` for a value of its own type."""
     check_writable(t, ref.obj)
     _up(t, ref.obj, ref.steps, _down(t, t.contents(ref.obj), ref.steps), new)
 
 
-def _up(t: Any, obj: ArrayObj, steps: Sequence[Any], shown: Sequence[Sym], changed: Sym) -> None:
+def _up(t: Trace, obj: ArrayObj, steps: Sequence[Any], shown: Sequence[Sym], changed: Sym) -> None:
     for step, base in zip(reversed(steps), reversed(shown[:len(steps)])):
         changed = step.write(t, base, changed)
     t.state[obj] = changed

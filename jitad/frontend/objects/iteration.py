@@ -6,22 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...ir.types import Array
-from ..objects import special_methods
 from ..values import lattice
+from ..values.active import Active
 from ..values.closures import Enumerate, Mapped, Range, Reversed, Stream, Template, Unrolled, View, Zip
-from ..values.values import Active, ArrayRef, DictObj, ListObj, Slot, Sym
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, DictObj, ListObj, Slot, Sym
+from . import special_methods
 
 STREAMS = "make a list of it first, `list(...)`, or make it anew where it is walked"
 
 
-def stream(t: Any, kind: type[Stream], *given: Any) -> Stream:
+def stream(t: Trace, kind: type[Stream], *given: Any) -> Stream:
     """``zip``, ``map`` and the like of these, not walked yet."""
     begun = Slot("begun", bound=True)
     t.state[begun] = False
     return kind(*given, begun)
 
 
-def begin(t: Any, v: Any) -> Any:
+def begin(t: Trace, v: Any) -> Any:
     """Begin to walk a value: of a stream that has been walked to its end nothing is left."""
     if isinstance(v, Unrolled):
         return Unrolled(begin(t, v.parts()[0]))
@@ -59,13 +61,13 @@ def mark(state: dict[Any, Any], v: Any, walked: bool | None) -> None:
         state[begun] = walked
 
 
-def seen(t: Any, v: View) -> list[Any]:
+def seen(t: Trace, v: View) -> list[Any]:
     """What a view shows now."""
     content = t.contents(v.parts()[0])
     return list(getattr(content, v.kind)())
 
 
-def static_items(t: Any, v: Any) -> Any:
+def static_items(t: Trace, v: Any) -> Any:
     """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
     if is_counted(v):
         return None
@@ -83,7 +85,7 @@ def static_items(t: Any, v: Any) -> Any:
     return written_out(t, v)
 
 
-def item_now(t: Any, v: Any, known: Sequence[Any], k: int) -> Any:
+def item_now(t: Trace, v: Any, known: Sequence[Any], k: int) -> Any:
     """Element ``k`` of what a loop walks, when its turn has come."""
     if isinstance(v, ListObj):
         return t.contents(v)[k]
@@ -92,7 +94,7 @@ def item_now(t: Any, v: Any, known: Sequence[Any], k: int) -> Any:
     return special_methods.take(t, v, 1)[0] if special_methods.is_iterator(v) else known[k]
 
 
-def _zip(t: Any, v: Zip) -> Any:
+def _zip(t: Trace, v: Zip) -> Any:
     columns = [static_items(t, p) for p in v.given]
     shortest = min((len(c) for c in columns if c is not None), default=0)
     out = []
@@ -108,20 +110,20 @@ def _zip(t: Any, v: Zip) -> Any:
     return [tuple(c[i] for c in out) for i in range(shortest)]
 
 
-def known_count(t: Any, v: Any) -> int | None:
+def known_count(t: Trace, v: Any) -> int | None:
     """The trip count of what is counted, where it is known while tracing."""
     n = count(t, v)
     return n if isinstance(n, int) else n.value.const
 
 
-def written_out(t: Any, v: Any) -> Any:
+def written_out(t: Trace, v: Any) -> list[Any]:
     """Every element of a structure whose length is known while tracing, ranges and arrays too."""
     found = _written_out(t, v)
     mark(t.state, v, True)
     return found
 
 
-def some_of(t: Any, v: Any, by: str) -> Any:
+def some_of(t: Trace, v: Any, by: str) -> Sequence[Any]:
     """Every element, for what may stop before the last; an iterator cannot be walked on after that."""
     if special_methods.is_iterator(v):
         return special_methods.take_all(t, v, by)
@@ -130,7 +132,7 @@ def some_of(t: Any, v: Any, by: str) -> Any:
     return found
 
 
-def _written_out(t: Any, v: Any) -> Any:
+def _written_out(t: Trace, v: Any) -> list[Any]:
     v = begin(t, special_methods.walked(t, v))
     if special_methods.is_iterator(v):
         return list(special_methods.take(t, v, len(special_methods.left(t, v))))
@@ -152,11 +154,12 @@ def _written_out(t: Any, v: Any) -> Any:
                                  "bound in `jit(static=…)`")
         return [element(t, v, t.sym(i)) for i in range(n)]
     if isinstance(v, (Zip, Enumerate, Reversed, Mapped)):
-        found = static_items(t, v)
+        found: list[Any] | None = static_items(t, v)
         assert found is not None
         return found
     if hasattr(v, "items") and hasattr(v, "clauses"):
-        return v.items()
+        items: list[Any] = v.items()
+        return items
     if isinstance(v, Template):
         v.refused(t, "the elements of")
     if isinstance(v, (Sym, Active)) or v is None:
@@ -177,7 +180,7 @@ def is_counted(v: Any) -> bool:
     return isinstance(v, range | Range | ArrayRef) or _counts_itself(v)
 
 
-def length(t: Any, v: Any) -> Any:
+def length(t: Trace, v: Any) -> Any:
     """How many elements there are; those of a stream are not made."""
     if is_counted(v):
         return count(t, v)
@@ -194,12 +197,12 @@ def _counts_itself(v: Any) -> bool:
 
 # --- loops at run time ------------------------------------------------------------------------------
 
-def count(t: Any, v: Any) -> Any:
+def count(t: Trace, v: Any) -> Any:
     """The trip count: an int, or an i64 ``Sym`` that is not negative."""
     return v.count(t) if isinstance(v, Active) else _COUNT[type(v)](t, v)
 
 
-def _range_count(t: Any, v: Range) -> Any:
+def _range_count(t: Trace, v: Range) -> Any:
     start, stop, step = v.parts()
     if isinstance(step, Sym):
         t.check(t.compare("ne", step, 0), "ValueError", "range() arg 3 must not be zero")
@@ -212,7 +215,7 @@ def _range_count(t: Any, v: Range) -> Any:
     return _steps(t, start, stop, step, 1) if step > 0 else _steps(t, stop, start, -step, 1)
 
 
-def _steps(t: Any, low: Any, high: Any, step: Any, least: int) -> Any:
+def _steps(t: Trace, low: Any, high: Any, step: Any, least: int) -> Any:
     """How many steps lead from ``low`` up to ``high``, at least 0."""
     b, distance = t.builder, t.value(t.binary("sub", high, low))
     if isinstance(step, int) and step == 1:
@@ -233,13 +236,13 @@ def _is_size(v: Any) -> bool:
     return v.op is not None and (v.op.name == "dim" or (v.op.name == "const" and v.const >= 0))
 
 
-def _array_count(t: Any, v: ArrayRef) -> Any:
+def _array_count(t: Trace, v: ArrayRef) -> Any:
     a = t.read(v)
     assert isinstance(a.type, Array)
     return Sym(t.builder.dim(a.value, axis=0), True)
 
 
-def _least(t: Any, counts: list[Any]) -> Any:
+def _least(t: Trace, counts: list[Any]) -> Any:
     first = t.value(counts[0])
     for c in counts[1:]:
         other = t.value(c)
@@ -258,17 +261,17 @@ _COUNT: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def element(t: Any, v: Any, it: Sym) -> Any:
+def element(t: Trace, v: Any, it: Sym) -> Any:
     """Element number ``it``, which is in range."""
     return v.element(t, it) if isinstance(v, Active) else _ELEMENT[type(v)](t, v, it)
 
 
-def _range_element(t: Any, v: Any, it: Sym) -> Any:
+def _range_element(t: Trace, v: Any, it: Sym) -> Any:
     start, step = (v.start, v.step) if isinstance(v, range) else (v.parts()[0], v.parts()[2])
     return t.binary("add", t.binary("mul", it, step), start)
 
 
-def range_item(t: Any, v: Any, index: Any) -> Any:
+def range_item(t: Trace, v: Any, index: Any) -> Any:
     """``range(…)[index]``, where one of the two is known at run time only."""
     if not lattice.is_scalar(index) or lattice.scalar_type(index)[0].is_float:
         return t.unsupported(f"indexes a range by {lattice.describe(index)}", "an integer")
@@ -279,7 +282,7 @@ def range_item(t: Any, v: Any, index: Any) -> Any:
     return _range_element(t, v, t.sym(it))
 
 
-def range_contains(t: Any, v: Any, x: Any) -> Any:
+def range_contains(t: Trace, v: Any, x: Any) -> Any:
     """``x in range(…)`` for a number."""
     start, step = (v.start, v.step) if isinstance(v, range) else (v.parts()[0], v.parts()[2])
     steps = t.binary("floordiv", t.binary("sub", x, start), step)
@@ -288,7 +291,7 @@ def range_contains(t: Any, v: Any, x: Any) -> Any:
     return t.both("and", met, inside)
 
 
-def _reversed_element(t: Any, v: Reversed, it: Sym) -> Any:
+def _reversed_element(t: Trace, v: Reversed, it: Sym) -> Any:
     inner = v.given[0]
     last = t.binary("sub", count(t, inner), 1)
     return element(t, inner, t.sym(t.binary("sub", last, it)))

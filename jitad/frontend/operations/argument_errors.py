@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..values import views
+from ..arrays import views
+from ..objects import containers
+from ..values.protocol import Trace
 from ..values.values import ArrayRef
-from . import containers
 
 Rule = Callable[..., Any]
 
 
-def called(t: Any, fun: Any, rule: Rule, run: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def called(t: Trace, fun: Any, rule: Rule, run: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """``run(*args, **kwargs)``, which calls ``rule`` for ``fun``; arguments that it has no place for are refused."""
     try:
         return run(*args, **kwargs)
@@ -24,7 +25,7 @@ def called(t: Any, fun: Any, rule: Rule, run: Callable[..., Any], args: Sequence
         raise
 
 
-def _refuse_arguments(t: Any, fun: Any, rule: Rule, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def _refuse_arguments(t: Trace, fun: Any, rule: Rule, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Refuse or raise what is wrong, where the rule cannot be called with these arguments at all."""
     takes = inspect.signature(rule)
     try:
@@ -52,7 +53,7 @@ def name_of(fun: Any) -> str:
     return f"{prefix}.{name}" if prefix and "." not in name else name
 
 
-def into(t: Any, out: Any, result: Any, name: str) -> Any:
+def into(t: Trace, out: Any, result: Any, name: str) -> Any:
     """``out=``: the result is written into an array that is there, which is returned."""
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     if not isinstance(target, ArrayRef):

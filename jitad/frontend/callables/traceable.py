@@ -14,7 +14,8 @@ from typing import Any
 
 from ...errors import DifferentiationError
 from ..objects import containers
-from ..values.values import tracing
+from ..values.protocol import Trace
+from ..values.values import Sym, tracing
 from . import compile_cache
 
 _compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
@@ -29,7 +30,7 @@ def register(compile: Callable[..., Any]) -> None:
 class Traceable:
     """Something that is called in traced code with ``traced_call``, and outside like a function."""
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for the user values ``args``, emitted through the trace ``t``."""
         raise NotImplementedError
 
@@ -39,7 +40,7 @@ def is_compile(fun: Any) -> bool:
     return fun is _compile
 
 
-def compile_in_traced_code(t: Any, fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
+def compile_in_traced_code(t: Trace, fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
     """``jit`` where all is compiled: the function, or what a decorator makes of it."""
     if grad is not False:
         t.unsupported("`jit(grad=…)` inside of compiled code", "`jitad.grad(f)`, `jitad.value_and_grad(f)`")
@@ -79,6 +80,12 @@ class Transform(Traceable):
     @property
     def __signature__(self) -> Any:
         return signature_of(self.fun)
+
+
+def described(argnums: Any) -> str:
+    """What was given in place of positions."""
+    later = " that is only known at run time: name it in `jit(static=…)`" if isinstance(argnums, Sym) else ""
+    return containers.describe(argnums) + later
 
 
 def signature_of(fun: Any) -> inspect.Signature:
@@ -162,7 +169,7 @@ class Maker(Traceable):
         made = self.make(*args, **kwargs)
         return made if tracing() else compiled(made)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         settings = {k: v if k == "fun" else containers.export(t, v) for k, v in kwargs.items()}
         return self.make(*args[:1], *(containers.export(t, v) for v in args[1:]), **settings)
 
@@ -183,6 +190,6 @@ class Immediate(Traceable):
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.outside(*args, **kwargs)
 
-    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert self.inside is not None
         return self.inside(t, *args, **kwargs)

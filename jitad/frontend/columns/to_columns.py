@@ -15,7 +15,7 @@ import numpy as np
 
 from ...errors import TypeInferenceError
 from ...ir.types import I64, Scalar, from_numpy
-from ..trace.gc_pause import no_collection
+from .gc_pause import no_collection
 from .layouts import (
     Block,
     Fields,

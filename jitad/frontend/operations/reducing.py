@@ -14,12 +14,13 @@ import numpy as np
 
 from ..arrays import table
 from ..arrays.library.scalar import exact_sums
-from ..flow import branches, iteration
+from ..flow import branches
+from ..objects import containers, iteration
 from ..syntax.comprehensions import Generator, elements
 from ..values.closures import WALKS, Range, Stream, Unrolled, View
 from ..values.lattice import UNBOUND, is_scalar
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, DictObj, Instance, Maybe, Slot
-from . import containers
 
 Rule = Callable[..., Any]
 MOST_WRITTEN_OUT = 64                   # elements of a stream of known length; more take a loop
@@ -29,7 +30,7 @@ COUNTED = (Stream, Range, range, ArrayRef)
 def _reduction(name: Any, on_generator: Rule) -> Rule:
     one = name not in (min, max)
 
-    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Trace, *args: Any, **kwargs: Any) -> Any:
         if args and (one or len(args) == 1):
             c = t.walked_choice(args[0]) if isinstance(args[0], WALKS) else None
             if c is not None:
@@ -50,7 +51,7 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
         if name is sum and not isinstance(args[0], ArrayRef):
             return functools.reduce(lambda a, b: t.binary("add", a, b), t.iterate(args[0]),
                                     args[1] if len(args) > 1 else kwargs.get("start", 0))
-        return t._emit(table.TABLE[name], *args, **kwargs)
+        return t.apply_rule(table.TABLE[name], *args, **kwargs)
     return rule
 
 
@@ -61,7 +62,7 @@ def _is_constant(v: Any) -> bool:
     return containers.is_static(v) and not isinstance(v, np.ndarray)
 
 
-def _takes_a_loop(t: Any, v: Any) -> bool:
+def _takes_a_loop(t: Trace, v: Any) -> bool:
     """Whether what is walked is too long to be written out, as far as is known."""
     if not iteration.is_counted(v):
         return False
@@ -76,14 +77,14 @@ def _is_walked(args: Sequence[Any], one: bool) -> bool:
     return isinstance(args[0], (range, Range, Stream, View, Unrolled, DictObj))
 
 
-def _are_numbers(t: Any, args: Sequence[Any]) -> bool:
+def _are_numbers(t: Trace, args: Sequence[Any]) -> bool:
     """Whether what ``min`` or ``max`` compares are numbers, or the elements of an array."""
     if len(args) == 1:
         return isinstance(args[0], ArrayRef) or all(map(is_scalar, t.iterate(args[0])))
     return all(is_scalar(x) or isinstance(x, ArrayRef) for x in args)
 
 
-def _by_key(t: Any, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> Any:
+def _by_key(t: Trace, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> Any:
     """``min`` and ``max`` of anything that can be compared."""
     items = list(args) if len(args) > 1 else t.iterate(args[0])
     if not items:
@@ -95,22 +96,22 @@ def _by_key(t: Any, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> An
     return best[0]
 
 
-def _accumulate(t: Any, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def _accumulate(t: Trace, g: Generator, start: Any, combine: Callable[[Any, Any], Any]) -> Any:
     acc = Slot("accumulator")
     t.state[acc] = start
     g.each(acc, lambda element: t.keep(acc, combine(t.load(acc), element())))
     return t.load(acc)
 
 
-def _sum_generator(t: Any, g: Generator, start: Any = 0) -> Any:
+def _sum_generator(t: Trace, g: Generator, start: Any = 0) -> Any:
     return _accumulate(t, g, start, lambda a, x: t.binary("add", a, x))
 
 
-def _product_generator(t: Any, g: Generator, *, start: Any = 1) -> Any:
+def _product_generator(t: Trace, g: Generator, *, start: Any = 1) -> Any:
     return _accumulate(t, g, start, lambda a, x: t.binary("mul", a, x))
 
 
-def _float_sum(t: Any, items: Any) -> Any:
+def _float_sum(t: Trace, items: Any) -> Any:
     """``math.fsum``, which ``written`` has in Python; of a structure the elements make an array, for one loop."""
     if isinstance(items, (Stream, Range)) and _takes_a_loop(t, items):
         items = elements(t, items)
@@ -125,13 +126,13 @@ def _float_sum(t: Any, items: Any) -> Any:
         items = t.iterate(items)
         if not items:
             return 0.0
-        items = t._emit(table.TABLE[np.array], tuple(items), np.float64)
+        items = t.apply_rule(table.TABLE[np.array], tuple(items), np.float64)
     return t.call(exact_sums.fsum, items)
 
 
 def _decided(stop: bool) -> Rule:
     """``any`` (``stop`` is true) and ``all``: nothing is evaluated after the element that decides."""
-    def rule(t: Any, g: Generator) -> Any:
+    def rule(t: Trace, g: Generator) -> Any:
         acc = Slot("accumulator")
         t.state[acc] = not stop
 
@@ -161,7 +162,7 @@ EMPTY = {"lt": _message_of_empty(min), "gt": _message_of_empty(max)}
 def _extreme_generator(op: str) -> Rule:
     fun = min if op == "lt" else max
 
-    def rule(t: Any, g: Generator, *, key: Any = None, **kwargs: Any) -> Any:
+    def rule(t: Trace, g: Generator, *, key: Any = None, **kwargs: Any) -> Any:
         if key is not None and not _takes_a_loop(t, g.over):
             return _by_key(t, fun, tuple(t.iterate(g)), key=key, **kwargs)
         best = _extreme(t, g, op, key)
@@ -182,7 +183,7 @@ def _chosen(best: Any, key: Any) -> Any:
     return best if key is None else best[1]
 
 
-def _extreme(t: Any, g: Generator, op: str, key: Any) -> Any:
+def _extreme(t: Trace, g: Generator, op: str, key: Any) -> Any:
     """The least or greatest element, after its key where there is one; ``Maybe`` of it where there may be none."""
     acc = Slot("accumulator")
 
@@ -205,7 +206,7 @@ def _extreme(t: Any, g: Generator, op: str, key: Any) -> Any:
     return t.state.get(acc, UNBOUND)
 
 
-def _from_iterator(t: Any, iterable: Any, dtype: Any, count: Any = -1) -> Any:
+def _from_iterator(t: Trace, iterable: Any, dtype: Any, count: Any = -1) -> Any:
     """``np.fromiter``: an array as long as what is walked, filled in a loop; conditions leave its first part."""
     g = elements(t, iterable) if isinstance(iterable, COUNTED) else iterable
     if not isinstance(g, Generator) or not iteration.is_counted(g.over):
@@ -223,7 +224,7 @@ def _from_iterator(t: Any, iterable: Any, dtype: Any, count: Any = -1) -> Any:
     return _first(t, out, t.load(place), count)
 
 
-def _first(t: Any, out: Any, n: Any, count: Any) -> Any:
+def _first(t: Trace, out: Any, n: Any, count: Any) -> Any:
     """As many elements as ``count`` says, of ``n``; all, if it is -1."""
     return t.getitem(out, slice(None, t.call(exact_sums.counted, n, count)))
 

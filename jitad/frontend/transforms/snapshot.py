@@ -9,17 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..values.lattice import is_structure, parts, rebuild
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, DictObj, Instance, ListObj, Obj, Slot, Store, Sym
 
 KEPT = "linearize keeps it"
 
 
-def as_now(t: Any, v: Any) -> Any:
+def as_now(t: Trace, v: Any) -> Any:
     """A value that later assignments and changes do not reach."""
     return _copy(t, v, {})
 
 
-def _copy(t: Any, v: Any, made: dict[Obj, Any]) -> Any:
+def _copy(t: Trace, v: Any, made: dict[Obj, Any]) -> Any:
     """``made``: the copies so far; what refers to itself is copied once."""
     if isinstance(v, ArrayRef):
         if v.obj.readonly == KEPT and not v.steps:           # kept already
@@ -36,7 +37,7 @@ def _copy(t: Any, v: Any, made: dict[Obj, Any]) -> Any:
     return rebuild(v, tuple([_copy(t, x, made) for x in parts(v)])) if is_structure(v) else v
 
 
-def _empty(t: Any, v: Obj) -> Any:
+def _empty(t: Trace, v: Obj) -> Any:
     if isinstance(v, Slot):
         return Slot(v.name, bound=v in t.state)
     if isinstance(v, Instance):
@@ -44,7 +45,7 @@ def _empty(t: Any, v: Obj) -> Any:
     return t.new_list([]) if isinstance(v, ListObj) else t.new_dict({})
 
 
-def _contents(t: Any, v: Obj, made: dict[Obj, Any]) -> Any:
+def _contents(t: Trace, v: Obj, made: dict[Obj, Any]) -> Any:
     content = t.state[v]
     if isinstance(v, ListObj):
         return tuple([_copy(t, x, made) for x in content])

@@ -11,14 +11,16 @@ import numpy as np
 from ...errors import Loc
 from ...ir.types import BOOL
 from ..arrays import table
-from ..flow import iteration
+from ..objects import containers, iteration, special_methods
+from ..values.active import Active
 from ..values.closures import Fn, Range, View
 from ..values.lattice import is_number, is_scalar, same, scalar_type
-from ..values.values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Sym, TracePart
-from . import builtin, containers, special_methods
+from ..values.protocol import Trace
+from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Sym
+from . import builtin
 
 
-class Comparisons(TracePart):
+class Comparisons(Trace):
     """The part of ``Trace`` that compares."""
 
     def compare_at(self, loc: Loc, op: str, x: Any, y: Any) -> Any:
@@ -27,7 +29,7 @@ class Comparisons(TracePart):
 
     def compare(self, op: str, x: Any, y: Any) -> Any:
         if type(x) is Choice or type(y) is Choice:
-            return self._over_pair(x, y, lambda a, b: self.compare(op, a, b))
+            return self.over_pair(x, y, lambda a, b: self.compare(op, a, b))
         if isinstance(x, Active) and op not in ("in", "not in"):
             return x.compare(self, op, y)
         if isinstance(y, Active) and op not in ("in", "not in"):
@@ -56,7 +58,7 @@ class Comparisons(TracePart):
             if known is not None:
                 return known
             self.python_refuses(getattr(operator, op), x, y)
-            return self._emit(table.compare, op, x, y)
+            return self.apply_rule(table.compare, op, x, y)
         if containers.is_static(x) and containers.is_static(y):
             return self.native(getattr(operator, op), x, y)
         return self._compare_structures(op, x, y)
@@ -125,7 +127,7 @@ class Comparisons(TracePart):
         if isinstance(container, DictObj):
             return containers.key(self, x) in self.contents(container)
         if isinstance(container, ArrayRef):
-            equal = self._emit(table.compare, "eq", container, x)
+            equal = self.apply_rule(table.compare, "eq", container, x)
             return self.call(np.any, equal)
         known = isinstance(container, range) and is_number(x)
         if isinstance(container, (Range, range)) and is_scalar(x) and not known:
@@ -181,7 +183,7 @@ def _is_numeric(v: Any) -> bool:
     return is_number(v) or isinstance(v, (Sym, ArrayRef, ListObj, tuple))
 
 
-def _keys_of(t: Any, v: Any) -> set[Any] | None:
+def _keys_of(t: Trace, v: Any) -> set[Any] | None:
     """What a set holds, or a view of the keys of a dict, as sets to compare; ``None`` for anything else."""
     if isinstance(v, View) and v.kind == "keys":
         d = v.parts()[0]

@@ -19,12 +19,13 @@ from ..arrays import library
 from ..arrays.library import marks
 from ..arrays.library.scalar import integers
 from ..arrays.rules import promotion
-from ..flow import iteration
-from ..trees.recursive_types import family_of
+from ..columns.recursive_types import family_of
+from ..objects import attributes, containers, iteration, special_methods
 from ..values.closures import Stream
 from ..values.lattice import is_scalar, rebuild
+from ..values.protocol import Trace
 from ..values.values import ArrayRef, DictObj, Instance, ListObj, Sym
-from . import argument_errors, attributes, containers, special_methods
+from . import argument_errors
 
 Rule = Callable[..., Any]
 MOST_SORTED = 64                        # that is 2016 comparisons
@@ -67,16 +68,16 @@ def _one_or_several(found: list[Any]) -> Any:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _itemgetter(t: Any, fun: Any, v: Any) -> Any:
+def _itemgetter(t: Trace, fun: Any, v: Any) -> Any:
     return _one_or_several([t.getitem(v, i) for i in fun.__reduce__()[1]])
 
 
-def _attrgetter(t: Any, fun: Any, v: Any) -> Any:
+def _attrgetter(t: Trace, fun: Any, v: Any) -> Any:
     paths = fun.__reduce__()[1]
     return _one_or_several([functools.reduce(t.getattr, path.split("."), v) for path in paths])
 
 
-def _methodcaller(t: Any, fun: Any, v: Any) -> Any:
+def _methodcaller(t: Trace, fun: Any, v: Any) -> Any:
     made, args = fun.__reduce__()
     keywords: dict[str, Any] = {}
     if isinstance(made, functools.partial):
@@ -94,7 +95,7 @@ CALLABLE: dict[type, Rule] = {
 
 def _listing(fun: Callable[..., Any]) -> Rule:
     """A function of iterables that moves elements and looks at none: Python does it, on what they hold."""
-    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
         columns = [a if isinstance(a, int) else _boxed(t.iterate(a)) for a in args]
         return special_methods.stream(t, [_unboxed(x) for x in fun(*columns, **kwargs)])
     return rule
@@ -119,41 +120,41 @@ def _unboxed(x: Any) -> Any:
     return x.held if isinstance(x, _Box) else x
 
 
-def _from_iterable(t: Any, v: Any) -> Any:
+def _from_iterable(t: Trace, v: Any) -> Any:
     return special_methods.stream(t, [x for part in t.iterate(v) for x in t.iterate(part)])
 
 
-def _accumulate(t: Any, v: Any, func: Any = operator.add, *, initial: Any = None) -> Any:
+def _accumulate(t: Trace, v: Any, func: Any = operator.add, *, initial: Any = None) -> Any:
     items = ([] if initial is None else [initial]) + t.iterate(v)
     return special_methods.stream(t, list(itertools.accumulate(items, lambda a, b: t.call(func, a, b))))
 
 
-def _repeat(t: Any, v: Any, times: Any = None) -> Any:
+def _repeat(t: Trace, v: Any, times: Any = None) -> Any:
     if not isinstance(times, int):
         t.unsupported("`itertools.repeat` without a number of times that is known while compiling", "`np.full(n, x)`")
     return special_methods.stream(t, [v] * times)
 
 
-def _starmap(t: Any, fun: Any, v: Any) -> Any:
+def _starmap(t: Trace, fun: Any, v: Any) -> Any:
     return special_methods.stream(t, [t.call(fun, *t.iterate(args)) for args in t.iterate(v)])
 
 
-def _known(t: Any, fun: Any, x: Any, name: str) -> bool:
+def _known(t: Trace, fun: Any, x: Any, name: str) -> bool:
     truth = t.truth(x if fun is None else t.call(fun, x))
     if not isinstance(truth, bool):
         t.unsupported(f"`{name}` by a condition that is only known at run time", "use `np.where`, or `if` in a loop")
     return bool(truth)
 
 
-def _filter(t: Any, fun: Any, v: Any) -> Any:
+def _filter(t: Trace, fun: Any, v: Any) -> Any:
     return special_methods.stream(t, [x for x in t.iterate(v) if _known(t, fun, x, "filter")])
 
 
-def _filterfalse(t: Any, fun: Any, v: Any) -> Any:
+def _filterfalse(t: Trace, fun: Any, v: Any) -> Any:
     return special_methods.stream(t, [x for x in t.iterate(v) if not _known(t, fun, x, "itertools.filterfalse")])
 
 
-def _first_of(t: Any, v: Any, by: str, choose: Callable[[Any], Iterator[Any]]) -> Any:
+def _first_of(t: Trace, v: Any, by: str, choose: Callable[[Any], Iterator[Any]]) -> Any:
     """What ``choose`` takes of an iterator over the elements; one of the user's goes on where that stopped."""
     if not special_methods.is_iterator(v):
         return special_methods.stream(t, list(choose(iter(iteration.some_of(t, v, by)))))
@@ -164,16 +165,16 @@ def _first_of(t: Any, v: Any, by: str, choose: Callable[[Any], Iterator[Any]]) -
     return special_methods.stream(t, chosen)
 
 
-def _takewhile(t: Any, fun: Any, v: Any) -> Any:
+def _takewhile(t: Trace, fun: Any, v: Any) -> Any:
     return _first_of(t, v, "takewhile",
                      lambda items: itertools.takewhile(lambda x: _known(t, fun, x, "takewhile"), items))
 
 
-def _dropwhile(t: Any, fun: Any, v: Any) -> Any:
+def _dropwhile(t: Trace, fun: Any, v: Any) -> Any:
     return special_methods.stream(t, list(itertools.dropwhile(lambda x: _known(t, fun, x, "dropwhile"), t.iterate(v))))
 
 
-def _islice(t: Any, v: Any, *bounds: Any) -> Any:
+def _islice(t: Trace, v: Any, *bounds: Any) -> Any:
     if not all(b is None or isinstance(b, int) for b in bounds):
         t.unsupported("`itertools.islice` with bounds that are only known at run time", "a slice of an array")
     return _first_of(t, v, "islice", lambda items: itertools.islice(items, *bounds))
@@ -191,7 +192,7 @@ _ITERTOOLS: dict[Any, Rule] = {
 
 # --- order ------------------------------------------------------------------------------------------
 
-def ordered(t: Any, items: Sequence[Any], key: Any = None, reverse: bool = False) -> list[Any]:
+def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = False) -> list[Any]:
     """The items in order, equal ones as they were; run-time values by exchanging neighbours."""
     rows = [(x if key is None else t.call(key, x), x) for x in items]
     if all(containers.is_static(k) for k, _ in rows):
@@ -212,11 +213,11 @@ def ordered(t: Any, items: Sequence[Any], key: Any = None, reverse: bool = False
     return [x for _, x in rows]
 
 
-def _sorted(t: Any, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
+def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
     return t.new_list(ordered(t, t.iterate(v), key, reverse))
 
 
-def _reduce(t: Any, fun: Any, v: Any, *start: Any) -> Any:
+def _reduce(t: Trace, fun: Any, v: Any, *start: Any) -> Any:
     """Over what has a run-time length it is a loop, which must keep the type of the accumulator."""
     if iteration.is_counted(v):
         all_of = _fold_stream if isinstance(v, Stream) else _fold_all
@@ -256,7 +257,7 @@ def _fold_stream(fun: Any, items: Any) -> Any:
 
 # --- copies ---------------------------------------------------------------------------------------
 
-def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
+def _copied(t: Trace, v: Any, part: Callable[[Any, Any], Any]) -> Any:
     """A new object with the parts of ``v``, each as ``part`` makes it."""
     v = t.opened(v)
     if isinstance(v, ArrayRef):
@@ -272,13 +273,13 @@ def _copied(t: Any, v: Any, part: Callable[[Any, Any], Any]) -> Any:
     return rebuild(v, tuple([part(t, x) for x in v])) if isinstance(v, tuple) else v
 
 
-def _instance(t: Any, cls: type, content: dict[str, Any]) -> Instance:
+def _instance(t: Trace, cls: type, content: dict[str, Any]) -> Instance:
     made = Instance(cls)
     t.state[made] = content
     return made
 
 
-def _deepcopy(t: Any, v: Any) -> Any:
+def _deepcopy(t: Trace, v: Any) -> Any:
     return _copied(t, v, _deepcopy)
 
 
@@ -293,29 +294,29 @@ def _taken_apart(v: Any) -> bool:
 # --- what NumPy says of types -----------------------------------------------------------------------
 
 def _of_types(fun: Any) -> Rule:
-    def rule(t: Any, *args: Any) -> Any:
+    def rule(t: Trace, *args: Any) -> Any:
         if not all(map(containers.is_static, args)):
             t.unsupported(f"`np.{fun.__name__}` of values that are only known at run time", "a dtype: `x.dtype`")
         return t.lift(t.native(fun, *args))
     return rule
 
 
-def _isscalar(t: Any, v: Any) -> bool:
+def _isscalar(t: Trace, v: Any) -> bool:
     return is_scalar(v) or containers.is_static(v) and np.isscalar(v)
 
 
-def _iterable(t: Any, v: Any) -> bool:
+def _iterable(t: Trace, v: Any) -> bool:
     return not is_scalar(v) and (not containers.is_static(v) or np.iterable(v) or isinstance(v, range))
 
 
 def _of_dtypes(fun: Any) -> Rule:
     """``np.result_type`` and its like, of which the dtypes of arrays and the kinds of numbers are all they look at."""
-    def rule(t: Any, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Trace, *args: Any, **kwargs: Any) -> Any:
         return t.native(fun, *(_specimen(t, a) for a in args), **kwargs)
     return rule
 
 
-def _specimen(t: Any, v: Any) -> Any:
+def _specimen(t: Trace, v: Any) -> Any:
     """The dtype of an array, a number of the same type."""
     v = t.read(v) if isinstance(v, ArrayRef) else v
     return v.scalar.np if isinstance(v, Sym) and not v.weak else containers.sample(v) if isinstance(v, Sym) else v
@@ -325,7 +326,7 @@ def _specimen(t: Any, v: Any) -> Any:
 
 def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
     """A function that ``written`` has in Python; of what is known while tracing, Python computes it."""
-    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
         if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):
             return t.native(fun, *args, **kwargs)
         return t.call(substitute, *args, **kwargs)
@@ -336,7 +337,7 @@ def _of_numpy(fun: Any, substitute: Callable[..., Any]) -> Rule:
     """A function of NumPy that ``written`` has in Python: its result is new, also of constants, or goes to ``out``."""
     takes = inspect.signature(substitute)
 
-    def rule(t: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
         bound = takes.bind(*args, **kwargs)                  # what there is no place for: ``fitting`` says so
         out = bound.arguments.pop("out", None)
         if "out" in takes.parameters:
@@ -348,13 +349,13 @@ def _of_numpy(fun: Any, substitute: Callable[..., Any]) -> Rule:
     return rule
 
 
-def _constant(t: Any, x: Any) -> Any:
+def _constant(t: Trace, x: Any) -> Any:
     if isinstance(x, ArrayRef):
         return t.new_array(Sym(t.builder.stop(t.read(x).value), False))
     return Sym(t.builder.stop(x.value), x.weak) if isinstance(x, Sym) else x
 
 
-def cached(t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def cached(t: Trace, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """A function with ``lru_cache``: of what is known while tracing it is called, otherwise traced.
 
     One that calls itself is refused: without its memory it would take a time that nobody expects.
@@ -367,7 +368,7 @@ def cached(t: Any, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any
     return t.call(fun.__wrapped__, *args, **kwargs)
 
 
-def pow_(t: Any, base: Any, exp: Any, mod: Any = None) -> Any:
+def pow_(t: Trace, base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is None:
         return t.binary("pow", base, exp)
     return _written(pow, integers.pow_modulo)(t, base, exp, mod)

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import TypeInferenceError
 from ...ir.graph import Value
-from ..values import lattice, views
+from ..arrays import views
+from ..values import lattice
 from ..values.lattice import UNBOUND, is_structure
+from ..values.protocol import Trace
 from ..values.values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
 
 
@@ -26,7 +29,11 @@ class Overlap(Exception):
         self.obj = obj
 
 
-def packed(t: Any, values: Sequence[Any], known: Sequence[Obj] = ()) -> tuple[Packer, tuple[Any, ...]]:
+class Endless(TypeInferenceError):
+    """A function whose result has no type, since all its paths lead to itself."""
+
+
+def packed(t: Trace, values: Sequence[Any], known: Sequence[Obj] = ()) -> tuple[Packer, tuple[Any, ...]]:
     """A packer of these values, beside objects that the other side has, and their keys."""
     shared: frozenset[ArrayObj] = frozenset()
     while True:
@@ -48,7 +55,7 @@ class Packer:
     reached in several ways, of which views are taken for views; others than these raise ``Overlap``.
     """
 
-    def __init__(self, t: Any, shared: frozenset[ArrayObj] = frozenset()) -> None:
+    def __init__(self, t: Trace, shared: frozenset[ArrayObj] = frozenset()) -> None:
         self.t = t
         self.shared = shared
         self.leaves: list[Sym] = []
@@ -132,7 +139,7 @@ def object_of(ref: Any) -> Obj:
     return found
 
 
-def static_key(t: Any, v: Any) -> Any:
+def static_key(t: Trace, v: Any) -> Any:
     """A static value in a key: by meaning where it is plain data, otherwise by identity."""
     if isinstance(v, float):
         return (float, v.hex())
@@ -151,7 +158,7 @@ def static_key(t: Any, v: Any) -> Any:
 class Transfer:
     """Copies values between traces: ``leaf`` gives each run-time value's counterpart, ``known`` each object's."""
 
-    def __init__(self, source: dict[Obj, Any], t: Any, leaf: Callable[[Sym], Any], known: dict[Obj, Any]) -> None:
+    def __init__(self, source: dict[Obj, Any], t: Trace, leaf: Callable[[Sym], Any], known: dict[Obj, Any]) -> None:
         self.source, self.t, self.leaf, self.known = source, t, leaf, known
         self.made: list[Obj] = []
 
