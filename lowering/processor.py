@@ -83,15 +83,15 @@ def _differences(names: Sequence[str], asked: Iterable[str]) -> dict[str, frozen
     """Of each processor, the features by which it differs from the oldest."""
     llvm.initialize_native_target()
     machine = llvm.Target.from_triple(_ASKED).create_target_machine(cpu=_OLDEST)
-    text = f'target triple = "{_ASKED}"\ntarget datalayout = "{machine.target_data}"\n'
-    everyone = list(enumerate((_OLDEST, *names)))
-    text += "".join(_PROBE.format(which=f"{i}.{f}", feature=f, name=n, oldest=_OLDEST) for i, n in everyone for f in asked)
-    unit = llvm.parse_assembly(text)
+    everyone, asked = list(enumerate((_OLDEST, *names))), tuple(asked)
+    probes = [_PROBE.format(which=f"{i}.{f}", feature=f, name=n, oldest=_OLDEST) for i, n in everyone for f in asked]
+    head = f'target triple = "{_ASKED}"\ntarget datalayout = "{machine.target_data}"\n'
+    unit = llvm.parse_assembly(head + "".join(probes))
     passes = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
     passes.getModulePassManager().run(unit, passes)
     left = {function.name for function in unit.functions}
-    (_, oldest), *others = ((n, {f for f in asked if f"has.{i}.{f}" not in left}) for i, n in everyone)
-    return {n: frozenset(have - oldest) for n, have in others}
+    oldest, *others = (frozenset(f for f in asked if f"has.{i}.{f}" not in left) for i, _ in everyone)
+    return {n: have - oldest for n, have in zip(names, others)}
 
 
 @cache

@@ -32,7 +32,7 @@ def program(x: Any, w: Any, b: Any) -> float:
                 s[j] -= w[j, k] * x[i, k]
         kept[i] = np.log(1.0 + np.sum(s * s))
         total += kept[i] if s[0] > 0.0 else s[1] ** 3
-    for t in range(3):
+    for _ in range(3):
         for i in range(1, len(x)):
             kept[i] = 0.5 * kept[i] + 0.25 * kept[i - 1]
     y = np.tanh(x @ w + b)
