@@ -14,6 +14,7 @@ from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
 from .ir.graph import Module
+from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
 from .passes.algebra.hoist_transpose import turn
@@ -169,15 +170,18 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     """
     names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
     seconds: dict[str, float] = {}
+    verifier = Verifier()
     if debug:
-        verify(module, linear=False)
+        verifier.verify(module)
     for stage in STAGES:
         for _, name, run_pass in (entry for entry in PIPELINE if entry[0] == stage and entry[1] not in without):
             start = time.perf_counter()
             run_pass(module, names)
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
-            if debug:
-                verify(module, linear=name == "uniqueness")
+            if debug and name == "uniqueness":
+                verify(module)
+            elif debug:
+                verifier.verify(module)
         if observe is not None:
             observe(stage, module)
         if stage == stop:
