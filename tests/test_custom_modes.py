@@ -22,6 +22,8 @@ from jitad import (
     vmap,
 )
 
+pytestmark = pytest.mark.any_level
+
 A, B = np.array([0.3, 0.7]), np.array([1.1, -0.4])
 
 

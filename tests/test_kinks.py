@@ -28,6 +28,8 @@ from jitad import (
 from jitad.ad.derivatives import PARTIALS
 from jitad.semantics.kinks import KINKS, SMOOTH
 
+pytestmark = pytest.mark.any_level
+
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:

@@ -13,6 +13,8 @@ import jitad
 from jitad import grad, interpret, jit, pack, value_and_grad, vjp
 from tests.test_recursive_data import Cell, Rose, Tree, close, rose_total, total, tree
 
+pytestmark = pytest.mark.any_level
+
 
 @dataclass
 class Term:

@@ -14,6 +14,8 @@ from jitad import grad
 from .small_programs import Program, check, check_compiled, refuses
 from .test_complexity import counted, work
 
+pytestmark = pytest.mark.any_level
+
 PROGRAMS: list[Program] = []
 
 

@@ -11,6 +11,8 @@ from numpy.linalg import LinAlgError
 from jitad import check_grads, grad, hessian, interpret, jacfwd, jit, vmap
 from tests.alike import assert_raises_alike
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(0)
 
 

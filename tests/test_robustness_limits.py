@@ -270,11 +270,11 @@ def test_signals_are_answered(fun: Any, n: int, gradient: bool) -> None:
         before = call(3, 0.5)
         for _ in range(2):
             with pytest.raises((Alarm, MemoryError)), alarm(0.05):
-                start = time.perf_counter()
+                start = time.thread_time()
                 try:
                     call(n, 0.5)
                 finally:
-                    assert time.perf_counter() - start < 3               # half a second on a machine that is not busy
+                    assert time.thread_time() - start < 3                # of its own work, however busy the machine
         assert call(3, 0.5) == before
 
 
