@@ -434,6 +434,7 @@ def random_program(seed: int) -> str:
             f"np.zeros((2 * n + 2, 3)), 0.0\n    for i in range(n):\n{body}    return a, b, t, s\n")
 
 
+@pytest.mark.slow
 def test_random_loops(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
     x, k, cut = np.arange(1.0, 60.0), RNG.integers(0, 25, 52), 0

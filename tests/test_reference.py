@@ -282,6 +282,7 @@ def test_deep_recursion() -> None:
     assert sys.getrecursionlimit() <= 10_000
 
 
+@pytest.mark.slow
 def test_long_loops() -> None:
     """Linear in their length: else they would not end."""
     def loop(x: float, n: int) -> float:

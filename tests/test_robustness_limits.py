@@ -135,6 +135,7 @@ def large_frame(n, x):
     return y
 
 
+@pytest.mark.slow
 def test_recursion_with_large_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
     compiled = jit(large_frame)
@@ -315,6 +316,7 @@ def test_steps_of_a_range_may_be_longer_than_all_of_it() -> None:
             assert jit(lambda a, b, s=s: steps(a, b, s))(a, b) == steps(a, b, s)
 
 
+@pytest.mark.slow
 def test_long_chains_that_are_redone_on_the_way_back() -> None:
     """In a function that calls itself, what the way back needs is kept, or computed again."""
     def last(x: Any, n: int) -> Any:

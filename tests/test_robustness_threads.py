@@ -196,6 +196,7 @@ def grows(work: Callable[[], Any], count: int) -> int:
     return resident() - before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 def test_memory_does_not_grow() -> None:
     scalar, tree, errors, deep = jit(polynomial, grad=True), jit(energy, grad=True), jit(failing), jit(nested, grad="x")
@@ -214,6 +215,7 @@ def test_memory_does_not_grow() -> None:
         assert grows(work, count) < 2 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 def test_memory_does_not_grow_with_compilations() -> None:
     """Functions that are dropped give back what was compiled for them, but for what LLVM and caches keep."""
