@@ -16,7 +16,10 @@ _NEXT = object()                # between parts, so that two functions whose con
 
 
 class Verifier:
-    """Remembers what it has found sound: every object that the verifier reads, in order."""
+    """Remembers what it has found sound: every object that the verifier reads, in order.
+
+    Attributes hold values that are never changed in place.
+    """
 
     def __init__(self) -> None:
         self._sound: dict[str, list[Any]] = {}
