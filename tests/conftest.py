@@ -43,9 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(autouse=True)
-def _level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _level(request: pytest.FixtureRequest) -> None:
     if request.node.get_closest_marker("any_level") and "JITAD_OPT" not in os.environ:
-        monkeypatch.setenv("JITAD_OPT", "0")
+        request.getfixturevalue("monkeypatch").setenv("JITAD_OPT", "0")
 
 
 @pytest.fixture(scope="module", autouse=True)
