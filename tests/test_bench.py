@@ -163,6 +163,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_the_page(tmp_path: Path) -> None:
     page.write(results(), tmp_path)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -136,6 +136,7 @@ def test_gradients(name: str) -> None:
     check_grads(f, args, order=1)
 
 
+@pytest.mark.slow
 def test_second_order() -> None:
     def small(x: Any, q: Any) -> float:
         total = 0.0
