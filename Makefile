@@ -9,11 +9,15 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 WORKERS ?= 2
 SECONDS ?= 60
+# Tests whose outcome depends on the processor: they compare floats to the last bit, or look at machine code.
+CODE = $(wildcard tests/test_lowering_*.py tests/test_array*.py tests/test_passes_*.py tests/test_random*.py \
+	tests/test_numpy_*.py) tests/test_parallel.py tests/test_round.py tests/test_checkpoint.py tests/test_vmap.py \
+	tests/test_math.py tests/test_call_threads.py tests/test_tentative_loops.py tests/test_window_updates.py
 DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz planted lint docs bench clean
+.PHONY: help demo check test cpus fuzz planted lint docs bench clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -22,8 +26,17 @@ help: ## this list
 demo: $(VENV)/.examples ## train three differentiable programs on real data (under three minutes)
 	@$(PY) -m examples.demo $(if $(DATA),--data $(DATA))
 
+check: lint ## after each change: lint, types, and of each test its first case (a minute and a half)
+	@$(PY) -m pytest -n $(WORKERS) --first tests
+
 test: $(VENV)/.test ## all tests
 	@$(PY) -m pytest -n $(WORKERS) tests
+
+cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
+	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \
+		if JITAD_CPU=$$cpu $(PY) -c "from jitad.lowering.jit.cpu import target; target()" 2>/dev/null; then \
+			echo "JITAD_CPU=$$cpu" && JITAD_CPU=$$cpu $(PY) -m pytest -n $(WORKERS) --first $(CODE) || status=1; \
+		else echo "JITAD_CPU=$$cpu: not on this machine"; fi; done; exit $$status
 
 fuzz: $(VENV)/.test ## random programs: SECONDS=60, or COUNT=100000; SEED= (from the clock), WORKERS=2
 	@$(PY) -m tests.fuzzing --seconds $(SECONDS) --workers $(WORKERS) $(if $(COUNT),--count $(COUNT)) \
@@ -34,7 +47,7 @@ planted: $(VENV)/.test ## five bugs planted in the compiler, each found by rando
 
 lint: $(VENV)/.test ## ruff, and mypy (strict)
 	@$(PY) -m ruff check .
-	@rm -rf out/typed && mkdir -p out/typed/jitad
+	@rm -rf out/typed/jitad && mkdir -p out/typed/jitad
 	@ln -s $(CURDIR)/jitad/* $(CURDIR)/lowering $(CURDIR)/kernels out/typed/jitad
 	@cd out/typed && ../../$(PY) -m mypy --config-file ../../pyproject.toml -p jitad
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import compare, figures, measure, one_core, page, report
+from . import compare, figures, measure, one_core, page, report, without
 from .case import HERE, OUT, Bench, Missing
 
 # Each benchmark, in the order in which it is run and reported.
@@ -35,6 +35,8 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=OUT, help="where results.json, the pictures and the page go")
     parser.add_argument("--keep", action="store_true", help="leave the other benchmarks in results.json as they are")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="what moved since; fails on a regression")
+    parser.add_argument("--without", metavar="PASSES",
+                        help="what optional passes are worth: names with commas, each is left out in turn, or all")
     parser.add_argument("--write-docs", action="store_true",
                         help="measure nothing: fill the documentation's figures from results.json in --out")
     parser.add_argument("--list", action="store_true", help="the benchmarks, a line each")
@@ -43,6 +45,12 @@ def command_line() -> argparse.Namespace:
     unknown = [n for n in options.names if n not in NAMES]
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}: there are {', '.join(NAMES)}")
+    if options.without is not None:
+        options.peers = without.ALONE
+        try:
+            without.passes(options.without)
+        except ValueError as e:
+            parser.error(str(e))
     return options
 
 
@@ -114,14 +122,18 @@ def main() -> int:
             print(f"{name:16} {importlib.import_module(f'bench.{name}').TITLE}")
         return 0
     if options.write_docs:
-        report.say("\n".join(figures.write(json.loads((options.out / "results.json").read_text()))))
+        results = json.loads((options.out / "results.json").read_text())
+        report.say("\n".join(figures.write(results | {"passes": without.kept(options.out)})))
         return 0
     if options.one:
         part = run_one(options.one, options)
         (options.out / "parts" / f"{options.one}.json").write_text(json.dumps(part))
         sys.stdout.flush()
         os._exit(0)                     # what peers have loaded may crash while the interpreter goes down
-    results, failed = run_all(tuple(options.names) or NAMES, options)
+    names = tuple(options.names) or NAMES
+    if options.without is not None:
+        return without.run(names, options, lambda name: in_process(name, names, options))
+    results, failed = run_all(names, options)
     report.summary(results)
     page.write(results, options.out)
     report.say(f"{options.out / 'results.json'}, {options.out / 'index.html'}")

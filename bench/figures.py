@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import targets
+from . import targets, without
 from .case import FAST, OURS
 from .measure import geometric_mean, median, readable
 from .report import memory
@@ -111,9 +111,17 @@ def readme(results: Results) -> str | None:
     return wrapped(text)
 
 
+def passes(results: Results) -> str | None:
+    """What each optional pass is worth."""
+    if not (found := results.get("passes")):
+        return None
+    heads, *rows = without.table(found)
+    return table(heads, rows)
+
+
 BLOCKS: dict[str, Callable[[Results], str | None]] = {
     "machine": machine, "targets": of_targets, "shortfalls": shortfalls, "programs": programs, "ratio": ratio,
-    "readme": readme}
+    "readme": readme, "passes": passes}
 
 
 def filled(text: str, results: Results) -> tuple[str, list[str]]:

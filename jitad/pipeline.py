@@ -1,7 +1,7 @@
 """The passes in their order, stage by stage; what is between "ir" and machine code is this list.
 
 ``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each
-pass.
+pass.  ``JITAD_WITHOUT=lanes,licm`` leaves optional passes out, wherever they stand.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from .ad import differentiate
 from .ad.checkpoint import checkpoint_loops
 from .cps import to_cps
 from .ir.graph import Module
+from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
 from .passes.algebra.hoist_transpose import turn
@@ -134,6 +135,10 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
+# What no program goes without; all other passes only make code better.
+NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
+OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
+
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "peel": peel, "dce": dce, "thread": thread, "cps": to_cps,
     "sizes": sizes, "cse": cse,
@@ -146,6 +151,16 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
 }
 
 
+def left_out() -> frozenset[str]:
+    """The passes that ``JITAD_WITHOUT`` names, with commas."""
+    names = frozenset(name for name in map(str.strip, os.environ.get("JITAD_WITHOUT", "").split(",")) if name)
+    if needed := sorted(names & set(NEEDED)):
+        raise ValueError(f"JITAD_WITHOUT: no program compiles without {', '.join(needed)}")
+    if unknown := sorted(names - set(OPTIONAL)):
+        raise ValueError(f"JITAD_WITHOUT: no pass {', '.join(unknown)}: there are {', '.join(OPTIONAL)}")
+    return names
+
+
 def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], None] | None = None,
         stop: str | None = None) -> dict[str, float]:
     """Take ``module`` to stage ``stop`` (default: the last); yields the seconds that each pass took.
@@ -153,17 +168,20 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
     ``roots`` are the functions, or derivatives to be made, that are called from outside; what they do not reach is
     dropped.  ``observe(stage, module)`` is called when a stage is complete.
     """
-    names, debug = list(roots), os.environ.get("JITAD_DEBUG") == "1"
+    names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
     seconds: dict[str, float] = {}
+    verifier = Verifier()
     if debug:
-        verify(module, linear=False)
+        verifier.verify(module)
     for stage in STAGES:
-        for _, name, run_pass in (entry for entry in PIPELINE if entry[0] == stage):
+        for _, name, run_pass in (entry for entry in PIPELINE if entry[0] == stage and entry[1] not in without):
             start = time.perf_counter()
             run_pass(module, names)
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
-            if debug:
-                verify(module, linear=name == "uniqueness")
+            if debug and name == "uniqueness":
+                verify(module)
+            elif debug:
+                verifier.verify(module)
         if observe is not None:
             observe(stage, module)
         if stage == stop:

@@ -13,6 +13,8 @@ from jitad import check_grads, grad, interpret, jit
 from jitad.ir.text import parse_module
 from jitad.passes.analysis.loops import LoopForest, counted
 
+pytestmark = pytest.mark.any_level
+
 
 def pairs(x: Any) -> float:
     """The outer loop runs again in the backward loop; of the inner one terms are kept."""

@@ -13,6 +13,8 @@ from jitad import check_grads, grad, interpret, jit, value_and_grad
 from jitad.ir.text import parse_module
 from jitad.passes.analysis.loops import LoopForest
 
+pytestmark = pytest.mark.any_level
+
 
 def cholesky(a: Any) -> float:
     n = len(a)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bench import compare, figures, measure, one_core, page, targets
+from bench import compare, figures, measure, one_core, page, targets, without
 from bench.__main__ import NAMES
 from bench.case import FAST, OURS, UNCHECKED, Case
 
@@ -163,6 +163,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
 
+@pytest.mark.slow
 def test_the_page(tmp_path: Path) -> None:
     page.write(results(), tmp_path)
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
@@ -198,6 +199,22 @@ def test_generated_tables_have_as_many_cells_as_heads() -> None:
     for block in ("targets", "shortfalls", "programs"):
         lines = str(figures.BLOCKS[block](results())).splitlines()
         assert len({line.count("|") for line in lines}) == 1
+
+
+def test_what_a_pass_is_worth() -> None:
+    """A row a pass that was left out; what changes little is not shown."""
+    def timed(seconds: float, fast: float) -> list[dict[str, Any]]:
+        return [case("Lorenz", kind, {OURS: seconds, FAST: fast}, first={OURS: seconds, FAST: fast})
+                for kind in ("value", "gradient")]
+    times = {"lorenz": {"": timed(1.0, 1.0), "licm": timed(2.0, 5.0), "algebra": timed(3.0, 1.5)},
+             "gmm": {"": timed(1.0, 1.0), "licm": timed(1.01, 1.0)}, "startup": {"": [], "licm": []}}
+    text = figures.BLOCKS["passes"](results() | {"passes": {"times": times}})
+    assert text is not None and text.splitlines() == [
+        "| without | lorenz | gmm | all | first call |", "| --- | --- | --- | --- | --- |",
+        "| licm | 2.00 |  | 1.42 | 1.42 |", "| algebra | 1.50 |  | 1.50 | 1.50 |"]
+    assert without.passes("licm, lanes") == ("licm", "lanes") and len(without.passes("all")) > 20
+    with pytest.raises(ValueError, match="no optional pass uniqueness: there are simplify, "):
+        without.passes("uniqueness")
 
 
 # --- cases ----------------------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from jitad import grad, jit
 from . import choices
 from .choices import differentiable, program, refused
 
+pytestmark = pytest.mark.any_level
+
 
 def identity(v):
     return v

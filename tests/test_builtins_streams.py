@@ -15,6 +15,8 @@ from jitad import UnsupportedError, grad, jit
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
 
+pytestmark = pytest.mark.any_level
+
 PROGRAMS: list[Program] = []
 A = np.array([0.3, -0.6, 1.1])
 

@@ -10,6 +10,8 @@ import pytest
 from jitad import check_grads, custom_jvp, custom_vjp, stop_gradient
 from jitad.errors import DifferentiationError
 
+pytestmark = pytest.mark.any_level
+
 
 def test_right_derivatives_pass() -> None:
     check_grads(lambda x, y: np.sin(x * y) + x ** 3, (1.2, 0.7))

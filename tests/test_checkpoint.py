@@ -176,7 +176,9 @@ PROGRAMS: list[tuple[Any, Any]] = [(counted, 0.7), (uncounted, 0.7), (arrays, W)
 
 
 @pytest.mark.parametrize("fun, x", PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
-def test_bit_for_bit_as_without(fun: Any, x: Any) -> None:
+def test_bit_for_bit_as_without(fun: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without vectors: which iterations go into one depends on where a loop is cut, and libmvec's last bits differ."""
+    monkeypatch.setenv("JITAD_OPT", "0")
     plain, cut = (jit(fun, grad=True, checkpoint=option).value_and_grad for option in (None, True))
     for n in (0, 1, 2, 3, 7, 17, 50):
         (value, slope), (value_cut, slope_cut) = plain(x, n), cut(x, n)
@@ -184,12 +186,14 @@ def test_bit_for_bit_as_without(fun: Any, x: Any) -> None:
 
 
 @pytest.mark.parametrize("fun, x", PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
-def test_with_a_number_of_states_to_rounding(fun: Any, x: Any) -> None:
-    plain, cut = (jit(fun, grad=True, checkpoint=option).value_and_grad for option in (None, 3))
-    for n in (0, 1, 2, 3, 17, 50):
-        (value, slope), (value_cut, slope_cut) = plain(x, n), cut(x, n)
-        assert value == value_cut
-        np.testing.assert_allclose(slope, slope_cut, rtol=1e-12)
+def test_with_vectors_to_rounding(fun: Any, x: Any) -> None:
+    plain, *several = (jit(fun, grad=True, checkpoint=option).value_and_grad for option in (None, 3, True))
+    for n in (0, 1, 2, 3, 7, 17, 50):
+        value, slope = plain(x, n)
+        for cut in several:
+            value_cut, slope_cut = cut(x, n)
+            assert value == value_cut
+            np.testing.assert_allclose(slope, slope_cut, rtol=1e-12)
 
 
 @functools.cache

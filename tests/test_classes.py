@@ -20,6 +20,8 @@ from jitad import UnsupportedError, checkpoint, custom_jvp, grad, jit, vmap
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
 
+pytestmark = pytest.mark.any_level
+
 PROGRAMS: list[Program] = []
 
 

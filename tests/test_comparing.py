@@ -10,6 +10,8 @@ import pytest
 import jitad
 from jitad import UnsupportedError, jit
 
+pytestmark = pytest.mark.any_level
+
 LIST, NESTED, TUPLE, DICT, SET = [1.5, 2.0], [[1, 2], [3]], (1.5, 2.0), {"a": 1.5}, {"a"}
 WEIGHTS = {"W0": 1.0, "W1": 2.0}
 

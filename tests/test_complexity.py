@@ -76,6 +76,7 @@ def slope(sizes, costs) -> float:
     return float(np.polyfit(np.log(sizes), np.log(np.maximum(costs, 1)), 1)[0])
 
 
+@pytest.mark.slow
 def test_gradient_is_linear_in_steps() -> None:
     sizes = (100, 1000, 10000)
     values = [work(counted(recurrence, 0.3, 1.1, n)[1]) for n in sizes]

@@ -10,6 +10,8 @@ import pytest
 
 from jitad import check_grads, grad, hvp, jacrev, jit
 
+pytestmark = pytest.mark.any_level
+
 X = np.array([0.3, -0.4, 1.2, 0.6, -2.0])
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from jitad import UnsupportedError, grad, jit
 
+pytestmark = pytest.mark.any_level
+
 LIST, FLOATS = [1.5, 2.0], [1.0, 2.0, 3.0]
 DICT = {"a": 1.5, "w": np.array([1.0, 2.0]), "l": [1.0, 2.0], "n": {"p": np.ones(2)}}
 NUMBERED, FUNCTIONS, NAMES = {0: 1.0, 5: 2.0}, {0: math.sin, 5: math.cos}, {0: "a", 5: "b"}

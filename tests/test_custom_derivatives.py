@@ -31,6 +31,8 @@ from jitad import (
 
 from . import tracing
 
+pytestmark = pytest.mark.any_level
+
 X = np.array([0.5, -1.25, 2.0])
 
 

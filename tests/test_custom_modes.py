@@ -22,6 +22,8 @@ from jitad import (
     vmap,
 )
 
+pytestmark = pytest.mark.any_level
+
 A, B = np.array([0.3, 0.7]), np.array([1.1, -0.4])
 
 
@@ -48,6 +50,7 @@ def along(primals: Any, tangents: Any) -> Any:
     return wave(x, y), np.cos(x) * y * dx + wave(x, dy)
 
 
+@pytest.mark.slow
 def test_both_modes_to_the_third_order() -> None:
     check_grads(lambda a, b: wave(a, b) @ wave(b, a), (A, B), order=3, modes=("fwd", "rev"))
 
@@ -109,6 +112,7 @@ def test_a_rule_may_call_its_function_with_another_flag() -> None:
                                hessian(lambda x: x @ (a.T @ x) * x[0])(A))
 
 
+@pytest.mark.slow
 def test_arrays_of_literal_sizes_meet_others_in_rules() -> None:
     """``sorted_twice`` forgets the size that ``np.array([x, 1.0])`` tells."""
     def of_literals(x: float) -> Any:

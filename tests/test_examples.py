@@ -52,6 +52,7 @@ def test_mixture_against_matrices() -> None:
     assert jit(gmm.gmm_objective)(gmm.Mixture(alphas, means, icf), points, prior) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients() -> None:
     mixture, points, prior = small_mixture()
     check_grads(gmm.gmm_objective, (mixture, points, prior), order=2, modes=("rev",))

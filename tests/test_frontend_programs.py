@@ -16,6 +16,8 @@ from jitad.frontend.operations.builtin import unroll
 
 from . import tracing
 
+pytestmark = pytest.mark.any_level
+
 TABLE = np.array([1.0, 2.0, 3.0])
 CASES: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
 REFUSED: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = []

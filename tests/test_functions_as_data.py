@@ -18,6 +18,8 @@ from jitad.frontend.operations.builtin import unroll
 from . import choices
 from .choices import differentiable, program, refused
 
+pytestmark = pytest.mark.any_level
+
 
 @differentiable((0.7,), (-0.4,))
 def builtins_by_an_if(x):

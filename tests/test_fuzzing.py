@@ -243,6 +243,7 @@ def test_of_a_derivative_in_a_value_the_interpreter_decides(found: float, alone:
     assert differences_alone(checker, (0.5,), "value") == alone
 
 
+@pytest.mark.slow
 def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """In CPython differences give up at a kink before the loop; and ``vmap`` runs what CPython has not run."""
     source = "from jitad import grad\n\n\ndef main(x):\n    s = {}\n    while x {} 0.0:\n        x = x * 1.0\n"

@@ -316,6 +316,7 @@ def _memory_is_linear(m: Module) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_what_the_verifier_passes_can_be_done_in_place() -> None:
     """With enough copies arrays as values and arrays in place give the same; where they differ, it says so."""
     rng = random.Random(1)

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from jitad.ir import verify as verify_module
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.ops import OPS, result_types
+from jitad.ir.reverify import Verifier
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.type_rules import TypeRuleError
 from jitad.ir.types import BOOL, F32, F64, I64, STACK, Array
@@ -34,13 +36,51 @@ def test_good_modules_pass(seed: int) -> None:
 def test_every_damage_is_found(damage: Spoil) -> None:
     applied = 0
     for seed in SEEDS:
-        m = fresh(seed)
+        m, verifier = fresh(seed), Verifier()
+        verifier.verify(m)
         if damage(random.Random(seed), m):
             applied += 1
             with pytest.raises(VerifyError) as e:
                 verify(m, linear=False)
             assert e.value.violations
+            with pytest.raises(VerifyError) as again:
+                verifier.verify(m)
+            assert str(again.value) == str(e.value)
     assert applied >= 3
+
+
+def test_what_has_not_changed_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function is, where a callee's types change; and what was unsound stays so."""
+    looked_at: list[str] = []
+    right = verify_module._Function.run
+    monkeypatch.setattr(verify_module._Function, "run", lambda self: looked_at.append(self.func.name) or right(self))
+    m = parse_module("""
+func @g(%x: f64) -> (f64) {
+^entry:
+  return %x
+}
+func @f(%x: f64) -> (f64) {
+^entry:
+  %c = const 1 : i64
+  call @g(%x) -> ^b1
+^b1(%r: f64):
+  return %r
+}""")
+    verifier = Verifier()
+    for expected in ({"g", "f"}, set()):
+        verifier.verify(m)
+        assert set(looked_at) == expected
+        looked_at.clear()
+    m.functions["g"].params[0].type = F32
+    m.functions["g"].result_types[0] = F32
+    for _ in range(2):
+        with pytest.raises(VerifyError, match="the callee takes f32, here is f64"):
+            verifier.verify(m)
+    m.functions["g"].params[0].type = m.functions["g"].result_types[0] = F64
+    constant = m.functions["f"].blocks[0].ops[0]
+    constant.attrs["value"] = True                                  # equal to 1, and no i64
+    with pytest.raises(VerifyError, match="True is no i64"):
+        verifier.verify(m)
 
 
 def test_all_violations_are_listed_with_line_and_caret() -> None:

@@ -13,6 +13,8 @@ import jitad
 from jitad import grad, hessian, hvp, jacfwd, jacrev, jit
 from jitad.errors import DifferentiationError
 
+pytestmark = pytest.mark.any_level
+
 BOTH = pytest.mark.parametrize("jacobian", [jacfwd, jacrev])
 M = np.arange(6.0).reshape(2, 3) / 5
 V = np.array([0.5, -1.0, 2.0])

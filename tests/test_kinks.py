@@ -29,6 +29,8 @@ from jitad.ad.derivatives import PARTIALS
 from jitad.ir.ops import OPS
 from jitad.semantics.kinks import KINKS
 
+pytestmark = pytest.mark.any_level
+
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:

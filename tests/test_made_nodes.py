@@ -13,6 +13,8 @@ import jitad
 from jitad import grad, interpret, jit, pack, value_and_grad, vjp
 from tests.test_recursive_data import Cell, Rose, Tree, close, rose_total, total, tree
 
+pytestmark = pytest.mark.any_level
+
 
 @dataclass
 class Term:
@@ -163,6 +165,7 @@ def test_new_nodes_refer_to_those_of_the_arguments() -> None:
 EXPRESSION = (X() * X() + Const(3.0)) * (X() + Const(2.0))
 
 
+@pytest.mark.slow
 def test_symbolic_differentiation_builds_the_derivative_and_evaluates_it() -> None:
     def slope_at(e: Any, x: Any) -> Any:
         return e.slope().at(x)

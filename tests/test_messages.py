@@ -29,6 +29,8 @@ from jitad import (
     jvp,
 )
 
+pytestmark = pytest.mark.any_level
+
 A = np.ones(3)
 
 

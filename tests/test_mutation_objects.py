@@ -14,6 +14,8 @@ from jitad import grad
 from .small_programs import Program, check, check_compiled, refuses
 from .test_complexity import counted, work
 
+pytestmark = pytest.mark.any_level
+
 PROGRAMS: list[Program] = []
 
 
@@ -553,6 +555,7 @@ def walk(x, n, m):
     return q.a.sum()
 
 
+@pytest.mark.slow
 def test_an_update_costs_the_same_in_an_array_of_any_length() -> None:
     """Derivatives too: n updates of m elements are O(n + m), none of them copies the array."""
     for f in (walk, grad(walk), grad(grad(walk))):

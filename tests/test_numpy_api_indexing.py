@@ -13,6 +13,8 @@ from jitad.errors import ShapeError, UnsupportedError
 from jitad.frontend.arrays import table
 from tests.rulecontext import Rules, evaluate, ops_of, plain, trace
 
+pytestmark = pytest.mark.any_level
+
 V = np.arange(6.0)
 M = np.arange(12.0).reshape(3, 4)
 T = np.arange(24.0).reshape(2, 3, 4)

@@ -14,6 +14,8 @@ from jitad import grad, interpret, jit
 from .test_numpy_meaning import alike, same
 from .test_numpy_polynomials import message, slopes
 
+pytestmark = pytest.mark.any_level
+
 A = np.array([0.5, -1.25, 3.1, 2.25, 0.3, -4.2, 7.5])
 I = np.array([3, 1, 0, -2, 5])
 F = A.astype(np.float32)

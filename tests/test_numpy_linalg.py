@@ -11,6 +11,8 @@ from numpy.linalg import LinAlgError
 from jitad import check_grads, grad, hessian, interpret, jacfwd, jit, vmap
 from tests.alike import assert_raises_alike
 
+pytestmark = pytest.mark.any_level
+
 RNG = np.random.default_rng(0)
 
 
@@ -36,6 +38,7 @@ def test_as_numpy(n: int) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_singles_integers_and_lists() -> None:
     a, b = RNG.normal(size=(4, 4)).astype(np.float32), RNG.normal(size=4).astype(np.float32)
     s = positive(4, np.float32)
@@ -49,6 +52,7 @@ def test_singles_integers_and_lists() -> None:
         np.testing.assert_allclose(got, want)
 
 
+@pytest.mark.slow
 def test_rows_are_exchanged() -> None:
     a = np.array([[0.0, 0.0, 2.0], [0.0, 3.0, 1.0], [-4.0, 1.0, 1.0]])
     for f in (np.linalg.inv, np.linalg.det, lambda a: np.linalg.slogdet(a)[0]):
@@ -65,6 +69,7 @@ def test_derivatives(f: Any) -> None:
     check_grads(f, (RNG.normal(size=(4, 4)) + 2 * np.eye(4), RNG.normal(size=4)), order=1, modes=("fwd", "rev"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [lambda a: np.linalg.solve(a, a[0]), np.linalg.cholesky])
 def test_second_derivatives(f: Any) -> None:
     check_grads(f, (positive(2),), order=2, modes=("rev",))
@@ -77,6 +82,7 @@ def test_third_derivative_of_a_solution() -> None:
     assert grad(grad(grad(f)))(0.3) == pytest.approx(exact)
 
 
+@pytest.mark.slow
 def test_blocks() -> None:
     """Beyond one block, by what is true of the derivative: d(A⁻¹) = -A⁻¹ dA A⁻¹, d log det = tr(A⁻¹ dA), …"""
     n = 100
@@ -88,6 +94,7 @@ def test_blocks() -> None:
     np.testing.assert_allclose((through + through.T) / 2, np.linalg.inv(a), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_singular_matrix_has_a_determinant_and_its_derivatives() -> None:
     a = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]])
     assert jit(np.linalg.det)(a) == 0
@@ -97,6 +104,7 @@ def test_a_singular_matrix_has_a_determinant_and_its_derivatives() -> None:
     np.testing.assert_array_equal(grad(np.linalg.det)(np.zeros((3, 3))), np.zeros((3, 3)))
 
 
+@pytest.mark.slow
 def test_stacks() -> None:
     a, b = RNG.normal(size=(2, 3, 4, 4)), RNG.normal(size=(2, 3, 4, 2))
 
@@ -110,6 +118,7 @@ def test_stacks() -> None:
     np.testing.assert_allclose(vmap(np.linalg.inv)(a[0]), np.linalg.inv(a[0]))
 
 
+@pytest.mark.slow
 def test_powers_and_chains() -> None:
     a, whole = RNG.normal(size=(3, 3)), np.array([[1, 2], [3, 4]])
     power = jit(np.linalg.matrix_power)
@@ -123,6 +132,7 @@ def test_powers_and_chains() -> None:
                                grad(lambda a: a[0] @ a[:, 1])(a), atol=1e-15)
 
 
+@pytest.mark.slow
 def test_only_one_triangle_is_read() -> None:
     s = positive(4)
     lower = np.tril(s) + np.triu(RNG.normal(size=(4, 4)), 1)
@@ -131,6 +141,7 @@ def test_only_one_triangle_is_read() -> None:
     check_grads(lambda a: np.linalg.cholesky(a, upper=True), (lower.T,), modes=("fwd",))
 
 
+@pytest.mark.slow
 def test_by_definition() -> None:
     a, b = positive(3), RNG.normal(size=3)
     for f in (lambda a: np.linalg.solve(a, b) @ b, np.linalg.det, lambda a: np.linalg.cholesky(a).sum()):
@@ -186,6 +197,7 @@ def test_a_vector_has_no_diagonal(f: Any) -> None:
     assert_raises_alike(f, np.ones(3))
 
 
+@pytest.mark.slow
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match=r"size 2 is different from 3"):
         jit(np.linalg.solve)(np.eye(3), np.ones(2))

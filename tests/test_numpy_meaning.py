@@ -12,6 +12,8 @@ import scipy.special
 
 from jitad import UnsupportedError, check_grads, grad, interpret, jit, jvp
 
+pytestmark = pytest.mark.any_level
+
 F = np.array([0.5, -1.25, 3.0, 2.0])
 I = np.array([3, -7, 0, 5])
 M = np.arange(12.0).reshape(3, 4) / 3 - 1

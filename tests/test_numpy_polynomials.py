@@ -13,6 +13,8 @@ from jitad import check_grads, grad, interpret, jit, jvp, vmap
 
 from .test_numpy_meaning import alike, same
 
+pytestmark = pytest.mark.any_level
+
 A = np.array([0.5, -1.25, 3.0, 2.25, 0.3, -4.0, 7.5])
 V = np.array([1.0, -2.0, 0.5])
 I = np.array([3, 1, 0, 2, 5])

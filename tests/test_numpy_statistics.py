@@ -77,6 +77,7 @@ def test_quantiles_of_many():
     assert sorted(jitad.grad(np.median)(a).nonzero()[0]) == sorted(chosen)
 
 
+@pytest.mark.slow
 def test_quantiles_are_differentiated():
     _, m, _, w = data(6, False)
     m += np.arange(18).reshape(6, 3) / 100

@@ -377,7 +377,7 @@ def swapping(x: Any, k: Any) -> Any:
 def looked_at(x: Any, k: Any) -> Any:
     out = x.copy()
     for i in range(len(x)):
-        out[i] = out.sum()
+        out[i] = out.sum() % 8 - 3                 # without the remainder sums double, and are soon not exact
     return out
 
 
@@ -396,7 +396,8 @@ def test_dependent_iterations_stay_in_order(f: Callable[..., Any]) -> None:
     said = report(f, X, K)
     assert said and all(line.startswith("one thread: ") for line in said), said
     expected, got = jit(f)(X, K), jit(f, parallel=True)(X, K)
-    assert same(expected, got)
+    assert np.max(np.abs(expected)) < 2 ** 53, "sums in another order may differ"
+    assert same(expected, got) and same(f(X, K), got)
 
 
 def test_the_report_names_the_line_and_the_reason() -> None:
@@ -433,6 +434,7 @@ def random_program(seed: int) -> str:
             f"np.zeros((2 * n + 2, 3)), 0.0\n    for i in range(n):\n{body}    return a, b, t, s\n")
 
 
+@pytest.mark.slow
 def test_random_loops(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
     x, k, cut = np.arange(1.0, 60.0), RNG.integers(0, 25, 52), 0

@@ -88,6 +88,7 @@ def loss_of(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda w, u, words, tree: (f(w, u, words, tree, 0) ** 2).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, most", [("plain", 2), ("before", 4096), ("several", 3), ("paths", 4096)])
 def test_derivatives(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled as differences, of second order in part, as interpreted, and as without the pass; with few rows, too."""
@@ -164,6 +165,7 @@ def encode(u: Any, words: Any, t: Node | None) -> Any:
     return np.tanh(u @ words[t.word]) * encode(u, words, t.left) - encode(u, words, t.right)
 
 
+@pytest.mark.slow
 def test_trees_of_objects() -> None:
     u, words = RNG.normal(size=(3, 2)), RNG.normal(size=(4, 2))
     tree = Node(2, Node(1, None, Node(3)), Node(0, Node(2)))

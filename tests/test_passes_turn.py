@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jitad import check_grads, grad, jit
 
@@ -22,6 +23,7 @@ def copies(f: Any, *args: Any) -> int:
     return sum(" copy " in line for line in f.inspect("optimized", *args).splitlines())
 
 
+@pytest.mark.slow
 def test_the_way_back_turns_the_weights() -> None:
     """``h_bar = g @ w.T`` in each iteration of the way back; to second order, for several shapes."""
     for rows, n, steps in ((3, 2, 4), (1, 5, 1), (2, 1, 3)):

@@ -16,6 +16,8 @@ from jitad.frontend.values.values import Options
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.signature import signature
 
+pytestmark = pytest.mark.any_level
+
 X = np.array([0.5, 1.2, -0.3])
 
 

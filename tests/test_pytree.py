@@ -9,6 +9,8 @@ import pytest
 
 from jitad import pytree
 
+pytestmark = pytest.mark.any_level
+
 
 class Point(NamedTuple):
     x: float

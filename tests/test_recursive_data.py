@@ -461,6 +461,7 @@ def test_a_network_over_a_packed_list_of_trees() -> None:
     assert gradient["words"][0, 2] == pytest.approx(slope(loss, net["words"], (0, 2), phrases, (net,)), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_differentiation_functions() -> None:
     t = tree(2)
     gradient = grad(total)(t)

@@ -18,6 +18,8 @@ import pytest
 
 import jitad
 
+pytestmark = pytest.mark.any_level
+
 PAGE = Path(__file__).parent.parent / "docs" / "refused.md"
 EXAMPLE = re.compile(r"^```python\n(?P<code>.*?)^```\n(?:```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 FILE = "example.py"

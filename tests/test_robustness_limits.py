@@ -135,6 +135,7 @@ def large_frame(n, x):
     return y
 
 
+@pytest.mark.slow
 def test_recursion_with_large_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
     compiled = jit(large_frame)
@@ -270,11 +271,11 @@ def test_signals_are_answered(fun: Any, n: int, gradient: bool) -> None:
         before = call(3, 0.5)
         for _ in range(2):
             with pytest.raises((Alarm, MemoryError)), alarm(0.05):
-                start = time.perf_counter()
+                start = time.thread_time()
                 try:
                     call(n, 0.5)
                 finally:
-                    assert time.perf_counter() - start < 3               # half a second on a machine that is not busy
+                    assert time.thread_time() - start < 3                # of its own work, however busy the machine
         assert call(3, 0.5) == before
 
 
@@ -315,6 +316,7 @@ def test_steps_of_a_range_may_be_longer_than_all_of_it() -> None:
             assert jit(lambda a, b, s=s: steps(a, b, s))(a, b) == steps(a, b, s)
 
 
+@pytest.mark.slow
 def test_long_chains_that_are_redone_on_the_way_back() -> None:
     """In a function that calls itself, what the way back needs is kept, or computed again."""
     def last(x: Any, n: int) -> Any:

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from jitad import grad, jit
+from jitad import grad, interpret, jit
 
 from .entries import same
 
@@ -29,6 +29,18 @@ def test_round_to_digits_is_pythons(digits: int) -> None:
         expected = round(x, digits)
         assert str(rounded(x, digits)) == str(expected), x
     assert np.isnan(rounded(math.nan, digits))
+
+
+@pytest.mark.parametrize("digits", [-2, -3, -11, -15, 3, 11])
+def test_what_a_product_loses_decides(digits: int) -> None:
+    """Also where a product is not added in one operation, as the interpreter and old processors do it."""
+    f = lambda x: round(x, digits)                                                             # noqa: E731
+    draw, rounded = random.Random(digits), jit(f)
+    for n in range(400):
+        x = (draw.randrange(2 ** 51, 2 ** 52) + 0.5) * 10.0 ** -digits
+        x = math.nextafter(x, draw.choice([-math.inf, math.inf])) if n % 3 else x
+        assert rounded(x) == round(x, digits), x
+        assert n % 20 or interpret(f, x) == round(x, digits), x
 
 
 def test_round_of_whole_numbers_and_of_numpy() -> None:

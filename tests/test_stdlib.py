@@ -13,6 +13,8 @@ import pytest
 
 from jitad import UnsupportedError, jit
 
+pytestmark = pytest.mark.any_level
+
 CASES: list[tuple[Any, ...]] = [
     (lambda x: [a * b for a, b in itertools.product((x, 1.0), (2.0, 3.0))], 2.0),
     (lambda x: list(itertools.chain((x, 1.0), [2.0], {"k": 1})), 2.0),

@@ -30,6 +30,8 @@ from jitad.signature import signature
 
 from . import irgen
 
+pytestmark = pytest.mark.any_level
+
 FLOATS = tuple(i for i, t in enumerate(irgen.MAIN) if is_float(t))
 
 

@@ -15,6 +15,8 @@ import jitad
 from jitad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, stop_gradient, value_and_grad, vjp
 from jitad.errors import DifferentiationError
 
+pytestmark = pytest.mark.any_level
+
 
 def cubic(x: Any) -> Any:
     return 2 * x + x ** 3

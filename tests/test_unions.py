@@ -18,6 +18,8 @@ from jitad import DifferentiationError, UnsupportedError, grad, interpret, jit, 
 from . import choices, tracing
 from .choices import differentiable, program, refused
 
+pytestmark = pytest.mark.any_level
+
 A = np.array([3.0, -1.0, 2.0, 5.0])
 
 

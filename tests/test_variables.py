@@ -11,6 +11,8 @@ from jitad import jit
 from . import tracing
 from .small_programs import Program, check, check_compiled, refuses
 
+pytestmark = pytest.mark.any_level
+
 PROGRAMS: list[Program] = []
 
 

@@ -7,7 +7,6 @@ compiled and by the reference interpreter, ``grad`` and ``jvp``, nested as deep 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -322,9 +321,7 @@ def test_gradient_descent(run: Function) -> None:
 
 def test_sharing_is_kept() -> None:
     """Thirty bindings, each used twice, cost thirty additions and no more on the way back."""
-    start = time.perf_counter()
-    assert jit(grad(sharing))(1.0) == 2.0 ** 31
-    assert time.perf_counter() - start < 20
+    assert jit(grad(sharing))(1.0) == 2.0 ** 31              # 2³⁰ would not end
 
 
 def own_derivative(x: float) -> float:

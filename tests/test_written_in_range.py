@@ -59,6 +59,7 @@ def strange(r: np.random.Generator, n: int) -> np.ndarray:
     return a
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tested")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_indices_are_in_range(program: Any) -> None:

@@ -25,6 +25,7 @@ from ..arrays import transpose
 from ..function.module import ModuleLowering
 from ..llvm.capi import immortal
 from ..llvm.emit import Writer
+from ..llvm.processor import Processor, chosen
 from ..llvm.target import Target
 from ..math import libmvec, own
 from ..math.ops import Options
@@ -59,14 +60,14 @@ _unused: list[llvm.orcjit.ResourceTracker] = []
 
 @cache
 def target() -> Target:
-    """This machine."""
+    """This machine, with the processor that ``JITAD_CPU`` names when code is first compiled."""
     machine = _machine(2)
-    return Target(machine.triple, str(machine.target_data), llvm.get_host_cpu_name(), _features())
+    return Target(machine.triple, str(machine.target_data), _processor().name, _processor().features)
 
 
 @cache
-def _features() -> str:
-    return str(llvm.get_host_cpu_features().flatten())
+def _processor() -> Processor:
+    return chosen()
 
 
 @cache
@@ -75,7 +76,7 @@ def _machine(codegen: int) -> llvm.TargetMachine:
     llvm.initialize_native_asmprinter()
     llvm.set_option("jitad", f"-{STORES_AT_ONCE}")
     host = llvm.Target.from_default_triple()
-    return host.create_target_machine(cpu=llvm.get_host_cpu_name(), features=_features(), opt=codegen, reloc="pic",
+    return host.create_target_machine(cpu=_processor().name, features=_processor().features, opt=codegen, reloc="pic",
                                       codemodel="small", jit=True)
 
 

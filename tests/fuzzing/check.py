@@ -52,8 +52,6 @@ CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpre
           "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04,
           "fastmath": 0.03, "method": 0.03, "static": 0.03}
 ALL = frozenset(CHECKS)
-# The passes without which there is no code: everything else only makes it better.
-NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 NOISE = 1e-9                            # of a derivative by differences
 FIRST = 10.0                            # seconds of compiling and running what may have no end: see ``Pool``'s limit
 # A tangent that is a tree has to be made apart from the tree that it belongs to.
@@ -329,6 +327,5 @@ class Unoptimised:
         self.fun = fun
 
     def __call__(self, *args: Any) -> Any:
-        passes = [entry for entry in pipeline.PIPELINE if entry[1] in NEEDED]
-        with mock.patch.object(pipeline, "PIPELINE", passes):
+        with environment(JITAD_WITHOUT=",".join(pipeline.OPTIONAL)):
             return self.fun(*args)

@@ -104,7 +104,7 @@ def _rounded(t: Context, v: Value, digits: int) -> Value:
     scale = 10.0 ** abs(digits)
     p, product = (e.mul(x, scale), e.mul(v, scale)) if digits > 0 else (e.div(x, scale), e.div(v, scale))
     low = e.floor(p)
-    lost = _lost(t, x, scale, p) if digits > 0 else e.sub(x, e.mul(e.add(low, 0.5), scale))
+    lost = _lost(t, x, scale, p) if digits > 0 else e.neg(_lost(t, e.add(low, 0.5), scale, x))
     half_way = e.and_(e.eq(e.sub(p, low), 0.5), e.ne(lost, 0.0))
     decided = e.copysign(e.select(e.gt(lost, 0.0), e.add(low, 1.0), low), p)
     whole = e.select(half_way, decided, e.round(product))
@@ -115,6 +115,8 @@ def _rounded(t: Context, v: Value, digits: int) -> Value:
 def _lost(t: Context, x: Value, y: float, product: Value) -> Value:
     """``x * y`` but for rounding, less ``product``: products of halves of the digits are exact (Dekker 1971)."""
     e = t.builder
+    if y > _MOST_HALVED:
+        return e.sub(e.mul(x, y), product)
     high = e.cast(e.cast(x, dtype=F32), dtype=F64)
     low = e.sub(x, high)
     y_high = float(np.float32(y))
@@ -125,6 +127,7 @@ def _lost(t: Context, x: Value, y: float, product: Value) -> Value:
 
 
 _MOST_DIGITS = 308                                           # beyond, a power of ten is no float
+_MOST_HALVED = 1e22                                          # beyond, it is rounded itself, and at last no f32
 
 
 # --- builtins over values and sequences -----------------------------------------------------------
