@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         jacrev,
         jvp,
         linearize,
+        relu,
         stop_gradient,
         value_and_grad,
         vjp,
@@ -65,7 +66,7 @@ __version__ = "0.1.0"
 
 # Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
 _HOME = {
-    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "stop_gradient",
+    **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "relu", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms.transforms"),
     **dict.fromkeys(("custom_jvp", "custom_vjp"), "frontend.callables.custom"),
     "checkpoint": "frontend.transforms.checkpoint",
@@ -82,7 +83,7 @@ _MODULES = ("random",)
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES and name not in _HOME:
-        raise AttributeError(f"module 'jitad' has no attribute {name!r}")
+        raise importlib.import_module(".frontend.elsewhere", __name__).unknown_name(__name__, name)
     return importlib.import_module(".big_stack", __name__).with_room(lambda: _find(name))
 
 
@@ -106,5 +107,5 @@ __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning", "ShapeError",
     "TypeInferenceError", "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp",
     "debug_nondifferentiable", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp", "linearize",
-    "pack", "random", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
+    "pack", "random", "relu", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
 ]

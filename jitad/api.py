@@ -26,7 +26,8 @@ Grad = bool | int | str | tuple[int | str, ...]
 
 def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target: str = "cpu",
         static: str | int | tuple[str | int, ...] = (), fastmath: bool = False, boundscheck: bool = True,
-        parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False) -> Any:
+        parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False,
+        **unknown: Any) -> Any:
     """Compile a Python function when it is called, once for each combination of argument types.
 
     Usable bare, with options, or as a call.  ``grad`` names what to differentiate with respect to (``True``: the
@@ -38,6 +39,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     ``checkpoint``: ``True`` or ``"sqrt"`` lets gradients of a loop of n iterations keep about √n of its states; a
     number c, ``"binomial"`` or ``("binomial", c)`` about c of them, whatever n is.
     """
+    for name in unknown:
+        raise _elsewhere().unknown_option("jit", name)
     _refuse_unbuilt(target, cache=cache)
     options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
                "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
@@ -83,7 +86,8 @@ def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int,
     if isinstance(fun, (staticmethod, classmethod)):
         return type(fun)(_jit(fun.__func__, grad, options, static))
     if not callable(fun):
-        raise TypeError(f"jit takes a function, not {fun!r}")
+        hint = "; types come from the arguments of a call" if isinstance(fun, (str, list, tuple)) else ""
+        raise TypeError(f"jit takes a function, not {fun!r}{hint}")
     fun = types.MethodType(fun.py_func, fun.__self__) if isinstance(fun, _Bound) else getattr(fun, "py_func", fun)
     made = Handle(fun, options, static).target
     made.__name__ = made.__qualname__ = getattr(fun, "__name__", type(fun).__name__)
@@ -203,7 +207,13 @@ def _missing(self: Any, name: str) -> Any:
         return "<unnamed>"
     if name in ("grad", "value_and_grad"):
         raise AttributeError(f"{self.__name__} has no gradient: write @jit(grad=True), or jitad.{name}(f)")
-    raise AttributeError(f"{self.__name__} has no attribute {name!r}")
+    raise _elsewhere().unknown_method(self.__name__, name)
+
+
+def _elsewhere() -> Any:
+    """What other libraries call things: looked up where a name is unknown."""
+    from .frontend.values import other_libraries
+    return other_libraries
 
 
 def _reduce(self: Any) -> str:

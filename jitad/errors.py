@@ -35,6 +35,12 @@ class Loc:
         carets = " " * max(0, first - indent) + "^" * max(1, end - first)
         return f"    {text.strip()}\n    {carets}"
 
+    def shown(self) -> str:
+        """The place and its source line, as in a traceback."""
+        where = f"  File \"{self.file}\", line {self.line}" + (f", in {self.function}" if self.function else "")
+        excerpt = self.excerpt()
+        return f"{where}\n{excerpt}" if excerpt else where
+
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
@@ -45,23 +51,39 @@ NOWHERE = Loc()
 class JitadError(Exception):
     """The base of every error that jitad itself raises.
 
-    ``message`` says what and why, ``loc`` where, ``hint`` how to write it instead.
+    ``message`` says what and why, ``loc`` where, ``hint`` how to write it instead; ``calls`` are the user's calls that
+    led there, the outermost first.
     """
 
-    def __init__(self, message: str, loc: Loc | None = None, hint: str = "") -> None:
-        self.message, self.loc, self.hint = message, loc, hint
+    def __init__(self, message: str, loc: Loc | None = None, hint: str = "", calls: tuple[Loc, ...] = ()) -> None:
+        self.message, self.loc, self.hint, self.calls = message, loc, hint, calls
         super().__init__(self._render())
+
+    def called_at(self, loc: Loc) -> None:
+        """Note the call around those known so far."""
+        if self.loc is not None and self.loc.line and loc.line:
+            self.calls = (loc, *self.calls)
+            self.args = (self._render(),)
 
     def _render(self) -> str:
         parts = [self.message]
         if self.loc is not None and self.loc.line:
-            where = f"  File \"{self.loc.file}\", line {self.loc.line}"
-            parts.append(where + (f", in {self.loc.function}" if self.loc.function else ""))
-            if excerpt := self.loc.excerpt():
-                parts.append(excerpt)
+            parts += [loc if isinstance(loc, str) else loc.shown() for loc in shortened(self.calls)]
+            parts.append(self.loc.shown())
         if self.hint:
             parts.append(f"  Instead: {self.hint}")
         return "\n".join(parts)
+
+
+MOST_CALLS = 12
+
+
+def shortened(calls: tuple[Loc, ...]) -> list[Loc | str]:
+    """Of many calls, the first and the last, and a line that stands for the others."""
+    if len(calls) <= MOST_CALLS:
+        return list(calls)
+    half = MOST_CALLS // 2
+    return [*calls[:half], f"  … {len(calls) - 2 * half} calls more", *calls[-half:]]
 
 
 def shown(error: BaseException) -> TracebackType | None:
@@ -95,12 +117,12 @@ class TypeInferenceError(JitadError):
     """A value whose type cannot be found, or operands whose types do not go together."""
 
 
-class ShapeError(JitadError):
-    """Array ranks or sizes that do not go together."""
+class ShapeError(JitadError, ValueError):
+    """Array ranks or sizes that do not go together: a ``ValueError``, as in NumPy."""
 
 
-class DifferentiationError(JitadError):
-    """Something that has no derivative, or whose derivative was asked for wrongly."""
+class DifferentiationError(JitadError, TypeError):
+    """Something that has no derivative, or whose derivative was asked for wrongly: a ``TypeError``, as in JAX."""
 
 
 class CompileError(JitadError):

@@ -25,6 +25,7 @@ from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import thread
+from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
 from .passes.loops.check_elimination import facts
 from .passes.loops.fuse_accumulate import accumulate
@@ -80,6 +81,7 @@ _ALGEBRA = _under_fastmath(algebra)
 
 # (stage, name, pass): a stage is finished by the last pass of its name.
 PIPELINE: list[tuple[str, str, Pass]] = [
+    ("cps", "rules", needed_rules),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "inline", inline),
     ("cps", "peel", _plain(peel)),

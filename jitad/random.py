@@ -26,8 +26,13 @@ import numpy as np
 
 from .api import jit
 from .frontend.operations.builtin import unroll
+from .frontend.values.other_libraries import unknown_name
 
 __all__ = ["Generator", "default_rng", "philox"]
+
+
+def __getattr__(name: str) -> Any:
+    raise unknown_name(__name__, name)
 
 WORD = 0xFFFFFFFF
 Words = tuple[Any, Any, Any, Any]

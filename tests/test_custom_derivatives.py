@@ -649,3 +649,133 @@ def test_a_cotangent_of_another_kind_is_an_error() -> None:
         grad(lambda x: rule(held(x)))(-0.3)
     with pytest.raises(ValueError, match="a derivative of another kind than its value"):
         interpret(grad(lambda x: rule(held(x))), -0.3)
+
+
+# --- functions among the arguments that are not differentiated --------------------------------------
+
+@functools.partial(custom_vjp, nondiff_argnums=(0,))
+def settled(step: Any, w: Any, start: Any) -> Any:
+    """Where ``step(w, ·)`` comes to rest; differentiated by the implicit function theorem."""
+    before, x = start, step(w, start)
+    while np.max(np.abs(x - before)) > 1e-13:
+        before, x = x, step(w, x)
+    return x
+
+
+def settled_fwd(step: Any, w: Any, start: Any) -> Any:
+    x = settled(step, w, start)
+    return x, (w, x)
+
+
+def adjoint_step(step: Any, packed: Any, u: Any) -> Any:
+    w, x, ct = packed
+    return ct + vjp(lambda x: step(w, x), x)[1](u)[0]
+
+
+def settled_bwd(step: Any, kept: Any, ct: Any) -> Any:
+    w, x = kept
+
+    def around(packed: Any, u: Any) -> Any:
+        return adjoint_step(step, packed, u)
+    u = settled(around, (w, x, ct), ct)
+    return vjp(lambda w: step(w, x), w)[1](u)[0], np.zeros_like(x)
+
+
+def settled_bwd_by_partial(step: Any, kept: Any, ct: Any) -> Any:
+    w, x = kept
+    u = settled(functools.partial(adjoint_step, step), (w, x, ct), ct)
+    return vjp(lambda w: step(w, x), w)[1](u)[0], None
+
+
+def of_a_lambda(w: Any) -> Any:
+    return settled(lambda w, x: 0.5 * (x + w / x), w, w)
+
+
+def of_an_inner_function(w: Any) -> Any:
+    half = 0.5
+
+    def heron(w: Any, x: Any) -> Any:
+        return half * (x + w / x)
+    return settled(heron, w, w)
+
+
+def of_a_partial(w: Any) -> Any:
+    return settled(functools.partial(lambda half, w, x: half * (x + w / x), 0.5), w, w)
+
+
+@pytest.mark.parametrize("bwd", [settled_bwd, settled_bwd_by_partial])
+@pytest.mark.parametrize("root", [of_a_lambda, of_an_inner_function, of_a_partial])
+def test_a_fixed_point_of_a_function_that_is_made_on_the_way(root: Any, bwd: Any) -> None:
+    settled.defvjp(settled_fwd, bwd)
+    want = [2 ** 0.5, 0.5 * 2 ** -0.5, -0.25 * 2 ** -1.5, 0.375 * 2 ** -2.5, -0.9375 * 2 ** -3.5]
+    f = root
+    for derivative in want:
+        assert f(2.0) == pytest.approx(derivative)
+        assert jit(f)(2.0) == pytest.approx(derivative)
+        assert interpret(f, 2.0) == pytest.approx(derivative)
+        f = grad(f)
+    with pytest.raises(DifferentiationError, match="`settled` is differentiated more than 4 times"):
+        f(2.0)
+
+
+def test_a_fixed_point_of_arrays_with_what_the_function_captures() -> None:
+    settled.defvjp(settled_fwd, settled_bwd)
+    a = np.array([[0.2, 0.1], [0.0, 0.3]])
+
+    def rest(w: Any, scale: Any) -> Any:
+        return settled(lambda w, x: scale * (a @ np.tanh(x)) + w, w, np.zeros(2))
+
+    def plain(w: Any, scale: Any) -> Any:
+        x = np.zeros(2)
+        for _ in range(60):
+            x = scale * (a @ np.tanh(x)) + w
+        return x
+    w = np.array([1.0, -0.5])
+    np.testing.assert_allclose(rest(w, 0.9), plain(w, 0.9))
+    for run in (jacrev(rest), jit(jacrev(rest)), lambda w, k: interpret(jacrev(rest), w, k)):
+        np.testing.assert_allclose(run(w, 0.9), jacfwd(plain)(w, 0.9))
+    np.testing.assert_allclose(grad(grad(lambda k: rest(k * w, 0.9).sum()))(1.0),
+                               grad(grad(lambda k: plain(k * w, 0.9).sum()))(1.0))
+    with pytest.raises(DifferentiationError, match="which says nothing of a value that it uses"):
+        grad(lambda k: rest(w, k).sum())(0.9)
+
+
+def test_a_function_given_from_outside() -> None:
+    settled.defvjp(settled_fwd, settled_bwd)
+    def heron(w: Any, x: Any) -> Any:
+        return 0.5 * (x + w / x)
+    assert settled(heron, 2.0, 2.0) == pytest.approx(2 ** 0.5)
+    assert grad(settled, 1)(heron, 2.0, 2.0) == pytest.approx(0.5 * 2 ** -0.5)
+    assert jit(settled, static=0)(heron, 2.0, 2.0) == pytest.approx(2 ** 0.5)
+
+
+def test_functions_made_on_the_way_in_forward_mode() -> None:
+    @functools.partial(custom_jvp, nondiff_argnums=(0, 2))
+    def applied(f: Any, x: Any, g: Any) -> Any:
+        return g(f(x))
+
+    @applied.defjvp
+    def rule(f: Any, g: Any, primals: Any, tangents: Any) -> Any:
+        y, dy = jvp(lambda x: g(f(x)), primals, tangents)
+        return y, 3 * dy
+
+    def outer(x: Any, k: Any) -> Any:
+        def inner(x: Any) -> Any:
+            return np.sin(x) * k
+        return applied(inner, x, lambda y: y * k)
+    x, k = 0.7, 2.0
+    for run in (outer, jit(outer)):
+        assert run(x, k) == pytest.approx(4 * np.sin(x))
+    assert grad(outer)(x, k) == jvp(lambda x: outer(x, k), (x,), (1.0,))[1] == pytest.approx(12 * np.cos(x))
+    assert grad(grad(outer))(x, k) == pytest.approx(-12 * np.sin(x))
+    np.testing.assert_allclose(jitad.vmap(lambda x: grad(outer)(x, k))(X), 12 * np.cos(X))
+
+
+def test_rules_of_which_no_derivative_is_asked_are_not_compiled() -> None:
+    settled.defvjp(settled_fwd, settled_bwd)
+    compiled = jit(of_a_lambda)
+    assert compiled(2.0) == pytest.approx(2 ** 0.5)
+    assert "custom_vjp.bwd" in compiled.inspect("ir") and "bwd" not in compiled.inspect("cps")
+    once, twice = jit(grad(of_a_lambda)), jit(grad(grad(of_a_lambda)))
+    assert once(2.0) * 2 * 2 ** 0.5 == pytest.approx(1.0) and twice(2.0) < 0
+    assert once.inspect("cps").count(".bwd(") < twice.inspect("cps").count(".bwd(")

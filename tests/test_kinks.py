@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jitad
 from jitad import (
     NondifferentiableWarning,
     custom_vjp,
@@ -70,7 +71,7 @@ def documented(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The functions of the table, in a module, since functions are compiled from their source."""
     file = tmp_path_factory.mktemp("table") / "documented_kinks.py"
     functions = "".join(f"    lambda x: {expression},\n" for expression, _, _ in rows())
-    file.write_text(f"import numpy as np\n\nFUNCTIONS = [\n{functions}]\n")
+    file.write_text(f"import jitad\nimport numpy as np\n\nFUNCTIONS = [\n{functions}]\n")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -133,6 +134,8 @@ def test_warnings_show_the_line() -> None:
     (lambda x: int(x) * x, 3.0, [("trunc", (3.0,), 1)]),
     (lambda x: x ** 0.5, 0.0, [("**", (0.0, 0.5), 1)]),
     (lambda x: x ** 2, 0.0, []),
+    (lambda x: jitad.relu(x), 0.0, [("<=", (0.0, 0.0), 1)]),
+    (lambda x: jitad.relu(x), -1.0, []),
     (lambda x: 2.0 ** x, 0.0, []),
     (lambda x: np.hypot(x, 0.0), 0.0, [("hypot", (0.0, 0.0), 1)]),
     (lambda x: np.log(x), 0.0, [("log", (0.0,), 1)]),
@@ -255,3 +258,45 @@ def test_what_changes_meanwhile() -> None:
         assert len(report) == 1
     called = f.stats["compilations"]
     assert f(np.ones(3)).tolist() == [5.0] * 3 and f(2.0) == 10.0 and f.stats["compilations"] == called
+
+
+# --- relu -----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("x", [2.0, 0.0, -1.5, -0.0, float("nan"), float("inf"), 3, -3, True, np.float32(-2),
+                               np.float32(2), np.array([1.0, 0.0, -2.0, np.nan]),
+                               np.ones((2, 3), np.float32), np.arange(-2, 2)],
+                         ids=str)
+def test_relu_of_numbers_and_arrays(x: Any) -> None:
+    plain, want = jitad.relu(x), np.maximum(x, 0)
+    for got in (plain, jit(jitad.relu)(x), jit(lambda x: jitad.relu(x))(x), interpret(jitad.relu, x)):
+        assert type(got) is type(x) and np.asarray(got).dtype == np.asarray(x).dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_the_derivatives_of_relu() -> None:
+    for x, d in ((2.0, 1.0), (0.0, 0.0), (-0.0, 0.0), (-3.0, 0.0)):
+        assert grad(jitad.relu)(x) == jvp(jitad.relu, (x,), (1.0,))[1] == interpret(grad(jitad.relu), x) == d
+        assert grad(grad(lambda x: jitad.relu(x) * x))(x) == 2 * d == hvp(lambda x: jitad.relu(x) ** 2, (x,), (1.0,))
+    a = np.array([2.0, 0.0, -1.0])
+    np.testing.assert_array_equal(grad(lambda a: jitad.relu(a) @ a)(a), [4.0, 0.0, 0.0])
+    np.testing.assert_array_equal(jitad.hessian(lambda a: (jitad.relu(a) ** 2).sum())(a), np.diag([2.0, 0.0, 0.0]))
+    np.testing.assert_array_equal(jitad.vmap(grad(jitad.relu))(a), [1.0, 0.0, 0.0])
+    assert jit(lambda flag, x: jitad.relu(x if flag else 1))(False, -2.0) == 1
+    jitad.check_grads(lambda a: np.tanh(jitad.relu(a)), (np.array([0.5, -0.5]),), order=2)
+    fast = jit(lambda a: jitad.relu(a).sum(), grad=True, fastmath=True)
+    np.testing.assert_array_equal(fast.grad(a), [1.0, 0.0, 0.0])
+
+
+def test_relu_refuses_what_is_no_number() -> None:
+    with pytest.raises(jitad.TypeInferenceError):
+        jit(lambda x: jitad.relu("a") + x)(1.0)
+    with pytest.raises(TypeError, match="missing 1 required|takes 1 pos|missing a required"):
+        jit(lambda x: jitad.relu() + x)(1.0)
+
+
+def test_where_a_network_meets_the_kink_is_reported() -> None:
+    def loss(w: Any) -> Any:
+        return jitad.relu(np.array([w, 0.0 * w, -w])).sum()
+    with debug_nondifferentiable() as report:
+        assert grad(loss)(1.0) == 1.0
+    assert [(k.op, k.count, k.function) for k in report] == [("<=", 1, "loss")]

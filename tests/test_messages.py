@@ -285,3 +285,204 @@ def test_no_message_points_into_jitad() -> None:
     with pytest.raises(TypeError, match="interpret takes a function, not 3"):
         jitad.interpret(3, 1.0)
     assert grad(float)(2.0) == 1.0
+
+
+def prints_inside(x):
+    print(x)
+    return x
+
+
+class Printing:
+    def __init__(self, x):
+        self.x = x
+
+    @property
+    def printed(self):
+        return prints_inside(self.x)
+
+
+def calls_it(x):
+    return 2 * Printing(x).printed
+
+
+def through_functions(x):
+    return calls_it(x) + 1
+
+
+def through_transforms(x):
+    return grad(lambda x: calls_it(x))(x) + jitad.vmap(calls_it)(np.ones(2)).sum()
+
+
+def lines_shown(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.startswith("    ") and "^" not in line]
+
+
+def test_errors_show_the_chain_of_calls() -> None:
+    inside = ["return 2 * Printing(x).printed", "return prints_inside(self.x)", "print(x)"]
+    for f, calls in ((jit(calls_it), []), (jit(through_functions), ["return calls_it(x) + 1"]),
+                     (grad(through_functions), ["return calls_it(x) + 1"]),
+                     (lambda x: jitad.vmap(through_functions)(np.ones(2)), ["return calls_it(x) + 1"]),
+                     (jit(through_transforms), [lambda_line := "return grad(lambda x: calls_it(x))(x) + "
+                                                "jitad.vmap(calls_it)(np.ones(2)).sum()", lambda_line])):
+        with pytest.raises(UnsupportedError) as info:
+            f(1.0)
+        assert lines_shown(str(info.value)) == calls + inside
+        assert [c.line for c in (*info.value.calls, info.value.loc)] == [
+            int(n) for n in re.findall(r", line (\d+)", str(info.value))]
+
+
+def test_a_long_chain_of_calls_is_shortened() -> None:
+    def chain(depth):
+        below = prints_inside if depth == 0 else chain(depth - 1)
+        return lambda x: below(x)
+    with pytest.raises(UnsupportedError, match="… 19 calls more") as info:
+        jit(chain(30))(1.0)
+    assert len(info.value.calls) == 31 and len(str(info.value).splitlines()) < 50
+
+
+def has_no_attribute(x):
+    return x.missing
+
+
+def test_errors_of_python_found_while_tracing_show_the_chain_too() -> None:
+    def between(x):
+        return has_no_attribute(x)
+    with pytest.raises(AttributeError) as info:
+        jit(lambda x: between(x) + 1)(1.0)
+    assert lines_shown("\n".join(info.value.__notes__)) == [
+        "return x.missing", "return has_no_attribute(x)", "jit(lambda x: between(x) + 1)(1.0)"]
+
+
+def picked(a, i):
+    return a[i] * 2
+
+
+def picks_once(a, i):
+    return picked(a, i) + 1
+
+
+def picks_twice(a, i):
+    return picks_once(a, i) + picks_once(a, i + 1)
+
+
+def solves(a, i):
+    return np.linalg.solve(a, a).sum()
+
+
+def picks_again(a, i):
+    return picked(a, 9) if i == 0 else picks_again(a, i - 1)
+
+
+@pytest.mark.parametrize(("fun", "lines"), [
+    (picks_once, ["return picked(a, i) + 1", "return a[i] * 2"]),
+    (picks_twice, ["return picked(a, i) + 1", "return a[i] * 2"]),              # from one of two places
+    (lambda a, i: solves(a, i), ["(lambda a, i: solves(a, i), [\"(lambda", "return np.linalg.solve(a, a).sum()"]),
+    (picks_again, ["return a[i] * 2"]),
+], ids=["once", "twice", "solves", "again"])
+def test_what_compiled_code_raises_shows_the_calls_that_are_certain(fun: Callable[..., Any], lines: list[str]) -> None:
+    for run in (jit(fun), grad(lambda a, i: np.sum(fun(a, i)))):
+        for _ in range(2):
+            with pytest.raises((IndexError, np.linalg.LinAlgError)) as info:
+                run(np.zeros((2, 2)), 5)
+            shown = [f.line for f in traceback.extract_tb(info.value.__traceback__) if f.filename == __file__]
+            assert all(line.startswith(want) for line, want in zip(shown[-len(lines):], lines)), shown
+
+
+def test_errors_are_pythons_own_as_well() -> None:
+    assert issubclass(ShapeError, ValueError) and issubclass(DifferentiationError, TypeError)
+    assert all(issubclass(e, JitadError) for e in (ShapeError, DifferentiationError))
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        jit(mismatched)(1.0)
+    with pytest.raises(TypeError, match="holds no float"):
+        grad(square)(3)
+
+    def behind_a_choice(x, flag):                       # neither is taken for an error of one variant's
+        pair = (x, "a") if flag else ([x], 1)
+        return jitad.grad(square)(len(pair))
+    with pytest.raises(DifferentiationError):
+        jit(behind_a_choice)(1.0, True)
+
+
+# --- names of Numba and JAX ---------------------------------------------------------------------------
+
+@pytest.mark.parametrize(("call", "error", "instead"), [
+    (lambda: jit(square, nopython=True), TypeError, "nothing falls back"),
+    (lambda: jit(nogil=True)(square), TypeError, "the lock is let go"),
+    (lambda: jit(square, error_model="numpy"), TypeError, "inf or nan"),
+    (lambda: jit(square, inline="always"), TypeError, "small functions"),
+    (lambda: jit(square, static_argnums=0), TypeError, "`static=0`"),
+    (lambda: jit(square, static_argnames="x"), TypeError, "`static="),
+    (lambda: jit(square, donate_argnums=0), TypeError, "never overwritten"),
+    (lambda: jit(square, backend="cpu"), TypeError, '`target="cpu"`'),
+    (lambda: jit(square, device=None), TypeError, '`target="cpu"`'),
+    (lambda: jit(square, argnums=0), TypeError, "grad=0"),
+    (lambda: jit("f8(f8)"), TypeError, "types come from the arguments"),
+    (lambda: grad(square, holomorphic=True), TypeError, "numbers are real"),
+    (lambda: jit(lambda x: grad(square, allow_int=True)(x))(1.0), TypeError, "None"),
+    (lambda: jit(lambda x: jit(square, nopython=True)(x))(1.0), TypeError, "nothing falls back"),
+    (lambda: jitad.vmap(square, axis_name="i"), TypeError, "sum over"),
+    (lambda: jitad.vjp(square, 1.0, reduce_axes=()), TypeError, "sum over"),
+    (lambda: jitad.custom_vjp(square, nondiff_argnames="x"), TypeError, "positions"),
+    (lambda: jitad.checkpoint(square, policy=None), TypeError, "checkpoint="),
+    (lambda: jitad.njit, AttributeError, "`jitad.jit`"),
+    (lambda: jitad.prange, AttributeError, "parallel=True"),
+    (lambda: jit(lambda n: [i for i in jitad.prange(3)])(1), AttributeError, "parallel=True"),
+    (lambda: jitad.lax.scan, AttributeError, "`for`"),
+    (lambda: jitad.numpy, AttributeError, "import numpy as np"),
+    (lambda: jitad.pmap, AttributeError, "vmap"),
+    (lambda: jitad.remat, AttributeError, "`jitad.checkpoint`"),
+    (lambda: jitad.random.PRNGKey(0), AttributeError, "default_rng"),
+    (lambda: jit(square).inspect_llvm(), AttributeError, "`f.inspect"),
+    (lambda: jit(square).lower(1.0), AttributeError, "first called"),
+])
+def test_names_of_other_libraries_have_a_hint(call: Callable[[], Any], error: type[Exception], instead: str) -> None:
+    with pytest.raises(error, match=r"(unexpected keyword argument|has no attribute|takes a function)") as info:
+        call()
+    assert instead in str(info.value)
+
+
+def test_names_that_nobody_has_have_none() -> None:
+    for call in (lambda: jit(square, nonsense=True), lambda: grad(square, nonsense=True), lambda: jitad.nonsense,
+                 lambda: jitad.random.lax, lambda: jit(square).nonsense):
+        with pytest.raises((TypeError, AttributeError), match="'nonsense'|'lax'") as info:
+            call()
+        assert "instead" not in str(info.value)
+    assert not hasattr(jitad, "njit") and not hasattr(jit(square), "lower")
+
+
+def function_of(module: str, name: str) -> Any:
+    def function(*args: Any) -> Any:
+        return args[0]
+    function.__module__, function.__name__, function.__qualname__ = module, name, name
+    return function
+
+
+@pytest.mark.parametrize(("module", "name", "instead"), [
+    ("jax._src.numpy.ufuncs", "sin", "`np.sin`"), ("jax.numpy", "einsum", "`np.einsum`"), ("torch", "exp", "`np.exp`"),
+    ("jax.lax", "scan", "`for`"), ("jax._src.lax.control_flow.loops", "fori_loop", "`for`"),
+    ("jax._src.api", "grad", "`jitad.grad`"), ("jax.random", "normal", "default_rng"),
+    ("jax.nn", "relu", "`jitad.relu`"),
+    ("jax.tree_util", "tree_map", "a loop or a comprehension"), ("numba.misc.special", "prange", "parallel=True"),
+    ("jax.scipy.special", "unheard_of", "NumPy's functions"),
+])
+def test_functions_of_other_compilers(module: str, name: str, instead: str) -> None:
+    foreign = function_of(module, name)
+    with pytest.raises(UnsupportedError, match=f"`.*{name}` of .* in compiled code") as info:
+        jit(lambda x: foreign(x))(1.0)
+    assert instead in str(info.value).splitlines()[-1]
+
+
+def test_functions_that_numba_compiles() -> None:
+    numba = pytest.importorskip("numba")
+    compiled = numba.njit(square)
+    with pytest.raises(UnsupportedError, match="`square` is a function that Numba compiles"):
+        jit(lambda x: compiled(x))(2.0)
+    assert jit(lambda x: compiled.py_func(x))(2.0) == 4.0
+
+    def summed(x):
+        total = 0.0
+        for i in numba.prange(3):
+            total += x * i
+        return total
+    with pytest.raises(UnsupportedError, match="`numba.prange` of Numba"):
+        jit(summed)(1.0)

@@ -12,7 +12,7 @@ import pytest
 from jitad.lowering.llvm import context
 
 import jitad
-from jitad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, stop_gradient, value_and_grad, vjp
+from jitad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, pytree, stop_gradient, value_and_grad, vjp
 from jitad.errors import DifferentiationError
 
 pytestmark = pytest.mark.any_level
@@ -484,3 +484,79 @@ def test_frames_are_taken_apart_as_they_were_put_together() -> None:
         slope(1.0, 2)
         context.soil(dirt)
         assert slope(1.0, 2) == 1.2
+
+
+# --- has_aux --------------------------------------------------------------------------------------
+
+def matrices(x: Any) -> Any:
+    (by_rows, aux), (by_columns, _) = (t(with_aux, (0, 1), has_aux=True)(x, 2.0) for t in
+                                       (jitad.jacrev, jitad.jacfwd))
+    return by_rows, by_columns, aux, jitad.hessian(lambda x: ((x ** 3).sum(), x * 2), has_aux=True)(x)
+
+
+def with_aux(x: Any, k: Any) -> Any:
+    return {"a": np.sin(x) * k, "b": 2.0 * k}, (x.sum() * k, 3)
+
+
+def both_ways(x: Any) -> Any:
+    out, pull, aux = jitad.vjp(with_aux, x, 2.0, has_aux=True)
+    return out, pull({"a": np.ones(2), "b": 1.0}), aux, jitad.jvp(with_aux, (x, 2.0), (np.ones(2), 0.5), has_aux=True)
+
+
+def leaves_equal(a: Any, b: Any) -> None:
+    flat = [pytree.flatten(v)[0] for v in (a, b)]
+    assert len(flat[0]) == len(flat[1])
+    for x, y in zip(*flat):
+        np.testing.assert_allclose(x, y)
+
+
+def test_what_comes_beside_the_result() -> None:
+    x = np.array([1.0, 2.0])
+    want = {"a": np.sin(x) * 2, "b": 4.0}, (6.0, 3)
+    out, pulled, aux, (pushed, dot, aux2) = both_ways(x)
+    leaves_equal((out, aux), want)
+    leaves_equal((pushed, aux2), want)
+    leaves_equal(pulled, (np.cos(x) * 2, 2.0 + np.sin(x).sum()))
+    leaves_equal(dot, {"a": np.cos(x) * 2 + np.sin(x) * 0.5, "b": 1.0})
+    by_rows, by_columns, aux, (second, doubled) = matrices(x)
+    leaves_equal(by_rows, {"a": (np.diag(np.cos(x) * 2), np.sin(x)), "b": (np.zeros(2), 2.0)})
+    leaves_equal(by_rows, by_columns)
+    leaves_equal((aux, second, doubled), ((6.0, 3), np.diag(6 * x), 2 * x))
+    for f in (both_ways, matrices):
+        for run in (jit(f), lambda x, f=f: jitad.interpret(f, x)):
+            leaves_equal(run(x), f(x))
+
+
+@pytest.mark.parametrize("second", [
+    lambda f, x: jitad.vjp(f, x, has_aux=True)[2], lambda f, x: jitad.jvp(f, (x,), (1.0,), has_aux=True)[2],
+    lambda f, x: jitad.jacrev(f, has_aux=True)(x)[1], lambda f, x: jitad.jacfwd(f, has_aux=True)(x)[1],
+    lambda f, x: jitad.hessian(f, has_aux=True)(x)[1]], ids=["vjp", "jvp", "jacrev", "jacfwd", "hessian"])
+def test_what_comes_beside_the_result_is_differentiated_by_who_is_around(second: Any) -> None:
+    def f(y: Any) -> Any:
+        return y ** 2, y ** 3
+    assert grad(lambda x: second(f, x))(2.0) == pytest.approx(12.0)
+    assert jitad.jvp(lambda x: second(f, x), (2.0,), (1.0,))[1] == pytest.approx(12.0)
+    assert grad(lambda x: jitad.vjp(f, x, has_aux=True)[1](x)[0])(2.0) == pytest.approx(8.0)
+
+
+def test_has_aux_takes_a_function_that_returns_a_pair() -> None:
+    for wrong in (lambda: jitad.vjp(np.sin, 1.0, has_aux=True), lambda: jitad.jvp(np.sin, (1.0,), (1.0,), has_aux=True),
+                  lambda: jitad.jacrev(np.sin, has_aux=True)(1.0),
+                  lambda: jit(lambda x: jitad.jacfwd(lambda y: (y, y, y), has_aux=True)(x))(1.0),
+                  lambda: jit(lambda x: jitad.vjp(lambda y: [y, y], x, has_aux=True)[0])(1.0),
+                  lambda: jitad.hessian(np.sin, has_aux=True)(1.0)):
+        with pytest.raises(TypeError, match=r"with has_aux takes a function that returns \(value, aux\)"):
+            wrong()
+    with pytest.raises(DifferentiationError, match="the cotangent has another structure than its value, "):
+        jitad.vjp(with_aux, np.ones(2), 2.0, has_aux=True)[1](1.0)
+
+
+def test_a_pullback_with_aux_goes_through_a_loop() -> None:
+    @jit
+    def f(x):
+        y, pull, aux = jitad.vjp(lambda x: (np.sin(x), x * 2), x, has_aux=True)
+        for _ in range(3):
+            aux += pull(1.0)[0]
+        return aux
+    assert f(0.5) == pytest.approx(1.0 + 3 * np.cos(0.5))
+    assert grad(f)(0.5) == pytest.approx(2.0 - 3 * np.sin(0.5))

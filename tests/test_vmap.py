@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jitad
-from jitad import grad, hessian, jacfwd, jit, jvp, value_and_grad, vjp, vmap
+from jitad import grad, hessian, interpret, jacfwd, jit, jvp, value_and_grad, vjp, vmap
 from jitad.errors import DifferentiationError, UnsupportedError
 
 X = np.array([0.3, 1.1, 2.0, 4.5])
@@ -327,3 +327,32 @@ def test_the_interpreter_agrees() -> None:
                     (grad(lambda x: vmap(root)(x).sum()), (X,))):
         close(jitad.interpret(f, *args), f(*args))
     assert vmap(wave) is vmap(wave) and vmap(wave) is not vmap(wave, out_axes=-1)
+
+
+def test_the_number_of_elements_may_be_given() -> None:
+    a = np.array([1.0, 2.0])
+    np.testing.assert_array_equal(vmap(lambda: 3.0, axis_size=3)(), np.full(3, 3.0))
+    np.testing.assert_array_equal(vmap(lambda k: k * 2, in_axes=None, axis_size=np.int64(3))(1.5), np.full(3, 3.0))
+    np.testing.assert_array_equal(vmap(lambda x, k: x * k, in_axes=(0, None), axis_size=2)(a, 2.0), a * 2)
+    assert vmap(lambda k: k, in_axes=None, axis_size=0)(1.0).shape == (0,)
+    assert vmap(lambda k: k, in_axes=None, axis_size=2) is not vmap(lambda k: k, in_axes=None, axis_size=3)
+    of_run_time = jit(lambda n, k: vmap(lambda k: k * 2, in_axes=None, axis_size=n)(k))
+    for n in (3, 0, 5):
+        np.testing.assert_array_equal(of_run_time(n, 1.5), np.full(n, 3.0))
+        np.testing.assert_array_equal(interpret(of_run_time, n, 1.5), np.full(n, 3.0))
+    assert jit(lambda a: vmap(lambda k: k + a[0], in_axes=None, axis_size=len(a))(1.0))(a).shape == (2,)
+    assert grad(lambda k: vmap(lambda k: k * 2, in_axes=None, axis_size=3)(k).sum())(2.0) == 6.0
+
+
+def test_a_number_of_elements_that_does_not_fit() -> None:
+    a = np.array([1.0, 2.0])
+    for error, match, call in (
+            (ValueError, "axis_size is 3, and the mapped axis of x has size 2",
+             lambda: vmap(lambda x: x, axis_size=3)(a)),
+            (ValueError, "axis_size is -1", lambda: vmap(lambda: 1.0, axis_size=-1)()),
+            (ValueError, "axis_size is -1", lambda: jit(lambda n: vmap(lambda: 1.0, axis_size=n)())(-1)),
+            (ValueError, "axis_size is not given", lambda: vmap(lambda x: x, in_axes=None)(a)),
+            (TypeError, "axis_size is an integer, not 1.5", lambda: vmap(lambda x: x, axis_size=1.5)(a)),
+            (TypeError, "axis_size is an integer", lambda: jit(lambda n: vmap(lambda: 1.0, axis_size=n)())(1.0))):
+        with pytest.raises(error, match=match):
+            call()

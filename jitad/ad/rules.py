@@ -38,6 +38,10 @@ def by_rule(module: Module, base: Function, name: str, what: Derived) -> Functio
 
 
 def _check_wrt(base: Function, rule: Rule, wrt: Sequence[int]) -> None:
+    if "ends" in base.attrs:
+        raise DifferentiationError(
+            f"`{base.attrs['py_name']}` is differentiated more than {base.attrs['ends']} times, by rules that call it "
+            "with ever new functions", base.loc, "a derivative of a lower order, or a rule that calls another function")
     if not set(wrt) <= set(rule.wrt):
         raise DifferentiationError(
             f"`{base.attrs.get('py_name', base.name)}` has a derivative of its own, which says nothing of a value that "

@@ -260,6 +260,7 @@ class ExcInfo:
     ``kind`` names a builtin exception, or is ``""`` when ``cls`` is the user's own class.  ``message`` is a
     ``str.format`` template over the operands of the op (at most four scalars); ``None``: no argument, or ``args``,
     which hold ``Operand`` and ``Filled`` where they are known at run time only, inside tuples and lists too.
+    ``calls``: those of the user's that lead there, as far as they are known, the outermost first.
     """
 
     kind: str
@@ -267,6 +268,7 @@ class ExcInfo:
     loc: Loc = NOWHERE
     cls: Any = None
     args: tuple[Any, ...] | None = None
+    calls: tuple[Loc, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import ast
 import struct
-from types import TracebackType
+from types import FunctionType
+from typing import Any
 
 from ...errors import CompileError, Loc
 from ...ir.evaluate.interp import exception
@@ -38,7 +39,7 @@ class Failures:
             return CompileError(f"compiled code returned the status {status}, which means nothing")
         info = known[number]
         values = [decode(word, t) for word, t in zip(words, self.operands.get(number, []))]
-        return located(exception(info, values), info.loc)
+        return located(exception(info, values), info.loc, info.calls)
 
 
 def decode(word: int, t: Type) -> float | int | bool:
@@ -49,28 +50,32 @@ def decode(word: int, t: Type) -> float | int | bool:
     return bool(word) if t.is_bool else word
 
 
-def located(error: BaseException, loc: Loc) -> BaseException:
-    """``error`` with a traceback that ends at the user's line.
+def located(error: BaseException, loc: Loc, calls: tuple[Loc, ...] = ()) -> BaseException:
+    """``error`` with a traceback that goes through the user's ``calls``, and ends at the user's line.
 
-    The traceback is a real one: a ``raise`` compiled under the user's file name, at the user's line, is run and caught.
+    The traceback is a real one: code compiled under the user's file names, at the user's lines, is run, and what it
+    raises caught.
     """
     if not loc.line:
         return error
-    tree = ast.parse("raise __error__")
+    run = _at(loc, "raise __next__", error)
+    own = calls[:-1] if calls[-1:] == (loc,) else calls      # what code of the library raises is raised at its call
+    for call in reversed(own):
+        run = _at(call, "__next__()", run)
+    try:
+        run()
+    except BaseException as caught:
+        assert caught.__traceback__ is not None
+        return caught.with_traceback(caught.__traceback__.tb_next)
+    raise AssertionError("raise did not raise")
+
+
+def _at(loc: Loc, statement: str, following: Any) -> FunctionType:
+    """A function that runs a statement on ``__next__``, at a place in the user's source."""
+    tree = ast.parse(statement)
     for node in ast.walk(tree):                          # the columns are what Python's carets show
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno = node.end_lineno = loc.line
             node.col_offset, node.end_col_offset = loc.col, max(loc.end_col, loc.col + 1)
     code = compile(tree, loc.file, "exec").replace(co_name=loc.function or "<compiled>")
-    try:
-        exec(code, {"__error__": error})
-    except BaseException as caught:
-        assert caught.__traceback__ is not None
-        return caught.with_traceback(_last(caught.__traceback__))
-    raise AssertionError("raise did not raise")
-
-
-def _last(traceback: TracebackType) -> TracebackType:
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback
+    return FunctionType(code, {"__next__": following})

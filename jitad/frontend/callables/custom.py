@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import DifferentiationError
 from ..values.protocol import Trace
 from . import trampolines
-from .traceable import Maker, Traceable, described, native
+from .traceable import Maker, Traceable, check_options, described, native
 
 Nondiff = tuple[int, ...]
 
@@ -148,6 +148,7 @@ class Decorator(Maker):
     """``custom_vjp`` and ``custom_jvp``: what they make is an object of its own, in traced code and outside."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        check_options(self.make, kwargs)
         return self.make(*args, **kwargs)
 
 

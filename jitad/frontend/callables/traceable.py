@@ -14,6 +14,7 @@ from typing import Any
 
 from ...errors import DifferentiationError
 from ..objects import containers
+from ..values.other_libraries import unknown_option
 from ..values.protocol import Trace
 from ..values.values import Sym, tracing
 from . import compile_cache
@@ -42,6 +43,8 @@ def is_compile(fun: Any) -> bool:
 
 def compile_in_traced_code(t: Trace, fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
     """``jit`` where all is compiled: the function, or what a decorator makes of it."""
+    for name in options.keys() - inspect.signature(_compile).parameters.keys():          # type: ignore[arg-type]
+        raise unknown_option("jit", name)
     if grad is not False:
         t.unsupported("`jit(grad=…)` inside of compiled code", "`jitad.grad(f)`, `jitad.value_and_grad(f)`")
     return _as_it_is if fun is None else fun
@@ -166,10 +169,12 @@ class Maker(Traceable):
         self.make = make
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        check_options(self.make, kwargs)
         made = self.make(*args, **kwargs)
         return made if tracing() else compiled(made)
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        check_options(self.make, kwargs)
         settings = {k: v if k == "fun" else containers.export(t, v) for k, v in kwargs.items()}
         return self.make(*args[:1], *(containers.export(t, v) for v in args[1:]), **settings)
 
@@ -188,8 +193,18 @@ class Immediate(Traceable):
         return self
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        check_options(self.outside, kwargs)
         return self.outside(*args, **kwargs)
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert self.inside is not None
+        check_options(self.outside, kwargs)
         return self.inside(t, *args, **kwargs)
+
+
+def check_options(fun: Any, kwargs: dict[str, Any]) -> None:
+    """Refuse what a function does not take, with what stands for it where it is another library's."""
+    code = fun.__code__
+    for name in kwargs:
+        if name not in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]:
+            raise unknown_option(fun.__name__, name)

@@ -13,6 +13,8 @@ import contextlib
 import functools
 import heapq
 import itertools
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +50,8 @@ ALWAYS: dict[Any, tuple[str, str]] = {
     **{f: (f"`{f.__module__.lstrip('_')}.{f.__name__}` in compiled code, which changes a list", "`sorted`, or an array")
        for f in (heapq.heapify, heapq.heappush, heapq.heappop, heapq.heapreplace, heapq.heappushpop,
                  bisect.insort_left, bisect.insort_right)},
+    warnings.warn: ("`warnings.warn` in compiled code", "`raise`, or return a flag, `bool(x < 0)`, and warn outside"),
+    sys.exit: ("`sys.exit` in compiled code", "`raise` an exception, and exit outside"),
     itertools.count: ("`itertools.count` has no end", "`while True:` with a counter"),
     itertools.cycle: ("`itertools.cycle` has no end", "an index modulo the length"),
     **{f: (f"`{f.__name__}` inside a traced function", "define the class at module level")

@@ -55,6 +55,13 @@ def call_special(t: Trace, v: Any, name: str, *args: Any) -> Any:
     return MISSING if method is None else t.call(method, *args)
 
 
+def compares_itself(t: Trace, v: Any, *names: str) -> bool:
+    """Ask of something from outside: do comparisons by these methods call what the user wrote, which is traced?"""
+    if isinstance(v, (tuple, list)) and special(t, v, names[0]) is None:
+        return any(compares_itself(t, x, *names) for x in v)
+    return any(special(t, v, name) is not None for name in names)
+
+
 # --- operators --------------------------------------------------------------------------------------
 
 def binary(t: Trace, op: str, x: Any, y: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import JitadError
 from ..arrays import views
 from ..objects import containers
 from ..values.protocol import Trace
@@ -20,6 +21,8 @@ def called(t: Trace, fun: Any, rule: Rule, run: Callable[..., Any], args: Sequen
     """``run(*args, **kwargs)``, which calls ``rule`` for ``fun``; arguments that it has no place for are refused."""
     try:
         return run(*args, **kwargs)
+    except JitadError:
+        raise
     except TypeError:
         _refuse_arguments(t, fun, rule, args, kwargs)
         raise

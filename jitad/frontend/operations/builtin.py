@@ -99,6 +99,13 @@ def location(fun: Any) -> Loc:
     return location(inner) if inner is not None else NOWHERE
 
 
+def code_of(fun: Any) -> Any:
+    """What functions that have been made by one ``def`` have in common; of others themselves."""
+    if isinstance(fun, (Fn, types.FunctionType)):
+        return fun.code if isinstance(fun, Fn) else virtualise.virtualise(fun.__code__)
+    return code_of(fun.parts()[0]) if isinstance(fun, (BoundMethod, Partial)) else type(fun)
+
+
 def unroll(iterable: Any) -> Any:
     """Write a loop out: ``for i in unroll(range(3))`` is three copies of the body, ``i`` known in each."""
     return iterable

@@ -12,6 +12,7 @@ from ...errors import Loc
 from ...ir.types import BOOL
 from ..arrays import table
 from ..objects import containers, iteration, special_methods
+from ..values import purity
 from ..values.active import Active
 from ..values.closures import Fn, Range, View
 from ..values.lattice import is_number, is_scalar, same, scalar_type
@@ -132,7 +133,10 @@ class Comparisons(Trace):
         known = isinstance(container, range) and is_number(x)
         if isinstance(container, (Range, range)) and is_scalar(x) and not known:
             return iteration.range_contains(self, container, x)
-        if containers.is_static(container) and containers.is_static(x):
+        traced = (isinstance(container, (tuple, list))
+                  and special_methods.compares_itself(self, (container, x), "__eq__"))
+        known = containers.is_static(container) and containers.is_static(x)
+        if known and not purity.is_iterator(container) and not traced:
             return self.native(operator.contains, container, x)
         result: Any = False
         for item in iteration.some_of(self, container, "in"):

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...errors import Loc
+from ...errors import JitadError, Loc
 from ...ir.graph import ExcInfo
 from ..arrays import table, views
 from ..columns.pack import Packed
@@ -66,6 +66,8 @@ class Operations(Comparisons, Elements):
         """Let Python do it; an exception that is certain on this path is recorded there."""
         try:
             return fun(*args, **kwargs)
+        except JitadError:                           # some are Python's too (``ShapeError``)
+            raise
         except RECORDED as e:
             self.raise_error(e)
 

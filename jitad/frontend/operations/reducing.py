@@ -15,8 +15,9 @@ import numpy as np
 from ..arrays import table
 from ..arrays.library.scalar import exact_sums
 from ..flow import branches
-from ..objects import containers, iteration
+from ..objects import containers, iteration, special_methods
 from ..syntax.comprehensions import Generator, elements
+from ..values import purity
 from ..values.closures import WALKS, Range, Stream, Unrolled, View
 from ..values.lattice import UNBOUND, is_scalar
 from ..values.protocol import Trace
@@ -31,6 +32,8 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
     one = name not in (min, max)
 
     def rule(t: Trace, *args: Any, **kwargs: Any) -> Any:
+        if args and purity.is_iterator(args[0]):
+            t.iterate(args[0])                                       # refuses: it would be used up
         if args and (one or len(args) == 1):
             c = t.walked_choice(args[0]) if isinstance(args[0], WALKS) else None
             if c is not None:
@@ -44,7 +47,7 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
             if name in (any, all):
                 iteration.mark(t.state, args[0], None)           # where they stop is not known
             args = (items, *args[1:])
-        elif "key" not in kwargs and all(_is_constant(a) for a in (*args, *kwargs.values())):
+        elif "key" not in kwargs and all(_is_constant(t, a) for a in (*args, *kwargs.values())):
             return t.native(name, *args, **kwargs)
         if name in (min, max) and args and ("key" in kwargs or not _are_numbers(t, args)):
             return _by_key(t, name, *args, **kwargs)
@@ -55,11 +58,13 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
     return rule
 
 
-def _is_constant(v: Any) -> bool:
-    """Whether Python may reduce it now: what arrays from outside hold is looked at when the compiled code runs."""
+def _is_constant(t: Trace, v: Any) -> bool:
+    """Whether Python may reduce it now: what arrays from outside hold is looked at when the compiled code runs, and
+    methods of the user's are traced."""
     if isinstance(v, (list, tuple)):
-        return all(map(_is_constant, v))
-    return containers.is_static(v) and not isinstance(v, np.ndarray)
+        return all(_is_constant(t, x) for x in v)
+    return containers.is_static(v) and not isinstance(v, np.ndarray) and not special_methods.compares_itself(
+        t, v, "__lt__", "__gt__", "__add__", "__radd__", "__mul__", "__rmul__", "__bool__", "__len__")
 
 
 def _takes_a_loop(t: Trace, v: Any) -> bool:
@@ -120,7 +125,7 @@ def _float_sum(t: Trace, items: Any) -> Any:
         so_far = _accumulate(
             t, items, start, lambda a, x: t.call(exact_sums.added_exactly, partials, a, t.call(float, x)))
         return t.call(exact_sums.added_up, partials, so_far)
-    if containers.is_static(items):
+    if containers.is_static(items) and not purity.is_iterator(items):
         return t.native(math.fsum, items)
     if not isinstance(items, ArrayRef):
         items = t.iterate(items)

@@ -18,7 +18,7 @@ import numpy as np
 from ..arrays import library
 from ..arrays.library import marks
 from ..arrays.library.scalar import integers
-from ..arrays.rules import promotion
+from ..arrays.rules import promotion, ufuncs
 from ..columns.recursive_types import family_of
 from ..objects import attributes, containers, iteration, special_methods
 from ..values.closures import Stream
@@ -195,7 +195,7 @@ _ITERTOOLS: dict[Any, Rule] = {
 def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = False) -> list[Any]:
     """The items in order, equal ones as they were; run-time values by exchanging neighbours."""
     rows = [(x if key is None else t.call(key, x), x) for x in items]
-    if all(containers.is_static(k) for k, _ in rows):
+    if all(containers.is_static(k) and not special_methods.compares_itself(t, k, "__lt__", "__gt__") for k, _ in rows):
         return [x for _, x in t.native(sorted, rows, key=operator.itemgetter(0), reverse=reverse)]
     if len(rows) > 2 and any(isinstance(x, (ListObj, DictObj, Instance)) for x in items):
         t.unsupported("sorts lists, dicts or objects by what is only known at run time", "sort tuples of numbers")
@@ -386,5 +386,5 @@ TABLE: dict[Any, Rule] = {
     **{fun: _written(fun, substitute) for fun, substitute in library.WRITTEN.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in library.NUMPY.items()},
     marks.constant: _constant, marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
-    marks.axis_of: promotion.axis_arg,
+    marks.axis_of: promotion.axis_arg, marks.positive_part: lambda t, x: t._emit(ufuncs.relu, x),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import re
 import sys
 import types
 import typing
@@ -29,6 +30,7 @@ from ..transforms import rule_calls
 from ..trees import boxed_closures
 from ..trees.fields import Virtual
 from ..trees.references import Reference
+from ..values import other_libraries, purity
 from ..values.closures import BoundMethod, Fn, Method, Partial
 from ..values.lattice import is_number
 from ..values.protocol import FunctionRef, Trace
@@ -67,10 +69,14 @@ class Calls(Trace):
     def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
         """``fun`` as an IR function for these arguments, traced but not called (see ``FunctionRef``)."""
         fn, args = callable_of(self, fun, list(args))
+        loc = self.builder.loc
         heaps = self.heaps
         self.heaps = {}                              # it is a program of its own, and makes its own
         try:
             return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
+        except Exception as e:
+            _note_call(e, fn, loc)
+            raise
         finally:
             self.heaps = heaps
 
@@ -116,10 +122,24 @@ def _call_fn(t: Trace, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
         result = specialise.call(t, fn, fn.code.bind(t, fn, args, kwargs))
     except JitadError as e:
         if e.loc is None or not e.loc.file.startswith(PACKAGE):
+            _note_call(e, fn, loc)
             raise
         raise type(e)(e.message, loc, e.hint) from e           # written in Python, but not by the user
+    except Exception as e:
+        _note_call(e, fn, loc)
+        raise
     t.builder.loc = loc
     return result
+
+
+def _note_call(e: Exception, fn: Fn, loc: Loc) -> None:
+    """Note in an error from inside ``fn`` where the user calls that."""
+    if not loc.line or loc.file.startswith(PACKAGE) or loc == fn.code.loc:      # the last stands around the program
+        return
+    if isinstance(e, JitadError):
+        e.called_at(loc)
+    elif getattr(e, "__notes__", None):
+        e.add_note(f"called from {loc.shown().lstrip()}")
 
 
 def _call_function(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -133,6 +153,7 @@ def _call_function(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: d
         return _call_rule(t, fun, rule, args, kwargs)
     if args and hasattr(fun, "registry") and isinstance(getattr(fun, "dispatch", None), types.FunctionType):
         return _call_by_class(t, fun, args, kwargs)
+    _refuse_foreign(t, fun)
     _refuse_fickle(t, fun)
     if str(fun.__module__).split(".")[0] in LIBRARIES:
         return _call_library(t, fun, args, kwargs)
@@ -209,6 +230,8 @@ def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kw
     if (args and all(map(_is_plain, args)) and all(map(containers.is_static, kwargs.values()))
             and _is_scalar_function(fun)):
         return t.native(_quiet, fun, *args, **kwargs)
+    if isinstance(fun, np.ufunc) and fun.nout == 1 and len(args) == fun.nin + 1 and "out" not in kwargs:
+        *args, kwargs["out"] = args
     out = kwargs.pop("out", None) if "out" in kwargs else None
     result = _run_rule(t, fun, fun, rule, args, kwargs)
     return result if out is None else argument_errors.into(t, out, result, argument_errors.name_of(fun))
@@ -260,6 +283,7 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
         return t.call(fun.py_func, *args, **kwargs)
     if hasattr(type(fun), "traced_call"):
         return fun.traced_call(t, tuple(args), kwargs)
+    _refuse_foreign(t, fun)
     if builtin.hashable(fun) and fun in table.MUTATING:
         return _mutate(t, table.MUTATING[fun], args[0], args[1:], kwargs)
     if isinstance(fun, type) and issubclass(fun, BaseException):
@@ -284,15 +308,30 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
     _refuse_fickle(t, fun)
     if isinstance(fun, attributes.UNBOUND_METHOD) and fun.__name__ in attributes.CHANGES and containers.is_static(args):
         attributes.refuse_change(t, args[0], fun.__name__)
-    of_text = isinstance(getattr(fun, "__self__", None), str)
+    return _call_now(t, fun, args, kwargs)
+
+
+def _call_now(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A callable without Python source, which Python calls while tracing: on any path, and never again."""
+    if not purity.is_pure(fun):
+        t.unsupported(*purity.refusal(fun, argument_errors.name_of(fun)))
+    of_text = isinstance(getattr(fun, "__self__", None), (str, bytes, re.Pattern, re.Match))
     if of_text and fun.__name__ == "join" and len(args) == 1:
         args = [tuple(t.iterate(args[0]))]                     # a list, a map, a generator expression of what is known
+    for used in filter(purity.is_iterator, (*args, *kwargs.values())):
+        t.iterate(used)                                        # refuses
     if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):
         result = t.native(fun, *args, **kwargs)
         return t.opened(result) if of_text else t.lift(result)       # what a string gives is nobody else's
     name = getattr(fun, "__qualname__", None) or repr(fun)
     raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
                            refusals.hint(fun))
+
+
+def _refuse_foreign(t: Trace, fun: Any) -> None:
+    """Refuse a function of another compiler of Python, with its like here."""
+    if other_libraries.library(fun) is not None:
+        t.unsupported(*other_libraries.refusal(fun, argument_errors.name_of(fun)))
 
 
 def _refuse_fickle(t: Trace, fun: Any) -> None:

@@ -112,7 +112,7 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
     spec = session.functions.get(key)
     if spec is None:
         around = sum(s.key[0] is fn.code for s in session.stack)
-        if around >= closure_nesting.DEPTH:
+        if around >= closure_nesting.depth(t):
             closure_nesting.check(t, t.state, bound.values())
         if around > 40:
             raise TypeInferenceError(f"`{fn.code.name}` calls itself with ever new types or structures", t.loc)
@@ -164,7 +164,7 @@ def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) ->
             spec.outcome = _round(t, spec, fn, bound, packer)
             if not spec.hit or (before is not None and spec.outcome is not None and before.shape == spec.outcome.shape):
                 break
-            if spec.outcome is not None and round_ >= closure_nesting.DEPTH:
+            if spec.outcome is not None and round_ >= closure_nesting.depth(t):
                 closure_nesting.check(t, spec.outcome.state, [spec.outcome.value])
             if spec.outcome is None:
                 if any(d is not spec for d in spec.depends):

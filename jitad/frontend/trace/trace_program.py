@@ -20,7 +20,7 @@ from ..trees.heaps import NeedHeap
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session
 from ..values.values import ArrayRef, Instance, Obj, Options, Sym, activate
-from . import calls, specialise
+from . import callers, calls, specialise
 from .trace import ARGUMENT, FunctionTrace
 
 
@@ -93,6 +93,7 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
         func.loc = t.builder.loc = fn.code.loc
         specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
         if not t.returns:
+            callers.note_calls(module, name)
             return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [],
                           [array for array, _ in t.consts.values()])
         t.join(t.returns, [t.result], "exit")
@@ -108,6 +109,7 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
             traced.attrs["checkpoint"] = t.options.checkpoint
     if module.rules:
         drop_unreached(module, [name])                       # rules of functions that recursion has traced again
+    callers.note_calls(module, name)
     return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
                   [v.weak for v in syms], static, [array for array, _ in t.consts.values()])
 

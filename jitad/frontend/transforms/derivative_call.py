@@ -229,17 +229,29 @@ class Applied:
 
     def _check_loss(self, structure: Structure, has_aux: bool) -> None:
         if has_aux:
-            if structure.type is not tuple or len(structure.children) != 2 or not structure.children[0].is_leaf:
-                raise DifferentiationError(f"{self.what} with has_aux takes a function that returns (value, aux)",
-                                           self.loc)
+            if not self.differentiated(has_aux).is_leaf:
+                raise self._no_pair()
         elif not structure.is_leaf:
             raise DifferentiationError(f"{self.what} takes a function that returns one float, not {structure}",
                                        self.loc, "has_aux=True for a function that returns (value, aux)")
 
-    def pull_back(self, cotangent: Any) -> Any:
+    def differentiated(self, has_aux: bool) -> Structure:
+        """The structure of what is differentiated: with ``has_aux`` the first of two results."""
+        structure = self.structure
+        if not has_aux:
+            return structure
+        if structure.type is not tuple or len(structure.children) != 2:
+            raise self._no_pair()
+        return structure.children[0]
+
+    def _no_pair(self) -> DifferentiationError:
+        return DifferentiationError(f"{self.what} with has_aux takes a function that returns (value, aux)", self.loc)
+
+    def pull_back(self, cotangent: Any, has_aux: bool = False) -> Any:
         """The cotangents of the arguments for one of the result."""
-        t, types = self.t, self.ref.result_types
-        given = like(t, self.structure, types, cotangent, f"{self.what}: the cotangent")
+        t, types, own = self.t, self.ref.result_types, self.differentiated(has_aux)
+        given = like(t, own, types, cotangent, f"{self.what}: the cotangent")
+        given += [None] * (self.structure.count - own.count)
 
         def seed(i: int, results: Sequence[Value]) -> Value | None:
             return self._tangent(given[i], types[i], i, results, self.structure) if i < len(given) else None
@@ -313,9 +325,9 @@ class Applied:
 
     # --- forward ------------------------------------------------------------------------------------
 
-    def push_forward(self, tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """(result, tangent) for one tangent for each argument."""
-        t, ref = self.t, self.ref
+    def push_forward(self, tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
+        """(result, tangent) for one tangent for each argument, and with ``has_aux`` what comes beside the result."""
+        t, ref, own = self.t, self.ref, self.differentiated(has_aux)
         if len(tangents) != len(self.wrt):
             raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", self.loc)
         of: dict[Value, Value] = {}
@@ -333,8 +345,9 @@ class Applied:
         leaves, structure = self.finish(values[:n])
         dots = dict(zip(self.float_results, values[n:]))
         tangent = [Sym(dots[i], x.weak) if i in dots else x if fixed else None
-                   for i, (x, fixed) in enumerate(zip(leaves, structure.tags()))]
-        return user_value(t, structure, leaves), containers.import_(t, pytree.as_gradient(structure, tangent))
+                   for i, (x, fixed) in enumerate(zip(leaves[:own.count], own.tags()))]
+        dot, result = containers.import_(t, pytree.as_gradient(own, tangent)), user_value(t, structure, leaves)
+        return (result[0], dot, result[1]) if has_aux else (result, dot)
 
     def _tangent(self, dx: Any, type: Type, i: int, values: Sequence[Any], structure: Structure) -> Value:
         """A tangent or cotangent brought to the type of leaf ``i`` of ``values``, and checked against its sizes; of a

@@ -14,11 +14,12 @@ from ... import pytree
 from ...errors import DifferentiationError
 from ...ir.graph import Value
 from ...ir.types import Array, dims_of, dtype_of
+from ...pytree import Structure
 from ..arrays.rules import promotion
 from ..objects import containers
 from ..values.protocol import Trace
 from ..values.values import Sym
-from .derivative_call import Applied
+from .derivative_call import Applied, user_value
 from .result_shapes import Given, result_sizes
 from .stacking import room, stacked
 
@@ -26,9 +27,9 @@ Blocks = dict[tuple[int, Value], Value]            # (result, argument) → the 
 NOTHING = "the Jacobian of a function that does not return"
 
 
-def forward(f: Applied) -> Any:
-    """The Jacobian by columns."""
-    t, b, ref = f.t, f.t.builder, f.ref
+def forward(f: Applied, has_aux: bool) -> Any:
+    """The Jacobian by columns; with ``has_aux`` also what the function returns beside what is differentiated."""
+    t, b, ref, own = f.t, f.t.builder, f.ref, _own_floats(f, has_aux)
     sizes, _ = result_sizes(t, ref, [Given(b, v) for v in ref.params], lambda: ref.params)
     blocks: Blocks = {}
     for x, place in zip(f.inputs, f.positions):
@@ -37,22 +38,22 @@ def forward(f: Applied) -> Any:
         def column(tangent: Value, name: str = name) -> list[Value]:
             dots = [ref.result_types[i] for i in f.float_results]
             values: list[Value] = b.call_then(name, [*ref.params, tangent], [*ref.result_types, *dots])
-            return values[len(ref.result_types):]
+            return values[len(ref.result_types):][:len(own)]
 
-        columns = _over_units(t, x, column, [sizes[i] for i in f.float_results])
-        for i, c in zip(f.float_results, columns):
+        columns = _over_units(t, x, column, [sizes[i] for i in own])
+        for i, c in zip(own, columns):
             blocks[i, x] = _columns_last(t, c, sizes[i], x)
-    if ref.mutates:
-        f.finish(b.call_then(ref.name, ref.params, ref.result_types))    # what it changes, it changes once
-    return _tree(f, blocks)
+    results = b.call_then(ref.name, ref.params, ref.result_types) if ref.mutates or has_aux else []
+    return _with_aux(f, blocks, results, has_aux)
 
 
-def reverse(f: Applied) -> Any:
-    """The Jacobian by rows."""
+def reverse(f: Applied, has_aux: bool) -> Any:
+    """The Jacobian by rows; see ``forward``."""
     t, b = f.t, f.t.builder
+    own = _own_floats(f, has_aux)
     results, tape = f.sweep_forward()
     blocks: Blocks = {}
-    for i in f.float_results:
+    for i in own:
         def row(seed: Value, i: int = i) -> list[Value]:
             seeds = [seed if k == i else b.zeros_like(results[k]) for k in f.float_results]
             return f.sweep_back(seeds, tape)
@@ -61,9 +62,23 @@ def reverse(f: Applied) -> Any:
         for x, r in zip(f.inputs, rows):
             shape = [*_sizes_of(t, results[i]), *_sizes_of(t, x)]
             blocks[i, x] = promotion.reshape(t, r, shape) if shape else r
-    if f.ref.mutates:
-        f.finish(results)
-    return _tree(f, blocks)
+    return _with_aux(f, blocks, results, has_aux)
+
+
+def _own_floats(f: Applied, has_aux: bool) -> list[int]:
+    """The float results that are differentiated."""
+    count = f.differentiated(has_aux).count
+    return [i for i in f.float_results if i < count]
+
+
+def _with_aux(f: Applied, blocks: Blocks, results: list[Value], has_aux: bool) -> Any:
+    """The Jacobian, with what comes beside it; what the function changes, it changes once."""
+    if not f.ref.mutates and not has_aux:
+        return _tree(f, f.structure, blocks)
+    leaves, structure = f.finish(results)
+    if not has_aux:
+        return _tree(f, structure, blocks)
+    return _tree(f, structure.children[0], blocks), user_value(f.t, structure, leaves)[1]
 
 
 def _sizes_of(t: Trace, v: Value) -> list[Value]:
@@ -99,9 +114,8 @@ def _columns_last(t: Trace, columns: Value, sizes: Sequence[Value], x: Value) ->
     return out
 
 
-def _tree(f: Applied, blocks: Blocks) -> Any:
+def _tree(f: Applied, structure: Structure, blocks: Blocks) -> Any:
     """The result's structure with the arguments' in the place of each float; ``None`` for other leaves."""
-    structure = f.ref.value[0].static
     if any(map(pytree.holds_packed, (structure, *(w.structure for w in f.wrt)))):
         raise DifferentiationError(f"{f.what} of trees: it would have a tree for each number in a tree", f.loc,
                                    "use grad, vjp, jvp or hvp")

@@ -33,7 +33,8 @@ class Linearisation:
     """Which function is pulled back through, and what goes in and out: all of a pullback that is static.
 
     ``kept``: the parameters that the backward sweep takes.  ``arguments``: the structure of each argument, and for
-    each of its leaves its place among ``wrt``, or ``None``, and whether it is a Python number.
+    each of its leaves its place among ``wrt``, or ``None``, and whether it is a Python number.  ``own``: the structure
+    of what the cotangent is of, all of the result or its first part.
     """
 
     function: str
@@ -42,21 +43,24 @@ class Linearisation:
     arguments: tuple[tuple[Structure, tuple[tuple[int | None, bool], ...]], ...]
     result: Structure
     result_types: tuple[Type, ...]
+    own: Structure
 
 
-def pull_back_later(t: Trace, fun: Any, primals: Sequence[Any]) -> tuple[Any, Pullback]:
-    """``(fun(*primals), pullback)``."""
+def pull_back_later(t: Trace, fun: Any, primals: Sequence[Any], has_aux: bool) -> tuple[Any, ...]:
+    """``(fun(*primals), pullback)``; with ``has_aux``, for a function of two results, ``(out, pullback, aux)``."""
     f = Applied(t, fun, primals, {}, tuple(range(len(primals))), "vjp")
+    own = f.differentiated(has_aux)
     results, tape = f.sweep_forward()
     how = Linearisation(f.ref.name, f.positions, tuple(f.primals()), _arguments(f), f.ref.value[0].static,
-                        tuple(f.ref.result_types))
+                        tuple(f.ref.result_types), own)
     sizes = tuple(_number(n) for i in f.float_results if isinstance(results[i].type, Array)
                   for n in promotion.sizes(t, results[i]))
     leaves, structure = f.finish(results)
     primal = tuple(_held(t, v) for v in f.primals().values())
     shape = tuple(_held(t, t.value(x)) for w in f.wrt for x, fixed in zip(w.leaves, w.structure.tags()) if fixed)
     references = tuple(_held(t, r) for r, fixed in zip(results, how.result.tags()) if fixed)
-    return user_value(t, structure, leaves), Pullback(how, primal, Sym(tape), sizes, shape, references)
+    pullback, value = Pullback(how, primal, Sym(tape), sizes, shape, references), user_value(t, structure, leaves)
+    return (value[0], pullback, value[1]) if has_aux else (value, pullback)
 
 
 def _arguments(f: Applied) -> Any:
@@ -95,7 +99,8 @@ class Pullback:
         if len(args) != 1 or kwargs:
             raise TypeError(f"a pullback takes one argument, a cotangent of the result, not {len(args) + len(kwargs)}")
         how = self.static
-        seeds = self._seeds(t, like(t, how.result, how.result_types, args[0], "vjp: the cotangent"))
+        given = like(t, how.own, how.result_types, args[0], "vjp: the cotangent")
+        seeds = self._seeds(t, [*given, *[None] * (how.result.count - how.own.count)])
         primals = {i: t.value(t.read(x) if isinstance(x, ArrayRef) else x) for i, x in zip(how.kept, self.primals)}
         cotangents = sweep_back(t, how.function, how.wrt, primals, seeds, t.value(self.tape))
         shape = iter([t.read(x) if isinstance(x, ArrayRef) else x for x in self.shape])

@@ -31,6 +31,10 @@ from .derivative_call import Wrt, leaves_of, named, user_value
 from .rule_parts import Backward, Forward, Primal, Step, Tangent
 from .rule_wrappers import Caller, Entry, Like, Over
 
+HIGHEST = 4
+"""How often a function is differentiated whose rules call it with ever new functions."""
+
+
 # --- one call -------------------------------------------------------------------------------------
 
 class Call:
@@ -38,9 +42,8 @@ class Call:
 
     def __init__(self, t: Trace, custom: Any, args: list[Any]) -> None:
         self.t, self.custom, self.loc = t, custom, t.loc
-        nondiff = {self._place(i, len(args)) for i in custom.nondiff}
-        self.where = tuple(i for i in range(len(args)) if i not in nondiff)
-        self.fixed = tuple(args[i] for i in sorted(nondiff))
+        self.where = differentiated(t, custom, len(args))
+        self.fixed = tuple(a for i, a in enumerate(args) if i not in self.where)
         self.wrt = [Wrt(t, args[i], apart=True) for i in self.where]
         self.primals = tuple(w.argument for w in self.wrt)
         self.base = self.trace(Primal, self.primals)
@@ -51,12 +54,6 @@ class Call:
         self.places = {x.value: index[x.value] for w in self.wrt for x in w.floats}
         self.shape = {x.value: index[x.value] for w in self.wrt for x, fixed in zip(w.leaves, w.structure.tags())
                       if fixed and isinstance(x, Sym)}
-
-    def _place(self, i: int, count: int) -> int:
-        if -count <= i < count:
-            return i % count
-        raise DifferentiationError(f"nondiff_argnums names argument {i} of `{self.custom.__name__}`, which is called "
-                                   f"with {count}", self.loc)
 
     def trace(self, step: type[Step], args: tuple[Any, ...]) -> FunctionRef:
         loc = builtin.location(step.function(self.custom))
@@ -102,16 +99,32 @@ class Call:
         name = entry.name if entry is not None else t.module.unique_name(f"{self.base.name}.{self.custom.kind}")
         t.module.functions[name] = Function(name)            # holds the name
         entry = known[self.base.name] = Entry(name, below)
+        inside = t.session.inside_rules
+        inside.append(of := builtin.code_of(self.custom.fun))
         try:
-            (RULES[self.custom.kind] if self.places else of_integers)(self, entry)
+            made = of_integers if not self.places else beyond if inside.count(of) > HIGHEST else \
+                RULES[self.custom.kind]
+            made(self, entry)
         except BaseException:
             del known[self.base.name], t.module.functions[name]
             raise
+        finally:
+            inside.pop()
         entry.done = True
         if entry.called and entry.extras:
             t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array from outside the function",
                           "pass the array as an argument")
         return entry
+
+
+def differentiated(t: Trace, custom: Any, count: int) -> tuple[int, ...]:
+    """The places of the arguments that ``nondiff_argnums`` does not name."""
+    for i in custom.nondiff:
+        if not -count <= i < count:
+            raise DifferentiationError(f"nondiff_argnums names argument {i} of `{custom.__name__}`, which is called "
+                                       f"with {count}", t.loc)
+    nondiff = {i % count for i in custom.nondiff}
+    return tuple(i for i in range(count) if i not in nondiff)
 
 
 def leaves(t: Trace, ref: FunctionRef, results: list[Value]) -> list[Any]:
@@ -126,7 +139,8 @@ def run(t: Trace, custom: Any, args: list[Any]) -> Any:
     they are traced anew for arrays of any size.
     """
     inside = any(not entry.done for entry in t.session.customs.values())
-    if inside or not any(_literal(x) for a in args for x in leaves_of(t, a)[0]):
+    where = differentiated(t, custom, len(args))             # the others may hold anything, functions too
+    if inside or not any(_literal(x) for i in where for x in leaves_of(t, args[i])[0]):
         return Call(t, custom, args).run()
     tables: tuple[dict[Any, Any], ...] = t.session.functions, t.session.customs, t.module.functions, t.module.rules
     before = [dict(table) for table in tables]
@@ -136,7 +150,7 @@ def run(t: Trace, custom: Any, args: list[Any]) -> Any:
         for table, known in zip(tables, before):             # what has been traced calls what has not been finished
             table.clear()
             table.update(known)
-    return Call(t, custom, [_of_any_size(t, a) for a in args]).run()
+    return Call(t, custom, [_of_any_size(t, a) if i in where else a for i, a in enumerate(args)]).run()
 
 
 def _literal(x: Any) -> bool:
@@ -275,6 +289,12 @@ def of_integers(call: Call, entry: Entry) -> None:
     captures has none, as ever."""
     Over(call.t, call.base, call.custom, entry).finish("checkpoint", [], [])
     call.t.module.rules[entry.name] = Rule("checkpoint", (call.base.name,), ())
+
+
+def beyond(call: Call, entry: Entry) -> None:
+    """Of a function whose rule calls it with ever new functions: its derivatives end somewhere."""
+    of_integers(call, entry)
+    call.t.module.functions[entry.name].attrs["ends"] = HIGHEST
 
 
 RULES = {"custom_vjp": vjp_rule, "custom_jvp": jvp_rule}

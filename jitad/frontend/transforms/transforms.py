@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 
 from ... import pytree
+from ...errors import DifferentiationError
+from ...ir.types import I32, I64
+from ..arrays.library import marks
 from ..callables.traceable import Immediate, Maker, Traceable, Transform, compiled, described
 from ..columns.pack import returned
+from ..operations.builtin import location
 from ..values.protocol import Trace
+from ..values.values import Sym
 from . import jacobians
 from .axes import parse
 from .derivative_call import Applied, map_floats, snapshot
@@ -49,55 +54,66 @@ class Grad(ValueAndGrad):
 
 
 class Pull(Transform):
-    """(primals, cotangent) → a tuple of the primals' cotangents; ``static``: which primals, if not all."""
+    """(primals, cotangent) → a tuple of the primals' cotangents; ``static``: has_aux."""
 
     name = "vjp"
     __signature__: Any = None   # (primals, cotangent), not the parameters of the function
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         primals = tuple(t.iterate(args[0]))
-        f = Applied(t, self.fun, primals, {}, self.static or tuple(range(len(primals))), self.name)
-        return f.pull_back(args[1])
+        f = Applied(t, self.fun, primals, {}, tuple(range(len(primals))), self.name)
+        return f.pull_back(args[1], *self.static)
 
 
 class Push(Transform):
-    """(primals, tangents) → (result, tangent of the result); ``static``: which primals, if not all."""
+    """(primals, tangents) → (result, tangent of the result), and what comes beside it; ``static``: has_aux."""
 
     name = "jvp"
     __signature__: Any = None   # (primals, tangents), not the parameters of the function
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         primals, tangents = (tuple(t.iterate(x)) for x in args)
-        f = Applied(t, self.fun, primals, {}, self.static or tuple(range(len(primals))), self.name)
-        return f.push_forward(tangents)
+        f = Applied(t, self.fun, primals, {}, tuple(range(len(primals))), self.name)
+        return f.push_forward(tangents, *self.static)
 
 
 class JacRev(Transform):
-    """``static``: argnums."""
+    """``static``: argnums, has_aux."""
 
     name = "jacrev"
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return jacobians.reverse(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
+        argnums, has_aux = self.static
+        return jacobians.reverse(Applied(t, self.fun, args, kwargs, argnums, self.name), has_aux)
 
 
 class JacFwd(Transform):
-    """``static``: argnums."""
+    """``static``: argnums, has_aux."""
 
     name = "jacfwd"
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return jacobians.forward(Applied(t, self.fun, args, kwargs, self.static[0], self.name))
+        argnums, has_aux = self.static
+        return jacobians.forward(Applied(t, self.fun, args, kwargs, argnums, self.name), has_aux)
 
 
 class Vmap(Transform):
-    """``static``: in_axes, out_axes (``axes.Axes``)."""
+    """``static``: in_axes, out_axes (``axes.Axes``), axis_size; one that is known at run time only is a part."""
 
     name = "vmap"
+    size: Any = None
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.fun,) if self.size is None else (self.fun, self.size)
+
+    def with_parts(self, parts: tuple[Any, ...]) -> Vmap:
+        made: Vmap = super().with_parts(parts)
+        made.size = parts[1] if len(parts) > 1 else None
+        return made
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        in_axes, out_axes = self.static
-        return Mapped(t, self.fun, in_axes, args, kwargs).run(out_axes)
+        in_axes, out_axes, size = self.static
+        return Mapped(t, self.fun, in_axes, args, kwargs, size if self.size is None else self.size).run(out_axes)
 
 
 class HessianProduct(Transform):
@@ -158,39 +174,48 @@ def value_and_grad(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Tra
 
 
 @Maker
-def jacrev(fun: Any, argnums: Argnums = 0) -> Transform:
+def jacrev(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
     """The Jacobian by reverse mode, a row for each element of the result.
 
     The result's structure with, in the place of each float, the structure of the argument (a tuple for a tuple of
     ``argnums``, as for ``grad``); an array there has the axes of the result and then those of the argument.  Leaves
-    that are no floats have ``None``.
+    that are no floats have ``None``.  With ``has_aux`` the function returns ``(out, aux)``, and this
+    ``(Jacobian, aux)``.
     """
-    return JacRev(fun, _argnums(argnums))
+    return JacRev(fun, _argnums(argnums), bool(has_aux))
 
 
 @Maker
-def jacfwd(fun: Any, argnums: Argnums = 0) -> Transform:
+def jacfwd(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
     """The Jacobian by forward mode, a column for each element of the argument; see ``jacrev``."""
-    return JacFwd(fun, _argnums(argnums))
+    return JacFwd(fun, _argnums(argnums), bool(has_aux))
 
 
 @Maker
-def hessian(fun: Any, argnums: Argnums = 0) -> Transform:
+def hessian(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
     """The second derivatives of a function that returns one float: forward mode over reverse; see ``jacrev``."""
     wrt = _argnums(argnums)
-    return JacFwd(Grad(fun, wrt, False), wrt)
+    return JacFwd(Grad(fun, wrt, bool(has_aux)), wrt, bool(has_aux))
 
 
 @Maker
-def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0) -> Transform:
+def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, *, axis_size: Any = None) -> Transform:
     """``fun`` for each element along an axis of its arguments, the results stacked.
 
     ``in_axes``: the axis to map, or ``None`` for an argument that is the same for all elements; for all arguments
     together, or in a tuple one for each, or in trees that stand for the start of the arguments'.  Arguments by name
     are mapped over their first axis.  ``out_axes``: where the results have the new axis, in the same way; ``None``
-    for a result that does not depend on the element.  Raises ``ValueError`` where sizes differ.
+    for a result that does not depend on the element.  ``axis_size`` says how many elements there are, where all
+    ``in_axes`` are ``None``.  Raises ``ValueError`` where sizes differ.
     """
-    return Vmap(fun, parse(in_axes, "in_axes"), parse(out_axes, "out_axes"))
+    at_run_time = isinstance(axis_size, Sym)
+    if at_run_time and (axis_size.is_array or axis_size.scalar not in (I64, I32)) or not at_run_time and not (
+            axis_size is None or isinstance(axis_size, (int, np.integer)) and not isinstance(axis_size, bool)):
+        raise TypeError(f"vmap: axis_size is an integer, not {described(axis_size)}")
+    known = None if at_run_time or axis_size is None else int(axis_size)
+    made = Vmap(fun, parse(in_axes, "in_axes"), parse(out_axes, "out_axes"), known)
+    made.size = axis_size if at_run_time else None
+    return made
 
 
 def kept_apart(primals: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -200,31 +225,42 @@ def kept_apart(primals: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @Immediate
-def vjp(fun: Any, *primals: Any) -> Any:
+def vjp(fun: Any, *primals: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), pullback)``: ``pullback(cotangent)`` gives a tuple of the primals' cotangents.
 
     The cotangent has the structure of the result, with ``None`` for leaves that are no floats, or for zero.  In
-    compiled code the forward sweep runs once, whatever the number of pullbacks; outside, a pullback runs both.
+    compiled code the forward sweep runs once, whatever the number of pullbacks; outside, a pullback runs both.  With
+    ``has_aux`` the function returns ``(out, aux)``, and this ``(out, pullback, aux)``.
     """
-    pull, kept = Pull(fun), kept_apart(primals)
+    pull, kept = Pull(fun, bool(has_aux)), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
-    return out, lambda cotangent: returned(compiled(pull)(kept, cotangent), primals)
+
+    def pullback(cotangent: Any) -> Any:
+        return returned(compiled(pull)(kept, cotangent), primals)
+    if not has_aux:
+        return out, pullback
+    if type(out) is not tuple or len(out) != 2:
+        raise DifferentiationError("vjp with has_aux takes a function that returns (value, aux)", location(fun))
+    return out[0], pullback, out[1]
 
 
 @vjp.traced
-def _vjp(t: Trace, fun: Any, *primals: Any) -> Any:
-    return pull_back_later(t, fun, primals)
+def _vjp(t: Trace, fun: Any, *primals: Any, has_aux: bool = False) -> Any:
+    return pull_back_later(t, fun, primals, bool(has_aux))
 
 
 @Immediate
-def jvp(fun: Any, primals: Any, tangents: Any) -> Any:
-    """``(fun(*primals), tangent)``: the derivative in the direction of ``tangents``, by forward mode."""
-    return compiled(Push(fun))(tuple(primals), tuple(tangents))
+def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """``(fun(*primals), tangent)``: the derivative in the direction of ``tangents``, by forward mode.
+
+    With ``has_aux`` the function returns ``(out, aux)``, and this ``(out, tangent, aux)``.
+    """
+    return compiled(Push(fun, bool(has_aux)))(tuple(primals), tuple(tangents))
 
 
 @jvp.traced
-def _jvp(t: Trace, fun: Any, primals: Any, tangents: Any) -> Any:
-    return Push(fun).traced_call(t, (primals, tangents), {})
+def _jvp(t: Trace, fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    return Push(fun, bool(has_aux)).traced_call(t, (primals, tangents), {})
 
 
 @Immediate
@@ -264,6 +300,17 @@ def stop_gradient(x: Any) -> Any:
 @stop_gradient.traced
 def _stop_gradient(t: Trace, x: Any) -> Any:
     return map_floats(t, x, lambda v: t.builder.stop(v))
+
+
+@Immediate
+def relu(x: Any) -> Any:
+    """``x`` where it is positive, and 0 elsewhere, for numbers and arrays; at 0 its derivative is 0."""
+    return marks.positive_part(x)
+
+
+@relu.traced
+def _relu(t: Trace, x: Any) -> Any:
+    return t.call(marks.positive_part, x)
 
 
 class Same(Transform):

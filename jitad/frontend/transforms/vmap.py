@@ -11,7 +11,7 @@ from typing import Any
 
 from ... import pytree
 from ...ir.graph import Value
-from ...ir.types import Array, dims_of
+from ...ir.types import I64, Array, dims_of
 from ...pytree import Structure
 from ..arrays.rules import promotion
 from ..objects import containers
@@ -73,24 +73,34 @@ def _moved(t: Trace, a: Value, axis: int, to: int) -> Value:
 
 
 class Mapped:
-    """``fun`` mapped over ``args`` and ``kwargs``."""
+    """``fun`` mapped over ``args`` and ``kwargs``; ``size``: that of the mapped axes, where it is given."""
 
-    def __init__(self, t: Trace, fun: Any, in_axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(self, t: Trace, fun: Any, in_axes: Axes, args: Sequence[Any], kwargs: dict[str, Any],
+                 size: Any = None) -> None:
         self.t, self.fun = t, fun
         names = parameter_names(fun)
         each = _for_each(in_axes, len(args))
         self.args = [_Argument(t, v, a, names[i] if i < len(names) else str(i))
                      for i, (v, a) in enumerate(zip(args, each))]
         self.kwargs = {k: _Argument(t, v, FIRST, k) for k, v in kwargs.items()}
-        self.n = self._count()
+        self.n = self._count(size)
 
-    def _count(self) -> Value:
+    def _count(self, size: Any) -> Value:
         """The size of the mapped axes, which is the same for all."""
         t = self.t
+        given = None if size is None else t.value(size, I64)
         found = [(promotion.size(t, x.value, 0), a.name) for a in (*self.args, *self.kwargs.values()) if a.mapped
                  for x, over in zip(a.leaves, a.over) if over]
-        if not found:
-            raise ValueError("vmap: no argument has an axis to map: in_axes is None for all of them")
+        if not found and given is None:
+            raise ValueError("vmap: no argument has an axis to map: in_axes is None for all of them, and axis_size is "
+                             "not given")
+        if given is not None:
+            t.check(t.builder.ge(given, 0), "ValueError", "vmap: axis_size is {}", given)
+            for n, name in found:
+                if (same := promotion.equal_sizes(t, given, n)) is not None:
+                    t.check(same, "ValueError", f"vmap: axis_size is {{}}, and the mapped axis of {name} has size {{}}",
+                            given, n)
+            return given
         n, first = found[0]
         for other, name in found[1:]:
             same = promotion.equal_sizes(t, n, other)

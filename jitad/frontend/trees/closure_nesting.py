@@ -13,10 +13,15 @@ from ..values.values import Choice, Instance, ListObj, Maybe, Obj, Operators, Sl
 DEPTH = 3                       # so many functions of one code inside each other are taken for a sign of more to come
 
 
+def depth(t: Trace) -> int:
+    """How deep functions are nested that are taken for nested without bound: rules within rules end by themselves."""
+    return DEPTH + len(t.session.inside_rules)
+
+
 def check(t: Trace, state: dict[Obj, Any], values: Iterable[Any]) -> None:
     """Begin anew with functions as data in memory (``boxes``) if those in here are nested without bound."""
     for v in values:
-        if nested(state, v) is not None:
+        if nested(state, v, depth(t)) is not None:
             t.box_functions(functions(state, v, set()))
 
 
@@ -32,24 +37,24 @@ def functions(state: dict[Obj, Any], v: Any, seen: set[Any]) -> Iterator[Any]:
         yield from functions(state, x, seen)
 
 
-def nested(state: dict[Obj, Any], v: Any) -> Fn | None:
-    """A function that captures one of its own code, which captures another, …: the outermost."""
-    return _search(state, v, {}, set())
+def nested(state: dict[Obj, Any], v: Any, most: int) -> Fn | None:
+    """A function that captures one of its own code, which captures another, …, ``most`` of them: the outermost."""
+    return _search(state, v, {}, set(), most)
 
 
-def _search(state: dict[Obj, Any], v: Any, around: dict[Any, int], inside: set[Any]) -> Fn | None:
+def _search(state: dict[Obj, Any], v: Any, around: dict[Any, int], inside: set[Any], most: int) -> Fn | None:
     """``around``: how often each code occurs around this value; ``inside``: the objects that we are in."""
     if isinstance(v, Obj):
         if v in inside:
             return None
         inside = inside | {v}
     if isinstance(v, Fn):
-        depth = around.get(v.code, 0) + 1
-        if depth >= DEPTH:
+        deep = around.get(v.code, 0) + 1
+        if deep >= most:
             return v
-        around = {**around, v.code: depth}
+        around = {**around, v.code: deep}
     for x in _within(state, v):
-        found = _search(state, x, around, inside)
+        found = _search(state, x, around, inside, most)
         if found is not None:
             return found
     return None

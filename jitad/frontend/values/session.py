@@ -59,3 +59,4 @@ class Session:
     heaps: dict[Family, Layout] = field(default_factory=dict)      # the families of which the program makes nodes
     layouts: dict[Family, Layout] = field(default_factory=dict)    # of the trees among the arguments
     customs: dict[str, Any] = field(default_factory=dict)     # ``rule_wrappers.Entry`` of functions with rules
+    inside_rules: list[Any] = field(default_factory=list)     # whose rules are being traced: their codes

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import JitadError
 from ...ir.graph import Block, Op, Value
 from ...ir.graph import Edge as Jump
 from ...ir.types import BOOL
@@ -214,7 +215,7 @@ class Choices(Trace):
         try:
             result = fun(v)
         except (TypeError, AttributeError) as e:
-            if getattr(e, "__notes__", None):        # it comes from inside a function that was called
+            if isinstance(e, JitadError) or getattr(e, "__notes__", None):      # from inside a function that was called
                 raise
             self.raise_error(e)
         self.state[self.result] = result

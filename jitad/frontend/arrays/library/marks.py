@@ -6,6 +6,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
+
 F = TypeVar("F", bound=Callable[..., Any])
 IN_RANGE: set[CodeType] = set()
 
@@ -23,6 +25,15 @@ def in_range(fun: F) -> F:
 def constant(x: Any) -> Any:
     """``x`` (a number or an array), which differentiation takes for a constant."""
     return x
+
+
+def positive_part(x: Any) -> Any:
+    """``jitad.relu``: ``x`` where it is positive, and 0."""
+    found = np.asarray(x)
+    found = np.where(found <= 0, found.dtype.type(0), found)
+    if found.ndim:
+        return found
+    return type(x)(found) if isinstance(x, (bool, int, float)) else found[()]
 
 
 def refuse(what: str, instead: str) -> NoReturn:

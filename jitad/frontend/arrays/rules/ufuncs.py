@@ -190,6 +190,13 @@ def sinc(t: Context, x: Any) -> Sym:
     return Sym(e.select(near, e.sub(1.0, series), e.div(e.sin(safe), safe)), False)
 
 
+def relu(t: Context, x: Any) -> Sym:
+    """``x`` where it is positive (or no number), and 0: at 0 it is the constant that has the derivative."""
+    x = lift(t, x)
+    dtype, e = dtype_of(x.value.type), t.builder
+    return x if dtype.is_bool else Sym(e.select(e.le(x.value, 0), e.const(0, dtype), x.value), x.weak)
+
+
 def expit(t: Context, x: Any) -> Sym:
     """The logistic function, scaled so that nothing overflows; the scale cancels in value and derivative."""
     x = lift(t, x)
