@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from jitad.errors import Loc
-from jitad.frontend.arrays import table
+from jitad.errors import Loc, UnsupportedError
+from jitad.frontend.arrays import signatures, table
+from jitad.frontend.operations import argument_errors
 from jitad.frontend.values.values import Options, Sym, activate
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.interp import Interpreter
@@ -49,7 +50,14 @@ class Rules:
 
     def call(self, fun: Any, *args: Any, **kwargs: Any) -> Any:
         rule = table.find(self, fun)
-        return rule(self, *args, **kwargs) if rule is not None else fun(*args, **kwargs)
+        if rule is None:
+            return fun(*args, **kwargs)
+        args, kwargs, outs = argument_errors.bound(self, signatures.of_function(fun, rule, 1), fun, args, kwargs)
+        assert not outs
+        return rule(self, *args, **kwargs)
+
+    def unsupported(self, message: str, hint: str = "") -> Any:
+        raise UnsupportedError(message, LOC, hint)
 
     def binary(self, op: str, x: Any, y: Any) -> Any:
         return table.binary(self, op, x, y)
@@ -66,7 +74,13 @@ class Rules:
     def getattr(self, x: Any, name: str) -> Any:
         if name in table.ATTRIBUTES:
             return table.ATTRIBUTES[name](self, x)
-        return lambda *args, **kwargs: table.METHODS[name](self, x, *args, **kwargs)
+        return lambda *args, **kwargs: self.call_method(name, [x, *args], kwargs)
+
+    def call_method(self, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        rule = table.METHODS[name]
+        call = signatures.of_method(name, rule, 1)
+        bound = argument_errors.bound(self, call, getattr(np.ndarray, name, name), args, kwargs)
+        return rule(self, *bound[0], **bound[1])
 
 
 def type_of(x: Any) -> Any:

@@ -140,7 +140,7 @@ _UFUNCS: dict[Any, Rule] = {
     np.logical_xor: operators.logical("xor"), np.logical_not: operators.logical_not,
     np.deg2rad: uf.scaled(math.pi / 180),
     np.rad2deg: uf.scaled(180 / math.pi), np.radians: uf.scaled(math.pi / 180), np.degrees: uf.scaled(180 / math.pi),
-    np.heaviside: uf.heaviside, np.float_power: uf.float_power, np.conjugate: uf.of_numpy(operators.positive),
+    np.heaviside: uf.heaviside, np.float_power: uf.float_power, np.conjugate: uf.conjugate,
     np.matmul: contractions.matmul,
 }
 
@@ -148,10 +148,11 @@ _CREATION: dict[Any, Rule] = {
     np.zeros: creation.filled_with(0), np.ones: creation.filled_with(1), np.empty: creation.empty,
     np.full: creation.full, np.zeros_like: creation.like(0), np.ones_like: creation.like(1),
     np.empty_like: creation.like(None), np.full_like: creation.full_like, np.array: creation.array,
-    np.asarray: creation.asarray, np.asanyarray: creation.asarray, np.ascontiguousarray: creation.asarray,
+    np.asarray: creation.asarray, np.asanyarray: creation.asarray, np.ascontiguousarray: creation.contiguous,
     np.copy: creation.copy, np.arange: creation.arange, np.linspace: creation.linspace,
     np.logspace: creation.logspace, np.eye: creation.eye, np.identity: creation.identity, np.tri: creation.tri,
-    np.tril: creation.tril, np.triu: creation.triu, np.meshgrid: creation.meshgrid, np.astype: creation.astype,
+    np.tril: creation.tril, np.triu: creation.triu, np.meshgrid: creation.meshgrid,
+    np.astype: creation.astype_function,
     **{made: creation.constructor(SCALARS[name]) for made, name in creation.CONSTRUCTORS.items()},
 }
 
@@ -167,8 +168,8 @@ _REDUCTIONS: dict[Any, Rule] = {
     np.maximum.reduce: red.along_first(red.extreme("max")), np.minimum.reduce: red.along_first(red.extreme("min")),
     np.logical_and.reduce: red.along_first(red.testing("all")),
     np.logical_or.reduce: red.along_first(red.testing("any")),
-    np.add.accumulate: red.along_first(red.scan("cumsum")),
-    np.multiply.accumulate: red.along_first(red.scan("cumprod")),
+    np.add.accumulate: red.along_first(red.scan("cumsum"), False),
+    np.multiply.accumulate: red.along_first(red.scan("cumprod"), False),
 }
 
 _SHAPES: dict[Any, Rule] = {
@@ -181,8 +182,8 @@ _SHAPES: dict[Any, Rule] = {
     np.append: shape.append, np.split: shape.split, np.vsplit: shape.split_along(0), np.hsplit: shape.split_along(1),
     np.repeat: shape.repeat, np.tile: shape.tile, np.flip: shape.flip, np.flipud: shape.flip_along(0),
     np.fliplr: shape.flip_along(1), np.roll: shape.roll, np.pad: shape.pad, np.shape: shape.shape_of,
-    np.size: shape.size_of, np.ndim: shape.ndim, np.real: creation.asarray,
-    np.real_if_close: creation.asarray,
+    np.size: shape.size_of, np.ndim: shape.ndim, np.real: creation.real,
+    np.real_if_close: creation.real_if_close,
 }
 
 _CHOOSING: dict[Any, Rule] = {
@@ -231,7 +232,7 @@ MUTATING: dict[Any, Rule] = {
     np.add.at: gathering.add_at, np.copyto: gathering.copyto, np.put: gathering.put,
     np.fill_diagonal: gathering.fill_diagonal,
 }
-MUTATING_METHODS: dict[str, Rule] = {"fill": gathering.fill, "put": gathering.put}
+MUTATING_METHODS: dict[str, Rule] = {"fill": gathering.fill, "put": gathering.put_method}
 
 
 # --- methods and attributes -----------------------------------------------------------------------
@@ -239,12 +240,13 @@ MUTATING_METHODS: dict[str, Rule] = {"fill": gathering.fill, "put": gathering.pu
 METHODS: dict[str, Rule] = {
     **{name: TABLE[getattr(np, name)] for name in (
         "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "mean", "var", "std", "cumsum", "cumprod",
-        "ravel", "reshape", "transpose", "swapaxes", "squeeze", "repeat", "take", "nonzero", "trace", "diagonal",
-        "dot", "clip", "round")},
+        "ravel", "swapaxes", "squeeze", "repeat", "take", "nonzero", "trace", "diagonal",
+        "dot", "round")},
+    "reshape": shape.reshape_method, "transpose": shape.transpose_method, "clip": uf.clip_method,
     "copy": creation.copy_in_order,
     "flatten": shape.flatten, "astype": creation.astype, "item": gathering.item, "tolist": gathering.tolist,
     "compress": gathering.compress_method,
-    "conj": operators.positive, "conjugate": operators.positive, "__len__": shape.length, "is_integer": sc.is_integer,
+    "conj": creation.itself, "conjugate": creation.itself, "__len__": shape.length, "is_integer": sc.is_integer,
 }
 
 
@@ -254,7 +256,7 @@ def _dtype(t: Context, x: Any) -> np.dtype:
 
 ATTRIBUTES: dict[str, Rule] = {
     "shape": shape.shape_of, "size": shape.size_of, "ndim": shape.ndim, "dtype": _dtype, "T": shape.transpose,
-    "mT": shape.matrix_transpose, "real": creation.asarray, "flat": shape.ravel,
+    "mT": shape.matrix_transpose, "real": creation.real, "flat": shape.ravel,
     "itemsize": lambda t, x: _dtype(t, x).itemsize, "nbytes": lambda t, x: binary(t, "mul", shape.size_of(t, x),
                                                                                  _dtype(t, x).itemsize),
 }
@@ -267,8 +269,8 @@ VIEWS: frozenset[Any] = frozenset((
     np.reshape, np.ravel, np.transpose, np.permute_dims, np.matrix_transpose, np.swapaxes, np.moveaxis, np.squeeze,
     np.expand_dims, np.atleast_1d, np.atleast_2d, np.broadcast_to, np.broadcast_arrays, np.asarray, np.asanyarray,
     np.ascontiguousarray, np.split, np.vsplit, np.hsplit, np.flip, np.flipud, np.fliplr, np.diagonal, np.real,
-    np.real_if_close, np.positive,
-    "reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal", "T", "mT", "real", "flat",
+    np.real_if_close, np.positive, np.astype,
+    "reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal", "T", "mT", "real", "flat", "astype",
 ))
 
 

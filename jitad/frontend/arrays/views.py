@@ -180,25 +180,28 @@ def view(t: Trace, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequ
     a = read(t, ref)
     named = {k: containers.plain(t, v) for k, v in kwargs.items()}
     result = t.native(rule, t, a, *(containers.plain(t, x) for x in args), **named)
-    return _as_view(t, ref, a, result, fun)
+    given = (ref, *args, *kwargs.values())
+    return _as_view(t, ref, a, result, fun, lambda r: made_from(t, t.new_array(r), rule, given))
 
 
-def _as_view(t: Trace, ref: ArrayRef, a: Sym, result: Any, fun: Any) -> Any:
+def _as_view(t: Trace, ref: ArrayRef, a: Sym, result: Any, fun: Any, made: Callable[[Sym], Any]) -> Any:
     if isinstance(result, (list, tuple)):
-        items = [_as_view(t, ref, a, r, fun) for r in result]
+        items = [_as_view(t, ref, a, r, fun, made) for r in result]
         return t.new_list(items) if isinstance(result, list) else tuple(items)
     if not isinstance(result, Sym) or not result.is_array:
         return result
     if result.value is a.value and not (fun is np.ascontiguousarray and is_scattered(ref)):
-        return t.new_array(result) if fun in COPIES else ref
+        return made(result) if fun in COPIES else ref
+    if result.scalar != a.scalar:
+        return made(result)
     op = result.value.op
     direct = op if op is not None and op.operands and op.operands[0] is a.value else None
     if direct is not None and direct.name == "transpose":
         step: Any = TransposeStep(tuple(direct.attrs["perm"]))
     elif direct is not None and direct.name == "reshape" and not is_scattered(ref):
         step = ReshapeStep(tuple(direct.operands[1:]))
-    elif direct is not None and direct.name in ("cast", "copy"):
-        return t.new_array(result)
+    elif direct is not None and direct.name == "copy":
+        return made(result)
     else:
         frozen = t.new_array(result, MAYBE_VIEW)
         frozen.obj.scattered = is_scattered(ref) or fun in (np.broadcast_to, np.broadcast_arrays)

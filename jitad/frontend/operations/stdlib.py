@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import library
+from ..arrays import library, signatures
 from ..arrays.library import marks
 from ..arrays.library.scalar import integers
 from ..arrays.rules import promotion, ufuncs
@@ -294,19 +293,19 @@ def _taken_apart(v: Any) -> bool:
 # --- what NumPy says of types -----------------------------------------------------------------------
 
 def _of_types(fun: Any) -> Rule:
-    def rule(t: Trace, *args: Any) -> Any:
-        if not all(map(containers.is_static, args)):
+    def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
+        if not all(map(containers.is_static, (*args, *kwargs.values()))):
             t.unsupported(f"`np.{fun.__name__}` of values that are only known at run time", "a dtype: `x.dtype`")
-        return t.lift(t.native(fun, *args))
+        return t.lift(t.native(fun, *args, **kwargs))
     return rule
 
 
-def _isscalar(t: Trace, v: Any) -> bool:
-    return is_scalar(v) or containers.is_static(v) and np.isscalar(v)
+def _isscalar(t: Trace, element: Any) -> bool:
+    return is_scalar(element) or containers.is_static(element) and np.isscalar(element)
 
 
-def _iterable(t: Trace, v: Any) -> bool:
-    return not is_scalar(v) and (not containers.is_static(v) or np.iterable(v) or isinstance(v, range))
+def _iterable(t: Trace, y: Any) -> bool:
+    return not is_scalar(y) and (not containers.is_static(y) or np.iterable(y) or isinstance(y, range))
 
 
 def _of_dtypes(fun: Any) -> Rule:
@@ -335,17 +334,10 @@ def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
 
 def _of_numpy(fun: Any, substitute: Callable[..., Any]) -> Rule:
     """A function of NumPy that ``written`` has in Python: its result is new, also of constants, or goes to ``out``."""
-    takes = inspect.signature(substitute)
-
     def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
-        bound = takes.bind(*args, **kwargs)                  # what there is no place for: ``fitting`` says so
-        out = bound.arguments.pop("out", None)
-        if "out" in takes.parameters:
-            bound.arguments["out"] = None
-        result = t.call(substitute, *bound.args, **bound.kwargs)
-        return result if out is None else argument_errors.into(t, out, result, argument_errors.name_of(fun))
-    first = inspect.Parameter("t", inspect.Parameter.POSITIONAL_ONLY)
-    rule.__signature__ = takes.replace(parameters=[first, *takes.parameters.values()])       # type: ignore[attr-defined]
+        call = signatures.of_function(fun, substitute, 0)
+        args, kwargs, outs = argument_errors.bound(t, call, fun, args, kwargs)         # type: ignore[assignment]
+        return argument_errors.out_of(t, outs, t.call(substitute, *args, **kwargs), fun)
     return rule
 
 

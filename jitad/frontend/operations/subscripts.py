@@ -263,7 +263,7 @@ class Elements(Trace):
         if name in table.METHODS or name in table.MUTATING_METHODS:
             return Method(name, obj)
         if isinstance(obj, ArrayRef) and name in library.ARRAY_METHODS:
-            return BoundMethod(library.ARRAY_METHODS[name], obj)
+            return Method(name, obj)
         if isinstance(obj, Sym) and not obj.is_array and obj.weak:
             if not obj.scalar.is_float and name in library.INT_METHODS:
                 return BoundMethod(library.INT_METHODS[name], obj)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import PACKAGE, JitadError, Loc, UnsupportedError
-from ..arrays import table, views
+from ..arrays import library, signatures, table, views
 from ..callables import traceable
 from ..columns.recursive_types import Family
 from ..flow import raising
@@ -206,15 +206,22 @@ def _call_method(t: Trace, m: Method, args: list[Any], kwargs: dict[str, Any]) -
         return t.native(special_methods.tuple_method, t, obj, name, args, kwargs)
     if type(obj) in containers.METHODS_OF:
         return t.native(containers.METHODS_OF[type(obj)][1], t, obj, name, args, kwargs)
-    if name in table.MUTATING_METHODS:
-        return _mutate(t, table.MUTATING_METHODS[name], obj, args, kwargs)
-    rule = table.METHODS[name]
-
     cls = np.ndarray if isinstance(obj, ArrayRef) or obj.is_array else containers.type_of(obj)
-    return _run_rule(t, getattr(cls, name, name), name, rule, [obj, *args], kwargs)
+    fun, args = getattr(cls, name, name), [obj, *args]
+    if name in library.ARRAY_METHODS:
+        rule = library.ARRAY_METHODS[name]
+        args, kwargs, _ = argument_errors.bound(t, signatures.of_method(name, rule, 0), fun, args, kwargs)
+        return t.call(rule, *args, **kwargs)
+    rule = table.MUTATING_METHODS.get(name) or table.METHODS[name]
+    call = signatures.of_method(name, rule, 1)
+    if name in table.MUTATING_METHODS:
+        return _mutate(t, fun, call, rule, args, kwargs)
+    args, kwargs, outs = argument_errors.bound(t, call, fun, args, kwargs)
+    return argument_errors.out_of(t, outs, _run_rule(t, fun, name, rule, args, kwargs), fun)
 
 
-def _mutate(t: Trace, rule: Callable[..., Any], ref: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _mutate(t: Trace, fun: Any, call: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    (ref, *args), kwargs, _ = argument_errors.bound(t, call, fun, args, kwargs)
     if not isinstance(ref, ArrayRef):
         t.unsupported(f"writes into {containers.describe(ref)}", "write into an array")
     plain = [containers.plain(t, a) for a in args]
@@ -230,11 +237,8 @@ def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kw
     if (args and all(map(_is_plain, args)) and all(map(containers.is_static, kwargs.values()))
             and _is_scalar_function(fun)):
         return t.native(_quiet, fun, *args, **kwargs)
-    if isinstance(fun, np.ufunc) and fun.nout == 1 and len(args) == fun.nin + 1 and "out" not in kwargs:
-        *args, kwargs["out"] = args
-    out = kwargs.pop("out", None) if "out" in kwargs else None
-    result = _run_rule(t, fun, fun, rule, args, kwargs)
-    return result if out is None else argument_errors.into(t, out, result, argument_errors.name_of(fun))
+    args, kwargs, outs = argument_errors.bound(t, signatures.of_function(fun, rule, 1), fun, args, kwargs)
+    return argument_errors.out_of(t, outs, _run_rule(t, fun, fun, rule, args, kwargs), fun)
 
 
 def _call_settled(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -285,7 +289,8 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
         return fun.traced_call(t, tuple(args), kwargs)
     _refuse_foreign(t, fun)
     if builtin.hashable(fun) and fun in table.MUTATING:
-        return _mutate(t, table.MUTATING[fun], args[0], args[1:], kwargs)
+        changed = table.MUTATING[fun]
+        return _mutate(t, fun, signatures.of_function(fun, changed, 1), changed, args, kwargs)
     if isinstance(fun, type) and issubclass(fun, BaseException):
         return raising.make(t, fun, args, kwargs)
     rule = table.find(t, fun)

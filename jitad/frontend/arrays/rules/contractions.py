@@ -17,7 +17,8 @@ from .reductions import adding, extreme, reduce
 
 
 def _pair(t: Context, x: Any, y: Any) -> tuple[Value, Value]:
-    a, b = lift(t, x), lift(t, y)
+    """Both in their common dtype; numbers of Python's count as NumPy's."""
+    a, b = promotion.strong(lift(t, x)), promotion.strong(lift(t, y))
     dtype, _ = promote(a, b)
     return promotion.as_dtype(t, a, dtype), promotion.as_dtype(t, b, dtype)
 
@@ -103,8 +104,8 @@ def _untransposed(v: Value) -> tuple[Value, bool]:
     return v, False
 
 
-def dot(t: Context, x: Any, y: Any) -> Sym:
-    a, b = _pair(t, x, y)
+def dot(t: Context, a: Any, b: Any) -> Sym:
+    a, b = _pair(t, a, b)
     if not rank(a) or not rank(b):
         return Sym(t.builder.mul(*_numbers(t, a, b)), False)
     if rank(b) <= 2:
@@ -112,8 +113,8 @@ def dot(t: Context, x: Any, y: Any) -> Sym:
     return tensordot(t, Sym(a), Sym(b), ((rank(a) - 1,), (rank(b) - 2,)))
 
 
-def vdot(t: Context, x: Any, y: Any) -> Sym:
-    a, b = _numbers(t, *_pair(t, x, y))
+def vdot(t: Context, a: Any, b: Any) -> Sym:
+    a, b = _numbers(t, *_pair(t, a, b))
     if not rank(a) and not rank(b):
         return Sym(t.builder.mul(a, b), False)
     a, b = (promotion.flat(t, v) if rank(v) else promotion.with_axis(t, v, 0) for v in (a, b))
@@ -121,15 +122,15 @@ def vdot(t: Context, x: Any, y: Any) -> Sym:
     return Sym(t.builder.matmul(a, b), False)
 
 
-def inner(t: Context, x: Any, y: Any) -> Sym:
-    a, b = _pair(t, x, y)
+def inner(t: Context, a: Any, b: Any) -> Sym:
+    a, b = _pair(t, a, b)
     if not rank(a) or not rank(b):
         return Sym(t.builder.mul(*_numbers(t, a, b)), False)
     return tensordot(t, Sym(a), Sym(b), ((rank(a) - 1,), (rank(b) - 1,)))
 
 
-def outer(t: Context, x: Any, y: Any) -> Sym:
-    a, b = _numbers(t, *_pair(t, x, y))
+def outer(t: Context, a: Any, b: Any) -> Sym:
+    a, b = _numbers(t, *_pair(t, a, b))
     a, b = (promotion.flat(t, v) if rank(v) else promotion.with_axis(t, v, 0) for v in (a, b))
     return Sym(t.builder.mul(promotion.with_axis(t, a, 1), b), False)
 
@@ -146,10 +147,12 @@ def outer_of(rule: Rule) -> Rule:
     return pairs
 
 
-def kron(t: Context, x: Any, y: Any) -> Sym:
-    a, b = _numbers(t, *_pair(t, x, y))
-    if rank(a) != rank(b) or not rank(a):
-        refuse(t, "np.kron of arrays of different ranks", "arrays of one rank")
+def kron(t: Context, a: Any, b: Any) -> Sym:
+    a, b = _numbers(t, *_pair(t, a, b))
+    if not rank(a) or not rank(b):
+        return Sym(t.builder.mul(a, b), False)
+    while rank(a) != rank(b):
+        a, b = (promotion.with_axis(t, a, 0), b) if rank(a) < rank(b) else (a, promotion.with_axis(t, b, 0))
     one, shape_a, shape_b = t.builder.const(1), sizes(t, a), sizes(t, b)
     wide = promotion.reshape(t, a, [n for s in shape_a for n in (s, one)])
     narrow = promotion.reshape(t, b, [n for s in shape_b for n in (one, s)])
@@ -157,8 +160,8 @@ def kron(t: Context, x: Any, y: Any) -> Sym:
     return Sym(promotion.reshape(t, t.builder.mul(wide, narrow), shape), False)
 
 
-def tensordot(t: Context, x: Any, y: Any, axes: Any = 2) -> Sym:
-    a, b = _pair(t, x, y)
+def tensordot(t: Context, a: Any, b: Any, axes: Any = 2) -> Sym:
+    a, b = _pair(t, a, b)
     if isinstance(axes, int):
         left, right = list(range(rank(a) - axes, rank(a))), list(range(axes))
     else:
@@ -186,8 +189,8 @@ def tensordot(t: Context, x: Any, y: Any, axes: Any = 2) -> Sym:
 Labelled = tuple[Value, list[Any]]                   # an array and a label for each of its axes
 
 
-def einsum(t: Context, subscripts: Any, *operands: Any, optimize: Any = False, **other: Any) -> Sym:
-    if not isinstance(subscripts, str) or other:
+def einsum(t: Context, subscripts: Any, *operands: Any, optimize: Any = False) -> Sym:
+    if not isinstance(subscripts, str):
         refuse(t, "np.einsum in this form", "np.einsum('ij,jk->ik', a, b)")
     xs = [lift(t, x) for x in operands]
     dtype, _ = promote(*xs)
@@ -328,17 +331,26 @@ def _elementwise_product(t: Context, x: Labelled, y: Labelled, out: list[Any]) -
 
 # --- diagonals and norms --------------------------------------------------------------------------
 
-def diagonal(t: Context, a: Any, offset: Any = 0, axis1: int = 0, axis2: int = 1) -> Sym:
+def diagonal(t: Context, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Sym:
+    """Of matrices along two axes, the diagonals come last."""
     v = lift(t, a).value
-    if rank(v) != 2 or (axis1, axis2) != (0, 1):
-        refuse(t, "the diagonal of anything but a matrix", "np.einsum('...ii->...i', a)")
-    e, rows, cols = t.builder, size(t, v, 0), size(t, v, 1)
+    if rank(v) < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    i, j = axis_arg(t, axis1, rank(v)), axis_arg(t, axis2, rank(v))
+    if i == j:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    perm = tuple([k for k in range(rank(v)) if k not in (i, j)] + [i, j])
+    v = v if perm == tuple(range(rank(v))) else t.builder.transpose(v, perm=perm)
+    e, (*around, rows, cols) = t.builder, sizes(t, v)
     k = promotion.int_value(t, offset)
     down, right = e.maximum(e.sub(0, k), 0), e.maximum(k, 0)
     n = e.maximum(e.minimum(e.sub(rows, down), e.sub(cols, right)), 0)
     start = e.add(e.mul(down, cols), right)
     on = e.add(e.mul(e.iota(n), e.add(cols, 1)), start)
-    return Sym(e.take(promotion.flat(t, v), on), False)
+    if not around:
+        return Sym(e.take(promotion.flat(t, v), on), False)
+    lanes = e.transpose(promotion.reshape(t, v, [functools.reduce(e.mul, around), e.mul(rows, cols)]), perm=(1, 0))
+    return Sym(promotion.reshape(t, e.transpose(e.take(lanes, on), perm=(1, 0)), [*around, n]), False)
 
 
 def diag(t: Context, v: Any, k: Any = 0) -> Sym:
@@ -359,8 +371,8 @@ def diag(t: Context, v: Any, k: Any = 0) -> Sym:
     return Sym(e.reshape(e.put(zero, x, on), side, side), False)
 
 
-def trace(t: Context, a: Any, offset: Any = 0) -> Sym:
-    return adding("sum")(t, diagonal(t, a, offset))
+def trace(t: Context, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Sym:
+    return adding("sum")(t, diagonal(t, a, offset, axis1, axis2), -1, dtype)
 
 
 def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Sym:
@@ -386,17 +398,26 @@ def norm(t: Context, x: Any, ord: Any = None, axis: Any = None, keepdims: bool =
             return adding("sum")(t, size_of, axes, keepdims=keepdims)
         if isinstance(ord, (int, float)):
             return Sym(e.pow(reduce(t, "sum", e.pow(size_of.value, float(ord)), axes, keepdims), 1.0 / ord), False)
-    if len(axes) == 2 and ord in (1, float("inf")) and axis is None:
-        summed, other = (0, 0) if ord == 1 else (1, 0)
-        total = Sym(reduce(t, "sum", size_of.value, (summed,), keepdims), False)
-        return extreme("max")(t, total, None if keepdims else other, keepdims=keepdims)
-    refuse(t, f"np.linalg.norm with ord={ord!r}", "the Frobenius norm (ord=None)")
+    if len(axes) > 2 or not axes:
+        raise ValueError("Improper number of dimensions to norm.")
+    if len(axes) == 1 or ord not in (1, -1, 2, -2, float("inf"), -float("inf"), "nuc"):
+        raise ValueError(f"Invalid norm order {ord!r} for vectors" if len(axes) == 1 else
+                         "Invalid norm order for matrices.")
+    if ord in (2, -2, "nuc"):
+        refuse(t, f"np.linalg.norm of a matrix with ord={ord!r}", "the Frobenius norm (ord=None)")
+    rows, columns = axes if axis is None else (axis_arg(t, i, rank(v)) for i in axis)
+    summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    total = Sym(reduce(t, "sum", size_of.value, (summed,), keepdims), False)
+    along = other if keepdims or other < summed else other - 1
+    return extreme("max" if ord > 0 else "min")(t, total, along, keepdims=keepdims)
 
 
-def cross(t: Context, x: Any, y: Any) -> Sym:
-    a, b = _numbers(t, *_pair(t, x, y))
+def cross(t: Context, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Sym:
+    a, b = _numbers(t, *_pair(t, a, b))
     if rank(a) != 1 or rank(b) != 1 or any(d not in (None, 3) for v in (a, b) for d in dims_of(v.type)):
         refuse(t, "np.cross of anything but vectors of 3", "the products of the components")
+    for i in (axisa, axisb, axisc) if axis is None else (axis,):
+        axis_arg(t, i, 1)
     e = t.builder
     for v in (a, b):
         if not nonnegative(size(t, v, 0)) or size(t, v, 0).const != 3:

@@ -13,7 +13,7 @@ from ...values.values import Context, Sym
 from . import promotion
 from .lengths import MOST, check_room, nonnegative, range_length
 from .lifting import from_list, lift
-from .promotion import Rule, dtype_arg, inexact, int_value, promote, refuse, size
+from .promotion import NO, Rule, dtype_arg, inexact, int_value, promote, refuse, size
 
 
 def shape_arg(t: Context, shape: Any) -> list[Value]:
@@ -84,23 +84,47 @@ def full_like(t: Context, prototype: Any, fill_value: Any, dtype: Any = None, or
 
 # --- copies ---------------------------------------------------------------------------------------
 
-def array(t: Context, obj: Any, dtype: Any = None, copy: Any = True, order: str = "K") -> Sym:
+def array(t: Context, object: Any, dtype: Any = None, copy: Any = True, order: str = "K", ndmin: int = 0) -> Sym:
     """A new array of the same elements."""
     element = dtype_arg(t, dtype)
-    if isinstance(obj, (list, tuple)):
-        return from_list(t, obj, element)
-    x = lift(t, obj)
+    if isinstance(object, (list, tuple)):
+        return _with_least_axes(t, asarray(t, object, dtype, copy=None if copy else copy), ndmin)
+    if copy is not True:
+        refuse(t, f"np.array with copy={copy}", "np.asarray")
+    x = lift(t, object)
     v = x.value if element is None else promotion.as_dtype(t, x, element)
-    return Sym(t.builder.copy(v) if promotion.rank(v) and v is x.value else v, False)
+    return _with_least_axes(t, Sym(t.builder.copy(v) if promotion.rank(v) and v is x.value else v, False), ndmin)
 
 
-def asarray(t: Context, a: Any, dtype: Any = None, order: str = "K") -> Sym:
+def _with_least_axes(t: Context, x: Sym, ndmin: int) -> Sym:
+    v = x.value
+    while promotion.rank(v) < promotion.must_be_static(t, ndmin, "the number of axes"):
+        v = promotion.with_axis(t, v, 0)
+    return Sym(v, False)
+
+
+def asarray(t: Context, a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Sym:
     """The array itself where dtype allows."""
     element = dtype_arg(t, dtype)
-    if isinstance(a, (list, tuple)):
-        return from_list(t, a, element)
-    x = promotion.strong(lift(t, a))
-    return x if element is None else Sym(promotion.as_dtype(t, x, element), False)
+    x = from_list(t, a, element) if isinstance(a, (list, tuple)) else promotion.strong(lift(t, a))
+    v = x.value if element is None else promotion.as_dtype(t, x, element)
+    if copy is False and (v is not x.value or isinstance(a, (list, tuple)) or not promotion.rank(v)):
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return Sym(t.builder.copy(v) if copy and v is x.value and promotion.rank(v) else v, False)
+
+
+def contiguous(t: Context, a: Any, dtype: Any = None) -> Sym:
+    """``ascontiguousarray``, which has an axis at least."""
+    x = asarray(t, a, dtype)
+    return x if promotion.rank(x.value) else Sym(promotion.with_axis(t, x.value, 0), False)
+
+
+def real(t: Context, val: Any) -> Sym:
+    return asarray(t, val)
+
+
+def real_if_close(t: Context, a: Any, tol: Any = 100) -> Sym:
+    return asarray(t, a)
 
 
 def copy(t: Context, a: Any, order: str = "K") -> Sym:
@@ -114,22 +138,44 @@ def copy_in_order(t: Context, a: Any, order: str = "C") -> Sym:
 def astype(t: Context, a: Any, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
            copy: bool = True) -> Sym:
     v = lift(t, a).value
-    element = dtype_arg(t, dtype)
+    element = dtype_arg(t, F64.np if dtype is None else dtype)
     assert element is not None
+    if not np.can_cast(dtype_of(v.type).np, element.np, casting):        # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {dtype_of(v.type).np!r} to {element.np!r} according to the rule "
+                        f"'{casting}'")
     out = promotion.cast(t, v, element)
-    return Sym(t.builder.copy(v) if out is v and promotion.rank(v) else out, False)
+    return Sym(t.builder.copy(v) if copy and out is v and promotion.rank(v) else out, False)
+
+
+def itself(t: Context, a: Any) -> Sym:
+    """``a.conj()``."""
+    return lift(t, a)
+
+
+def astype_function(t: Context, x: Any, dtype: Any, *, copy: bool = True) -> Sym:
+    """``np.astype``, of what is NumPy's."""
+    if not isinstance(x, Sym):
+        raise TypeError("Input should be a NumPy array. It is a number or a list.")
+    return astype(t, x, dtype, copy=copy)
 
 
 # --- ranges ---------------------------------------------------------------------------------------
 
-def arange(t: Context, start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Sym:
+def arange(t: Context, start: Any = NO, stop: Any = None, step: Any = None, dtype: Any = None) -> Sym:
+    if start is NO:
+        if stop is None:
+            raise TypeError("arange() requires stop to be specified.")
+        start = 0
     lo, hi = (lift(t, 0), lift(t, start)) if stop is None else (lift(t, start), lift(t, stop))
     by = lift(t, 1 if step is None else step)
     natural = F64 if promote(lo, hi, by)[0].is_float else I64              # NumPy's, of smaller bounds too
     first, end, step_by = (promotion.as_dtype(t, x, natural) for x in (lo, hi, by))
     element = dtype_arg(t, dtype) or natural
     if element.is_bool:
-        return Sym(promotion.cast(t, _range(t, first, end, step_by, natural), element), False)
+        numbers = _range(t, first, end, step_by, natural)
+        t.check(t.builder.le(size(t, numbers, 0), 2), "TypeError",
+                "arange() is only supported for booleans when the result has at most length 2.")
+        return Sym(promotion.cast(t, numbers, element), False)
     return Sym(_range(t, first, end, step_by, element), False)
 
 
@@ -164,6 +210,7 @@ def _float_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
 def linspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False,
              dtype: Any = None, axis: int = 0) -> Any:
     e = t.builder
+    promotion.axis_arg(t, axis, 1)
     bounds = [lift(t, x) for x in (start, stop)]
     kind = inexact(promote(*bounds)[0])
     lo, hi = (promotion.as_dtype(t, x, kind) for x in bounds)
@@ -187,11 +234,13 @@ def linspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = 
     return Sym(out, False), Sym(step, False)
 
 
-def logspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0) -> Sym:
-    exponents = linspace(t, start, stop, num, endpoint)
+def logspace(t: Context, start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0,
+             dtype: Any = None, axis: int = 0) -> Sym:
+    exponents = linspace(t, start, stop, num, endpoint, axis=axis)
     b = lift(t, base)
     kind = promote(b, exponents)[0]
-    return Sym(t.builder.pow(promotion.as_dtype(t, b, kind), promotion.as_dtype(t, exponents, kind)), False)
+    out = t.builder.pow(promotion.as_dtype(t, b, kind), promotion.as_dtype(t, exponents, kind))
+    return Sym(promotion.cast(t, out, dtype_arg(t, dtype) or kind), False)
 
 
 # --- patterns -------------------------------------------------------------------------------------
@@ -229,13 +278,19 @@ def tri(t: Context, N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Sy
 
 
 def tril(t: Context, m: Any, k: Any = 0) -> Sym:
-    v = lift(t, m).value
+    v = _with_rows(lift(t, m).value)
     below = triangle(t, size(t, v, -2 + promotion.rank(v)), size(t, v, -1 + promotion.rank(v)), k)
     return Sym(t.builder.select(below, v, t.builder.const(0, dtype_of(v.type))), False)
 
 
+def _with_rows(v: Value) -> Value:
+    if not promotion.rank(v):
+        raise TypeError("tril and triu take an array of one axis or more")
+    return v
+
+
 def triu(t: Context, m: Any, k: Any = 0) -> Sym:
-    v = lift(t, m).value
+    v = _with_rows(lift(t, m).value)
     k1 = t.builder.sub(int_value(t, k), 1)
     below = triangle(t, size(t, v, -2 + promotion.rank(v)), size(t, v, -1 + promotion.rank(v)), Sym(k1))
     return Sym(t.builder.select(below, t.builder.const(0, dtype_of(v.type)), v), False)
@@ -260,7 +315,7 @@ def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, c
 
 def constructor(scalar: Scalar) -> Rule:
     """``np.float64(x)`` and its like."""
-    def rule(t: Context, x: Any = 0) -> Sym:
+    def rule(t: Context, x: Any = 0, /) -> Sym:
         return Sym(promotion.as_dtype(t, lift(t, x), scalar), False)
     return rule
 

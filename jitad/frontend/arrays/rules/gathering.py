@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....ir.graph import Value
-from ....ir.types import BOOL, I64, dtype_of
+from ....ir.types import BOOL, F64, I64, dtype_of
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
 from .indexing import getitem, in_range, index_items, positions, setitem
@@ -46,20 +48,36 @@ def argwhere(t: Context, a: Any) -> Sym:
     return Sym(columns[0] if len(columns) == 1 else t.builder.concat(*columns, axis=1), False)
 
 
-def take(t: Context, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Sym:
-    v = lift(t, a).value
-    if out is not None or mode != "raise":
-        refuse(t, "np.take with out= or mode=", "index with np.clip(indices, 0, n - 1)")
+def take(t: Context, a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Sym:
+    v = promotion.with_an_axis(t, lift(t, a).value, axis)
+    _check_mode(mode)
     chosen = lift(t, indices)
+    if mode != "raise":
+        n = promotion.count(t, v) if axis is None else size(t, v, axis_arg(t, axis, rank(v)))
+        indices = chosen = _brought_inside(t, chosen, n, mode, "cannot do a non-empty take from an empty axes.")
     indices = Sym(promotion.cast(t, chosen.value, I64), False) if chosen.scalar.is_bool else indices       # no mask
     if axis is None:
         return getitem(t, Sym(promotion.flat(t, v)), indices)
     return getitem(t, Sym(v), (slice(None),) * axis_arg(t, axis, rank(v)) + (indices,))
 
 
+def _check_mode(mode: str) -> None:
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got '{mode}')")
+
+
+def _brought_inside(t: Context, indices: Sym, n: Value, mode: str, of_nothing: str) -> Sym:
+    """Indices within ``[0, n)``: counted on round the end (``wrap``), or the nearest ones (``clip``)."""
+    e, k = t.builder, promotion.cast(t, indices.value, I64)
+    t.check(e.or_(e.ne(n, 0), e.eq(promotion.count(t, k), 0)), "IndexError", of_nothing)
+    return Sym(e.mod(k, n) if mode == "wrap" else e.maximum(e.minimum(k, e.sub(n, 1)), 0), False)
+
+
 def take_along_axis(t: Context, arr: Any, indices: Any, axis: Any = -1) -> Sym:
     v, index = lift(t, arr).value, lift(t, indices).value
     if axis is None:
+        if rank(index) != 1:
+            raise ValueError("when axis=None, `indices` must have a single dimension.")
         return getitem(t, Sym(promotion.flat(t, v)), Sym(index))
     return getitem(t, Sym(v), along_axis(t, v, index, axis_arg(t, axis, rank(v))))
 
@@ -78,14 +96,18 @@ def along_axis(t: Context, v: Value, index: Value, axis: int) -> tuple[Any, ...]
 
 
 def compress(t: Context, condition: Any, a: Any, axis: Any = None) -> Sym:
+    if rank(lift(t, condition).value) != 1:
+        raise ValueError("condition must be a 1-d array")
     where_true = flatnonzero(t, condition)
     return take(t, a, where_true, axis)
 
 
 # --- functions that write into their first argument: they give its new value -----------------------
 
-def add_at(t: Context, a: Any, indices: Any, b: Any) -> Sym:
+def add_at(t: Context, a: Any, indices: Any, b: Any = promotion.NO) -> Sym:
     """``np.add.at``: equal indices add up."""
+    if b is promotion.NO:
+        raise ValueError("second operand needed for ufunc")
     v, new = lift(t, a).value, lift(t, b)
     items = index_items(t, indices)
     if len(items) != 1 or not isinstance(items[0], Sym) or items[0].scalar.is_bool:
@@ -110,7 +132,10 @@ def fill(t: Context, a: Any, value: Any) -> Sym:
     return setitem(t, a, Ellipsis, value)
 
 
-def copyto(t: Context, dst: Any, src: Any, where: Any = True) -> Sym:
+def copyto(t: Context, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Sym:
+    have, want = promotion.strong(lift(t, src)).scalar.np, lift(t, dst).scalar.np
+    if not np.can_cast(have, want, casting):                             # type: ignore[arg-type]
+        raise TypeError(f"Cannot cast array data from {have!r} to {want!r} according to the rule '{casting}'")
     if where is True:
         return setitem(t, dst, Ellipsis, src)
     v = lift(t, dst).value
@@ -121,11 +146,17 @@ def copyto(t: Context, dst: Any, src: Any, where: Any = True) -> Sym:
 
 
 def put(t: Context, a: Any, ind: Any, v: Any, mode: str = "raise") -> Sym:
-    if mode != "raise":
-        refuse(t, "np.put with mode=", "a[...] = v")
+    _check_mode(mode)
     whole = lift(t, a).value
+    if mode != "raise":
+        ind = _brought_inside(t, lift(t, ind), promotion.count(t, whole), mode,
+                              "cannot replace elements of an empty array")
     out = setitem(t, Sym(promotion.flat(t, whole)), ind, v).value
     return Sym(promotion.reshape(t, out, sizes(t, whole)), False)
+
+
+def put_method(t: Context, a: Any, indices: Any, values: Any, mode: str = "raise") -> Sym:
+    return put(t, a, indices, values, mode)
 
 
 def fill_diagonal(t: Context, a: Any, val: Any, wrap: bool = False) -> Sym:
@@ -141,7 +172,7 @@ def fill_diagonal(t: Context, a: Any, val: Any, wrap: bool = False) -> Sym:
 
 def item(t: Context, a: Any, *index: Any) -> Sym:
     """``a.item(i)``: a Python scalar."""
-    v = lift(t, a).value
+    v = _as_pythons(t, lift(t, a).value)
     if not rank(v):
         return Sym(v, True)
     where = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
@@ -154,9 +185,15 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
     return Sym(getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value, True)
 
 
+def _as_pythons(t: Context, v: Value) -> Value:
+    """In the dtype of Python's numbers."""
+    dtype = dtype_of(v.type)
+    return v if dtype.is_bool else promotion.cast(t, v, F64 if dtype.is_float else I64)
+
+
 def tolist(t: Context, a: Any) -> Any:
     """Nested lists of Python's numbers, as many as the sizes that are known while tracing tell."""
-    v = lift(t, a).value
+    v = _as_pythons(t, lift(t, a).value)
     lengths = [n.const for n in sizes(t, v)]
     if None in lengths or math.prod(lengths) > MOST_LISTED:
         refuse(t, "`tolist` of an array whose sizes are only known at run time" if None in lengths else

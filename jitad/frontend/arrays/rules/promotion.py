@@ -22,6 +22,7 @@ from ...values.values import Context, Sym
 
 Rule = Callable[..., Any]
 SymRule = Callable[..., Sym]              # its result is one stand-in
+NO: Any = np._NoValue                            # NumPy's default where ``None`` means something
 _ARITHMETIC = frozenset(("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select", "lt"))
 
 
@@ -144,6 +145,19 @@ def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")
     return tuple(sorted(axes))
+
+
+def reduced_axes(t: Context, axis: Any, n: int) -> tuple[int, ...]:
+    """The axes of a ufunc's reduction, which takes 0 and -1 for an axis of a number too."""
+    if n == 0 and axis is not None and not isinstance(axis, (tuple, list)):
+        axis_arg(t, axis, 1)
+        return ()
+    return axes_arg(t, axis, n)
+
+
+def with_an_axis(t: Context, v: Value, axis: Any) -> Value:
+    """``v``, or a number as an array of one element where an axis is named: 0 and -1 stand for that one."""
+    return v if rank(v) or axis is None else with_axis(t, v, 0)
 
 
 # --- sizes ----------------------------------------------------------------------------------------

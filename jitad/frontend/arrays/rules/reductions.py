@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +11,23 @@ from ....ir.types import BOOL, I32, I64, Scalar, dtype_of
 from ...values.values import Context, Sym
 from . import promotion
 from .lifting import lift
-from .promotion import Rule, SymRule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, refuse, size, sizes
-from .ufuncs import choose, isclose
-
-
-def _no_out(t: Context, out: Any) -> None:
-    if out is not None:
-        refuse(t, "the argument out=", "assign the result: a[...] = ...")
+from .promotion import (
+    NO,
+    Rule,
+    SymRule,
+    axes_arg,
+    axis_arg,
+    dtype_arg,
+    inexact,
+    part,
+    rank,
+    reduced_axes,
+    refuse,
+    size,
+    sizes,
+)
+from .shape import concatenate
+from .ufuncs import choose, full_like, isclose
 
 
 def _shaped(t: Context, out: Value, like: Value, axes: Sequence[int], keepdims: bool) -> Value:
@@ -42,21 +53,23 @@ def _accumulator(dtype: Scalar) -> Scalar:
 
 def adding(op: str) -> SymRule:
     """``sum`` and ``prod``."""
-    def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
-             initial: Any = None, where: Any = None) -> Sym:
-        _no_out(t, out)
-        x = lift(t, a)
-        if where is not None:
+    def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = NO,
+             where: Any = True) -> Sym:
+        x = promotion.strong(lift(t, a))
+        if where is not True:
             x = choose(t, where, x, Sym(t.builder.const(op == "prod", dtype_of(x.value.type)), False))
         kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
         v = promotion.cast(t, x.value, kind)
         name, step = ("sum", "add") if op == "sum" else ("prod", "mul")
         if kind.is_bool:
             name, step = ("any", "or") if op == "sum" else ("all", "and")
-        total = reduce(t, name, v, axes_arg(t, axis, rank(v)), keepdims)
+        axes = reduced_axes(t, axis, rank(v))
+        if initial is None:
+            not_empty(t, v, axes, f"zero-size array to reduction operation {op} which has no identity")
+        total = reduce(t, name, v, axes, keepdims)
         if op == "sum" and kind.is_float and not rank(v):
             total = t.builder.add(total, 0.0)                # sums begin with 0, and 0 + -0 is 0
-        if initial is not None:
+        if initial is not None and initial is not NO:
             start = promotion.as_dtype(t, lift(t, initial), kind)
             total = t.builder.emit(step, total, start)
         return Sym(total, False)
@@ -65,13 +78,12 @@ def adding(op: str) -> SymRule:
 
 def extreme(op: str) -> SymRule:
     """``max`` and ``min``; of nothing they raise."""
-    def rule(t: Context, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False,
-             initial: Any = None, where: Any = None) -> Sym:
-        _no_out(t, out)
-        if where is not None:
-            refuse(t, f"the argument where= of {op}", "np.where first")
+    def rule(t: Context, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None,
+             where: Any = True) -> Sym:
+        if where is not True:
+            refuse(t, f"the argument `where` of `np.{op}`", "np.where first")
         v = lift(t, a).value
-        axes = axes_arg(t, axis, rank(v))
+        axes = reduced_axes(t, axis, rank(v))
         if initial is None:
             name = "maximum" if op == "max" else "minimum"
             not_empty(t, v, axes, f"zero-size array to reduction operation {name} which has no identity")
@@ -102,10 +114,11 @@ def not_empty(t: Context, v: Value, axes: Sequence[int], message: str) -> None:
 
 def arg_extreme(op: str) -> Rule:
     """``argmax`` and ``argmin``: the first of equals; of all elements when no axis is given."""
-    def rule(t: Context, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
-        _no_out(t, out)
+    def rule(t: Context, a: Any, axis: Any = None, keepdims: bool = False) -> Sym:
         whole = lift(t, a).value
         if not rank(whole):
+            if axis is not None:
+                axis_arg(t, axis, 1)
             return Sym(t.builder.const(0), False)
         v = promotion.flat(t, whole) if axis is None else whole
         along = 0 if axis is None else axis_arg(t, axis, rank(v))
@@ -118,10 +131,11 @@ def arg_extreme(op: str) -> Rule:
 
 def testing(op: str) -> Rule:
     """``any`` and ``all``."""
-    def rule(t: Context, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
-        _no_out(t, out)
+    def rule(t: Context, a: Any, axis: Any = None, keepdims: bool = False, *, where: Any = True) -> Sym:
         v = promotion.cast(t, lift(t, a).value, BOOL)
-        return Sym(reduce(t, op, v, axes_arg(t, axis, rank(v)), keepdims), False)
+        if where is not True:
+            v = choose(t, where, Sym(v), Sym(t.builder.const(op == "all"), False)).value
+        return Sym(reduce(t, op, v, reduced_axes(t, axis, rank(v)), keepdims), False)
     return rule
 
 
@@ -143,16 +157,18 @@ def _mean(t: Context, v: Value, axes: Sequence[int], keepdims: bool, ddof: Any =
     return t.builder.div(total, promotion.cast(t, n, dtype_of(v.type)))
 
 
-def mean(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
-    _no_out(t, out)
+def mean(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Sym:
     x = lift(t, a)
     v = promotion.cast(t, x.value, _float_dtype(t, dtype, dtype_of(x.value.type)))
     return Sym(_mean(t, v, axes_arg(t, axis, rank(v)), keepdims), False)
 
 
-def var(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-        keepdims: bool = False) -> Sym:
-    _no_out(t, out)
+def var(t: Context, a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *,
+        correction: Any = None) -> Sym:
+    if correction is not None:
+        if not (isinstance(ddof, int) and ddof == 0):
+            raise ValueError("ddof and correction can't be provided simultaneously.")
+        ddof = correction
     x = lift(t, a)
     v = promotion.cast(t, x.value, _float_dtype(t, dtype, dtype_of(x.value.type)))
     axes = axes_arg(t, axis, rank(v))
@@ -160,38 +176,58 @@ def var(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None
     return Sym(_mean(t, t.builder.mul(centred, centred), axes, keepdims, ddof), False)
 
 
-def std(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-        keepdims: bool = False) -> Sym:
-    return Sym(t.builder.sqrt(var(t, a, axis, dtype, out, ddof, keepdims).value), False)
+def std(t: Context, a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *,
+        correction: Any = None) -> Sym:
+    return Sym(t.builder.sqrt(var(t, a, axis, dtype, ddof, keepdims, correction=correction).value), False)
 
 
 def average(t: Context, a: Any, axis: Any = None, weights: Any = None, returned: bool = False,
-            *, keepdims: bool = False) -> Sym:
+            *, keepdims: bool = False) -> Any:
     if weights is None:
-        return mean(t, a, axis, keepdims=keepdims)
-    if returned:
-        refuse(t, "the argument returned= of average", "np.sum(weights)")
+        found = mean(t, a, axis, keepdims=keepdims)
+        if not returned and not rank(found.value):
+            return found
+        v, n = lift(t, a).value, promotion.count(t, found.value)
+        t.check(t.builder.ne(n, 0), "ZeroDivisionError", "division by zero")
+        each = promotion.cast(t, t.builder.floordiv(promotion.count(t, v), n), found.scalar)
+        return (found, full_like(t, found.value, each)) if returned else found
     x, w = lift(t, a), lift(t, weights)
     dtype = inexact(promotion.promote(x, w)[0])
     v, u = promotion.as_dtype(t, x, dtype), promotion.as_dtype(t, w, dtype)
     axes = axes_arg(t, axis, rank(v))
-    if rank(u) == 1 and len(axes) == 1 and rank(v) > 1:
-        one = t.builder.const(1)
-        u = promotion.reshape(t, u, [size(t, u, 0) if i == axes[0] else one for i in range(rank(v))])
-    shape = promotion.broadcast(t, v, u)
-    u = promotion.broadcast_to(t, u, shape)
+    given = [axis_arg(t, i, rank(v)) for i in axis] if isinstance(axis, (tuple, list)) else list(axes)
+    if rank(u) == rank(v) == len(axes) and given != list(axes):
+        refuse(t, "np.average with weights along axes that are not in order", "`axis` in order, the weights transposed")
+    if rank(u) != rank(v):
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        if rank(u) != len(axes):
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        u = t.builder.transpose(u, perm=tuple([given.index(i) for i in axes])) if given != list(axes) else u
+    kept = axes if rank(u) != rank(v) else tuple(range(rank(v)))
+    for i, k in enumerate(kept):
+        if (same := promotion.equal_sizes(t, size(t, u, i), size(t, v, k))) is not None:
+            t.check(same, "TypeError" if axis is None else "ValueError",
+                    "Axis must be specified when shapes of a and weights differ." if axis is None else
+                    "Shape of weights must be consistent with shape of a along specified axis.")
+    one, lengths = t.builder.const(1), sizes(t, v)
+    if rank(u) != rank(v):
+        u = promotion.reshape(t, u, [lengths[i] if i in axes else one for i in range(rank(v))])
+    u = promotion.broadcast_to(t, u, lengths)
     total = reduce(t, "sum", t.builder.mul(v, u), axes, keepdims)
     whole = reduce(t, "sum", u, axes, keepdims)
     zero = t.builder.eq(whole, 0)
     none = reduce(t, "any", zero, tuple(range(rank(zero))))
     t.check(t.builder.not_(none), "ZeroDivisionError", "Weights sum to zero, can't be normalized")
-    return Sym(t.builder.div(total, whole), False)
+    mean_ = Sym(t.builder.div(total, whole), False)
+    return (mean_, Sym(whole, False)) if returned else mean_
 
 
-def ptp(t: Context, a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
+def ptp(t: Context, a: Any, axis: Any = None, keepdims: bool = False) -> Sym:
+    reduced_axes(t, axis, rank(lift(t, a).value))
     if lift(t, a).scalar.is_bool:
         raise TypeError("numpy boolean subtract, the `-` operator, is not supported")
-    high, low = extreme("max")(t, a, axis, out, keepdims), extreme("min")(t, a, axis, out, keepdims)
+    high, low = extreme("max")(t, a, axis, keepdims), extreme("min")(t, a, axis, keepdims)
     return Sym(t.builder.sub(high.value, low.value), False)
 
 
@@ -201,28 +237,44 @@ def count_nonzero(t: Context, a: Any, axis: Any = None, *, keepdims: bool = Fals
 
 def skipping_nan(rule: SymRule, instead: float) -> SymRule:
     """``nansum`` and its like: NaN counts as ``instead``."""
-    def skipping(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-                 keepdims: bool = False) -> Sym:
+    def skipping(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = NO,
+                 where: Any = True) -> Sym:
         v = lift(t, a).value
         if dtype_of(v.type).is_float:
             v = t.builder.select(t.builder.isnan(v), t.builder.const(instead, dtype_of(v.type)), v)
-        return rule(t, Sym(v, False), axis, dtype, out, keepdims)
+        return rule(t, Sym(v, False), axis, dtype, keepdims, initial, where)
     return skipping
 
 
-def nanmean(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Sym:
+def nanmean(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Sym:
     v = lift(t, a).value
     if not dtype_of(v.type).is_float:
-        return mean(t, a, axis, dtype, out, keepdims)
+        return mean(t, a, axis, dtype, keepdims)
+    asked = dtype_arg(t, dtype)
+    if asked is not None and not asked.is_float:
+        raise TypeError("If a is inexact, then dtype must be inexact")
     kept = t.builder.not_(t.builder.isnan(v))
     n = adding("sum")(t, Sym(promotion.cast(t, kept, dtype_of(v.type)), False), axis, keepdims=keepdims)
-    total = skipping_nan(adding("sum"), 0.0)(t, a, axis, dtype, out, keepdims)
+    total = skipping_nan(adding("sum"), 0.0)(t, a, axis, dtype, keepdims)
     return Sym(t.builder.div(total.value, promotion.cast(t, n.value, dtype_of(total.value.type))), False)
 
 
-def along_first(rule: Rule) -> Rule:
+def along_first(rule: Rule, of_scalars: bool = True) -> Rule:
     """``ufunc.reduce`` and ``ufunc.accumulate``: axis 0 unless told otherwise."""
-    return lambda t, a, axis=0, **options: rule(t, a, axis, **options)
+    def first(t: Context, array: Any, axis: Any = 0, **options: Any) -> Any:
+        if not of_scalars:
+            n = rank(lift(t, array).value)
+            if axis is None and n > 1:
+                raise ValueError("accumulate does not allow multiple axes")
+            axis_arg(t, 0 if axis is None else axis, max(n, 1))
+            if n == 0:
+                raise TypeError("cannot accumulate on a scalar")
+        return rule(t, array, axis, **options)
+    takes = list(inspect.signature(rule).parameters.values())[3:]
+    own = list(inspect.signature(first).parameters.values())[:3]
+    named = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in takes]
+    first.__signature__ = inspect.Signature([*own, *named])                  # type: ignore[attr-defined]
+    return first
 
 
 def allclose(t: Context, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Sym:
@@ -269,8 +321,7 @@ def log_softmax(t: Context, x: Any, axis: Any = None) -> Sym:
 
 def scan(op: str) -> Rule:
     """``cumsum`` and ``cumprod``."""
-    def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Sym:
-        _no_out(t, out)
+    def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None) -> Sym:
         x = lift(t, a)
         kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
         if kind.is_bool:
@@ -280,14 +331,23 @@ def scan(op: str) -> Rule:
             v = promotion.with_axis(t, v, 0)
         if axis is None:
             v = promotion.flat(t, v)
+        elif isinstance(axis, (tuple, list)) and len(axis) != 1:
+            raise ValueError("accumulate does not allow multiple axes")
         return Sym(t.builder.emit(op, v, axis=axis_arg(t, 0 if axis is None else axis, rank(v))), False)
     return rule
 
 
-def diff(t: Context, a: Any, n: int = 1, axis: int = -1) -> Sym:
-    v = lift(t, a).value
-    along = axis_arg(t, axis, rank(v))
-    for _ in range(promotion.must_be_static(t, n, "the order of diff")):
+def diff(t: Context, a: Any, n: int = 1, axis: int = -1, prepend: Any = NO, append: Any = NO) -> Sym:
+    times = promotion.must_be_static(t, n, "the order of diff")
+    if times == 0:
+        return promotion.strong(lift(t, a))
+    if times < 0:
+        raise ValueError(f"order must be non-negative but got {times}")
+    if not rank(lift(t, a).value):
+        raise ValueError("diff requires input that is at least one dimensional")
+    along = axis_arg(t, axis, rank(lift(t, a).value))
+    v = _between(t, promotion.strong(lift(t, a)), along, prepend, append).value
+    for _ in range(times):
         shorter = t.builder.maximum(t.builder.sub(size(t, v, along), 1), 0)
         first = t.builder.minimum(size(t, v, along), 1)
         upper = part(t, v, along, first, shorter)
@@ -296,13 +356,31 @@ def diff(t: Context, a: Any, n: int = 1, axis: int = -1) -> Sym:
     return Sym(v, False)
 
 
+def _between(t: Context, x: Sym, axis: int, first: Any, last: Any) -> Sym:
+    """``x`` with more elements before and behind it on an axis; a number is one for each lane."""
+    parts = []
+    for y in (first, x, last):
+        if y is not NO:
+            y = promotion.strong(lift(t, y))
+            shape = [t.builder.const(1) if i == axis else n for i, n in enumerate(sizes(t, x.value))]
+            parts.append(y if rank(y.value) else Sym(t.builder.fill(y.value, *shape), False))
+    return concatenate(t, parts, axis) if len(parts) > 1 else x
+
+
 def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Sym:
-    v = promotion.as_dtype(t, lift(t, y), inexact(dtype_of(lift(t, y).value.type)))
-    along = axis_arg(t, axis, rank(v))
+    given = lift(t, y)
+    along = axis_arg(t, axis, rank(given.value))
+    v = given.value if given.scalar.is_bool else promotion.as_dtype(t, given, inexact(given.scalar))
     e = t.builder
     shorter = e.maximum(e.sub(size(t, v, along), 1), 0)
     upper = part(t, v, along, e.minimum(size(t, v, along), 1), shorter)
-    middle = e.mul(e.add(upper, part(t, v, along, e.const(0), shorter)), 0.5)
+    lower = part(t, v, along, e.const(0), shorter)
+    if given.scalar.is_bool:
+        both = promotion.cast(t, e.or_(upper, lower), inexact(given.scalar))
+    else:
+        both = e.add(upper, lower)
+    middle = e.mul(both, 0.5)
+    v = both
     if x is None:
         step = promotion.as_dtype(t, lift(t, dx), dtype_of(v.type))
         return Sym(reduce(t, "sum", e.mul(middle, step), (along,)), False)

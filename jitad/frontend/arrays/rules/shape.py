@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ....ir.graph import Value
 from ....ir.types import dtype_of
 from ...values.values import Context, Sym
@@ -28,10 +30,17 @@ def _order(t: Context, order: str) -> None:
 
 # --- shape ----------------------------------------------------------------------------------------
 
-def reshape(t: Context, a: Any, *shape: Any, order: str = "C", newshape: Any = None, copy: Any = None) -> Sym:
+def reshape_method(t: Context, a: Any, *shape: Any, order: str = "C", copy: Any = None) -> Sym:
+    if not shape:
+        raise TypeError("reshape() takes exactly 1 argument (0 given)")
+    return reshape(t, a, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+def reshape(t: Context, a: Any, shape: Any, order: str = "C", *, copy: Any = None) -> Sym:
     _order(t, order)
-    v = _value(t, a)
-    wanted = shape[0] if len(shape) == 1 else shape if shape else newshape
+    if copy is not None:
+        refuse(t, f"reshape with copy={copy}", "`.copy()` before" if copy else "leave it out")
+    v, wanted = _value(t, a), shape
     items = wanted if isinstance(wanted, (tuple, list)) else (wanted,)
     new = _with_rest(t, v, items)
     if not new:
@@ -103,11 +112,15 @@ def flatten(t: Context, a: Any, order: str = "C") -> Sym:
     return Sym(t.builder.copy(ravel(t, a, order).value), False)
 
 
-def transpose(t: Context, a: Any, *axes: Any) -> Sym:
+def transpose_method(t: Context, a: Any, *axes: Any) -> Sym:
+    """The axes one by one, as one tuple, or none of them."""
+    return transpose(t, a, (axes[0] if len(axes) == 1 else axes) if axes else None)
+
+
+def transpose(t: Context, a: Any, axes: Any = None) -> Sym:
     v = _value(t, a)
-    if len(axes) == 1 and not isinstance(axes[0], int):
-        axes = tuple(axes[0]) if axes[0] is not None else ()
-    perm = tuple(axis_arg(t, x, rank(v)) for x in axes) if axes else tuple(reversed(range(rank(v))))
+    axes = (axes,) if isinstance(axes, int) else axes
+    perm = tuple(reversed(range(rank(v)))) if axes is None else tuple([axis_arg(t, x, rank(v)) for x in axes])
     if sorted(perm) != list(range(rank(v))):
         raise ValueError("axes don't match array")
     return Sym(_permuted(t, v, perm), False)
@@ -145,7 +158,7 @@ def moveaxis(t: Context, a: Any, source: Any, destination: Any) -> Sym:
 
 def squeeze(t: Context, a: Any, axis: Any = None) -> Sym:
     """Axes of size 1 dropped; without ``axis`` those of which that is known while compiling: the rank is static."""
-    v = _value(t, a)
+    v = promotion.with_an_axis(t, _value(t, a), axis if isinstance(axis, int) else None)
     lengths = sizes(t, v)
     if axis is None:
         dropped = tuple(i for i, n in enumerate(lengths) if n.const == 1 or promotion.none_or_one(n))
@@ -204,13 +217,14 @@ def _common(t: Context, arrays: Any, dtype: Any = None) -> list[Value]:
     xs = [promotion.strong(lift(t, a)) for a in arrays]
     if not xs:
         raise ValueError("need at least one array to concatenate")
-    common = promotion.dtype_arg(t, dtype) or promotion.promote(*xs)[0]
-    return [promotion.as_dtype(t, x, common) for x in xs]
+    common = promotion.promote(*xs)[0]
+    asked = promotion.dtype_arg(t, dtype) or common
+    if not np.can_cast(common.np, asked.np, "same_kind"):
+        raise TypeError(f"Cannot cast array data from {common.np!r} to {asked.np!r} according to the rule 'same_kind'")
+    return [promotion.as_dtype(t, x, asked) for x in xs]
 
 
-def concatenate(t: Context, arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, **other: Any) -> Sym:
-    if out is not None or other:
-        refuse(t, "np.concatenate with out= or casting=")
+def concatenate(t: Context, arrays: Any, axis: Any = 0, *, dtype: Any = None) -> Sym:
     vs = _common(t, arrays, dtype)
     if axis is None:
         vs, axis = [promotion.flat(t, v) if rank(v) else promotion.with_axis(t, v, 0) for v in vs], 0
@@ -223,18 +237,16 @@ def concatenate(t: Context, arrays: Any, axis: Any = 0, out: Any = None, dtype: 
     return Sym(t.builder.concat(*vs, axis=along), False)
 
 
-def stack(t: Context, arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Sym:
-    if out is not None:
-        refuse(t, "np.stack with out=")
+def stack(t: Context, arrays: Any, axis: Any = 0, *, dtype: Any = None) -> Sym:
     vs = _common(t, arrays, dtype)
     return Sym(stack_values(t, vs, axis_arg(t, axis, rank(vs[0]) + 1)), False)
 
 
-def vstack(t: Context, tup: Any, dtype: Any = None) -> Sym:
+def vstack(t: Context, tup: Any, *, dtype: Any = None) -> Sym:
     return concatenate(t, [at_least(2)(t, a) for a in tup], 0, dtype=dtype)
 
 
-def hstack(t: Context, tup: Any, dtype: Any = None) -> Sym:
+def hstack(t: Context, tup: Any, *, dtype: Any = None) -> Sym:
     rows = [at_least(1)(t, a) for a in tup]
     return concatenate(t, rows, 0 if rank(rows[0].value) == 1 else 1, dtype=dtype)
 
@@ -281,7 +293,7 @@ def split_along(axis: int) -> Rule:
 # --- repeating ------------------------------------------------------------------------------------
 
 def repeat(t: Context, a: Any, repeats: Any, axis: Any = None) -> Sym:
-    v = _value(t, a)
+    v = promotion.with_an_axis(t, _value(t, a), axis)
     if axis is None:
         v, axis = promotion.flat(t, v) if rank(v) else promotion.with_axis(t, v, 0), 0
     if promotion.is_array(repeats) or isinstance(repeats, (list, tuple)):
@@ -394,7 +406,7 @@ def shape_of(t: Context, a: Any) -> tuple[Any, ...]:
 
 def size_of(t: Context, a: Any, axis: Any = None) -> Any:
     v = lift(t, a).value
-    return _python_int(promotion.count(t, v) if axis is None else size(t, v, axis_arg(t, axis, rank(v))))
+    return _python_int(promotion.count(t, v, axes_arg(t, axis, rank(v))))
 
 
 def ndim(t: Context, a: Any) -> int:

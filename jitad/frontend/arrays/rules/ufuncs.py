@@ -14,7 +14,7 @@ from ...values.values import Context, Sym
 from . import promotion
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
-from .promotion import Rule, as_dtype, inexact, promote, refuse
+from .promotion import NO, Rule, as_dtype, inexact, promote, refuse
 
 
 def float_unary(op: str) -> Rule:
@@ -94,7 +94,15 @@ def square(t: Context, x: Any) -> Sym:
     return Sym(t.builder.mul(v, v), False)
 
 
+def conjugate(t: Context, x: Any) -> Sym:
+    if lift(t, x).scalar.is_bool:
+        refuse(t, "the conjugate of NumPy bools is an int8, which is not supported", ".astype(int) first")
+    return promotion.strong(lift(t, x))
+
+
 def reciprocal(t: Context, x: Any) -> Sym:
+    if not (lifted := lift(t, x)).weak and lifted.scalar.is_bool:
+        refuse(t, "the reciprocal of NumPy bools is an int8, which is not supported", ".astype(int) first")
     v = number(t, promotion.strong(lift(t, x)), "reciprocal")
     e, dtype = t.builder, dtype_of(v.type)
     if dtype.is_float:
@@ -227,9 +235,18 @@ def choose(t: Context, condition: Any, x: Any, y: Any) -> Sym:
     return Sym(t.builder.select(c, a, b), False)
 
 
-def clip(t: Context, x: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Sym:
-    low, high = a_min if a_min is not None else min, a_max if a_max is not None else max
-    out = lift(t, x)
+def clip(t: Context, a: Any, a_min: Any = NO, a_max: Any = NO, *, min: Any = NO, max: Any = NO) -> Sym:
+    if a_min is NO and a_max is NO:
+        return clip_method(t, a, None if min is NO else min, None if max is NO else max)
+    if a_min is NO or a_max is NO:
+        raise TypeError(f"clip() missing 1 required positional argument: 'a_{'min' if a_min is NO else 'max'}'")
+    if min is not NO or max is not NO:
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    return clip_method(t, a, a_min, a_max)
+
+
+def clip_method(t: Context, a: Any, min: Any = None, max: Any = None) -> Sym:
+    low, high, out = min, max, lift(t, a)
     if low is not None:
         out = extremum("maximum")(t, out, low)
     if high is not None:
@@ -237,9 +254,9 @@ def clip(t: Context, x: Any, a_min: Any = None, a_max: Any = None, *, min: Any =
     return promotion.strong(out)
 
 
-def isclose(t: Context, x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Sym:
-    a, b = lift(t, x), lift(t, y)
-    u, v = operands(t, inexact(promote(a, b)[0]), a, b)
+def isclose(t: Context, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Sym:
+    x, y = lift(t, a), lift(t, b)
+    u, v = operands(t, inexact(promote(x, y)[0]), x, y)
     e = t.builder
     near = e.le(e.abs(e.sub(u, v)), e.add(e.mul(e.abs(v), rtol), atol))
     out = e.or_(e.and_(near, e.isfinite(v)), e.eq(u, v))
@@ -248,9 +265,13 @@ def isclose(t: Context, x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, 
 
 def nan_to_num(t: Context, x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Sym:
     v = promotion.strong(lift(t, x)).value
+    if not copy and not promotion.rank(v):
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    if not copy:
+        refuse(t, "np.nan_to_num with copy=False", "a[...] = np.nan_to_num(a)")
     dtype = dtype_of(v.type)
     if not dtype.is_float:
-        return Sym(v, False)
+        return Sym(t.builder.copy(v) if promotion.rank(v) else v, False)
     e, largest = t.builder, float(np.finfo(dtype.np).max)
     high = e.const(largest if posinf is None else posinf, dtype)
     low = e.const(-largest if neginf is None else neginf, dtype)
@@ -258,9 +279,11 @@ def nan_to_num(t: Context, x: Any, copy: bool = True, nan: float = 0.0, posinf: 
     return Sym(e.select(e.isnan(v), e.const(nan, dtype), bounded), False)
 
 
-def round_(t: Context, x: Any, decimals: int = 0) -> Sym:
+def round_(t: Context, a: Any, decimals: int = 0) -> Sym:
     """Half to even; with decimals scaled, rounded and scaled back, as NumPy does."""
-    x = promotion.strong(lift(t, x))
+    x = promotion.strong(lift(t, a))
+    if x.scalar.is_bool:
+        refuse(t, "rounding NumPy bools gives a float16, which is not supported", ".astype(float) first")
     decimals = promotion.must_be_static(t, decimals, "the number of decimals")
     if not dtype_of(x.value.type).is_float:
         return Sym(to_tens(t, x.value, decimals), False)

@@ -12,6 +12,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     """The covariance matrix of variables, each a row (``rowvar``) or a column of ``m`` and ``y``; of one a number."""
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
+    if dtype is not None and not np.issubdtype(dtype, np.floating):
+        raise TypeError(f"the mean of the observations is no {np.dtype(dtype)}")
     m = np.asarray(m)
     x = _variables(m, "m", rowvar or m.ndim == 1, dtype)
     if y is not None:

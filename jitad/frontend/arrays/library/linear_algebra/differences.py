@@ -11,19 +11,24 @@ import numpy as np
 from ..marks import axis_of
 
 SIZE = "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+OF_BOOLS = ("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator, or the "
+            "logical_xor function instead.")
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Differences of second order inside, of order ``edge_order`` at both ends of each axis."""
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    f = _numbers(f)
+    f = np.asarray(f)
+    kind = f.dtype
     if not np.issubdtype(f.dtype, np.floating):
         f = f.astype(float)
     axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = tuple([axis_of(i, f.ndim) for i in axes])
     if len(set(axes)) < len(axes):
         raise ValueError("repeated axis")
+    if kind == np.bool and len(axes) > 0:
+        raise TypeError(OF_BOOLS)
     found = tuple([_along(f, i, h, edge_order) for i, h in zip(axes, _spacings(varargs, len(axes)))])
     return found[0] if len(found) == 1 else found
 
@@ -31,8 +36,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 def _numbers(a: Any) -> Any:
     a = np.asarray(a)
     if a.dtype == np.bool and a.ndim > 0:
-        raise TypeError("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` "
-                        "operator, or the logical_xor function instead.")
+        raise TypeError(OF_BOOLS)
     return a
 
 

@@ -66,6 +66,8 @@ def _leading_zeros(p: Any) -> int:
 def polydiv(u: Any, v: Any) -> Any:
     """Quotient and remainder, of which leading zeros are dropped; what is nearly zero counts as zero there."""
     u, v = np.atleast_1d(u) + 0.0, np.atleast_1d(v) + 0.0
+    if len(u) == 0 or len(v) == 0:
+        raise IndexError("index 0 is out of bounds for axis 0 with size 0")
     dtype, steps = np.result_type(u, v), len(u) - len(v) + 1
     q, r = np.zeros(max(steps, 1), dtype), u.astype(dtype)
     for k in range(steps):
@@ -92,6 +94,8 @@ def poly(seq_of_zeros: Any) -> Any:
 def polyder(p: Any, m: int = 1) -> Any:
     if m < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
+    if np.ndim(p) == 0:
+        raise TypeError("len() of unsized object")
     p = np.atleast_1d(p)
     if m == 0:
         return p
@@ -113,6 +117,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     k = np.atleast_1d(0.0 if k is None else k)
     if len(k) != 1 and len(k) < m:
         raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+    if np.ndim(p) == 0:
+        raise TypeError("len() of unsized object")
     p = np.atleast_1d(p)
     if m == 0:
         return p

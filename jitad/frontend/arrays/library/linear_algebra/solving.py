@@ -164,9 +164,14 @@ def matrix_power(a: Any, n: int) -> Any:
     return out
 
 
-def multi_dot(arrays: Any, *, out: None = None) -> Any:
+def multi_dot(arrays: Any) -> Any:
     if len(arrays) < 2:
         raise ValueError("Expecting at least two arrays.")
+    if len(arrays) == 2:
+        return np.dot(arrays[0], arrays[1])
+    for k, factor in enumerate(arrays):
+        if np.ndim(factor) != 2 and (np.ndim(factor) != 1 or 0 < k < len(arrays) - 1):
+            raise LinAlgError(f"{np.ndim(factor)}-dimensional array given. Array must be two-dimensional")
     product = arrays[0]
     for factor in arrays[1:]:
         product = product @ factor

@@ -13,7 +13,9 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
     if x1.shape[-1] != x2.shape[-1]:
         raise ValueError(f"vecdot: vectors of {x1.shape[-1]} and of {x2.shape[-1]} elements")
-    return np.dot(x1, x2) if x1.ndim == 1 and x2.ndim == 1 else np.sum(_numbers(x1) * x2, axis=-1)
+    if x1.ndim == 1 and x2.ndim == 1:
+        return np.dot(x1, x2)
+    return np.sum(_numbers(x1) * x2, axis=-1, dtype=np.result_type(x1, x2))
 
 
 def _numbers(x: Any) -> Any:
@@ -60,8 +62,10 @@ def outer(x1: Any, x2: Any, /) -> Any:
     return np.outer(x1, x2)
 
 
-def cross(x1: Any, x2: Any, /) -> Any:
-    return np.cross(x1, x2)
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    if axis is None:
+        raise TypeError("'NoneType' object cannot be interpreted as an integer")
+    return np.cross(x1, x2, axis=axis)
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:

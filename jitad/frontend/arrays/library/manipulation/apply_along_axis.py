@@ -36,7 +36,7 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
     out = np.asarray(a)
     n = out.ndim
     for axis in axes if isinstance(axes, (list, tuple)) else (axes,):
-        axis = axis_of(axis, n)
+        axis = axis + n if axis < 0 else axis
         reduced = func(out, axis)
         if np.ndim(reduced) < n:
             reduced = np.expand_dims(reduced, axis)

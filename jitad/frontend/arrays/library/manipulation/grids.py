@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..marks import refuse
+from ..marks import axis_of, refuse
 
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    dimensions = tuple(dimensions)
+    dimensions, dtype = tuple(dimensions), float if dtype is None else dtype
     grids = tuple([np.arange(n, dtype=dtype).reshape((1,) * k + (n,) + (1,) * (len(dimensions) - 1 - k))
                    for k, n in enumerate(dimensions)])
     if sparse:
@@ -25,8 +25,9 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any
     return function(*[grid[k] for k in range(len(shape))], **kwargs)
 
 
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """Powers of 10 between the logarithms; the ends are what was given."""
+    axis_of(axis, 1)
     start, stop = np.float64(start), np.float64(stop)
     if start == 0 or stop == 0:
         raise ValueError("Geometric sequence cannot include zero")

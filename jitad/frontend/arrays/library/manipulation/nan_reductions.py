@@ -13,31 +13,33 @@ import numpy as np
 Axis = int | tuple[int, ...] | None
 
 
-def nanmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+def nanmax(a: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Any:
     """The largest element that is no number's NaN: NaN where there is nothing else."""
-    return _extreme(np.max, -math.inf, np.asarray(a), axis, keepdims)
+    return _extreme(np.max, -math.inf, np.asarray(a), axis, keepdims, initial)
 
 
-def nanmin(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    return _extreme(np.min, math.inf, np.asarray(a), axis, keepdims)
+def nanmin(a: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Any:
+    return _extreme(np.min, math.inf, np.asarray(a), axis, keepdims, initial)
 
 
-def _extreme(reduce: Any, instead: float, a: Any, axis: Axis, keepdims: bool) -> Any:
+def _extreme(reduce: Any, instead: float, a: Any, axis: Axis, keepdims: bool, initial: Any) -> Any:
     if not np.issubdtype(a.dtype, np.floating):
-        return reduce(a, axis=axis, keepdims=keepdims)
+        return reduce(a, axis=axis, keepdims=keepdims, initial=initial)
     nan = np.isnan(a)
     if not np.any(nan):                                  # a tenth of the time
-        return reduce(a, axis=axis, keepdims=keepdims)
-    found = reduce(np.where(nan, a.dtype.type(instead), a), axis=axis, keepdims=keepdims)
+        return reduce(a, axis=axis, keepdims=keepdims, initial=initial)
+    found = reduce(np.where(nan, a.dtype.type(instead), a), axis=axis, keepdims=keepdims, initial=initial)
+    if initial is not None:
+        return found
     return np.where(np.all(nan, axis=axis, keepdims=keepdims), a.dtype.type(math.nan), found)
 
 
-def nanargmax(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def nanargmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     """The place of the largest element that is not NaN, the first of equals."""
     return _place(np.argmax, -math.inf, np.asarray(a), axis, keepdims)
 
 
-def nanargmin(a: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+def nanargmin(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
     return _place(np.argmin, math.inf, np.asarray(a), axis, keepdims)
 
 
@@ -51,11 +53,11 @@ def _place(find: Any, instead: float, a: Any, axis: int | None, keepdims: bool) 
     return found
 
 
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return np.cumsum(_filled(np.asarray(a), 0), axis=axis, dtype=dtype)
 
 
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+def nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
     return np.cumprod(_filled(np.asarray(a), 1), axis=axis, dtype=dtype)
 
 
@@ -63,7 +65,7 @@ def _filled(a: Any, instead: int) -> Any:
     return np.where(np.isnan(a), a.dtype.type(instead), a) if np.issubdtype(a.dtype, np.floating) else a
 
 
-def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+def nanvar(a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False, *,
            correction: float | None = None) -> Any:
     """The variance of what is not NaN; NaN where that is not more than ``ddof``."""
     a = np.asarray(a)
@@ -85,6 +87,6 @@ def nanvar(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof:
     return np.where(left > 0, found, a.dtype.type(math.nan))
 
 
-def nanstd(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
+def nanstd(a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False, *,
            correction: float | None = None) -> Any:
-    return np.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, correction=correction))
+    return np.sqrt(nanvar(a, axis, dtype, ddof, keepdims, correction=correction))

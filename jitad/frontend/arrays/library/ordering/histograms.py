@@ -32,7 +32,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
     if weights is None:
         return _counted(x, n)
     weights = np.asarray(weights).astype(np.float64)
-    if len(weights) != len(x):
+    if len(weights) != len(x) and len(x) > 0:
         raise ValueError("The weights and list don't have the same length.")
     return _summed(x, weights, n)
 

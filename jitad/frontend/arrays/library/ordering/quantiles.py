@@ -24,17 +24,17 @@ FEW, MANY = 4, 3000                           # so few quantiles of so many elem
 Axis = int | tuple[int, ...] | None
 
 
-def median(a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The middle element along axes, or the mean of the two; NaN where there is one, and of nothing."""
     return _median(a, axis, keepdims, False)
 
 
-def nanmedian(a: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False,
+def nanmedian(a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False,
               ) -> Any:
     return _median(a, axis, keepdims, True)
 
 
-def quantile(a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+def quantile(a: Any, q: Any, axis: Axis = None, overwrite_input: bool = False,
              method: str = "linear", keepdims: bool = False, *, weights: None = None) -> Any:
     """Between the elements in order, at ``q`` of the way; ``q`` may be an array, whose axes come first.
 
@@ -43,21 +43,27 @@ def quantile(a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_inpu
     return _quantile(a, q, axis, method, keepdims, weights, False, "Quantiles must be in the range [0, 1]")
 
 
-def nanquantile(a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+def nanquantile(a: Any, q: Any, axis: Axis = None, overwrite_input: bool = False,
                 method: str = "linear", keepdims: bool = False, *, weights: None = None) -> Any:
     return _quantile(a, q, axis, method, keepdims, weights, True, "Quantiles must be in the range [0, 1]")
 
 
-def percentile(a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+def percentile(a: Any, q: Any, axis: Axis = None, overwrite_input: bool = False,
                method: str = "linear", keepdims: bool = False, *, weights: None = None) -> Any:
-    return _quantile(a, np.true_divide(q, 100), axis, method, keepdims, weights, False,
+    return _quantile(a, _parts(a, q), axis, method, keepdims, weights, False,
                      "Percentiles must be in the range [0, 100]")
 
 
-def nanpercentile(a: Any, q: Any, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+def nanpercentile(a: Any, q: Any, axis: Axis = None, overwrite_input: bool = False,
                   method: str = "linear", keepdims: bool = False, *, weights: None = None) -> Any:
-    return _quantile(a, np.true_divide(q, 100), axis, method, keepdims, weights, True,
+    return _quantile(a, _parts(a, q), axis, method, keepdims, weights, True,
                      "Percentiles must be in the range [0, 100]")
+
+
+def _parts(a: Any, q: Any) -> Any:
+    """Percents as parts of one, in the dtype of ``a`` where they are numbers of Python's."""
+    dtype = np.asarray(a).dtype
+    return np.true_divide(q, dtype.type(100) if np.issubdtype(dtype, np.floating) else 100)
 
 
 # --- lanes ----------------------------------------------------------------------------------------
@@ -116,7 +122,13 @@ def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: 
         raise ValueError(f"'{method}' is not a valid method. Use one of: {', '.join((*OFFSETS, *STEPS))}")
     if method in STEPS or weights is not None:
         refuse("a quantile by a method that does not interpolate, or with weights", "np.sort, and an index into it")
+    a = np.asarray(a)
+    if skip and np.ndim(q) > 0 and a.size == 0:
+        raise ValueError("several quantiles of no elements: NumPy's result has no axis for them")
     rows, sizes, shape = lanes(a, axis)
+    if a.dtype == np.bool and (not skip or a.size > 0):
+        raise TypeError("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` "
+                        "operator, or the logical_xor function instead.")
     weak = type(q) in (int, float)
     q = np.asarray(q)
     double = rows.dtype == np.float64 or not (weak or q.dtype == np.float32)

@@ -16,6 +16,8 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
            axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
     """The different elements in order, each where it came first; then what is asked for: where, which, how often."""
     ar = np.asarray(ar)
+    if axis is not None:
+        axis = axis_of(axis, ar.ndim)
     if axis is not None and ar.ndim > 1:
         return _unique_along(np.moveaxis(ar, axis, 0), axis_of(axis, ar.ndim), return_index, return_inverse,
                              return_counts)

@@ -30,30 +30,32 @@ def argsort(a: Any, axis: int | None = -1, kind: str | None = None, order: None 
             ) -> Any:
     """The indices that sort, int64; equal elements keep their order, NaN comes last."""
     check_kind(kind, order, stable)
-    a, axis = along(a, axis)
+    a, axis = along(np.atleast_1d(a), axis)
     return order_along(a, axis)
 
 
 def sort_in_place(a: Any, axis: int = -1, kind: str | None = None, order: None = None, *, stable: bool | None = None,
                   ) -> None:
-    a[...] = sort(a, axis, kind, order, stable=stable)
+    a[...] = sort(a, numbered(axis), kind, order, stable=stable)
 
 
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Any:
     """A sorted copy, which is partitioned at every place."""
+    check_selection(kind)
     a, axis = along(a, axis)
     check_places(kth, a.shape[axis])
     return sort(a, axis, None, order)
 
 
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Any:
-    a, axis = along(a, axis)
+    check_selection(kind)
+    a, axis = along(np.atleast_1d(a), axis)
     check_places(kth, a.shape[axis])
     return argsort(a, axis, None, order)
 
 
 def partition_in_place(a: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: None = None) -> None:
-    a[...] = partition(a, kth, axis, kind, order)
+    a[...] = partition(a, kth, numbered(axis), kind, order)
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
@@ -61,6 +63,9 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     if len(keys) == 0:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     first = np.asarray(keys[0])
+    axis = axis_of(numbered(axis), max(first.ndim, 1))
+    if first.ndim == 0:
+        return np.int64(0)
     order = order_along(first, axis)
     for k in range(1, len(keys)):
         key = np.asarray(keys[k])
@@ -82,7 +87,21 @@ def check_kind(kind: str | None, order: None, stable: bool | None) -> None:
         raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got '{kind}')")
 
 
+def check_selection(kind: str) -> None:
+    if kind != "introselect":
+        raise ValueError(f"select kind must be 'introselect' (got '{kind}')")
+
+
+def numbered(axis: Any) -> Any:
+    """An axis of an array that is sorted in place, which must be one."""
+    if axis is None:
+        raise TypeError("'NoneType' object cannot be interpreted as an integer")
+    return axis
+
+
 def check_places(kth: Any, n: int) -> None:
+    if n == 0:
+        return
     for k in np.atleast_1d(np.asarray(kth)):
         place = k + n if k < 0 else k
         if place < 0 or place >= n:

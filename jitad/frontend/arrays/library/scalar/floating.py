@@ -42,8 +42,8 @@ def angle(z: Any, deg: bool = False) -> Any:
     return turned * (180 / math.pi) if deg else turned
 
 
-def asarray_chkfinite(a: Any, dtype: Any = None) -> Any:
-    a = np.asarray(a, dtype)
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    a = np.asarray(a, dtype, order)
     if not np.all(np.isfinite(a)):
         raise ValueError("array must not contain infs or NaNs")
     return a
@@ -122,6 +122,8 @@ def step(x: Any, dtype: Any, towards_zero: Any) -> Any:
 
 
 def spacing(x: Any) -> Any:
+    if np.asarray(x).dtype == np.bool:
+        refuse("the spacing of bools, a float16", ".astype(float) first")
     x = floats(x)
     wide = x.astype(np.float64)
     size = np.where(np.abs(wide) == np.finfo(x.dtype).max, math.inf, step(wide, x.dtype, False))
@@ -130,6 +132,8 @@ def spacing(x: Any) -> Any:
 
 def nextafter(x1: Any, x2: Any) -> Any:
     dtype = np.result_type(x1, x2)
+    if dtype == np.bool:
+        refuse("the float16 next to a bool", ".astype(float) first")
     dtype = dtype if np.issubdtype(dtype, np.floating) else np.dtype(float)
     x, y = np.asarray(x1).astype(np.float64), constant(np.asarray(x2).astype(np.float64))
     up = y > x
@@ -144,18 +148,23 @@ def nextafter(x1: Any, x2: Any) -> Any:
 # --- integers ---------------------------------------------------------------------------------------
 
 def gcd(x1: Any, x2: Any) -> Any:
-    return _of_pairs(_gcd, "gcd", np.asarray(x1), np.asarray(x2))
+    return _of_pairs(_gcd, "gcd", _number(x1), _number(x2))
 
 
 def lcm(x1: Any, x2: Any) -> Any:
-    return _of_pairs(_lcm, "lcm", np.asarray(x1), np.asarray(x2))
+    return _of_pairs(_lcm, "lcm", _number(x1), _number(x2))
+
+
+def _number(x: Any) -> Any:
+    """An array; a number of Python's stays one, which has no dtype of its own."""
+    return x if isinstance(x, int) else np.asarray(x)
 
 
 def _of_pairs(fun: Any, name: str, x1: Any, x2: Any) -> Any:
     dtype = np.result_type(x1, x2)
     if not np.issubdtype(dtype, np.integer):
         raise TypeError(f"ufunc '{name}' did not contain a loop with signature matching types")
-    x1, x2 = np.broadcast_arrays(x1.astype(dtype), x2.astype(dtype))
+    x1, x2 = np.broadcast_arrays(np.asarray(x1).astype(dtype), np.asarray(x2).astype(dtype))
     if x1.ndim == 0:
         return fun(x1, x2)
     a, b = np.ravel(x1), np.ravel(x2)
