@@ -14,14 +14,14 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any
 
 from . import compiler
 from .big_stack import with_room
 from .compiler import Compiled, Shape
-from .errors import TypeInferenceError
+from .errors import JitadError, TypeInferenceError, UnsupportedError, with_columns
 from .evaluation import evaluated, program_of
 from .frontend.callables.custom import Custom
 from .frontend.callables.traceable import POSITIONAL, Transform, positional, signature_of
@@ -34,6 +34,7 @@ from .signature import Signature, Static, signature
 from .visualize import graph
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
+MOST_APART = 4096                # leaves of arguments for which a program is traced again, element by element
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
@@ -54,6 +55,7 @@ class Dispatcher:
         self._last: Signature | None = None          # of the calls that came to Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._facts: tuple[tuple[str, ...], frozenset[str | int]] | None = None
+        self._apart: set[Signature] = set()          # whose long lists are taken apart element by element
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -72,6 +74,8 @@ class Dispatcher:
             compiled = None
         if compiled is None:
             compiled = self.compile(sig, args, kwargs)
+            if compiled.signature != sig:
+                sig, leaves = self.signature(args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
             again = shape in compiled.entries and not compiled.is_flat(shape)
             if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value is no longer itself
@@ -97,7 +101,8 @@ class Dispatcher:
         names, static = self.facts()
         args, kwargs = self._positional(args, kwargs)
         try:
-            return signature(args, kwargs, static, self.options.static_shapes)
+            found = signature(args, kwargs, static, self.options.static_shapes)
+            return self.apart(args, kwargs) if found[0] in self._apart else found
         except TypeInferenceError as e:
             for key, value in [*enumerate(args), *kwargs.items()]:
                 name = names[key] if isinstance(key, int) and key < len(names) else key
@@ -107,6 +112,11 @@ class Dispatcher:
             raise
         except RecursionError:
             raise RecursionError("the arguments are nested too deep, or hold themselves") from None
+
+    def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
+        """``signature``, with each element of a long list an argument of its own."""
+        args, kwargs = self._positional(args, kwargs)
+        return signature(args, kwargs, self.facts()[1], self.options.static_shapes, long=False)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The same call with as many arguments by position as possible, the others in order of their names.
@@ -151,9 +161,28 @@ class Dispatcher:
 
     def compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
-        return with_room(lambda: self._compile(sig, args, kwargs))
+        return with_room(lambda: self._compile_either(sig, args, kwargs))
 
-    def _compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+    def _compile_either(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+        """Long lists are columns unless the program does with them what only lists of known length can do."""
+        try:
+            return self._compile(sig, args, kwargs, self.options)
+        except (UnsupportedError, TypeError) as e:
+            if not with_columns(e):
+                raise
+            apart, leaves = self.apart(args, kwargs)
+            if len(leaves) > MOST_APART:
+                raise
+            compiled = None
+            with suppress(JitadError, *([] if isinstance(e, TypeError) else [TypeError])):
+                compiled = self._compile(apart, args, kwargs, self.options.one_by_one())
+            if compiled is None:
+                raise
+            if apart != sig:
+                self._apart.add(sig)
+            return compiled
+
+    def _compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> Compiled:
         with compiler.lock:
             known = self.table.get(sig)
             if known is not None:
@@ -161,7 +190,7 @@ class Dispatcher:
             self._check_call(args, kwargs)
             names, _ = self.facts()
             shape = Shape(len(args), tuple(kwargs))
-            compiled = compiler.compile_function(self.fun, sig, shape, names, self.options)
+            compiled = compiler.compile_function(self.fun, sig, shape, names, options)
             self.compilations += 1
             self.seconds.update(compiled.seconds)
             self.table[sig] = compiled
@@ -239,13 +268,23 @@ class Dispatcher:
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the compilation as text."""
-        sig = self.signature_for(args, kwargs)
-        return with_room(lambda: compiler.stage_text(self.fun, sig, self.options, stage))
+        return self._looked_at(args, kwargs, lambda sig, options: compiler.stage_text(self.fun, sig, options, stage))
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the IR as a graph."""
+        return self._looked_at(args, kwargs,
+                               lambda sig, options: graph(compiler.stage_module(self.fun, sig, options, stage)))
+
+    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], look: Callable[[Signature, Options], str]
+                   ) -> str:
         sig = self.signature_for(args, kwargs)
-        return with_room(lambda: graph(compiler.stage_module(self.fun, sig, self.options, stage)))
+        try:
+            return with_room(lambda: look(sig, self.options))
+        except (UnsupportedError, TypeError) as e:
+            if not with_columns(e):
+                raise
+            apart = self.apart(args, kwargs)[0] if args or kwargs else sig
+            return with_room(lambda: look(apart, self.options.one_by_one()))
 
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""
@@ -255,6 +294,7 @@ class Dispatcher:
         self.retired += self.table.values()
         self.table.clear()
         self._shapes.clear()
+        self._apart.clear()
 
 
 def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],

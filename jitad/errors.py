@@ -113,6 +113,19 @@ class UnsupportedError(JitadError):
     """A construct of Python or NumPy that jitad does not compile."""
 
 
+_COLUMNS = "_jitad_columns"
+
+
+def took_columns(error: BaseException) -> None:
+    """Note that the program was traced with long lists as columns: element by element it may be right."""
+    setattr(error, _COLUMNS, True)
+
+
+def with_columns(error: BaseException) -> bool:
+    """Whether ``took_columns`` has noted that."""
+    return hasattr(error, _COLUMNS)
+
+
 class TypeInferenceError(JitadError):
     """A value whose type cannot be found, or operands whose types do not go together."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .compiler import fixed_leaves, traced
+from .errors import UnsupportedError, with_columns
 from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
 from .frontend.values.values import Options
@@ -19,8 +20,16 @@ from .signature import Signature, Static, signature
 
 def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
     """The program of a function that is not jitted, and what to call its root with."""
+    options = Options()
     sig, leaves = signature(args, kwargs, frozenset(), False)
-    return with_arguments(traced(fun, sig, Options()), sig, leaves)
+    try:
+        program = traced(fun, sig, options)
+    except (UnsupportedError, TypeError) as e:               # as ``dispatch`` has it
+        if not with_columns(e):
+            raise
+        sig, leaves = signature(args, kwargs, frozenset(), False, False)
+        program = traced(fun, sig, options.one_by_one())
+    return with_arguments(program, sig, leaves)
 
 
 def with_arguments(program: Traced, sig: Signature, leaves: list[Any]) -> tuple[Traced, list[Any]]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .errors import TypeInferenceError
+from .frontend.columns.list_columns import LONG, Columns, gathered, listed
 from .frontend.columns.pack import Packed, pack_node
 from .frontend.columns.recursive_types import family_of
 from .frontend.values.values import ArrayRef, Conflict, Maybe
@@ -58,17 +59,22 @@ class Structure:
             return repr(self.static) if self.type in (str, NoneType) else f"{_name(self.type)}()"
         if self.type is Packed:
             return f"{_name(self.type)}({self.static.layout})"
+        if self.type is Columns:
+            return repr(self.static)
         keys = self.static if isinstance(self.static, tuple) else range(len(self.children))
         if self.type in (tuple, list):
             return f"{_name(self.type)}({', '.join(map(repr, self.children))})"
         return f"{_name(self.type)}({', '.join(f'{k}={c!r}' for k, c in zip(keys, self.children))})"
 
     def tags(self) -> list[bool]:
-        """For each leaf whether it is the tag of a ``OneOf``, or tells where nodes are: so it is in gradients too."""
+        """For each leaf whether it is the tag of a ``OneOf``, or tells where nodes are or how many elements a list
+        has: so it is in gradients too."""
         if self.is_leaf:
             return [False]
         if self.type is Packed:
             return [True] * self.static.count + [c.structure for c in self.static.layout.columns]
+        if self.type is Columns:
+            return list(self.static.structural())
         out = [t for c in self.children for t in c.tags()]
         if self.type is OneOf:
             out[0] = True
@@ -97,7 +103,7 @@ class Structure:
             return f"[{i}]"
         if self.type is OneOf:
             return f"<{i}>"
-        if self.type is Packed:
+        if self.type in (Packed, Columns):
             return f".{i}"
         return f"[{self.static[i]!r}]" if issubclass(self.type or object, dict) else f".{self.static[i]}"
 
@@ -165,10 +171,19 @@ def is_container(x: Any) -> bool:
     return t in _TAKE or isinstance(x, (tuple, dict, list, str)) or dataclasses.is_dataclass(t)
 
 
+class Arguments(list[Any]):
+    """The leaves of the arguments of a call: there, long lists of one kind are taken apart by columns."""
+
+
 def flatten(x: Any) -> tuple[list[Any], Structure]:
     """The leaves in order, and the structure that ``unflatten`` puts them back into."""
     leaves: list[Any] = []
     return leaves, _flatten(x, leaves)
+
+
+def flatten_into(x: Any, leaves: list[Any]) -> Structure:
+    """``flatten`` behind leaves that are there already."""
+    return _flatten(x, leaves)
 
 
 def flatten_args(args: tuple[Any, ...]) -> tuple[Sequence[Any], Structure]:
@@ -190,6 +205,24 @@ def _flatten(x: Any, leaves: list[Any]) -> Structure:
         leaves.append(x)
         return LEAF
     return take(x, leaves)
+
+
+def _list(x: Any, leaves: list[Any]) -> Structure:
+    if len(x) > LONG and type(leaves) is Arguments:
+        found = columns_of(x)
+        if found is not None:
+            return _columns(found, leaves)
+    return _sequence(x, leaves)
+
+
+def columns_of(x: list[Any]) -> Columns | None:
+    """A long list by columns, if its elements are of one kind."""
+    return gathered(x, lambda first: _flatten(first, Arguments()))
+
+
+def _columns(x: Columns, leaves: list[Any]) -> Structure:
+    leaves += x.columns
+    return Structure(Columns, x.kind, (LEAF,) * len(x.columns))
 
 
 def _sequence(x: Any, leaves: list[Any]) -> Structure:
@@ -230,8 +263,9 @@ def field_names(t: type) -> tuple[str, ...]:
 
 _TAKE: dict[type, Callable[[Any, list[Any]], Structure]] = {
     Packed: _packed,
+    Columns: _columns,
     tuple: _sequence,
-    list: _sequence,
+    list: _list,
     dict: _dict,
     OrderedDict: _dict,
     NoneType: lambda x, leaves: NONE,
@@ -273,6 +307,9 @@ def build(t: Any, static: Any, children: list[Any]) -> Any:
     if t is Packed:
         none = not static.is_list and isinstance(children[0], int) and children[0] < 0
         return None if none else Packed(static, children)
+    if t is Columns:
+        arrays = all(type(x) is np.ndarray for x in children)
+        return listed(static, children, unflatten) if arrays else Columns(static, children)
     if issubclass(t, dict):
         return t(zip(static, children))
     if issubclass(t, tuple) and static is not None:
@@ -292,6 +329,8 @@ def children(x: Any) -> tuple[Any, list[Any]]:
         return None, [x.tag, *x.variants]
     if type(x) is Packed:
         return x._root, list(x._leaves)
+    if type(x) is Columns:
+        return x.kind, list(x.columns)
     if isinstance(x, dict):
         return tuple(x), list(x.values())
     if isinstance(x, tuple) and hasattr(t, "_fields"):
@@ -305,6 +344,11 @@ def children(x: Any) -> tuple[Any, list[Any]]:
 def holds_packed(s: Structure) -> bool:
     """Whether trees are in it."""
     return s.type is Packed or any(map(holds_packed, s.children))
+
+
+def holds_columns(s: Structure) -> bool:
+    """Whether long lists are in it, whose leaves have one more axis than what is in the list."""
+    return s.type is Columns or any(map(holds_columns, s.children))
 
 
 def holds_choice(s: Structure) -> bool:
@@ -323,6 +367,8 @@ def as_gradient(s: Structure, leaves: Sequence[Any]) -> Any:
             return None
         if s.type is Packed:
             return Packed.gradient(s.static, [next(given) for _ in s.children])
+        if s.type is Columns:
+            return Columns.gradient(s.static, [next(given) for _ in s.children])
         return build(s.type, s.static, [walk(c) for c in s.children])
     return walk(s)
 

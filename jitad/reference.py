@@ -8,6 +8,7 @@ from typing import Any
 from .api import dispatcher
 from .big_stack import with_room
 from .compiler import traced
+from .errors import UnsupportedError, with_columns
 from .evaluation import as_returned, evaluated, program_of, with_arguments
 from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
@@ -59,11 +60,18 @@ def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tr
     jitted = getattr(fun, "__func__", None)
     if _is_jitted(jitted):
         return _traced(jitted, (fun.__self__, *args), kwargs)
-    if _is_jitted(fun):
-        asked = dispatcher(fun)
-        sig, leaves = asked.signature(args, kwargs)
-        return with_arguments(traced(asked.fun, sig, asked.options), sig, leaves)
-    return program_of(fun, args, kwargs)
+    if not _is_jitted(fun):
+        return program_of(fun, args, kwargs)
+    asked = dispatcher(fun)
+    sig, leaves = asked.signature(args, kwargs)
+    try:
+        program = traced(asked.fun, sig, asked.options)
+    except (UnsupportedError, TypeError) as e:               # as ``dispatch`` has it
+        if not with_columns(e):
+            raise
+        sig, leaves = asked.apart(args, kwargs)
+        program = traced(asked.fun, sig, asked.options.one_by_one())
+    return with_arguments(program, sig, leaves)
 
 
 def _is_jitted(fun: Any) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from .errors import TypeInferenceError
 from .frontend.trace.trace_program import Leaf
 from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
-from .pytree import Structure, flatten, meaning, unflatten
+from .pytree import Arguments, Structure, flatten, flatten_into, holds_columns, meaning, unflatten
 
 _PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
 _NUMPY = {np.float64: Leaf(F64, False), np.float32: Leaf(F32, False), np.int64: Leaf(I64, False),
@@ -87,6 +87,10 @@ class Signature:
         args, kwargs = unflatten(self.structure, plain)
         return args, kwargs
 
+    def has_columns(self) -> bool:
+        """Whether an argument is, or holds, a long list."""
+        return holds_columns(self.structure)
+
     def __str__(self) -> str:
         args, kwargs = unflatten(self.structure, [_Shown(leaf) for leaf in self.leaves])
         return ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
@@ -106,21 +110,27 @@ class _Shown:
 # --- leaves ---------------------------------------------------------------------------------------
 
 def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[int | str],
-              static_shapes: bool) -> tuple[Signature, list[Any]]:
-    """The signature of a call and its leaves, converted.  ``static``: positions and names of static arguments."""
+              static_shapes: bool, long: bool = True) -> tuple[Signature, list[Any]]:
+    """The signature of a call and its leaves, converted.  ``static``: positions and names of static arguments.
+
+    ``long``: long lists are taken apart by columns (``frontend.columns.list_columns``), and not element by element.
+    """
     if static:
         args = tuple(_make_static(a) if i in static else a for i, a in enumerate(args))
         kwargs = {k: _make_static(v) if k in static else v for k, v in kwargs.items()}
-    values, structure = _flatten_call(args, kwargs)
+    values, structure = _flatten_call(args, kwargs, long)
     leaves = [classify(v, static_shapes) for v in values]
     return Signature(structure, tuple([leaf for leaf, _ in leaves])), [value for _, value in leaves]
 
 
-def _flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Sequence[Any], Structure]:
+def _flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], long: bool) -> tuple[Sequence[Any], Structure]:
     """``flatten((args, kwargs))``, quick where every argument is plainly a leaf."""
     if not kwargs and all([type(a) in _LEAVES for a in args]):
         return args, _flat_call(len(args))
-    return flatten((args, kwargs))
+    if not long:
+        return flatten((args, kwargs))
+    leaves = Arguments()
+    return leaves, flatten_into((args, kwargs), leaves)
 
 
 @cache

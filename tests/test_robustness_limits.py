@@ -178,6 +178,18 @@ SIZES: list[tuple[Callable[..., Any], type[Exception]]] = [
 ]
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.bool_])
+def test_sizes_near_the_largest(dtype: Any) -> None:
+    fused, kept = jit(lambda n: np.zeros(n, dtype).sum()), jit(lambda n: np.zeros(n, dtype))
+    assert fused(2**44 - 1) == 0
+    for n in (2**44, 2**60 - 1, 2**60, 2**61, 2**62 + 1, 2**63 - 1):
+        for call in (fused, kept):
+            with pytest.raises(MemoryError):
+                call(n)
+    with pytest.raises(MemoryError):
+        jit(lambda n: np.zeros((n, n), dtype).sum())(2**32)
+
+
 @pytest.mark.parametrize(("fun", "kind"), SIZES, ids=range(len(SIZES)))
 def test_sizes_without_sense(fun: Callable[..., Any], kind: type[Exception]) -> None:
     with pytest.raises(kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,62 @@ def test_values_of_every_type() -> None:
     found = raised(f, -(2**63), True, np.float32(0.1), 1e300)
     assert found.args == (-(2**63), True, float(np.float32(0.1)), 1e300)
     assert [type(a) for a in found.args] == [int, bool, float, float]
+
+
+@dataclass
+class Node:
+    op: str
+    child: Node | None
+
+
+def text(node, x):
+    if x < 0:
+        raise ValueError(node.op)
+    return x
+
+
+def text_among_others(node, x):
+    if x < 0:
+        raise ValueError(x, node.op, [node.op, "a"])
+    return x
+
+
+def text_in_a_message(node, x):
+    if x < 0:
+        raise KeyError(f"{{{node.op!r}}} at {x:.2f}: " + node.op + f"{node.op:>4}")
+    return x
+
+
+def text_joined(node, x):
+    if x < 0:
+        raise AssertionError("unknown " + node.op)
+    return x
+
+
+def text_of_the_users(node, x):
+    if x < 0:
+        raise Plain(node.op, x)
+    return x
+
+
+def text_of_one_of_two(node, x):
+    op = node.op if node.child is None else "with a child"
+    if x < 0:
+        raise ValueError(f"{op}?")
+    return x
+
+
+@pytest.mark.parametrize("fun", [text, text_among_others, text_in_a_message, text_joined, text_of_the_users,
+                                 text_of_one_of_two], ids=lambda f: f.__name__)
+def test_strings_that_are_known_at_run_time_only(fun: Any) -> None:
+    compiled = jit(fun, grad="x")
+    for node in (Node("+", None), Node("{neither}", Node("-", None))):
+        expected = raised(fun, node, -1.5)
+        for call in (compiled, compiled.grad, lambda *args: interpret(fun, *args)):
+            found = raised(call, node, -1.5)
+            assert type(found) is type(expected) and found.args == expected.args and str(found) == str(expected)
+        assert compiled(node, 2.0) == 2.0
+    assert len(compiled.signatures) == 1
 
 
 def test_more_than_fits_is_refused() -> None:

@@ -261,6 +261,7 @@ class ExcInfo:
     ``str.format`` template over the operands of the op (at most four scalars); ``None``: no argument, or ``args``,
     which hold ``Operand`` and ``Filled`` where they are known at run time only, inside tuples and lists too.
     ``calls``: those of the user's that lead there, as far as they are known, the outermost first.
+    ``texts``: the operands that stand for a string, by its number in ``strings``.
     """
 
     kind: str
@@ -268,6 +269,7 @@ class ExcInfo:
     loc: Loc = NOWHERE
     cls: Any = None
     args: tuple[Any, ...] | None = None
+    texts: tuple[int, ...] = ()
     calls: tuple[Loc, ...] = field(default=(), compare=False)
 
 

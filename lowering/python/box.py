@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...frontend.columns.list_columns import Columns
 from ...ir.types import Scalar, Type
 from ...pytree import Structure
 from ..llvm import capi, types
@@ -42,6 +43,8 @@ Leaf = Computed | Fixed
 
 def buildable(s: Structure) -> bool:
     """Whether machine code can put a result together; other structures are built by Python from a flat tuple."""
+    if s.type is Columns:
+        return not s.static.counts and not any(c.array for c in s.static.cells) and buildable(s.static.element)
     known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s) or is_record(s)
     return known and all(buildable(c) for c in s.children)
 
@@ -81,6 +84,8 @@ class Boxer:
             put(self.shared(s.static))
         elif s.type is dict:
             self.dict(s, leaves, put)
+        elif s.type is Columns:
+            self.long_list(s, leaves, put)
         elif is_record(s):
             self.record(s, leaves, put)
         else:
@@ -97,6 +102,34 @@ class Boxer:
             base, offset = self.code.op(f"load ptr, ptr {self.at(whole, capi.LIST_ITEMS)}, align 8"), 0
         for i, child in enumerate(s.children):
             self.node(child, leaves, lambda obj, i=i: self.store(obj, base, offset + 8 * i))  # type: ignore[misc]
+
+    def long_list(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
+        """A list of which the columns are arrays."""
+        code, kind = self.code, s.static
+        columns = [leaf.value for leaf in (next(leaves) for _ in s.children)]
+        assert all(isinstance(c, Buffer) for c in columns)
+        n = columns[0].sizes[0]                               # type: ignore[union-attr]
+        whole = self.container("PyList_New", n, put)
+        items = code.op(f"load ptr, ptr {self.at(whole, capi.LIST_ITEMS)}, align 8")
+        head, body, done = code.label("element"), code.label("make"), code.label("list")
+        i = code.phi("i64", head, "i")
+        code.add_incoming(i, "0")
+        code.jump(head)
+        code.start(head)
+        code.branch(code.op(f"icmp slt i64 {i}, {n}", "c"), body, done)
+        code.start(body)
+        row = [Computed(self.element(c.ptr, i, cell.dtype), cell.dtype)             # type: ignore[union-attr]
+               for c, cell in zip(columns, kind.cells)]
+        at = code.op(f"getelementptr inbounds ptr, ptr {items}, i64 {i}", "at")
+        self.node(kind.element, iter(row), lambda obj: code.do(f"store ptr {obj}, ptr {at}, align 8"))
+        code.add_incoming(i, code.op(f"add nuw nsw i64 {i}, 1"))
+        code.jump(head)
+        code.start(done)
+
+    def element(self, column: str, i: str, t: Scalar) -> str:
+        at = self.code.op(f"getelementptr inbounds {types.memory(t)}, ptr {column}, i64 {i}", "at")
+        x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}")
+        return self.code.op(f"icmp ne i8 {x}, 0", "b") if t.is_bool else x
 
     def dict(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
         whole = self.checked(f"call ptr {function('PyDict_New')}()")
@@ -123,7 +156,7 @@ class Boxer:
         self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
         self.require(self.code.op(f"icmp eq i32 {status}, 0", "c"))
 
-    def container(self, maker: str, n: int, put: Put) -> str:
+    def container(self, maker: str, n: int | str, put: Put) -> str:
         whole = self.checked(f"call ptr {function(maker)}(i64 {n})")
         self.own(whole, put)
         return whole

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
+from ...frontend.columns.list_columns import Columns
 from ...frontend.columns.pack import Packed
 from ...ir.types import Array, Scalar, Type
 from ...pytree import Structure
 from ..llvm import capi, types
 from ..llvm.capi import function, pointer
 from ..llvm.emit import Code
+from .unbox_list import long_list
 
 
 class LeafType(Protocol):
@@ -44,8 +46,15 @@ class Argument:
 
 def readable(s: Structure) -> bool:
     """Whether machine code can take a structure apart (other containers are for Python to flatten)."""
+    if s.type is Columns:
+        return not s.static.counts and not any(c.array for c in s.static.cells) and _walked(s.static.element)
     known = s.is_leaf or s.type in (tuple, list, dict, str, type(None), Packed) or is_namedtuple(s) or is_record(s)
     return known and all(readable(c) for c in s.children)
+
+
+def _walked(s: Structure) -> bool:
+    """Whether an element of a long list is numbers in tuples and lists alone."""
+    return s.is_leaf or (s.type in (tuple, list) or is_namedtuple(s)) and all(map(_walked, s.children))
 
 
 def is_namedtuple(s: Structure) -> bool:
@@ -136,6 +145,8 @@ class Unboxer:
             if shared and isinstance(leaf.type, Array):
                 self.keep(obj)
             return parts
+        if s.type is Columns:
+            return long_list(self, s, obj, [next(leaves) for _ in s.children])
         children = self.children(s, obj)
         changes = s.type in (list, dict)
         if self.wary and changes:
@@ -244,15 +255,18 @@ class Unboxer:
         if isinstance(leaf.type, Array):
             return self.array(leaf.type, obj)
         assert isinstance(leaf.type, Scalar)
-        self.require_type(obj, capi.scalar_type(leaf.type, leaf.weak))
-        if not leaf.weak:
-            return [self.numpy_scalar(leaf.type, obj)]
-        if leaf.type.is_float:
-            return [self.load("double", obj, capi.FLOAT_VALUE)]
-        if leaf.type.is_bool:
-            return [self.code.op(f"icmp eq ptr {obj}, {pointer(True)}", "b")]
-        self.counts.append(self.integer(obj))
-        return self.counts[-1:]
+        number = self.number(leaf.type, leaf.weak, obj)
+        if leaf.weak and leaf.type.is_int:
+            self.counts.append(number)
+        return [number]
+
+    def number(self, t: Scalar, weak: bool, obj: str) -> str:
+        self.require_type(obj, capi.scalar_type(t, weak))
+        if not weak:
+            return self.numpy_scalar(t, obj)
+        if t.is_float:
+            return self.load("double", obj, capi.FLOAT_VALUE)
+        return self.code.op(f"icmp eq ptr {obj}, {pointer(True)}", "b") if t.is_bool else self.integer(obj)
 
     def numpy_scalar(self, t: Scalar, obj: str) -> str:
         at = self.at(obj, capi.NUMPY_SCALAR_VALUE)

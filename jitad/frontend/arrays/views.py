@@ -242,10 +242,11 @@ def _is_permuted(t: Trace, v: Any) -> bool:
 
 # --- writing ----------------------------------------------------------------------------------------
 
-def check_writable(t: Trace, obj: ArrayObj) -> None:
+def check_writable(t: Trace, obj: ArrayObj, instead: str = "") -> None:
+    """``instead``: another way to write it."""
     if obj.readonly:
         t.unsupported(f"writes into an array that may not be written: {obj.readonly}",
-                      "write into a copy: `b = a.copy()`")
+                      f"{instead}write into a copy: `b = a.copy()`")
 
 
 def setitem(t: Trace, ref: ArrayRef, index: Any, value: Any) -> None:

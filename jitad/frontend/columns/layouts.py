@@ -13,7 +13,6 @@ with its columns all that is static in a store.  Layouts are interned, so that m
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -245,27 +244,3 @@ def root(layout: Layout, is_list: bool = False) -> Root:
     """The one ``Root`` of this kind."""
     key = layout, is_list
     return _roots.get(key) or _roots.setdefault(key, Root(*key))
-
-
-# --- strings ----------------------------------------------------------------------------------------
-
-class Strings:
-    """Each string that a node has held, by number."""
-
-    def __init__(self) -> None:
-        self.all: list[str] = []
-        self.number: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, text: str) -> int:
-        found = self.number.get(text)
-        if found is not None:
-            return found
-        with self._lock:
-            if text not in self.number:
-                self.all.append(text)
-                self.number[text] = len(self.all) - 1
-            return self.number[text]
-
-
-strings = Strings()

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.strings import strings
 from .gc_pause import no_collection
-from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Root, Text, root, strings
+from .layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Root, Text, root
 from .recursive_types import family_of
 from .to_columns import gather
 

@@ -14,24 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import TypeInferenceError
+from ...ir.strings import strings
 from ...ir.types import I64, Scalar, from_numpy
 from .gc_pause import no_collection
-from .layouts import (
-    Block,
-    Fields,
-    Kind,
-    Layout,
-    Nothing,
-    Number,
-    Parts,
-    Perhaps,
-    Ref,
-    Refs,
-    Text,
-    Unknown,
-    layout,
-    strings,
-)
+from .layouts import Block, Fields, Kind, Layout, Nothing, Number, Parts, Perhaps, Ref, Refs, Text, Unknown, layout
 from .recursive_types import Family, NoneType, alternatives, family_of, forget, hints, is_record
 
 Columns = list[np.ndarray]

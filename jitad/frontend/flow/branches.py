@@ -9,10 +9,11 @@ from ...errors import Loc
 from ...ir.graph import Op
 from ...ir.types import BOOL
 from ..objects import containers
+from ..trees.references import TextOf
 from ..values.closures import Template
 from ..values.code import Frame, Hook, Names
 from ..values.unions import unchanged
-from ..values.values import Edge, Sym
+from ..values.values import Choice, Edge, Sym
 from .raising import escape
 
 
@@ -29,6 +30,21 @@ def if_expr(f: Frame, test: Hook, then: Hook, other: Hook, loc: Loc) -> Any:
     if isinstance(c, bool):
         return (then if c else other)(f)
     return f.t.choose(c, lambda: then(f), lambda: other(f))
+
+
+def augmented(f: Frame, op: str, x: Any, y: Any, store: Callable[[Any], None], after: Names, loc: Loc) -> None:
+    """``target op= y``.  A target of several kinds is a statement for each: where these meet, only what is live
+    afterwards may be another name of an array that is written, not the value that the target had before.
+    """
+    t = f.t
+    x = t.settle(x)
+    if type(x) is not Choice:
+        return store(t.in_place(op, x, y, loc))
+    t.builder.loc = loc
+
+    def side(v: Any) -> None:
+        store(t.attempt(lambda: t.in_place(op, v, t.settle(y), loc)))
+    t.dispatch(x, side, f.roots(after))
 
 
 # --- and, or, comparisons -------------------------------------------------------------------------
@@ -128,6 +144,10 @@ def _is_known(v: Any) -> bool:
     return containers.is_static(v)
 
 
+def _is_word(v: Any) -> bool:
+    return isinstance(v, TextOf) or isinstance(v, Sym) and not v.is_array
+
+
 def _written(v: Any) -> tuple[str, list[Any]]:
     """A tuple or list as Python writes it: a template, and the values in it that are not known."""
     if type(v) not in (tuple, list):
@@ -164,9 +184,9 @@ def _text(f: Frame, pieces: Sequence[Any]) -> Any:
             values += v.parts()
         else:
             how = "{" + (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "") + "}"
-            piece, found = (how, [v]) if isinstance(v, Sym) else _written(v)
-            if len(values) + len(found) > 4 or not all(isinstance(x, Sym) and not x.is_array for x in found):
-                f.t.unsupported("an f-string takes at most four numbers that are known at run time only",
+            piece, found = (how, [v]) if isinstance(v, (Sym, TextOf)) else _written(v)
+            if len(values) + len(found) > 4 or not all(map(_is_word, found)):
+                f.t.unsupported("an f-string takes at most four numbers or strings that are known at run time only",
                                 "leave arrays and further values out of the message")
             text += piece
             values += found

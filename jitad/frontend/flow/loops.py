@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import Loc
 from ...ir.graph import Block, Value
 from ...ir.types import I64
-from ..objects import iteration, special_methods
+from ..objects import iteration, long_lists, special_methods
 from ..trees import closure_nesting
 from ..values import lattice
 from ..values.closures import Tagged, View
@@ -107,6 +107,7 @@ def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None],
         return f.t.dispatch(c, lambda x: walk(f, node, f.t.settled(v), assign, loc), roots)
     t = f.t
     t.builder.loc = loc
+    v = long_lists.constant(t, v)
     whole, v = v, special_methods.walked(t, iteration.begin(t, v))
     items = iteration.static_items(t, v)
     iteration.mark(t.state, whole, None)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import builtins
 import inspect
 import string
+from collections.abc import Sequence
 from typing import Any
 
 from ...errors import Loc
 from ...ir.graph import ExcInfo, Filled, Operand
 from ..objects import containers
+from ..trees.references import TextOf
 from ..values.closures import TEXT, Raised, Template
 from ..values.code import Frame, Hook
 from ..values.lattice import rebuild
@@ -59,18 +61,19 @@ def _raise(f: Frame, exc: Any, loc: Loc) -> None:
     if not args:
         t.raise_info(ExcInfo(kind, None, loc, cls))
     if len(args) == 1 and isinstance(args[0], Template):
-        if len(args[0].parts()) > MOST:
+        words = args[0].parts()
+        if len(words) > MOST:
             t.unsupported(f"a message takes at most {MOST} numbers that are known at run time only",
                           "leave further values out")
-        t.raise_info(ExcInfo(kind, args[0].text, loc, cls), *args[0].parts())
+        t.raise_info(ExcInfo(kind, args[0].text, loc, cls, texts=_texts(words)), *map(_word, words))
     if len(args) == 1 and isinstance(args[0], str):
         t.raise_info(ExcInfo(kind, escape(args[0]), loc, cls))
-    operands: list[Sym] = []
+    operands: list[Sym | TextOf] = []
     recorded = tuple([_argument(t, containers.plain(t, a), operands) for a in args])
     if len(operands) > MOST:
         t.unsupported(f"an exception takes at most {MOST} numbers that are known at run time only",
                       "leave further values out")
-    t.raise_info(ExcInfo(kind, None, loc, cls, recorded), *operands)
+    t.raise_info(ExcInfo(kind, None, loc, cls, recorded, _texts(operands)), *map(_word, operands))
 
 
 def _settled(t: Trace, exc: Any) -> Any:
@@ -78,9 +81,19 @@ def _settled(t: Trace, exc: Any) -> Any:
     return exc.with_parts(tuple(map(t.settled, exc.parts()))) if isinstance(exc, Raised) else exc
 
 
-def _argument(t: Trace, v: Any, operands: list[Sym]) -> Any:
-    """An argument of an exception: what is known as it is, numbers that are not as places to be filled."""
-    if isinstance(v, Sym) and not v.is_array:
+def _texts(words: Sequence[Sym | TextOf]) -> tuple[int, ...]:
+    """Which of what is known at run time only are strings."""
+    return tuple([k for k, v in enumerate(words) if isinstance(v, TextOf)])
+
+
+def _word(v: Sym | TextOf) -> Sym:
+    found: Sym = v.index if isinstance(v, TextOf) else v
+    return found
+
+
+def _argument(t: Trace, v: Any, operands: list[Sym | TextOf]) -> Any:
+    """An argument of an exception: what is known as it is, numbers and strings that are not as places to be filled."""
+    if isinstance(v, TextOf) or isinstance(v, Sym) and not v.is_array:
         return Operand(_number(v, operands))
     if isinstance(v, Template):
         return Filled(_numbered(v.text, [_number(x, operands) for x in v.parts()]))
@@ -93,10 +106,10 @@ def _argument(t: Trace, v: Any, operands: list[Sym]) -> Any:
     return v
 
 
-def _number(v: Sym, operands: list[Sym]) -> int:
+def _number(v: Sym | TextOf, operands: list[Sym | TextOf]) -> int:
     """The place of an operand, the same for the same value."""
     for k, known in enumerate(operands):
-        if known.value is v.value:
+        if type(known) is type(v) and _word(known).value is _word(v).value:
             return k
     operands.append(v)
     return len(operands) - 1
@@ -134,6 +147,7 @@ def escape(text: str) -> str:
 
 def joined(t: Trace, op: str, x: Any, y: Any) -> Template | None:
     """``x op y`` where one is a string made from run-time values; ``None`` for what Python refuses too."""
+    x, y = (Template("{}", v) if isinstance(v, TextOf) else v for v in (x, y))
     if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
         parts = [p for v in (x, y) if isinstance(v, Template) for p in v.parts()]
         return Template("".join(v.text if isinstance(v, Template) else escape(v) for v in (x, y)), *parts)

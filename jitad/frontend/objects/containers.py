@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...pytree import OneOf
+from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..values.active import Active
 from ..values.closures import Fn, Method, View
@@ -35,7 +36,7 @@ def plain(t: Trace, v: Any) -> Any:
         return rebuild(v, tuple(plain(t, x) for x in v))
     if isinstance(v, slice):
         return slice(plain(t, v.start), plain(t, v.stop), plain(t, v.step))
-    return v
+    return v.plain(t) if isinstance(v, Active) else v
 
 
 def export(t: Trace, v: Any) -> Any:
@@ -72,6 +73,8 @@ def import_(t: Trace, v: Any) -> Any:
         return Choice(v.tag, tuple(import_(t, x) for x in v.variants))
     if isinstance(v, Packed):
         return t.imported(v)
+    if isinstance(v, Columns):
+        return t.long_list(v)
     if type(v) is list:
         return t.new_list([import_(t, x) for x in v])
     if type(v) is dict:
@@ -87,7 +90,7 @@ def import_(t: Trace, v: Any) -> Any:
 
 def _holds_stand_ins(v: Any) -> bool:
     """Whether anything in a pytree, however far in, is known at run time only."""
-    if isinstance(v, (OneOf, Packed)):
+    if isinstance(v, (OneOf, Packed, Columns)):
         return True
     if isinstance(v, (list, tuple)):
         return any(map(_holds_stand_ins, v))

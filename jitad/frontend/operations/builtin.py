@@ -13,6 +13,7 @@ import numpy as np
 from ...errors import NOWHERE, Loc
 from ...ir.types import I64
 from ..objects import attributes, containers, iteration, refusals, special_methods
+from ..objects.long_lists import LongList
 from ..syntax import virtualise
 from ..syntax.comprehensions import Generator
 from ..trees.references import Reference
@@ -164,8 +165,8 @@ def _zip(t: Trace, *args: Any, strict: bool = False) -> Stream:
     return iteration.stream(t, Zip, *columns)
 
 
-def _list(t: Trace, v: Any = ()) -> ListObj:
-    return t.new_list(t.iterate(v))
+def _list(t: Trace, v: Any = ()) -> ListObj | LongList:
+    return v if isinstance(v, LongList) else t.new_list(t.iterate(v))
 
 
 def _tuple(t: Trace, v: Any = ()) -> tuple[Any, ...]:

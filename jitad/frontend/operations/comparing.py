@@ -12,12 +12,13 @@ from ...errors import Loc
 from ...ir.types import BOOL
 from ..arrays import table
 from ..objects import containers, iteration, special_methods
+from ..objects.long_lists import LongList
 from ..values import purity
 from ..values.active import Active
 from ..values.closures import Fn, Range, View
 from ..values.lattice import is_number, is_scalar, same, scalar_type
 from ..values.protocol import Trace
-from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Sym
+from ..values.values import ELEMENT, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
 from . import builtin
 
 
@@ -113,6 +114,8 @@ class Comparisons(Trace):
                 return v if known else self.not_(v)
         if x is None or y is None or isinstance(x, (type, bool)) or isinstance(y, (type, bool)):
             return False
+        if _in_a_long_list(x) and _in_a_long_list(y):
+            self.unsupported("`is` between elements of long lists", "compare their places")
         if _may_be_number(x) and _may_be_number(y) and (isinstance(x, Sym) or isinstance(y, Sym)):
             self.unsupported("`is` between values that are only known at run time", "use `==`")
         return False
@@ -127,6 +130,10 @@ class Comparisons(Trace):
             container = tuple(k for k in self.mapping(container) if is_number(k))
         if isinstance(container, DictObj):
             return containers.key(self, x) in self.contents(container)
+        if isinstance(container, LongList) and container.holds_numbers():
+            if x is None or isinstance(x, str):
+                return False
+            container = container.columns[0] if is_scalar(x) else container
         if isinstance(container, ArrayRef):
             equal = self.apply_rule(table.compare, "eq", container, x)
             return self.call(np.any, equal)
@@ -172,6 +179,11 @@ class Comparisons(Trace):
     def not_(self, v: Any, loc: Loc | None = None) -> Any:
         c = self.truth(v, loc)
         return not c if isinstance(c, bool) else Sym(self.builder.not_(c.value), True)
+
+
+def _in_a_long_list(v: Any) -> bool:
+    obj = v.obj if isinstance(v, ArrayRef) else v
+    return isinstance(obj, Obj) and obj.readonly is ELEMENT
 
 
 def _may_be_number(v: Any) -> bool:

@@ -14,9 +14,11 @@ import numpy as np
 from ...errors import JitadError, Loc
 from ...ir.graph import ExcInfo
 from ..arrays import table, views
+from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..flow import raising
-from ..objects import containers, special_methods
+from ..objects import containers, long_lists, special_methods
+from ..trees.references import TextOf
 from ..values.active import Active
 from ..values.closures import TEXT, Range, Template
 from ..values.lattice import UNBOUND, is_number, scalar_type
@@ -51,6 +53,10 @@ class Operations(Comparisons, Elements):
         if type(v) is Packed:
             return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
         return self.constant(v) if type(v) is np.ndarray else v
+
+    def long_list(self, given: Columns) -> long_lists.LongList:
+        """A list whose columns are values of the trace."""
+        return long_lists.imported(self, given)
 
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""
@@ -89,7 +95,9 @@ class Operations(Comparisons, Elements):
         found = special_methods.binary(self, op, x, y)
         if found is not special_methods.MISSING:
             return found
-        if isinstance(x, Template) or isinstance(y, Template):
+        if isinstance(x, long_lists.LongList) or isinstance(y, long_lists.LongList):
+            return long_lists.binary(self, op, x, y)
+        if isinstance(x, (Template, TextOf)) or isinstance(y, (Template, TextOf)):
             joined = raising.joined(self, op, x, y)
             if joined is not None:
                 return joined
@@ -172,6 +180,7 @@ class Operations(Comparisons, Elements):
         if type(x) is Choice or type(y) is Choice:
             return self.over_pair(x, y, lambda a, b: self.in_place(op, a, b, loc))
         if isinstance(x, ArrayRef):
+            views.check_writable(self, x.obj, f"make a new array, `x = x {SYMBOLS[op]} y`, or ")
             new = self.native(table.inplace, self, op, self.read(x), containers.plain(self, y))
             views.store_all(self, x, new)
             return x

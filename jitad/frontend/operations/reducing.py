@@ -16,6 +16,7 @@ from ..arrays import table
 from ..arrays.library.scalar import exact_sums
 from ..flow import branches
 from ..objects import containers, iteration, special_methods
+from ..objects.long_lists import LongList
 from ..syntax.comprehensions import Generator, elements
 from ..values import purity
 from ..values.closures import WALKS, Range, Stream, Unrolled, View
@@ -25,7 +26,7 @@ from ..values.values import ArrayRef, DictObj, Instance, Maybe, Slot
 
 Rule = Callable[..., Any]
 MOST_WRITTEN_OUT = 64                   # elements of a stream of known length; more take a loop
-COUNTED = (Stream, Range, range, ArrayRef)
+COUNTED = (Stream, Range, range, ArrayRef, LongList)
 
 
 def _reduction(name: Any, on_generator: Rule) -> Rule:
@@ -38,7 +39,8 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
             c = t.walked_choice(args[0]) if isinstance(args[0], WALKS) else None
             if c is not None:
                 return t.over(c, lambda x: rule(t, t.settled(args[0]), *args[1:], **kwargs))
-            if isinstance(args[0], (Stream, Range) if "key" not in kwargs else COUNTED) and _takes_a_loop(t, args[0]):
+            walked = (Stream, Range, LongList) if "key" not in kwargs else COUNTED
+            if isinstance(args[0], walked) and _takes_a_loop(t, args[0]):
                 args = (elements(t, args[0]), *args[1:])
         if args and isinstance(args[0], Generator):
             return on_generator(t, *args, **kwargs)
@@ -118,7 +120,7 @@ def _product_generator(t: Trace, g: Generator, *, start: Any = 1) -> Any:
 
 def _float_sum(t: Trace, items: Any) -> Any:
     """``math.fsum``, which ``written`` has in Python; of a structure the elements make an array, for one loop."""
-    if isinstance(items, (Stream, Range)) and _takes_a_loop(t, items):
+    if isinstance(items, (Stream, Range, LongList)) and _takes_a_loop(t, items):
         items = elements(t, items)
     if isinstance(items, Generator):
         partials, start = t.call(exact_sums.no_partials)

@@ -20,6 +20,7 @@ from ..arrays.library.scalar import integers
 from ..arrays.rules import promotion, ufuncs
 from ..columns.recursive_types import family_of
 from ..objects import attributes, containers, iteration, special_methods
+from ..objects.long_lists import LongList
 from ..values.closures import Stream
 from ..values.lattice import is_scalar, rebuild
 from ..values.protocol import Trace
@@ -213,6 +214,8 @@ def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = Fal
 
 
 def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
+    if isinstance(v, LongList) and key is None and isinstance(reverse, bool) and v.holds_numbers():
+        return v.sorted(t, reverse)
     return t.new_list(ordered(t, t.iterate(v), key, reverse))
 
 

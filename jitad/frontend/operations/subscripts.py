@@ -13,7 +13,8 @@ from ...ir.graph import ExcInfo, Operand
 from ...ir.types import I64, Array
 from ..arrays import library, table, views
 from ..arrays.library.manipulation import joining
-from ..objects import attributes, containers, iteration, special_methods
+from ..objects import attributes, containers, iteration, long_lists, special_methods
+from ..objects.long_lists import LongList
 from ..values.active import Active
 from ..values.closures import WALKS, BoundMethod, Fn, Method, Range, Super
 from ..values.lattice import is_number
@@ -35,6 +36,7 @@ class Elements(Trace):
         if c is not None:
             return self.over(c, lambda v: self.getitem(self.settle(obj), self.settled(index)))
         if isinstance(index, (Sym, slice)):
+            obj = long_lists.constant(self, obj) if isinstance(index, Sym) else obj
             obj = self.opened(obj)
         if isinstance(index, Sym) and isinstance(obj, (tuple, str, ListObj)):
             return self.over(self.position(obj, index), lambda k: self.getitem(obj, k))
@@ -138,6 +140,8 @@ class Elements(Trace):
             self.native(views.setitem, self, obj, index, value)
         elif isinstance(obj, ListObj):
             self.native(containers.set_list_item, self, obj, index, value)
+        elif isinstance(obj, LongList):
+            obj.refused(self, "writes into")
         elif isinstance(obj, DictObj):
             containers.writable(self, obj, "a dict")
             self.state[obj] = {**self.contents(obj), containers.key(self, index): value}

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import NOWHERE, Loc
+from ...ir.graph import Value
+from ..flow import stacking
 from ..flow.branches import logical
 from ..flow.loops import LoopNode, break_, continue_, walk
-from ..objects.iteration import STREAMS, mark
+from ..objects import long_lists
+from ..objects.iteration import STREAMS, begin, count, mark
+from ..objects.iteration import element as element_of
 from ..values.closures import WALKS, Mapped
 from ..values.code import Code, Frame, Hook, Names
 from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
-from ..values.values import Choice, Slot
+from ..values.values import Choice, Slot, Sym
 
 
 @dataclass
@@ -63,6 +67,48 @@ def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]],
     if c is None:
         return make(comprehend(f, clauses, element, walked))
     return f.t.over(c, lambda x: make(comprehend(f, clauses, element, f.t.settled(walked))))
+
+
+def build_list(f: Frame, clauses: Clauses, element: Hook) -> Any:
+    """A list comprehension: over long lists it is one itself, made in a loop."""
+    walked = clauses.items[0][0](f)
+    c = f.t.walked_choice(walked)
+    if c is not None:
+        return f.t.over(c, lambda x: _list(f, clauses, element, f.t.settled(walked)))
+    return _list(f, clauses, element, walked)
+
+
+def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
+    if len(clauses.items) == 1 and long_lists.is_walked(f.t, walked):
+        return _in_a_loop(f, clauses, element, walked)
+    return f.t.new_list(comprehend(f, clauses, element, walked))
+
+
+def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
+    """``[element for … in walked]``, with the elements in columns."""
+    t, inner = f.t, clauses.frame(f)
+    _, assign, conditions, loc = clauses.items[0]
+    v = begin(t, walked)
+    n = t.value(count(t, v))
+    made: list[long_lists.Made] = []
+
+    def fill(k: int) -> None:
+        """The element, where the conditions from number ``k`` on hold."""
+        if k == len(conditions):
+            return t.keep(t.result, element(inner))
+        _unless(inner, t.truth(conditions[k](inner), loc), True, lambda: fill(k + 1))
+
+    def body(it: Value) -> Sequence[Value]:
+        before = dict(t.state)
+        assign(inner, element_of(t, v, Sym(it, True)))
+        fill(0)
+        made.append(long_lists.Made(t, t.state.pop(t.result, None), before, f.slots.values()))
+        return made[-1].leaves
+    stacks = stacking.stacked(t, n, body, lambda leaves: [stacking.room(t, n, x, ()) for x in leaves],
+                              "a list comprehension over nothing, whose elements cannot be evaluated",
+                              (lambda: made[0].kept) if conditions else None)
+    mark(t.state, walked, True)
+    return made[0].listed(t, stacks)
 
 
 def _known(f: Frame, condition: Any, loc: Loc) -> bool:

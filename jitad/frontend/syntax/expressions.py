@@ -264,7 +264,7 @@ class Expressions:
 
     def on_ListComp(self, e: ast.ListComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))
-        return lambda f: comprehensions.build(f, clauses, element, f.t.new_list)
+        return lambda f: comprehensions.build_list(f, clauses, element)
 
     def on_SetComp(self, e: ast.SetComp) -> Hook:
         clauses, element = self._generators(e.generators, lambda: self.expr(e.elt))

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...errors import Loc
 from ..flow import branches
+from ..objects.long_lists import LongList
 from ..values.code import Frame, Hook, Names
 from ..values.values import Choice, DictObj, Edge, ListObj, Slot
 from .scope import Liveness
@@ -202,6 +203,8 @@ def _sequence(items: Sequence[Pattern], star: int | None) -> Pattern:
         t = m.f.t
 
         def long_enough(x: Any) -> bool:
+            if isinstance(x, LongList):
+                x.refused(t, "a pattern of")
             if not isinstance(x, (tuple, list, range, ListObj)):
                 return False
             n = len(t.contents(x) if isinstance(x, ListObj) else x)

@@ -208,6 +208,9 @@ class Liveness:
                 return (after - {e.id for e in elts if isinstance(e, ast.Name)}) | self.uses(s.value)
             case ast.FunctionDef():
                 return (after - {s.name}) | self.uses(s)
+            case ast.AugAssign():
+                self.after[s] = after
+                return after | self.uses(s)
             case _:
                 return after | self.uses(s)
 

@@ -147,22 +147,25 @@ class Virtualiser(Expressions, Patterns):
 
     def do_AugAssign(self, s: ast.AugAssign) -> Hook:
         op, value, loc = self.operator(s.op), self.expr(s.value), self.loc(s)
+        after = self.live.after.get(s, frozenset())
         if isinstance(s.target, ast.Name):
             load, assign = self.expr(_load(s.target)), self.target(s.target)
-            return lambda f: assign(f, f.t.in_place(op, load(f), value(f), loc))
+            return lambda f: branches.augmented(f, op, load(f), value(f), lambda v: assign(f, v), after, loc)
         base = self.expr(s.target.value)
         if isinstance(s.target, ast.Attribute):
             name = s.target.attr
 
             def run_attribute(f: Frame) -> None:
                 obj = base(f)
-                f.t.setattr(obj, name, f.t.in_place(op, f.t.getattr(obj, name, loc), value(f), loc), loc)
+                branches.augmented(f, op, f.t.getattr(obj, name, loc), value(f),
+                                  lambda v: f.t.setattr(obj, name, v, loc), after, loc)
             return run_attribute
         index = self.expr(s.target.slice)
 
         def run(f: Frame) -> None:
             obj, i = base(f), index(f)
-            f.t.setitem(obj, i, f.t.in_place(op, f.t.getitem(obj, i, loc), value(f), loc), loc)
+            branches.augmented(f, op, f.t.getitem(obj, i, loc), value(f), lambda v: f.t.setitem(obj, i, v, loc), after,
+                              loc)
         return run
 
     def do_Delete(self, s: ast.Delete) -> Hook:

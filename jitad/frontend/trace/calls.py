@@ -25,6 +25,7 @@ from ..callables import traceable
 from ..columns.recursive_types import Family
 from ..flow import raising
 from ..objects import attributes, containers, refusals, special_methods
+from ..objects.long_lists import LongList
 from ..operations import argument_errors, builtin, stdlib
 from ..transforms import rule_calls
 from ..trees import boxed_closures
@@ -274,7 +275,7 @@ def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
-    if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj)):
+    if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj, LongList)):
         return t.truth(args[0])
     if args and builtin.hashable(fun) and fun in special_methods.ASKING:
         found = special_methods.ask(t, fun, args, kwargs)

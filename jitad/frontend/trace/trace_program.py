@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from ... import pytree
+from ...errors import UnsupportedError, took_columns
 from ...ir.graph import Function, Module
 from ...ir.types import Type
 from ...passes.cleanup.dce import drop_unreached
 from ..columns.layouts import Layout
+from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..columns.recursive_types import Family
 from ..objects import containers
 from ..trees.heaps import NeedHeap
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session
-from ..values.values import ArrayRef, Instance, Obj, Options, Sym, activate
+from ..values.values import ELEMENT, ArrayRef, Instance, Obj, Options, Sym, activate
 from . import callers, calls, specialise
 from .trace import ARGUMENT, FunctionTrace
 
@@ -83,6 +85,16 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
     module.fastmath = options.fastmath
     func = module.add(Function(name))
     t = FunctionTrace(Session(module, options, heaps=dict(heaps)), func)
+    try:
+        return _recorded(t, fun, arg_specs, kw)
+    except (UnsupportedError, TypeError) as e:
+        if t.session.long_lists:
+            took_columns(e)
+        raise
+
+
+def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]) -> Traced:
+    module, func, name = t.module, t.func, t.func.name
     in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
@@ -131,6 +143,12 @@ def _argument(t: FunctionTrace, spec: Any) -> Any:
     new = [_argument(t, c) for c in children]
     if isinstance(spec, Packed):
         return t.argument(Packed(static, new), ARGUMENT)
+    if isinstance(spec, Columns):
+        for column in new:
+            column.obj.readonly = ELEMENT
+        found = t.long_list(Columns(static, new))
+        t.session.long_lists[id(found)] = found
+        return found
     obj: Obj
     if isinstance(spec, tuple):
         return tuple(new) if static is None else type(spec)._make(new)       # type: ignore[attr-defined]

@@ -16,12 +16,12 @@ from ...ir.graph import Value
 from ...ir.types import Array, dims_of, dtype_of
 from ...pytree import Structure
 from ..arrays.rules import promotion
+from ..flow.stacking import room, stacked
 from ..objects import containers
 from ..values.protocol import Trace
 from ..values.values import Sym
 from .derivative_call import Applied, user_value
 from .result_shapes import Given, result_sizes
-from .stacking import room, stacked
 
 Blocks = dict[tuple[int, Value], Value]            # (result, argument) → the derivative of one by the other
 NOTHING = "the Jacobian of a function that does not return"
@@ -119,6 +119,8 @@ def _tree(f: Applied, structure: Structure, blocks: Blocks) -> Any:
     if any(map(pytree.holds_packed, (structure, *(w.structure for w in f.wrt)))):
         raise DifferentiationError(f"{f.what} of trees: it would have a tree for each number in a tree", f.loc,
                                    "use grad, vjp, jvp or hvp")
+    if any(map(pytree.holds_columns, (structure, *(w.structure for w in f.wrt)))):
+        f.t.unsupported(f"{f.what} of a long list", "use an array")
     if pytree.holds_choice(structure) or any(pytree.holds_choice(w.structure) for w in f.wrt):
         raise DifferentiationError(f"{f.what} with a value of one kind or another, depending on the path taken", f.loc,
                                    "give it one structure on every path, or use vjp or jvp")

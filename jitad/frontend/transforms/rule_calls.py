@@ -220,6 +220,8 @@ def vjp_rule(call: Call, entry: Entry) -> None:
 
 
 def _refuse_tree(call: Call, derivative: Structure, loc: Loc) -> None:
+    if pytree.holds_columns(derivative):
+        call.t.unsupported(f"a long list of derivatives by the rule of `{call.custom.__name__}`", "use an array")
     if pytree.holds_packed(derivative):              # that it has the shape of its value is not checked
         raise DifferentiationError(f"the rule of `{call.custom.__name__}` makes a tree of derivatives", loc,
                                    "give the function the numbers in an array")

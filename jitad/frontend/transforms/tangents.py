@@ -20,6 +20,7 @@ from ...ir.types import Array, Type, dims_of, dtype_of, is_float
 from ...pytree import NoneType, OneOf, Structure
 from ..arrays import table
 from ..arrays.rules import promotion
+from ..columns.list_columns import Columns, gathered
 from ..columns.pack import Packed
 from ..objects import containers
 from ..values.lattice import is_number
@@ -76,6 +77,8 @@ class _Matching:
             self._packed(s.static, x)
         elif s.type is OneOf:
             self._union(s, x) if isinstance(x, OneOf) else self._variants(s, x)
+        elif s.type is Columns or isinstance(x, Columns):
+            self._columns(s, x)
         elif s.children:
             parts = _parts(s, x)
             if parts is None:
@@ -92,6 +95,18 @@ class _Matching:
             raise DifferentiationError(f"{self.what} is {x} where its value is packed({root.layout})", self.t.loc)
         columns = dict(zip(x._root.layout.place, x._leaves[root.count:]))
         self.out.extend([*x._leaves[:root.count], *(columns.get(c.name) for c in root.layout.columns)])
+
+    def _columns(self, s: Structure, x: Any) -> None:
+        """A long list: what stands for its elements stands for the leaves of one, column by column."""
+        if isinstance(x, list) and all(map(is_number, x)) and s.type is Columns:
+            x = gathered(x, lambda first: pytree.LEAF)
+        if s.type is not Columns or not isinstance(x, Columns) or s.static.discrete != x.kind.counts:
+            self.t.unsupported(f"{self.what} that is a long list where its value, {s}, is none or of another kind",
+                               "use arrays")
+        if x.kind.counts:
+            self.out += x.columns
+        else:
+            self.walk(s.static.element, pytree.unflatten(x.kind.element, x.columns))
 
     def _variants(self, s: Structure, x: Any) -> None:
         """What is no union is for each variant that it fits: those that are not there take nothing of it."""
@@ -146,6 +161,8 @@ class _Matching:
             return False                             # unions stand in one another only within other values
         if s.type is Packed:
             return isinstance(x, Packed) and _same_family(s.static, x)
+        if s.type is Columns:
+            return isinstance(x, Columns) and x.kind in (s.static, Columns.gradient(s.static, [None]).kind)
         parts = _parts(s, x)
         if parts is None:
             return False

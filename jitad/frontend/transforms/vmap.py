@@ -14,12 +14,12 @@ from ...ir.graph import Value
 from ...ir.types import I64, Array, dims_of
 from ...pytree import Structure
 from ..arrays.rules import promotion
+from ..flow import stacking
 from ..objects import containers
 from ..trees.nodes import ENTER
 from ..values.lattice import is_number
 from ..values.protocol import Trace
 from ..values.values import Sym
-from . import stacking
 from .argnums import parameter_names
 from .axes import Axes, Axis, spread
 from .dependence import dependent_results
@@ -37,6 +37,8 @@ class _Argument:
         if not self.mapped:
             return
         leaves, self.structure = leaves_of(t, v)
+        if pytree.holds_columns(self.structure):
+            t.unsupported(f"vmap over argument {name}, which has a long list in it", "use an array")
         places = spread(axes, self.structure, "in_axes")
         self.leaves = [x if k is None else _to_front(t, x, k, name) for x, k in zip(leaves, places)]
         self.over = [k is not None for k in places]
@@ -133,6 +135,8 @@ class Mapped:
             t.unsupported("vmap of a function that changes what is not its own: the order of the elements has no "
                           "meaning", "return the values instead, or write the loop")
         structure: Structure = self.ref.value[0].static
+        if pytree.holds_columns(structure):
+            t.unsupported("vmap of a function that returns a long list", "return an array")
         if pytree.holds_packed(structure) or pytree.holds_choice(structure):
             what = "trees" if pytree.holds_packed(structure) else "values of another kind for some elements"
             t.unsupported(f"vmap of a function that returns {what}: they do not stack",

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.graph import Value
+from ...ir.strings import strings
 from ...ir.types import BOOL, Array, Scalar, dtype_of
-from ..columns.layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Text, strings
+from ..columns.layouts import POOL, Block, Kind, Layout, Number, Parts, Perhaps, Ref, Refs, Text
 from ..columns.recursive_types import Family
 from ..columns.to_columns import Gathered
 from ..objects import containers

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.graph import Value
+from ...ir.strings import strings
 from ..arrays import views
 from ..arrays.rules.basic_indexing import Window
-from ..columns.layouts import POOL, Layout, Root, root, strings
+from ..columns.layouts import POOL, Layout, Root, root
 from ..columns.pack import Packed
 from ..columns.recursive_types import Family
 from ..objects import attributes

@@ -53,6 +53,10 @@ class Active(Operators):
     def type_of(self, t: Trace) -> type:
         return type(self)
 
+    def plain(self, t: Trace) -> Any:
+        """Returns what a NumPy function sees of it."""
+        return self
+
     def exported(self, t: Trace) -> Any:
         """What stands for it in a pytree."""
         t.unsupported(f"{self.describe()} as a result", "return numbers, arrays, and structures of them")

@@ -17,6 +17,7 @@ import numpy as np
 from ...errors import Loc
 from ...ir.graph import ExcInfo, Function, Op, Value
 from ...ir.types import Scalar, Type
+from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..columns.recursive_types import Family
 from .session import Session
@@ -200,6 +201,9 @@ class Choosing(Protocol):
     def over(self, c: Choice, fun: Callable[[Any], Any]) -> Any:
         """``fun`` of the variant that is there: a switch over the tag."""
 
+    def attempt(self, fun: Callable[[], Any]) -> Any:
+        """``fun()`` of one variant; an error that Python would raise is raised on its path."""
+
     def over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
         """``fun(x, y)`` where one of them, or both, is a choice."""
 
@@ -230,6 +234,9 @@ class Objects(Operating, Protocol):
 
     def compare_at(self, loc: Loc, op: str, x: Any, y: Any) -> Any:
         """``compare`` at this place in the user's source."""
+
+    def long_list(self, given: Columns) -> Any:
+        """A list whose columns are values of the trace."""
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
         """``x op= y``: the new value of the variable."""

@@ -60,3 +60,4 @@ class Session:
     layouts: dict[Family, Layout] = field(default_factory=dict)    # of the trees among the arguments
     customs: dict[str, Any] = field(default_factory=dict)     # ``rule_wrappers.Entry`` of functions with rules
     inside_rules: list[Any] = field(default_factory=list)     # whose rules are being traced: their codes
+    long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by their ids

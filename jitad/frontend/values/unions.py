@@ -212,13 +212,17 @@ class Choices(Trace):
         return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
 
     def _keep_result(self, fun: Callable[[Any], Any], v: Any) -> None:
+        result = self.attempt(lambda: fun(v))
+        self.state[self.result] = result
+
+    def attempt(self, fun: Callable[[], Any]) -> Any:
+        """``fun()`` of one variant; an error that Python would raise is raised on its path."""
         try:
-            result = fun(v)
+            return fun()
         except (TypeError, AttributeError) as e:
             if isinstance(e, JitadError) or getattr(e, "__notes__", None):      # from inside a function that was called
                 raise
             self.raise_error(e)
-        self.state[self.result] = result
 
     def _side(self, c: Choice, state: State, index: int, run: Callable[[Any], None]) -> Side:
         """Trace one variant's part in a new block, which nothing leads to yet."""

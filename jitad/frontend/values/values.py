@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
 
 from ...errors import JitadError, Loc, UnsupportedError
@@ -38,6 +38,11 @@ class Options:
     checkpoint: str | int | None = None
     parallel: bool = False
     in_range: bool = False                # of one function of the library: its indices are, and need no test
+    long_lists: bool = True               # long lists are columns (``columns``)
+
+    def one_by_one(self) -> Options:
+        """The same, with the elements of long lists one by one."""
+        return replace(self, long_lists=False)
 
 
 class Context(Protocol):
@@ -254,6 +259,7 @@ class Slot(Obj):
 
 
 CONSTANT = "it is a constant, captured from outside the function"
+ELEMENT = "it is in a long list, whose elements cannot be changed"
 
 
 class ArrayObj(Obj):

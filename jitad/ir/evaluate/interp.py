@@ -21,6 +21,7 @@ import numpy as np
 from ...errors import CompileError, JitadError
 from ..graph import Block, Edge, ExcInfo, Filled, Function, Module, Op, Operand, Value
 from ..ops import OPS
+from ..strings import strings
 from ..text.printer import FunctionPrinter
 from ..types import STACK, Array, Stack, Type, dims_of, dtype_of
 from .meaning import MEANING, conforms, work
@@ -75,6 +76,8 @@ def exception(info: ExcInfo, values: Sequence[Any] = ()) -> BaseException:
     """The Python exception that a ``raise``, or a ``check`` that failed, throws with these operands."""
     cls: Any = info.cls if info.cls is not None else getattr(builtins, info.kind)
     known = [v.item() if isinstance(v, np.generic) else v for v in values]
+    for k in info.texts:
+        known[k] = strings.all[known[k]]
     if info.args is not None:
         made = cls(*_filled(info.args, known))
     elif info.message is None:

@@ -62,12 +62,13 @@ def _exception(t: Tokens, module: Module) -> None:
         kind, cls = "", _stand_in(_string(t.take("string", "the name of a class")))
     message = _string(t.next()) if t.now.kind == "string" else None
     args = tuple(literal(t)) if t.accept("args") else None
+    texts = tuple(literal(t)) if t.accept("texts") else ()
     loc = NOWHERE
     if t.accept("at"):
         file = _string(t.take("string", "a file name"))
         t.expect(":")
         loc = Loc(file, int(t.take("number", "a line number").text))
-    module.exceptions.append(ExcInfo(kind, message, loc, cls, args))
+    module.exceptions.append(ExcInfo(kind, message, loc, cls, args, texts))
 
 
 def _rule(t: Tokens) -> tuple[str, Rule]:

@@ -237,7 +237,8 @@ def _exception(number: int, info: ExcInfo) -> str:
     kind = info.kind or f"class {quoted(_class_name(info.cls))}"
     message = "" if info.message is None else f" {quoted(info.message)}"
     args = "" if info.args is None else f" args {literal(info.args)}"
-    return f"exception {number} {kind}{message}{args}{_place(info.loc)}"
+    texts = f" texts {literal(info.texts)}" if info.texts else ""
+    return f"exception {number} {kind}{message}{args}{texts}{_place(info.loc)}"
 
 
 def _class_name(cls: Any) -> str:

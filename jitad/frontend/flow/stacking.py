@@ -15,15 +15,18 @@ from ..values.values import Edge
 
 
 def stacked(t: Trace, n: Value, body: Callable[[Value], Sequence[Value]],
-            start: Callable[[Sequence[Value]], Sequence[Value]], empty: str) -> list[Value]:
+            start: Callable[[Sequence[Value]], Sequence[Value]], empty: str,
+            keep: Callable[[], Value] | None = None) -> list[Value]:
     """For each value that ``body(it)`` yields an array with those of all iterations.
 
     ``start``, emitted before the loop, makes the arrays for what ``body`` yielded.  ``empty`` is the error for
-    ``n == 0`` where ``body`` never comes to its end.
+    ``n == 0`` where ``body`` never comes to its end.  With ``keep``, which tells after ``body`` whether its values are
+    wanted, the wanted ones come first in the arrays, and how many they are is the first result.
     """
     b, entry = t.builder, t.here()
     header, inside, after = (t.func.new_block(name) for name in ("loop", "body", "exit"))
     it = header.add_param(I64, "it")
+    place = it if keep is None else header.add_param(I64, "place")
     b.at(header)
     b.branch(b.lt(it, n), inside, [], after, [])
     t.enter(Edge(inside, dict(entry.state)))
@@ -36,15 +39,16 @@ def stacked(t: Trace, n: Value, body: Callable[[Value], Sequence[Value]],
     back = t.here() if found else None
     with t.on(entry):
         starts = start(found[0]) if found else []
-        b.jump(header, [b.const(0), *starts])
+        b.jump(header, [b.const(0)] * (1 if keep is None else 2) + [*starts])
     stacks = [header.add_param(s.type, "stacked") for s in starts]
     if back is not None:
         with t.on(back):
-            b.jump(header, [b.add(it, 1), *(put(t, s, v, it) for s, v in zip(stacks, found[0]))])
+            following = [b.add(it, 1)] if keep is None else [b.add(it, 1), b.select(keep(), b.add(place, 1), place)]
+            b.jump(header, [*following, *(put(t, s, v, place) for s, v in zip(stacks, found[0]))])
     t.enter(Edge(after, entry.state))
     if back is None:
         t.raise_("ValueError", empty)
-    return stacks
+    return stacks if keep is None else [place, *stacks]
 
 
 def put(t: Trace, stack: Value, v: Value, it: Value) -> Value:

@@ -1,0 +1,255 @@
+"""Long lists in traced code (``columns``): their length is known at run time only, and a loop over one is a loop.
+
+A long list cannot be changed, and its elements cannot be looked at while tracing: what needs that is refused, and the
+program is then traced with each element as an argument of its own, as short lists are (``dispatch``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ... import pytree
+from ..columns.list_columns import LONG, Cell, Columns, Kind, kind
+from ..values.active import Active
+from ..values.closures import WALKS, BoundMethod
+from ..values.lattice import UNBOUND, is_scalar, same, scalar_type
+from ..values.protocol import Trace
+from ..values.union_merge import FACTS
+from ..values.values import ELEMENT, ArrayRef, DictObj, Instance, ListObj, Maybe, Obj, Slot, Sym
+from . import containers, iteration
+
+SHORTER = f"an array, `np.array(xs)`, or a list of at most {LONG} elements as argument"
+
+
+class LongList(Active):
+    """A list of elements of one kind; the parts are its columns, and it is immutable."""
+
+    __slots__ = ("kind", "columns")
+    counted = True
+
+    def __init__(self, kind: Kind, columns: Sequence[Any]) -> None:
+        self.kind, self.columns = kind, tuple(columns)
+
+    @property
+    def static(self) -> Kind:
+        return self.kind
+
+    def parts(self) -> tuple[Any, ...]:
+        return self.columns
+
+    def with_parts(self, parts: tuple[Any, ...]) -> LongList:
+        return LongList(self.kind, parts)
+
+    def describe(self) -> str:
+        return "a list of a length that is only known at run time"
+
+    def refused(self, t: Trace, what: str) -> NoReturn:
+        t.unsupported(f"{what} {self.describe()}", SHORTER)
+
+    # --- elements -----------------------------------------------------------------------------------
+
+    def count(self, t: Trace) -> Any:
+        return Sym(t.builder.dim(t.read(self.columns[0]).value, axis=0), True)
+
+    def element(self, t: Trace, it: Any) -> Any:
+        leaves = [_leaf(t, t.element(c, it), cell) for c, cell in zip(self.columns, self.kind.cells)]
+        if self.kind.element.is_leaf:
+            return leaves[0]
+        return _made(t, pytree.unflatten(self.kind.element, leaves))
+
+    def item(self, t: Trace, index: Any) -> Any:
+        if isinstance(index, slice):
+            return LongList(self.kind, [t.getitem(c, index) for c in self.columns])
+        if not is_scalar(index) or scalar_type(index)[0].is_float:
+            raise TypeError(f"list indices must be integers or slices, not {containers.describe(index)}")
+        n = self.count(t)
+        i = t.choose_value(t.truth(t.compare("lt", index, 0)), t.binary("add", index, n), index)
+        inside = t.both("and", t.truth(t.compare("ge", i, 0)), t.truth(t.compare("lt", i, n)))
+        t.check(inside, "IndexError", "list index out of range")
+        return self.element(t, t.sym(i))
+
+    def holds_numbers(self) -> bool:
+        return self.kind.element.is_leaf and not self.kind.cells[0].array
+
+    def sorted(self, t: Trace, reverse: bool) -> LongList:
+        column = t.call(np.sort, self.columns[0])
+        return LongList(self.kind, [t.getitem(column, slice(None, None, -1)) if reverse else column])
+
+    # --- what the trace asks ------------------------------------------------------------------------
+
+    def truth(self, t: Trace) -> Any:
+        return t.truth(t.compare("gt", self.count(t), 0))
+
+    def compare(self, t: Trace, op: str, other: Any) -> Any:
+        if op in ("is", "is not") and not isinstance(other, LongList):
+            return op == "is not"
+        if is_array(other):
+            return t.compare(op, as_array(t, self), other)
+        if op in ("eq", "ne") and not isinstance(other, (LongList, ListObj, list)):
+            return op == "ne"
+        return self.refused(t, f"`{_SIGNS.get(op, op)}` of")
+
+    def is_a(self, t: Trace, cls: Any) -> Any:
+        return issubclass(list, cls)
+
+    def type_of(self, t: Trace) -> Any:
+        return list
+
+    def has(self, t: Trace, name: str) -> Any:
+        return not name.startswith("__") and hasattr(list, name)
+
+    def attribute(self, t: Trace, name: str) -> Any:
+        if not self.has(t, name):
+            raise AttributeError(f"'list' object has no attribute '{name}'")
+        return BoundMethod(_copied, self) if name == "copy" else self.refused(t, f"the method `{name}` of")
+
+    def assign(self, t: Trace, name: str, value: Any) -> None:
+        raise AttributeError(f"'list' object has no attribute '{name}'")
+
+    def plain(self, t: Trace) -> Any:
+        return t.read(as_array(t, self))
+
+    def exported(self, t: Trace) -> Columns:
+        return Columns(self.kind, self.columns)
+
+
+_SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _copied(xs: Any) -> Any:
+    """``xs.copy()`` of what cannot be changed."""
+    return xs
+
+
+def _leaf(t: Trace, x: Any, cell: Cell) -> Any:
+    return Sym(x.value, True) if cell.weak and type(x) is Sym else x
+
+
+def _made(t: Trace, v: Any) -> Any:
+    """An element as a value of the trace; what is in it may not be changed either."""
+    if isinstance(v, Columns):
+        return LongList(v.kind, v.columns)
+    if v is None or isinstance(v, str) or not pytree.is_container(v):
+        return v
+    static, children = pytree.children(v)
+    new = [_made(t, x) for x in children]
+    if isinstance(v, tuple):
+        return pytree.build(type(v), static, new)
+    made: Obj
+    if isinstance(v, list):
+        made = t.new_list(new)
+    elif isinstance(v, dict):
+        made = t.new_dict(dict(zip(static, new)))
+    else:
+        made = Instance(type(v))
+        t.state[made] = dict(zip(static, new))
+    made.readonly = ELEMENT
+    return made
+
+
+# --- constants --------------------------------------------------------------------------------------
+
+def constant(t: Trace, v: Any) -> Any:
+    """A long list from outside as columns, where a loop walks it or a run-time index asks for an element."""
+    if isinstance(v, WALKS):
+        return v.with_parts(tuple(constant(t, x) for x in v.parts()))
+    if type(v) is not list or len(v) <= LONG or not t.options.long_lists:
+        return v
+    if id(v) not in t.session.long_lists:
+        t.session.long_lists[id(v)] = v, pytree.columns_of(v)
+    found = t.session.long_lists[id(v)][1]
+    return v if found is None else LongList(found.kind, [t.constant(c) for c in found.columns])
+
+
+# --- comprehensions ---------------------------------------------------------------------------------
+
+def is_walked(t: Trace, v: Any) -> bool:
+    """Whether a loop over ``v`` is one over a long list, of a length that is not known."""
+    if isinstance(v, WALKS):
+        return iteration.is_counted(v) and any(is_walked(t, x) for x in v.parts())
+    return isinstance(v, LongList)
+
+
+class Made:
+    """An element of a comprehension, taken apart.
+
+    What it refers to has to be its own: numbers, and tuples and lists of numbers that are made with it; and making it
+    changes nothing else.  ``before``: the state before that.  ``around``: the variables outside.  ``kept``: whether the
+    element is in the list.
+    """
+
+    def __init__(self, t: Trace, v: Any, before: dict[Obj, Any], around: Iterable[Slot]) -> None:
+        self._before = before
+        v, flag = (v.value, v.flag) if isinstance(v, Maybe) else (v, True)
+        self.kept = t.value(flag)
+        unchanged = all(same(t.state.get(k, UNBOUND), x) for k, x in before.items() if k is not FACTS)
+        if not unchanged or any(slot in t.state and slot not in before for slot in around):
+            t.unsupported("a comprehension over a long list that changes what is outside of it", "a loop")
+        self._check(t, v)
+        leaves, structure = pytree.flatten(containers.export(t, v))
+        if not leaves:
+            t.unsupported("a comprehension over a long list without a number in its elements", "a loop")
+        self.leaves = [t.value(x) for x in leaves]
+        self.kind = kind(structure, tuple(Cell(*scalar_type(x)) for x in leaves))
+
+    def _check(self, t: Trace, v: Any) -> None:
+        if isinstance(v, Obj):
+            if v in self._before or not isinstance(v, (ListObj, DictObj, Instance)):
+                t.unsupported(f"a list of a length that is only known at run time of {containers.describe(v)}",
+                              "an array, filled in a loop")
+            content = t.contents(v)
+            v = tuple(content.values() if isinstance(content, dict) else content)
+        if isinstance(v, tuple):
+            for x in v:
+                self._check(t, x)
+        elif not (is_scalar(v) or v is None or isinstance(v, str)):
+            t.unsupported(f"a list of a length that is only known at run time of {containers.describe(v)}",
+                          "an array, filled in a loop")
+
+    def listed(self, t: Trace, stacks: Sequence[Any]) -> LongList:
+        """The list whose columns these are, after their number where not all elements are kept."""
+        columns = [t.new_array(Sym(x), ELEMENT) for x in stacks[len(stacks) - len(self.leaves):]]
+        if len(stacks) > len(columns):
+            columns = [t.getitem(c, slice(None, Sym(stacks[0], True))) for c in columns]
+        return LongList(self.kind, columns)
+
+
+# --- arrays and lists -------------------------------------------------------------------------------
+
+def imported(t: Trace, given: Columns) -> LongList:
+    """A list whose columns are values of the trace."""
+    return LongList(given.kind, [t.new_array(x, ELEMENT) if isinstance(x, Sym) else x for x in given.columns])
+
+
+def is_array(v: Any) -> bool:
+    """Whether an operator takes a list beside this for an array."""
+    return isinstance(v, ArrayRef) or is_scalar(v) and not scalar_type(v)[1]
+
+
+def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
+    """``x op y``, one of which is a long list: beside an array it is one, and two lists are not put together."""
+    given = x if isinstance(x, LongList) else y
+    if is_array(x) or is_array(y):
+        x, y = (as_array(t, v) if isinstance(v, LongList) else v for v in (x, y))
+        return t.binary(op, x, y)
+    if op == "add" and isinstance(x, LongList) and isinstance(y, LongList) and x.kind is y.kind:
+        return LongList(x.kind, [t.call(np.concatenate, pair) for pair in zip(x.columns, y.columns)])
+    if op in ("add", "mul"):
+        return given.refused(t, f"`{'+' if op == 'add' else '*'}` of")
+    raise TypeError(f"unsupported operand types: {containers.describe(x)} and {containers.describe(y)}")
+
+
+def as_array(t: Trace, xs: LongList) -> ArrayRef:
+    """What ``np.array`` makes of a list, which is one of its columns where an element is a number or an array."""
+    element = xs.kind.element
+    if element.is_leaf or (element.type is Columns and len(xs.columns) == 1):
+        found: ArrayRef = xs.columns[0]
+        return found
+    flat = element.type in (tuple, list) and all(c.is_leaf for c in element.children)
+    if not flat or any(c.array for c in xs.kind.cells):
+        xs.refused(t, "an array of")
+    stacked: ArrayRef = t.call(np.stack, tuple(xs.columns), -1)
+    return stacked
