@@ -12,7 +12,7 @@ from .errors import UnsupportedError, with_columns
 from .frontend.columns.pack import returned
 from .frontend.trace.trace_program import Traced
 from .frontend.values.values import Options
-from .ir.types import F32, I32, Scalar, Type
+from .ir.types import Scalar, Type
 from .pytree import unflatten
 from .semantics.evaluate import Evaluator
 from .signature import Signature, Static, signature
@@ -54,9 +54,7 @@ def as_returned(program: Traced, results: list[Any]) -> Any:
 
 
 def boxed(x: Any, t: Type) -> Any:
-    """A result as compiled code would return it: Python's scalars, but NumPy's for f32 and i32."""
+    """A result as compiled code would return it: Python's scalars of the types that Python has, else NumPy's."""
     if not isinstance(t, Scalar):
         return x
-    if t in (F32, I32):
-        return t.np.type(x)
-    return x.item() if isinstance(x, np.generic) else x
+    return x.item() if t.of_python and isinstance(x, np.generic) else x

@@ -200,7 +200,8 @@ linalg.multi_dot product [a, b]; linalg.slogdet square s; linalg.solve system s,
 linalg.diagonal matrix m; linalg.matmul product a, b; linalg.matrix_norm matrix m; linalg.matrix_transpose matrix m
 linalg.outer product a, b; linalg.tensordot product a, b; linalg.trace matrix m; linalg.vecdot product a, b
 linalg.vector_norm array a; bartlett none 5; blackman none 5; hamming none 5; hanning none 5; kaiser none 5, 2.0
-float64 numbers x; float32 numbers x; int64 numbers x; int32 numbers x; bool numbers x
+float64 numbers x; float32 numbers x; int64 numbers x; int32 numbers x; bool numbers x; int8 numbers x; int16 numbers x
+uint8 numbers x; uint16 numbers x; uint32 numbers x; uint64 numbers x
 apply_along_axis array (lambda v: v.sum()), 0, a; apply_over_axes array np.sum, a, 0; broadcast_shapes none (3, 1), (2,)
 add.at indices a, k, 1; copyto arrays a, b; put indices a, k, 1; fill_diagonal matrix m, 1; place masked a, c, [1, 2]
 putmask masked a, c, [1, 2]; put_along_axis lanes a, np.argsort(a, axis=-1), 1, 0

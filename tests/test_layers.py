@@ -31,7 +31,7 @@ FOLDERS = {
 # Folders of passes do not import each other, but for the analyses, and what some others may use.
 SERVES = {"memory.aliasing": ("cleanup", "loops")}
 # How many modules a knot may have: in the front end, and anywhere else, where there is none.
-LARGEST_KNOT = {"frontend": 1, "": 1}
+LARGEST_KNOT = {"frontend": 1, "": 1, "lowering": 2}          # unbox and unbox_list, by a type
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}

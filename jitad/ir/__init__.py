@@ -15,7 +15,9 @@ Files, in reading order::
     dominance  reverse postorder, the dominator tree
     dataflow   forward dataflow to a fixed point
     uses       use lists: the ops that read each value
-    origin     where sizes come from
+    type_rules, size_rules  the rules that rows of the op table name
+    strings    strings known at run time, by number
+    reverify   verification of what a pass has changed
     window     parts of arrays, as they are read and written
     signature  types of a function by name
     clone      copies of functions and blocks

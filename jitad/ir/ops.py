@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import size_rules, type_rules
+from .graph import Value
 from .size_rules import SizeRule
 from .type_rules import TypeRule, TypeRuleError, elementwise
 from .types import BOOL, STACK, Scalar, Type
@@ -61,6 +62,7 @@ class OpDef:
     smooth: bool = False
 
 
+Axis = tuple[Value, int]
 OPS: dict[str, OpDef] = {}
 TERMINATORS = ("jump", "branch", "switch", "call", "return", "raise")
 
@@ -194,6 +196,15 @@ def result_types(name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> l
         raise TypeRuleError(f"missing operand or attribute {e}") from None
     except TypeError as e:
         raise TypeRuleError(str(e)) from None
+
+
+def size_origin(v: Value, axis: int) -> Value | Axis | None:
+    """The value that a size is, the axis of an operand that has it, or ``None`` where the array itself makes it."""
+    definition = OPS.get(v.op.name) if v.op is not None else None
+    if definition is None or definition.sizes is None:
+        return None
+    found: Value | Axis | None = definition.sizes(v.op, axis)
+    return found
 
 
 CONSUMING = frozenset(name for name, definition in OPS.items() if definition.consumes)

@@ -28,7 +28,7 @@ from ..llvm.emit import Code, global_name, result_type
 
 SIZE = 1000
 LEAST = 4 * SIZE
-_IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i8", "i1", "ptr"))
+_IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i16", "i8", "i1", "ptr"))
 _NAME = re.compile(r"%[\w.]+")
 
 

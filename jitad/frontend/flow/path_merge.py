@@ -129,8 +129,8 @@ class Merger:
             constant = type(first) is not Sym or len(some) == len(vals)
             if constant and all(same(v, first) for v in some):
                 return first
-            t, weak = lattice.join_scalars(some)
-            return self._param(t, weak, vals, hint)
+            joined = lattice.join_scalars(some, self.in_loop)
+            return self._param(*joined, vals, hint) if joined else self._kinds(vals, some, hint)
         if isinstance(first, Obj) and all(v is first for v in some):
             return self._obj(tuple(vals), hint)
         if all(isinstance(v, ArrayRef) for v in some) and self._one_kind(vals):

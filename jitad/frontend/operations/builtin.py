@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import NOWHERE, Loc
-from ...ir.types import I64
+from ..arrays.rules import promotion
 from ..objects import attributes, containers, iteration, refusals, special_methods
 from ..objects.long_lists import LongList
 from ..syntax import virtualise
@@ -128,7 +128,7 @@ def _range(t: Trace, *args: Any) -> Any:
 
 def _index(t: Trace, x: Sym) -> Any:
     """An integer as a weak i64; a constant as the number it is."""
-    v = t.value(x, I64)
+    v = promotion.to_i64(t, x.value)
     return v.const if v.const is not None else Sym(v, True)
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from ...errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ...ir.builder import Builder
 from ...ir.graph import Block, ExcInfo, Function, Value
-from ...ir.origin import Axis
-from ...ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
+from ...ir.ops import Axis
+from ...ir.types import BOOL, I64, INSTEAD, Array, Scalar, Stack, Type, dtype_of, from_numpy
 from ..arrays import views
 from ..callables import trampolines
 from ..columns.recursive_types import Family
@@ -253,8 +253,8 @@ class FunctionTrace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choi
         """``x if c else y`` of values that are there already."""
         if isinstance(c, bool):
             return x if c else y
-        if is_scalar(x) and is_scalar(y):
-            kind, weak = join_scalars((x, y))
+        if is_scalar(x) and is_scalar(y) and (joined := join_scalars((x, y), False)):
+            kind, weak = joined
             return Sym(self.builder.select(c.value, self.value(x, kind), self.value(y, kind)), weak)
         if type(x) is tuple and type(y) is tuple and len(x) == len(y) and all(map(is_scalar, (*x, *y))):
             return tuple(self.choose_value(c, a, b) for a, b in zip(x, y))
@@ -278,7 +278,7 @@ class FunctionTrace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choi
         if known is None:
             dtype = from_numpy(array.dtype)
             if dtype is None:
-                self.unsupported(f"an array of dtype {array.dtype}", "use float64, float32, int64, int32 or bool")
+                self.unsupported(f"an array of dtype {array.dtype}", f"convert to {INSTEAD} outside")
             param = self.func.entry.add_param(Array(dtype, array.shape), "const")
             ref = ArrayRef(ArrayObj(CONSTANT))
             known = self.consts[id(array)] = (array, ref)

@@ -24,7 +24,7 @@ from typing import Any, NoReturn, Protocol
 from ...errors import JitadError, Loc, UnsupportedError
 from ...ir.builder import Builder
 from ...ir.graph import Block, Module, Value
-from ...ir.origin import Axis
+from ...ir.ops import Axis
 from ...ir.types import Array, Scalar, Type, dtype_of
 
 
@@ -68,6 +68,9 @@ class Context(Protocol):
 
     def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call any callable that the user may hold, on user values."""
+
+    def choose_value(self, c: Any, x: Any, y: Any) -> Any:
+        """``x if c else y`` of values that are there already."""
 
 
 class Operating(Context, Protocol):

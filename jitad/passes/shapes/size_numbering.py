@@ -8,7 +8,7 @@ block parameter that of all its arguments if they agree (optimistically, so thro
 from __future__ import annotations
 
 from ...ir.graph import Block, Function, Module, Op, Value
-from ...ir.origin import Axis, size_origin
+from ...ir.ops import Axis, size_origin
 from ...ir.types import I64, Array
 from ..analysis.cfg import substitute
 from ..analysis.loops import loop_forest

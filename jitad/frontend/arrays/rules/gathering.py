@@ -12,6 +12,7 @@ from ....ir.graph import Value
 from ....ir.types import BOOL, F64, I64, dtype_of
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
+from .dtypes import of_python
 from .indexing import getitem, in_range, index_items, positions, setitem
 from .lifting import lift
 from .promotion import axis_arg, int_value, rank, refuse, size, sizes
@@ -174,15 +175,15 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
     """``a.item(i)``: a Python scalar."""
     v = _as_pythons(t, lift(t, a).value)
     if not rank(v):
-        return Sym(v, True)
+        return of_python(t, v)
     where = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
     if len(where) == 1 and rank(v) > 1:
         v = promotion.flat(t, v)
     if not where:
         e = t.builder
         t.check(e.eq(promotion.count(t, v), 1), "ValueError", "can only convert an array of size 1 to a Python scalar")
-        return Sym(e.get(v, *[e.const(0)] * rank(v)), True)
-    return Sym(getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value, True)
+        return of_python(t, e.get(v, *[e.const(0)] * rank(v)))
+    return of_python(t, getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value)
 
 
 def _as_pythons(t: Context, v: Value) -> Value:
@@ -203,7 +204,7 @@ def tolist(t: Context, a: Any) -> Any:
 
 def _listed(t: Context, v: Value, lengths: Sequence[int], index: tuple[int, ...]) -> Any:
     if len(index) == len(lengths):
-        return Sym(t.builder.get(v, *map(t.builder.const, index)) if index else v, True)
+        return of_python(t, t.builder.get(v, *map(t.builder.const, index)) if index else v)
     return [_listed(t, v, lengths, (*index, i)) for i in range(lengths[len(index)])]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import TypeInferenceError
 from ....ir.graph import Value
-from ....ir.types import F64, I64, Scalar, dtype_of
+from ....ir.types import F64, Scalar, dtype_of
 from ...values.closures import Range
 from ...values.lattice import describe
 from ...values.values import Context, Sym
@@ -65,7 +65,7 @@ def constant(t: Context, x: np.ndarray) -> Sym:
 
 def _of_range(t: Context, x: range | Range) -> Sym:
     e, given = t.builder, (x.start, x.stop, x.step) if isinstance(x, range) else x.parts()
-    start, stop, step = (promotion.cast(t, lift(t, v).value, I64) for v in given)
+    start, stop, step = (promotion.to_i64(t, lift(t, v).value) for v in given)
     t.check(e.ne(step, 0), "ValueError", "range() arg 3 must not be zero")
     n = range_length(t, start, stop, step)
     check_room(t, [n])

@@ -16,8 +16,8 @@ import numpy as np
 from ....errors import ShapeError, TypeInferenceError, UnsupportedError
 from ....ir.evaluate.fold import same
 from ....ir.graph import Op, Value
-from ....ir.origin import Axis, size_origin
-from ....ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
+from ....ir.ops import Axis, size_origin
+from ....ir.types import BOOL, F64, I64, INSTEAD, U64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
 from ...values.values import Context, Sym
 
 Rule = Callable[..., Any]
@@ -39,7 +39,7 @@ def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
         return None
     found = from_numpy(np.dtype(dtype))
     if found is None:
-        refuse(t, f"the dtype {np.dtype(dtype)} is not supported", "float64, float32, int64, int32 or bool")
+        refuse(t, f"the dtype {np.dtype(dtype)} is not supported", INSTEAD)
     return found
 
 
@@ -57,7 +57,7 @@ def _promote(kinds: tuple[tuple[Scalar, bool], ...]) -> tuple[Scalar, bool]:
 
 
 def inexact(dtype: Scalar) -> Scalar:
-    """The float dtype in which a function like ``sqrt`` is computed."""
+    """The float dtype of quotients and means: f64 of all integers."""
     return dtype if dtype.is_float else F64
 
 
@@ -69,20 +69,36 @@ def cast(t: Context, v: Value, dtype: Scalar) -> Value:
 
 
 def as_dtype(t: Context, x: Sym, dtype: Scalar) -> Value:
-    """An operand converted to the dtype of its operation; a Python int must fit an int32."""
-    if x.weak and dtype == I32 and x.value.type == I64:
-        _check_fits(t, x.value)
+    """An operand converted to the dtype of its operation; a number of Python's must fit an integer type."""
+    if x.weak and dtype.is_int and dtype is not I64 and not dtype_of(x.value.type).is_bool:
+        _check_fits(t, x.value, dtype)
     return cast(t, x.value, dtype)
 
 
-def _check_fits(t: Context, v: Value) -> None:
+def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
+    """Check that an i64, or a f64 without its fraction, is in the range of ``dtype``."""
     b = t.builder
-    message = "Python integer {} out of bounds for int32"
+    message = f"Python integer {{}} out of bounds for {dtype.np}"
     if v.const is not None:
-        if not -2**31 <= v.const < 2**31:
-            raise OverflowError(message.format(v.const))
+        if not dtype.low <= int(v.const) <= dtype.high:
+            raise OverflowError(message.format(int(v.const)))
         return
-    t.check(b.and_(b.ge(v, -2**31), b.lt(v, 2**31)), "OverflowError", message, v)
+    whole = v
+    if dtype_of(v.type).is_float:
+        t.check(b.not_(b.isnan(v)), "ValueError", "cannot convert float NaN to integer")
+        t.check(b.not_(b.isinf(v)), "OverflowError", "cannot convert float infinity to integer")
+        v, whole = b.trunc(v), b.cast(v, dtype=I64)
+    fits = b.ge(v, dtype.low)
+    if dtype is not U64 or dtype_of(v.type).is_float:
+        fits = b.and_(fits, b.lt(v, dtype.high + 1))
+    t.check(fits, "OverflowError", message, whole)
+
+
+def to_i64(t: Context, v: Value) -> Value:
+    """An integer or a bool as Python's ``int`` holds it here; one beyond 64 bits with a sign raises."""
+    if dtype_of(v.type) is U64:
+        t.check(t.builder.le(v, I64.high), "OverflowError", "Python int too large to convert to C long")
+    return cast(t, v, I64)
 
 
 def strong(x: Sym) -> Sym:
@@ -114,7 +130,7 @@ def int_value(t: Context, x: Any, what: str = "an index") -> Value:
     if (known := static_int(x)) is not None:
         return t.builder.const(known)
     if isinstance(x, Sym) and isinstance(x.value.type, Scalar) and x.value.type.is_int:
-        return cast(t, x.value, I64)
+        return to_i64(t, x.value)
     if isinstance(x, Sym) and x.value.type == BOOL and x.weak:
         return cast(t, x.value, I64)
     kind = str(x.value.type) if isinstance(x, Sym) else type(x).__name__

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....ir.graph import Value
-from ....ir.types import BOOL, I32, I64, Scalar, dtype_of
+from ....ir.types import BOOL, F64, Scalar, dtype_of
 from ...values.values import Context, Sym
 from . import promotion
+from .dtypes import accumulator
 from .lifting import lift
 from .promotion import (
     NO,
@@ -46,11 +47,6 @@ def reduce(t: Context, op: str, v: Value, axes: Sequence[int], keepdims: bool = 
     return _shaped(t, t.builder.emit(op, v, axes=tuple(axes)), v, axes, keepdims)
 
 
-def _accumulator(dtype: Scalar) -> Scalar:
-    """Small integers are added up in i64."""
-    return I64 if dtype.is_bool or dtype == I32 else dtype
-
-
 def adding(op: str) -> SymRule:
     """``sum`` and ``prod``."""
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = NO,
@@ -58,7 +54,7 @@ def adding(op: str) -> SymRule:
         x = promotion.strong(lift(t, a))
         if where is not True:
             x = choose(t, where, x, Sym(t.builder.const(op == "prod", dtype_of(x.value.type)), False))
-        kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
+        kind = dtype_arg(t, dtype) or accumulator(dtype_of(x.value.type))
         v = promotion.cast(t, x.value, kind)
         name, step = ("sum", "add") if op == "sum" else ("prod", "mul")
         if kind.is_bool:
@@ -192,7 +188,7 @@ def average(t: Context, a: Any, axis: Any = None, weights: Any = None, returned:
         each = promotion.cast(t, t.builder.floordiv(promotion.count(t, v), n), found.scalar)
         return (found, full_like(t, found.value, each)) if returned else found
     x, w = lift(t, a), lift(t, weights)
-    dtype = inexact(promotion.promote(x, w)[0])
+    dtype = F64 if not x.scalar.is_float else inexact(promotion.promote(x, w)[0])
     v, u = promotion.as_dtype(t, x, dtype), promotion.as_dtype(t, w, dtype)
     axes = axes_arg(t, axis, rank(v))
     given = [axis_arg(t, i, rank(v)) for i in axis] if isinstance(axis, (tuple, list)) else list(axes)
@@ -323,7 +319,7 @@ def scan(op: str) -> Rule:
     """``cumsum`` and ``cumprod``."""
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None) -> Sym:
         x = lift(t, a)
-        kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
+        kind = dtype_arg(t, dtype) or accumulator(dtype_of(x.value.type))
         if kind.is_bool:
             refuse(t, f"{op} of dtype bool", "dtype=int, and .astype(bool) of the result")
         v = promotion.cast(t, x.value, kind)
@@ -369,6 +365,8 @@ def _between(t: Context, x: Sym, axis: int, first: Any, last: Any) -> Sym:
 
 def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Sym:
     given = lift(t, y)
+    if given.scalar.is_narrow or x is not None and lift(t, x).scalar.is_narrow:
+        refuse(t, "trapezoid of narrow integers, of which NumPy lets sums wrap", ".astype(float) first")
     along = axis_arg(t, axis, rank(given.value))
     v = given.value if given.scalar.is_bool else promotion.as_dtype(t, given, inexact(given.scalar))
     e = t.builder

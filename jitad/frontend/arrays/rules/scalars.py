@@ -17,6 +17,7 @@ from ....ir.builder import Builder
 from ....ir.graph import Value
 from ....ir.types import BOOL, F32, F64, I64, dims_of, dtype_of
 from ...values.closures import Template
+from ...values.lattice import join_scalars
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
 from .lifting import lift
@@ -48,7 +49,7 @@ def to_float(t: Context, x: Any = 0.0) -> Sym:
 
 def to_int(t: Context, x: Any = 0) -> Sym:
     v = _scalar(t, x, "int")
-    return Sym(_whole(t, t.builder.trunc(v)) if dtype_of(v.type).is_float else promotion.cast(t, v, I64), True)
+    return Sym(_whole(t, t.builder.trunc(v)) if dtype_of(v.type).is_float else promotion.to_i64(t, v), True)
 
 
 def to_bool(t: Context, x: Any = False) -> Any:
@@ -68,7 +69,7 @@ def rounding(op: str) -> Rule:
     """``math.floor`` and its like: a Python int."""
     def rule(t: Context, x: Any) -> Sym:
         v = _scalar(t, x, f"math.{op}")
-        return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else promotion.cast(t, v, I64), True)
+        return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else promotion.to_i64(t, v), True)
     return rule
 
 
@@ -78,7 +79,7 @@ def round_builtin(t: Context, number: Any, ndigits: Any = None) -> Sym:
         return round_(t, number, 0 if ndigits is None else ndigits)
     if not x.scalar.is_float:
         if ndigits is None or x.scalar.is_bool:
-            x = Sym(promotion.cast(t, x.value, I64), True)
+            x = Sym(promotion.to_i64(t, x.value), True)
         return Sym(to_tens(t, x.value, _digits(t, 0 if ndigits is None else ndigits)), x.weak)
     if ndigits is None:
         return Sym(_whole(t, t.builder.round(x.value)), True)
@@ -178,8 +179,10 @@ def _better(t: Context, better: str, best: Any, x: Any) -> Any:
     a, b = lift(t, best), lift(t, x)
     if rank(a.value) or rank(b.value):
         refuse(t, "the builtin max or min between arrays", "np.maximum, np.minimum")
-    dtype, weak = promotion.promote(a, b)
     chosen = COMPARE[better](t, b, a).value
+    if not join_scalars((a, b), False):
+        return t.choose_value(Sym(chosen), x, best)
+    dtype, weak = promotion.promote(a, b)
     return Sym(t.builder.select(chosen, promotion.as_dtype(t, b, dtype), promotion.as_dtype(t, a, dtype)), weak)
 
 
