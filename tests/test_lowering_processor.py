@@ -9,7 +9,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
-from jitad.lowering import processor
+from jitad.lowering.llvm import processor
 
 pytestmark = pytest.mark.skipif(not llvm.get_default_triple().startswith("x86_64"), reason="processors of x86-64")
 
@@ -17,7 +17,7 @@ PROGRAM = """
 import re
 import numpy as np
 from jitad import jit
-from jitad.lowering import cpu
+from jitad.lowering.jit import cpu
 
 @jit
 def f(x, w):

@@ -7,6 +7,7 @@ Files, in reading order::
     attributes       classes, instances, attribute lookup
     special_methods  special methods, in Python's order
     containers       tuples, lists, dicts and their methods
+    long_lists       lists whose length is a run-time value
     iteration        what a ``for`` walks
     refusals         functions that are refused, with the way to write it instead
 """

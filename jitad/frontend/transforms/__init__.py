@@ -16,7 +16,6 @@ Files, in reading order::
     checkpoint       ``checkpoint``
     vmap             ``vmap``: a counted loop over an axis
     axes             ``in_axes`` and ``out_axes``
-    stacking         loops that stack what their iterations yield
     result_shapes    sizes of results from those of arguments
     dependence       which results depend on which arguments
     snapshot         a function with copies of what it captures

@@ -5,6 +5,8 @@ Imports ``columns`` alone.
 Files, in reading order::
 
     values          stand-ins, objects of the trace state, the context that rules see
+    purity           callables without Python source that may run while tracing
+    other_libraries  names of Numba, JAX and PyTorch, and what stands for them
     protocol        ``Trace``: what all others ask of the trace
     session         what the functions of one module have in common
     active          composites that answer themselves what the trace asks

@@ -10,6 +10,7 @@ Files, in reading order::
     jump_threading      edges past empty blocks
     cse                 value numbering down the dominator tree
     dce                 dead ops, parameters, loops and functions
+    rules               drops rules of functions that nobody differentiates; the first pass
     inline              small functions, and those called once
     base_case_inlining  the base case of a recursion, tested by the caller
 """
