@@ -25,15 +25,19 @@ from .frontend import transforms
 from .frontend.builtin import location
 from .frontend.custom import Custom
 from .frontend.packed import returned
+from .frontend.places import Place
 from .frontend.traceable import POSITIONAL, Transform, positional, signature_of
+from .frontend.tracer import Leaf
 from .frontend.values import Operators, Options, context, tracing
 from .lowering import callable as native_callable
+from .lowering import pycall
 from .reference import interpret
 from .room import with_room
-from .signature import Signature, Static, signature
+from .signature import Signature, signature
 from .visualize import graph
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
+VERSIONS = 8                     # of the code for one signature, before those for what was outside are forgotten
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
@@ -46,7 +50,10 @@ class Dispatcher:
     def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
                  static: tuple[str | int, ...]) -> None:
         self.target, self.fun, self.described_by, self.options, self.static = target, fun, described_by, options, static
-        self.table: dict[Signature, Compiled] = {}
+        self.table: dict[Signature, list[Compiled]] = {}     # of each signature the newest code first
+        self._line: list[pycall.Entry] = []          # the entries that calls go through, in order
+        self._widened: dict[Signature, set[Place]] = {}      # what is an argument since it has changed
+        self._constant: dict[Signature, set[Place]] = {}     # what has changed and cannot be one
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
@@ -65,22 +72,28 @@ class Dispatcher:
         if (run := _instead.get()) is not None:
             return run(self.target, args, kwargs)
         sig, leaves = self.signature(args, kwargs)
-        compiled = self.table.get(sig)
-        if compiled is not None and not compiled.holds():
-            self.retired.append(compiled)
-            self.table.pop(sig, None)
-            compiled = None
-        if compiled is None:
-            compiled = self.compile(sig, args, kwargs)
+        compiled, captured = self._version(sig, leaves)
+        while compiled is None:
+            made = self.compile(sig, leaves, args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
-            again = shape in compiled.entries and not compiled.is_flat(shape)
+            again = shape in made.entries and not made.is_flat(shape)
             if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value is no longer itself
                 return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
+            compiled, captured = self._version(sig, leaves)
         self._seen(compiled, args, kwargs)
         self.last = sig
-        given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
-        found = compiled.call(*given, *compiled.converted())
+        given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
+        found = compiled.call(*given, *captured)
         return returned(found, (args, kwargs)) if compiled.packs else found
+
+    def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any]]:
+        """The code that is the right one now, and what it takes from outside."""
+        for compiled in self.table.get(sig, ()):
+            captured = compiled.captured(leaves)
+            if captured is not None:
+                compiled.refresh(leaves)
+                return compiled, captured
+        return None, []
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
@@ -147,25 +160,41 @@ class Dispatcher:
 
     # --- compiling --------------------------------------------------------------------------------
 
-    def compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+    def compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
-        return with_room(lambda: self._compile(sig, args, kwargs))
+        return with_room(lambda: self._compile(sig, leaves, args, kwargs))
 
-    def _compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+    def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         with compiler.lock:
-            known = self.table.get(sig)
+            known, _ = self._version(sig, leaves)
             if known is not None:
                 return known
             self._check_call(args, kwargs)
             names, _ = self.facts()
             shape = Shape(len(args), tuple(kwargs))
-            compiled = compiler.compile_function(self.fun, sig, shape, names, self.options)
+            widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
+            widened -= self._constant.setdefault(sig, set())
+            compiled = compiler.compile_function(self.fun, sig, shape, names, self.options, leaves, frozenset(widened))
+            self._widened[sig] = widened & set(compiled.program.captured)
+            self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
             self.seconds.update(compiled.seconds)
-            self.table[sig] = compiled
+            if len(self.table.get(sig, ())) >= VERSIONS:
+                self._retire(sig)
+            self.table.setdefault(sig, []).insert(0, compiled)
             if shape in compiled.entries:
                 self._install(compiled, shape)
             return compiled
+
+    def _retire(self, sig: Signature) -> None:
+        """Forget the code of a signature for what is outside no more."""
+        gone = self.table.pop(sig)
+        self.retired += gone
+        dropped = {id(entry) for compiled in gone for entry in compiled.entries.values()}
+        self._line = [entry for entry in self._line if id(entry) not in dropped]
+        for entry, following in zip(self._line, [*self._line[1:], None]):
+            entry.next.value = following.code if following is not None else native_callable.SLOW_VECTORCALL
+        self._go_through(self._line[0].code if self._line else native_callable.SLOW_VECTORCALL)
 
     def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call that the function does not take raises what it would raise in Python."""
@@ -196,11 +225,16 @@ class Dispatcher:
     def _install(self, compiled: Compiled, shape: Shape) -> None:
         """Put an entry in front of those that calls go through."""
         entry = compiled.entries[shape]
-        entry.next.value = self._diverted or native_callable.entry_of(self.target)
+        entry.next.value = self._line[0].code if self._line else native_callable.SLOW_VECTORCALL
+        self._line.insert(0, entry)
+        self._go_through(entry.code)
+
+    def _go_through(self, entry: int) -> None:
+        """Let calls go to this entry, now or when they are not diverted any more."""
         if _diverting:
-            self._diverted = entry.code
+            self._diverted = entry
         else:
-            native_callable.set_entry(self.target, entry.code)
+            native_callable.set_entry(self.target, entry)
 
     def divert(self) -> None:
         """Let all calls come to Python until ``resume``."""
@@ -219,38 +253,40 @@ class Dispatcher:
     def last(self) -> Signature | None:
         """The signature of the last call."""
         mark = native_callable.last_of(self.target)
-        return next((sig for sig, compiled in self.table.items() if any(
-            entry.mark == mark for entry in compiled.entries.values())), self._last)
+        return next((sig for sig, versions in self.table.items() if any(
+            entry.mark == mark for compiled in versions for entry in compiled.entries.values())), self._last)
 
     @last.setter
     def last(self, sig: Signature | None) -> None:
         self._last = sig
         native_callable.forget_last(self.target)
 
-    def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-        """The signature of these arguments, or without any the last call's."""
+    def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, Sequence[Any]]:
+        """The signature of these arguments and their leaves, or without any the last call's."""
         if args or kwargs or self.takes() == 0:
-            return self.signature(args, kwargs)[0]
-        if self.last is None:
+            return self.signature(args, kwargs)
+        last = self.last
+        if last is None:
             raise ValueError(f"{name_of(self.fun)} has not been called yet: pass arguments, or jitad.spec(…) for each")
-        return self.last
+        return last, next((c.program.leaves for c in self.table.get(last, ())), ())
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the compilation as text."""
-        sig = self.signature_for(args, kwargs)
-        return with_room(lambda: compiler.stage_text(self.fun, sig, self.options, stage))
+        sig, leaves = self.signature_for(args, kwargs)
+        return with_room(lambda: compiler.stage_text(self.fun, sig, self.options, stage, leaves))
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the IR as a graph."""
-        sig = self.signature_for(args, kwargs)
-        return with_room(lambda: graph(compiler.stage_module(self.fun, sig, self.options, stage)))
+        sig, leaves = self.signature_for(args, kwargs)
+        return with_room(lambda: graph(compiler.stage_module(self.fun, sig, self.options, stage, leaves)))
 
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""
         self.last = self.last                        # while what took it is known
         native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
         self._diverted = 0
-        self.retired += self.table.values()
+        self._line.clear()
+        self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
         self._shapes.clear()
 

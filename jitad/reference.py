@@ -11,14 +11,14 @@ from .api import dispatcher
 from .compiler import fixed_leaves, traced
 from .frontend.packed import returned
 from .frontend.pytree import unflatten
-from .frontend.tracer import Traced
+from .frontend.tracer import Leaf, Traced
 from .frontend.values import Options
 from .ir.types import F32, I32, Scalar, Type
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
 from .room import with_room
-from .signature import Static, signature
+from .signature import signature
 
 
 def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -75,11 +75,11 @@ def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tr
     if _is_jitted(fun):
         asked = dispatcher(fun)
         sig, leaves = asked.signature(args, kwargs)
-        program = traced(asked.fun, sig, asked.options)
+        program = traced(asked.fun, sig, asked.options, leaves)
     else:
         sig, leaves = signature(args, kwargs, frozenset(), False)
-        program = traced(fun, sig, Options())
-    given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
+        program = traced(fun, sig, Options(), leaves)
+    given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
     return program, [*given, *program.consts]
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .errors import TypeInferenceError
+from .frontend.outside import openable
 from .frontend.pytree import Structure, flatten, meaning, unflatten
-from .frontend.tracer import Leaf
+from .frontend.tracer import Leaf, Opened
 from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
 
 _PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
@@ -71,7 +72,7 @@ class Signature:
 
     __slots__ = ("structure", "leaves", "_hash")
 
-    def __init__(self, structure: Structure, leaves: tuple[Leaf | Static, ...]) -> None:
+    def __init__(self, structure: Structure, leaves: tuple[Leaf | Static | Opened, ...]) -> None:
         self.structure, self.leaves, self._hash = structure, leaves, hash((structure, leaves))
 
     def __hash__(self) -> int:
@@ -93,11 +94,11 @@ class Signature:
 
 
 class _Shown:
-    def __init__(self, leaf: Leaf | Static) -> None:
+    def __init__(self, leaf: Leaf | Static | Opened) -> None:
         self.leaf = leaf
 
     def __repr__(self) -> str:
-        if isinstance(self.leaf, Static):
+        if isinstance(self.leaf, (Static, Opened)):
             return repr(self.leaf)
         kind = self.leaf.type
         return str(kind) if self.leaf.weak or isinstance(kind, Array) else f"np.{kind.np}"  # type: ignore[union-attr]
@@ -113,6 +114,9 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[i
         kwargs = {k: _make_static(v) if k in static else v for k, v in kwargs.items()}
     values, structure = _flatten_call(args, kwargs)
     leaves = [classify(v, static_shapes) for v in values]
+    for i, (leaf, _) in enumerate(leaves):
+        if type(leaf) is Opened:
+            leaf.number = i
     return Signature(structure, tuple([leaf for leaf, _ in leaves])), [value for _, value in leaves]
 
 
@@ -137,7 +141,7 @@ def _make_static(value: Any) -> Static:
     return Static(value)
 
 
-def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
+def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static | Opened, Any]:
     """What a leaf is, and the leaf in the form that machine code reads."""
     cls = type(x)
     if cls in _PYTHON:
@@ -156,6 +160,8 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
         return classify(_known_dtype(np.asarray(x))[()])
     if isinstance(x, (bool, int, float)):
         return classify(next(base for base in (bool, int, float) if isinstance(x, base))(x))
+    if openable(cls):
+        return Opened(cls), x
     if callable(x):
         return _make_static(x), x
     raise TypeInferenceError(
@@ -164,7 +170,7 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
              "name a compile-time constant in jit(static=(…,))")
 
 
-def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static, Any]:
+def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static | Opened, Any]:
     if type(x) is not np.ndarray and isinstance(x, (np.ma.MaskedArray, np.matrix)):
         raise TypeInferenceError(f"a {type(x).__name__} means something else than the array it is made of",
                                  hint="pass np.asarray(x)")

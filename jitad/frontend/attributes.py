@@ -14,6 +14,7 @@ from .closures import BoundMethod, Fn, Method, Partial
 from .data import is_static, type_of, writable
 from .families import family_of
 from .lattice import UNBOUND, describe
+from .places import MISSING, of_class, of_object
 from .values import Active, Instance, Maybe, Sym
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
@@ -33,7 +34,8 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
         return obj.cls
     if name == "__dict__":
         refuse_table(t)
-    found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    t.expects(obj, name)
+    found = t.in_class(obj.cls, name)
     if isinstance(found, property):
         return t.call(found.fget, obj)
     if binds(found) and hasattr(type(found), "__set__"):
@@ -51,12 +53,17 @@ def instance_attribute(t: Any, obj: Instance, name: str) -> Any:
         return v
     if binds(found):
         return bound(t, found, obj, obj.cls)
-    if found is UNBOUND or inspect.ismemberdescriptor(found):
+    if found is MISSING or inspect.ismemberdescriptor(found):
         fallback = fallback_of(obj)
         if fallback is not None:
             return t.call(fallback, obj, name)
         raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
-    return t.lift(getattr(obj.cls, name))
+    return class_attribute(t, obj.cls, name)
+
+
+def class_attribute(t: Any, cls: type, name: str) -> Any:
+    """What a class holds that is no method: it may be given another value."""
+    return t.lift(getattr(cls, name)) if t.trusts(cls) else t.outside(of_class(cls, name))
 
 
 def fallback_of(obj: Instance) -> types.FunctionType | None:
@@ -107,14 +114,22 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
         return Method(name, v)
     if type(v).__mro__[-2] is tuple and name in ("index", "count") and not is_static(v):
         t.unsupported(f"tuple.{name} of values that are only known at run time", "write the search as a loop")
-    of_class = inspect.getattr_static(type(v), name, None)
-    if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
+    by_class = inspect.getattr_static(type(v), name, None)
+    if isinstance(by_class, property) and isinstance(by_class.fget, types.FunctionType):
         if type(v).__module__ != "numpy":
-            return t.call(of_class.fget, v)
+            t.in_class(type(v), name)
+            return t.call(by_class.fget, v)
+    if isinstance(v, types.ModuleType) and not t.trusts(v):
+        found = t.global_value(vars(v), name)
+        return t.lift(getattr(v, name)) if found is MISSING else found
+    if isinstance(v, type) and not t.trusts(v):
+        own = t.in_class(v, name)
+        if own is not MISSING and not hasattr(type(own), "__get__"):
+            return class_attribute(t, v, name)
     found = getattr(v, name)
     if isinstance(found, types.MethodType):
         return BoundMethod(found.__func__, found.__self__)
-    return t.lift(found)
+    return t.lift(found) if isinstance(found, BUILTIN) or t.is_fixed(v) else t.outside(of_object(v).attribute(name))
 
 
 def refuse_change(t: Any, v: Any, name: str) -> None:
@@ -198,6 +213,7 @@ def construct(t: Any, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any
     if dataclasses.is_dataclass(cls) and is_generated(cls.__init__):
         _fill_fields(t, obj, cls, args, kwargs)
     elif isinstance(cls.__init__, types.FunctionType):
+        t.in_class(cls, "__init__")
         t.call(cls.__init__, obj, *args, **kwargs)
     elif args or kwargs:
         raise TypeError(f"{cls.__name__}() takes no arguments")
@@ -241,6 +257,7 @@ def _fill_fields(t: Any, obj: Instance, cls: type, args: list[Any], kwargs: dict
         else:
             set_directly(t, obj, name, value)
     if hasattr(cls, "__post_init__"):
+        t.in_class(cls, "__post_init__")
         t.call(cls.__post_init__, obj, *only_init)
 
 

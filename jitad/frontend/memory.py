@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def compiled_of(fun: Any) -> dict[Any, Any]:
 
 
 def _of_object(obj: Any, what: Any) -> dict[Any, Any]:
-    key, now = (id(obj), id(what)), _contents(obj)
+    key, now = (id(obj), id(what)), contents(obj)
     known = _objects.get(key)
     if known is None or known[1] != now:
         known = _objects[key] = ((obj, what), now, {})      # which keeps both alive, and their ids theirs
@@ -65,7 +65,7 @@ class _Same:
     __hash__ = object.__hash__
 
 
-def _contents(obj: Any) -> Any:
+def contents(obj: Any) -> Any:
     """What an object holds, to be compared: numbers and text by value, structures through and through, arrays and
     functions by identity, since what is in an array is read at each call.
     """
@@ -84,6 +84,8 @@ def _contents(obj: Any) -> Any:
             return "seen", id(x)
         seen.add(id(x))
         if isinstance(x, (tuple, list)):
+            return type(x), [walk(v) for v in x]
+        if isinstance(x, (set, frozenset, deque)):
             return type(x), [walk(v) for v in x]
         if isinstance(x, dict):
             return type(x), [(walk(k), walk(v)) for k, v in x.items()]

@@ -43,12 +43,6 @@ class Operations(Comparisons, Elements):
         """What the user sees of an array now."""
         return ref if isinstance(ref, Sym) else views.read(self, ref)
 
-    def lift(self, v: Any) -> Any:
-        """A value from outside: arrays become constants, packed trees too."""
-        if type(v) is Packed:
-            return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
-        return self.constant(v) if type(v) is np.ndarray else v
-
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as values of the trace."""
         return data.import_(self, v)

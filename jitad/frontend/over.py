@@ -1,6 +1,6 @@
 """The functions that a rule names (``ir.graph.Rule``), made over functions of the user's.
 
-A user's function takes the leaves of its own arguments, of what it captures, and constant arrays.  Those that a rule
+A user's function takes the leaves of its own arguments, of what it captures, and what it reads from outside.  Those that a rule
 names all take the same parameters, those of the function that has the rule: each calls the one below it with the
 parameters that this takes, and brings its results to the types and sizes that they must have.
 """
@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import DifferentiationError, Loc
 from ..ir.builder import Builder
 from ..ir.graph import ExcInfo, Function, Module, Rule, Value
 from ..ir.types import Array, Type, dims_of, dtype_of, is_float
 from . import builtin
+from .places import Place
 from .presence import presence, unless_absent, zero_if_absent, zeros
 from .pytree import Within
 from .specialise import FunctionRef
@@ -46,17 +45,16 @@ class Over:
 
     def __init__(self, call: Call, entry: Entry) -> None:
         self.call, self.entry, self.module = call, entry, call.t.module
-        self.arrays = list(call.base.consts)
-        self.first_const = len(call.base.params) - len(self.arrays)
+        self.consts = list(call.base.consts)
+        self.first_const = len(call.base.params) - len(self.consts)
         self.made: list[Caller] = []
 
-    def place(self, array: np.ndarray) -> int:
-        """The parameter that is this constant array, added if there is none."""
-        known = [i for i, a in enumerate(self.arrays) if a is array]
-        if not known:
-            self.arrays.append(array)
-            self.entry.extras.append(array)
-        return self.first_const + (known[0] if known else len(self.arrays) - 1)
+    def place(self, place: Place) -> int:
+        """The parameter that is what is at this place outside, added if there is none."""
+        if place not in self.consts:
+            self.consts.append(place)
+            self.entry.extras.append(place)
+        return self.first_const + self.consts.index(place)
 
     def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc,
                  twice: Mapping[Value, int] = EMPTY) -> Caller:

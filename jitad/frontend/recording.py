@@ -14,15 +14,16 @@ from ..ir.builder import Builder
 from ..ir.graph import Block, ExcInfo, Function, Module, Value
 from ..ir.origin import Axis
 from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
-from . import boxes, calls, choice, data, nodes, objects, operations, programs, views
+from . import boxes, calls, choice, data, nodes, objects, operations, outside, programs, views
 from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from .layouts import Layout
+from .outside import ARGUMENT, Outside
+from .places import Place
 from .state import Edge, Merger, State
 from .values import (
-    CONSTANT, ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym)
+    ArrayObj, ArrayRef, Choice, Conflict, DictObj, ListObj, Maybe, Obj, Options, Slot, Store, Sym)
 
-ARGUMENT = "it belongs to the caller"
 GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
            "assign `out[i] = x`; or write out a loop of known length, `for i in jitad.unroll(range(3))`")
 
@@ -44,9 +45,10 @@ class Session:
     heaps: dict[Family, Layout] = field(default_factory=dict)      # the families of which the program makes nodes
     layouts: dict[Family, Layout] = field(default_factory=dict)    # of the trees among the arguments
     customs: dict[str, Any] = field(default_factory=dict)     # functions with rules (``ruled.Entry``), by the one below
+    outside: Outside = field(default_factory=Outside)         # what the program reads from around it
 
 
-class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, boxes.Boxes):
+class Trace(outside.Reading, operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, boxes.Boxes):
     """One IR function while it is traced (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:
@@ -59,7 +61,8 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         self.result = Slot("result")
         self.pinned: list[Obj] = []                  # objects that the caller can see: always live
         self.heaps: dict[Family, Store] = {}         # where nodes are made
-        self.consts: dict[int, tuple[np.ndarray, ArrayRef]] = {}
+        self.consts: dict[Place, Any] = {}           # arguments from outside
+        self.opened_at: dict[Place, tuple[Any, Any]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.meanings: dict[Value, choice.Meaning] = {}
         self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
@@ -262,28 +265,6 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         obj = DictObj()
         self.state[obj] = items
         return obj
-
-    def constant(self, array: np.ndarray) -> Any:
-        """An array from outside: one more parameter of the IR function, bound when it is called."""
-        if array.ndim == 0:
-            return array[()]
-        known = self.consts.get(id(array))
-        if known is None:
-            dtype = from_numpy(array.dtype)
-            if dtype is None:
-                self.unsupported(f"an array of dtype {array.dtype}", "use float64, float32, int64, int32 or bool")
-            param = self.func.entry.add_param(Array(dtype, array.shape), "const")
-            ref = ArrayRef(ArrayObj(CONSTANT))
-            known = self.consts[id(array)] = (array, ref)
-            self.state[ref.obj] = Sym(param)
-        obj = known[1].obj
-        if obj not in self.state:                      # first met on another path; it never changes
-            self.state[obj] = Sym(self._const_param(array))
-        return known[1]
-
-    def _const_param(self, array: np.ndarray) -> Value:
-        place = list(self.consts).index(id(array))
-        return self.func.params[len(self.func.params) - len(self.consts) + place]
 
     # --- variables ------------------------------------------------------------------------------------
 

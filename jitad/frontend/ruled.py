@@ -1,8 +1,8 @@
 """Calls of functions that have a rule for their derivative (``ir.graph.Rule``).
 
 A call traces the function and its rules, each as an IR function that returns the leaves of its result one by one, and
-puts a function over the first whose parameters are the leaves of what all of them capture, of the arguments, and the
-constant arrays of all.  That function has the rule, and is called.
+puts a function over the first whose parameters are the leaves of what all of them capture, of the arguments, and what
+all of them read from outside.  That function has the rule, and is called.
 
 A rule may call the function again: that call goes to the function whose rule is being traced.
 
@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from ..errors import DifferentiationError, Loc, UnsupportedError
 from ..ir.graph import Function, Rule, Value
 from ..ir.types import Array, Type, is_float
@@ -26,6 +24,7 @@ from . import builtin, data, programs, pytree
 from .applied import Wrt, leaves_of, named, user_value
 from .over import Caller, Like, Over
 from .packing import object_of, packed
+from .places import Place
 from .pytree import Structure
 from .specialise import Endless, FunctionRef
 from .steps import Backward, Forward, Primal, Step, Tangent
@@ -35,11 +34,12 @@ from .values import ArrayRef, Sym
 
 @dataclass
 class Entry:
-    """A function with a rule, over the function ``of``; ``extras``: arrays that only its rules use, passed last."""
+    """A function with a rule, over the function ``of``; ``extras``: what only its rules read from outside,
+    passed last."""
 
     name: str
     of: Function
-    extras: list[np.ndarray] = field(default_factory=list)
+    extras: list[Place] = field(default_factory=list)
     done: bool = False
     called: bool = False                                     # while its rules were being traced
 
@@ -120,8 +120,8 @@ class Call:
             raise
         entry.done = True
         if entry.called and entry.extras:
-            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array from outside the function",
-                          "pass the array as an argument")
+            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array or a number from outside the function",
+                          "pass it as an argument")
         return entry
 
 

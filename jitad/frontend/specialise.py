@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from ..errors import JitadError, TypeInferenceError
 from ..ir.graph import ExcInfo, Function, Value
 from ..ir.types import Type
@@ -22,6 +20,7 @@ from . import lattice, nesting, written
 from .closures import Fn
 from .lattice import UNBOUND, is_number, same
 from .packing import Inwards, Packer, Transfer, object_of, packed, static_key
+from .places import Place
 from .values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
 
 ROUNDS = 12
@@ -59,8 +58,8 @@ class Specialisation:
     args: Any                                        # what it was called with, to see what changes on recursion
     objs: list[Obj] = field(default_factory=list)
     outcome: Outcome | None = None
-    consts: list[np.ndarray] = field(default_factory=list)
-    const_objs: dict[int, Obj] = field(default_factory=dict)       # the callee's objects for them, by id
+    consts: list[Place] = field(default_factory=list)
+    const_objs: dict[Place, Obj] = field(default_factory=dict)     # the callee's objects for arrays among them
     done: bool = False
     hit: bool = False                                # called while it was being traced
     depends: set[Specialisation] = field(default_factory=set)      # unfinished functions whose result it used
@@ -72,8 +71,8 @@ class FunctionRef:
 
     ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
     ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
-    ``changed``: the objects of its caller that it changes.  ``consts``: the arrays from outside that it takes as its
-    last parameters.
+    ``changed``: the objects of its caller that it changes.  ``consts``: what it takes from outside as its last
+    parameters.
     """
 
     name: str
@@ -82,7 +81,7 @@ class FunctionRef:
     finish: Callable[[Any, list[Value]], Any]
     changed: list[Obj]
     value: Any
-    consts: list[np.ndarray]
+    consts: list[Place]
 
     @property
     def mutates(self) -> bool:
@@ -129,8 +128,8 @@ def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, resu
     left = iter(results)
     known: dict[Obj, Any] = dict(zip(outcome.objs, packer.refs))
     transfer = Transfer(outcome.state, t, lambda s: Sym(next(left), s.weak), known)
-    for array in spec.consts:
-        known[_const_obj(spec, array)] = t.constant(array)
+    for place, obj in spec.const_objs.items():
+        known[obj] = t.constant(place)
     value = transfer.value(outcome.value)
     for obj in outcome.changed:
         content, mine = transfer.content(obj), known[obj]
@@ -148,10 +147,6 @@ def _finish(t: Any, spec: Specialisation, outcome: Outcome, packer: Packer, resu
         objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
         known[obj].maybe = tuple((o, t.state.get(o)) for o in objs)
     return value
-
-
-def _const_obj(spec: Specialisation, array: np.ndarray) -> Obj:
-    return spec.const_objs[id(array)]
 
 
 def _overwrite(t: Any, ref: ArrayRef, content: Sym) -> None:
@@ -276,14 +271,14 @@ def _round(t: Any, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: 
     spec.objs = transfer.order
     inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
-    for array in spec.consts:                        # so that a recursive call finds them in place
-        inner.constant(array)
+    for place in spec.consts:                        # so that a recursive call finds them in place
+        inner.constant(place)
     previous = spec.outcome
     inside = Fn(fn.code, slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
     with activate(inner):
         run_body(inner, inside, args)
-        spec.consts = [a for a, _ in inner.consts.values()]
-        spec.const_objs = {k: ref.obj for k, (_, ref) in inner.consts.items()}
+        spec.consts = list(inner.consts)
+        spec.const_objs = {k: ref.obj for k, ref in inner.consts.items() if isinstance(ref, ArrayRef)}
         if not inner.returns:
             return None
         inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
@@ -304,7 +299,8 @@ def _outcome(t: Any, spec: Specialisation, initial: dict[Obj, Any], previous: Ou
         leaves.append(s)
         return s
     sink = type(t)(t.session, func)
-    walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *(r.obj for _, r in t.consts.values()))})
+    arrays = [ref.obj for ref in t.consts.values() if isinstance(ref, ArrayRef)]
+    walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *arrays)})
     walk.value(value)
     for o in changed:
         walk.content(o)
@@ -326,7 +322,7 @@ def _shaped(t: Any, spec: Specialisation, value: Any, changed: list[Obj], leaves
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
     _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)
-    shape = (key, places, contents, tuple(map(id, spec.consts)))
+    shape = (key, places, contents, tuple(spec.consts))
     return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)
 
 

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..ir.graph import Function, Module
-from ..ir.types import Type
+from ..ir.types import Scalar, Type
 from ..passes.dce import drop_unreached
 from . import calls, data, pytree, specialise
 from .families import Family
 from .heaps import NeedHeap
 from .lattice import UNBOUND, is_number, is_scalar
 from .layouts import Layout
+from .outside import ARGUMENT, NeedName, Outside
 from .packed import Packed
-from .recording import ARGUMENT, Session, Trace
+from .places import Guard, Place, Reader
+from .recording import Session, Trace
 from .values import ArrayRef, Instance, Obj, Options, Sym, activate
 
 
@@ -42,12 +42,34 @@ class Leaf:
         return f"Leaf({self.type}{', weak' if self.weak else ''})"
 
 
+class Opened:
+    """An object of the user's among the arguments: what the program reads of it is read at each call (``outside``).
+
+    ``cls`` alone tells one from another; ``number`` is its place among the leaves.
+    """
+
+    __slots__ = ("cls", "number")
+
+    def __init__(self, cls: type, number: int = 0) -> None:
+        self.cls, self.number = cls, number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opened) and self.cls is other.cls
+
+    def __hash__(self) -> int:
+        return hash(self.cls)
+
+    def __repr__(self) -> str:
+        return self.cls.__qualname__
+
+
 @dataclass
 class Traced:
     """A traced function.
 
-    ``root`` takes the leaves of the arguments in order, then ``consts`` (arrays that the program captured), and
-    returns the leaves of ``result``; ``in_structure`` is that of ``(args, kwargs)``.
+    ``root`` takes the leaves of the arguments in order, then what is at the places ``captured``, which are
+    ``captured_leaves``, and returns the leaves of ``result``; ``in_structure`` is that of ``(args, kwargs)``.  The
+    program is the right one where the ``guards`` hold.
     """
 
     module: Module
@@ -58,28 +80,55 @@ class Traced:
     out_types: list[Type]
     out_weak: list[bool]
     out_static: list[Any]              # per leaf of the result: ``UNBOUND``, or the Python value it always is
-    consts: list[np.ndarray]
+    captured: list[Place]
+    captured_leaves: list[Leaf]
+    guards: list[Guard]
+    leaves: Sequence[Any]              # of the arguments
+
+    def readable(self) -> bool:
+        """Whether machine code reads what is outside."""
+        return not self.captured and not self.guards
+
+    @property
+    def consts(self) -> list[Any]:
+        """What is at the places now."""
+        read = Reader(self.leaves)
+        return [read(p) for p in self.captured]
 
 
 def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str, Any] | None = None,
-          module: Module | None = None, options: Options | None = None) -> Traced:
-    """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf`` or static Python values."""
+          module: Module | None = None, options: Options | None = None, leaves: Sequence[Any] = (),
+          widened: frozenset[Place] = frozenset()) -> Traced:
+    """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf``, ``Opened`` or static values.
+
+    ``leaves``: those of the arguments themselves, for what is ``Opened``; ``widened``: see ``outside.Outside``.
+    Floats from outside are constants where the program cannot be traced with arguments in their place.
+    """
+    made, names = options or Options(), set[str]()
+    ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
     heaps: dict[Family, Layout] = {}
     while True:
+        reading = Outside(fun, leaves, *ways[0], names)
         try:
-            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), options or Options(), heaps)
+            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading)
         except NeedHeap as need:                     # once for each family, and for each widening of a layout
             heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
+        except NeedName as need:
+            names.add(need.name)
+        except Exception:
+            if len(ways) == 1 or not any(isinstance(kind, Scalar) for kind, _ in reading.types.values()):
+                raise
+            del ways[0]
 
 
 def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
-           heaps: dict[Family, Layout]) -> Traced:
+           heaps: dict[Family, Layout], reading: Outside) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     module.parallel = options.parallel
     module.fastmath = options.fastmath
     func = module.add(Function(name))
-    t = Trace(Session(module, options, heaps=dict(heaps)), func)
+    t = Trace(Session(module, options, heaps=dict(heaps), outside=reading), func)
     in_leaves, in_structure = pytree.flatten((tuple(arg_specs), kw))
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
@@ -90,8 +139,7 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
         func.loc = t.builder.loc = fn.code.loc
         specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
         if not t.returns:
-            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [],
-                          [array for array, _ in t.consts.values()])
+            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [], *_read(t))
         t.join(t.returns, [t.result], "exit")
         value = data.export(t, t.load(t.result))
         leaves, out_structure = pytree.flatten(value)
@@ -106,7 +154,13 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
     if module.rules:
         drop_unreached(module, [name])                       # rules of functions that recursion has traced again
     return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
-                  [v.weak for v in syms], static, [array for array, _ in t.consts.values()])
+                  [v.weak for v in syms], static, *_read(t))
+
+
+def _read(t: Trace) -> tuple[list[Place], list[Leaf], list[Guard], Sequence[Any]]:
+    """What the program reads from outside, and what it takes for granted there."""
+    o = t.session.outside
+    return list(t.consts), [Leaf(*o.types[p]) for p in t.consts], list(o.guards.values()), o.read.leaves
 
 
 def _identifier(name: str) -> str:
@@ -118,6 +172,8 @@ def _argument(t: Trace, spec: Any) -> Any:
     if isinstance(spec, Leaf):
         sym = Sym(t.func.entry.add_param(spec.type), spec.weak)
         return t.new_array(sym, ARGUMENT) if sym.is_array else sym
+    if isinstance(spec, Opened):
+        return t.outside(Place("argument", None, spec.number))
     if isinstance(spec, (list, dict)) or (isinstance(spec, tuple)):
         pass
     elif not pytree.is_container(spec) or isinstance(spec, (str, type(None))):
