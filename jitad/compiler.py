@@ -132,6 +132,13 @@ class Compiled:
             found.append(value)
         return found
 
+    def unheld(self, leaves: Sequence[Any]) -> str:
+        """What of the program's assumptions does not hold, in words."""
+        read, program = Reader(leaves), self.program
+        return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
+            repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
+            if fitting(leaf, read(p)) is MISSING)])
+
     def refresh(self, leaves: Sequence[Any]) -> None:
         """Tell the entries where things are now."""
 

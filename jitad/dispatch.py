@@ -20,7 +20,7 @@ from typing import Any
 
 from . import compiler
 from .compiler import Compiled, Shape
-from .errors import TypeInferenceError
+from .errors import CompileError, TypeInferenceError
 from .frontend import transforms
 from .frontend.builtin import location
 from .frontend.custom import Custom
@@ -38,6 +38,7 @@ from .visualize import graph
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
 VERSIONS = 8                     # of the code for one signature, before those for what was outside are forgotten
+ATTEMPTS = 10                    # to compile while other threads change what is outside
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
@@ -73,13 +74,18 @@ class Dispatcher:
             return run(self.target, args, kwargs)
         sig, leaves = self.signature(args, kwargs)
         compiled, captured = self._version(sig, leaves)
-        while compiled is None:
+        for _ in range(ATTEMPTS if compiled is None else 0):
             made = self.compile(sig, leaves, args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
             again = shape in made.entries and not made.is_flat(shape)
             if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value is no longer itself
                 return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
             compiled, captured = self._version(sig, leaves)
+            if compiled is not None:
+                break
+        if compiled is None:
+            raise CompileError(f"what {name_of(self.fun)} reads from outside is something else each time: "
+                               f"{made.unheld(leaves)}")
         self._seen(compiled, args, kwargs)
         self.last = sig
         given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]

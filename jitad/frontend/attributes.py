@@ -14,7 +14,7 @@ from .closures import BoundMethod, Fn, Method, Partial
 from .data import is_static, type_of, writable
 from .families import family_of
 from .lattice import UNBOUND, describe
-from .places import MISSING, of_class, of_object
+from .places import MISSING, of_class, of_object, own_attribute
 from .values import Active, Instance, Maybe, Sym
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
@@ -129,7 +129,13 @@ def static_attribute(t: Any, v: Any, name: str) -> Any:
     found = getattr(v, name)
     if isinstance(found, types.MethodType):
         return BoundMethod(found.__func__, found.__self__)
-    return t.lift(found) if isinstance(found, BUILTIN) or t.is_fixed(v) else t.outside(of_object(v).attribute(name))
+    if isinstance(found, BUILTIN) or t.is_fixed(v):
+        return t.lift(found)
+    if own_attribute(v, name) is not MISSING:
+        return t.outside(of_object(v).field(name))
+    if not isinstance(v, (type, types.ModuleType)):
+        t.in_class(type(v), name)
+    return t.lift(found)
 
 
 def refuse_change(t: Any, v: Any, name: str) -> None:

@@ -12,7 +12,7 @@ from .closures import Fn, Method, View
 from .lattice import UNBOUND, describe, is_structure, parts, rebuild
 from .packed import Packed
 from .pytree import OneOf
-from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
+from .values import CONSTANT, Active, ArrayRef, Choice, DictObj, Instance, ListObj, Maybe, Obj, Sym
 
 __all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
@@ -129,7 +129,8 @@ def sample(v: Any) -> Any:
 
 def writable(t: Any, obj: Obj, what: str) -> None:
     if obj.readonly:
-        t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {_copied(obj)}`")
+        why = " from outside the function, which is a constant here" if obj.readonly == CONSTANT else f": {obj.readonly}"
+        t.unsupported(f"changes {what}{why}", f"copy it first: `x = {_copied(obj)}`")
 
 
 def _copied(obj: Obj) -> str:
