@@ -30,7 +30,7 @@ from .ir.text import print_module
 from .ir.types import Array, from_numpy
 from .kernels import openmp
 from .lowering import callable as native_callable
-from .lowering import cpu, nvptx, pycall
+from .lowering import cpu, nvptx, outside, pycall
 from .lowering.box import buildable
 from .lowering.effort import effort, recursive
 from .lowering.emit import Writer, global_name, symbol
@@ -104,8 +104,11 @@ class Compiled:
             if structure.is_leaf and isinstance(mine[0], Static):
                 arguments.append(Argument(index, None, value=mine[0].value))
             else:
-                arguments.append(Argument(index, structure, tuple(leaf for leaf in mine if isinstance(leaf, Leaf))))
-        return self._entry(name, arguments, shape)
+                arguments.append(Argument(index, structure, tuple(leaf for leaf in mine if not isinstance(leaf, Static))))
+        entry = self._entry(name, arguments, shape)
+        entry.guards = self.program.guards
+        entry.captured = list(zip(self.program.captured, self.program.captured_leaves))
+        return entry
 
     def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> pycall.Entry:
         build = None if buildable(self.result) else self._build
@@ -141,6 +144,9 @@ class Compiled:
 
     def refresh(self, leaves: Sequence[Any]) -> None:
         """Tell the entries where things are now."""
+        for entry in self.entries.values():
+            if entry.hints is not None:
+                entry.hints.refresh(leaves)
 
     def changed(self, leaves: Sequence[Any]) -> set[Place]:
         """The places of integers that have another value now, and of arrays that have another size."""
@@ -162,7 +168,7 @@ class Compiled:
 
     def enterable(self) -> bool:
         """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
-        if not self.program.readable():
+        if not self._readable:
             return False
         leaves, (args, kwargs) = iter(self.signature.leaves), self.signature.structure.children
         for a in (*args.children, *kwargs.children):
@@ -170,6 +176,12 @@ class Compiled:
             if not a.is_leaf and any(isinstance(leaf, Static) for leaf in mine):
                 return False
         return readable(self.signature.structure)
+
+    @cached_property
+    def _readable(self) -> bool:
+        program = self.program
+        opened = [leaf.number for leaf in self.signature.leaves if isinstance(leaf, Opened)]
+        return outside.readable(program.guards, list(zip(program.captured, program.captured_leaves)), opened)
 
     def is_flat(self, shape: Shape) -> bool:
         """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""

@@ -86,7 +86,7 @@ class Dispatcher:
         if compiled is None:
             raise CompileError(f"what {name_of(self.fun)} reads from outside is something else each time: "
                                f"{made.unheld(leaves)}")
-        self._seen(compiled, args, kwargs)
+        self._seen(compiled, leaves, args, kwargs)
         self.last = sig
         given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
         found = compiled.call(*given, *captured)
@@ -189,7 +189,7 @@ class Dispatcher:
                 self._retire(sig)
             self.table.setdefault(sig, []).insert(0, compiled)
             if shape in compiled.entries:
-                self._install(compiled, shape)
+                self._install(compiled, shape, leaves)
             return compiled
 
     def _retire(self, sig: Signature) -> None:
@@ -214,23 +214,25 @@ class Dispatcher:
         except TypeError as e:
             raise TypeError(f"{name_of(self.described_by)}() {e}") from None
 
-    def _seen(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _seen(self, compiled: Compiled, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Give a shape of call that comes often an entry point of its own."""
         shape = Shape(len(args), tuple(kwargs))
         if shape in compiled.entries or not compiled.enterable():
             return
         self._shapes[compiled.signature, shape] += 1
         if self._shapes[compiled.signature, shape] == SHAPE_AFTER:
-            with_room(lambda: self._add(compiled, shape))
+            with_room(lambda: self._add(compiled, shape, leaves))
 
-    def _add(self, compiled: Compiled, shape: Shape) -> None:
+    def _add(self, compiled: Compiled, shape: Shape, leaves: list[Any]) -> None:
         with compiler.lock:
             compiled.add_shape(shape, self.facts()[0])
-            self._install(compiled, shape)
+            self._install(compiled, shape, leaves)
 
-    def _install(self, compiled: Compiled, shape: Shape) -> None:
+    def _install(self, compiled: Compiled, shape: Shape, leaves: Sequence[Any]) -> None:
         """Put an entry in front of those that calls go through."""
         entry = compiled.entries[shape]
+        if entry.hints is not None:
+            entry.hints.refresh(leaves)
         entry.next.value = self._line[0].code if self._line else native_callable.SLOW_VECTORCALL
         self._line.insert(0, entry)
         self._go_through(entry.code)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..frontend.places import Guard, Place
 from ..frontend.pytree import Structure
 from ..ir.graph import Function
 from ..ir.types import Array
@@ -27,8 +28,9 @@ from .callable import LAST
 from .capi import function, pointer
 from .emit import Code, Writer, global_name, symbol
 from .lease import Lease
+from .outside import Hints, Reads
 from .places import is_small
-from .unbox import Argument, Unboxer, runs_python
+from .unbox import Argument, LeafType, Unboxer, runs_python
 
 
 LARGE = 10_000
@@ -43,7 +45,8 @@ class Entry:
     ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
     ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
     makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
-    ``fixed``: leaves of the result that are no results of ``function``, by number.  ``address``: of the compiled
+    ``guards`` and ``captured``: what the program takes for granted outside, and takes from there behind the arguments;
+    ``hints``: where that is.  ``fixed``: leaves of the result that are no results of ``function``, by number.  ``address``: of the compiled
     function, if it is in code made earlier.  ``code`` is the address of the entry itself, once it has been compiled.
     """
 
@@ -58,6 +61,9 @@ class Entry:
     error: Callable[..., BaseException]
     build: Callable[[tuple[Any, ...]], Any] | None = None
     fixed: dict[int, Any] = field(default_factory=dict)
+    guards: Sequence[Guard] = ()
+    captured: Sequence[tuple[Place, LeafType]] = ()
+    hints: Hints | None = None
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     address: int = 0
     code: int = 0
@@ -127,6 +133,10 @@ class _EntryWriter:
         for a in entry.arguments:
             obj = pointer(a.value) if a.index is None else unboxer.load("ptr", "%args", 8 * a.index)
             parts += unboxer.argument(a, obj)
+        if entry.guards or entry.captured:
+            reads = Reads(unboxer, entry.guards, entry.captured, unboxer.objects, entry.effort != "short")
+            entry.hints = reads.hints
+            parts += reads.run()
         return parts
 
     def keywords(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ..frontend.packed import Packed
 from ..frontend.pytree import Structure
+from ..frontend.tracer import Opened
 from ..ir.types import Array, Scalar, Type
 from . import capi, types
 from .capi import function, pointer
@@ -90,6 +91,7 @@ class Unboxer:
         self.held: list[str] = []
         self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
         self.sizes: list[str] = []               # of all arrays, in elements
+        self.objects: dict[int, str] = {}        # that the program takes apart, by the numbers of their leaves
         self.counts: list[str] = []              # integers; with the sizes they tell how much work there may be
 
     # --- small steps ------------------------------------------------------------------------------
@@ -132,6 +134,10 @@ class Unboxer:
         """``shared``: nothing but a list or dict, which others may change, keeps ``obj`` alive."""
         if s.is_leaf:
             leaf = next(leaves)
+            if isinstance(leaf, Opened):
+                self.require_type(obj, leaf.cls)
+                self.objects[leaf.number] = obj
+                return []
             parts = self.leaf(leaf, obj)
             if shared and isinstance(leaf.type, Array):
                 self.keep(obj)

@@ -24,7 +24,7 @@ from .families import family_of
 from .lattice import is_number, scalar_type
 from .memory import contents
 from .packed import Packed
-from .places import MISSING, Guard, Place, Reader, constant_number, in_globals, keys_of, of_class, of_object, own_names, present
+from .places import MISSING, Guard, Place, Reader, constant_number, in_globals, keys_of, of_class, of_object, present
 from .pytree import field_names
 from .values import CONSTANT, ArrayObj, ArrayRef, DictObj, Instance, ListObj, Obj, Sym, TracePart
 
@@ -69,6 +69,7 @@ class Outside:
         self.types: dict[Place, tuple[Type, bool]] = {}              # of arguments, and whether they are weak
         self.first: dict[int, Place] = {}            # where each object has been met first
         self.classes: set[type] = set()              # of objects that have been taken apart
+        self.asked: dict[type, set[str]] = {}        # of which attributes these have been asked
 
     @cached_property
     def names(self) -> set[str]:
@@ -77,6 +78,15 @@ class Outside:
 
     def guard(self, place: Place, test: str, expected: Any) -> None:
         self.guards.setdefault((place, test), Guard(place, test, expected))
+
+    def all_guards(self) -> list[Guard]:
+        """What the program takes for granted.  An object may have attributes that it was not asked for."""
+        for guard in self.guards.values():
+            if guard.test == "names":
+                names, there = guard.expected
+                asked = frozenset(self.asked.get(type(self.read(guard.place)), ()))
+                guard.expected = names & asked, there & asked
+        return list(self.guards.values())
 
     def canonical(self, place: Place, v: Any) -> Place:
         """The place at which an object has been met first; that it is the same one at this place is a guard."""
@@ -156,11 +166,12 @@ class Reading(TracePart):
 
     def lift(self, v: Any) -> Any:
         """A constant from outside: what may change in it is read at the call."""
+        o: Outside = self.session.outside
         if type(v) is Packed:
             return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
         if type(v) is np.ndarray:
             return self.open(of_object(v), v)
-        return self._structure(of_object(v), v) if openable(type(v)) else v
+        return self._structure(o.canonical(of_object(v), v), v) if type(v) in (list, dict) or openable(type(v)) else v
 
     # --- structures -------------------------------------------------------------------------------
 
@@ -199,7 +210,7 @@ class Reading(TracePart):
         names = frozenset(o.names | set(field_names(type(v)) if dataclasses.is_dataclass(v) else ()))
         there = present(v, names)
         o.guard(place, "names", (names, there))
-        return {n: self.open(place.field(n), o.read(place.field(n))) for n in own_names(v) if n in there}
+        return {n: self.open(place.field(n), o.read(place.field(n))) for n in sorted(there)}
 
     # --- arguments --------------------------------------------------------------------------------
 
@@ -252,17 +263,15 @@ class Reading(TracePart):
         """The defaults of a function of Python's."""
         if trusted(fun.__globals__.get("__name__")):
             return fun.__defaults__ or (), fun.__kwdefaults__ or {}
-        place = of_object(fun)
-        self.session.outside.guard(place.attribute("__code__"), "is", fun.__code__)
-        found = []
-        for name in ("__defaults__", "__kwdefaults__"):
-            at, v = place.attribute(name), getattr(fun, name)
-            if isinstance(v, dict):
-                self.session.outside.guard(at, "keys", keys_of(v))
-                found.append({k: self.open(at.entry(k), x) for k, x in v.items()})
-            else:
-                found.append(self.open(at, v))
-        return found[0] or (), found[1] or {}
+        place, o = of_object(fun), self.session.outside
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            o.guard(place.attribute(name), "is", getattr(fun, name))
+        defaults = tuple([self.lift(v) for v in fun.__defaults__ or ()])         # of which a tuple keeps hold
+        if not fun.__kwdefaults__:
+            return defaults, {}
+        named = of_object(fun.__kwdefaults__)
+        o.guard(named, "keys", keys_of(fun.__kwdefaults__))
+        return defaults, {k: self.open(named.entry(k), v) for k, v in fun.__kwdefaults__.items()}
 
     def own_rules(self, custom: Any) -> None:
         """A function may be given other rules; one that traced code makes is no object from outside."""
@@ -272,6 +281,7 @@ class Reading(TracePart):
     def expects(self, obj: Instance, name: str) -> None:
         """Begin anew where an attribute is read that has not been taken out of objects from outside."""
         o: Outside = self.session.outside
+        o.asked.setdefault(obj.cls, set()).add(name)
         if name not in o.names and obj.cls in o.classes and not name.startswith("__"):
             raise NeedName(name)
 
@@ -326,8 +336,7 @@ def _behind(f: Any) -> list[Any]:
     if trusted(cls.__module__) or not is_user_class(cls):
         return []
     found = [v for c in cls.__mro__ for v in vars(c).values()]
-    return [getattr(v, "fget", None) or getattr(v, "func", None) or getattr(v, "__func__", v) for v in found] + \
-        [v for v in getattr(f, "__dict__", {}).values() if callable(v) or openable(type(v))]
+    return [getattr(v, "fget", None) or getattr(v, "func", None) or getattr(v, "__func__", v) for v in found]
 
 
 def _held(cell: Any) -> Any:

@@ -138,23 +138,26 @@ class Reader:
 
 
 def own_attribute(obj: Any, name: str) -> Any:
-    """What an object itself holds under this name, in its dict or a slot."""
-    table = getattr(obj, "__dict__", None)
-    if table is not None and name in table:
-        return table[name]
-    found = inspect.getattr_static(type(obj), name, None)
-    if isinstance(found, types.MemberDescriptorType):
-        try:
-            return found.__get__(obj)
-        except AttributeError:
-            pass
-    return MISSING
+    """What an object itself holds under this name, in its dict or a slot.
+
+    Python keeps the attributes of an object in a small array until somebody asks for its ``__dict__``; nobody does here
+    where it can be avoided, since machine code reads that array.
+    """
+    by_class = inspect.getattr_static(type(obj), name, MISSING)
+    if by_class is not MISSING and type(by_class) is not types.MemberDescriptorType:
+        if hasattr(type(by_class), "__set__"):
+            return MISSING                                       # a property, which goes first
+        if type(by_class) is not types.FunctionType:
+            return getattr(obj, "__dict__", _NOTHING).get(name, MISSING)
+    try:
+        found = object.__getattribute__(obj, name)
+    except AttributeError:
+        return MISSING
+    bound = type(found) is types.MethodType and found.__func__ is by_class and found.__self__ is obj
+    return MISSING if bound else found
 
 
-def own_names(obj: Any) -> list[str]:
-    """The names of what an object itself holds."""
-    slots = [n for c in type(obj).__mro__ for n, d in vars(c).items() if isinstance(d, types.MemberDescriptorType)]
-    return [*(n for n in dict.fromkeys(slots) if own_attribute(obj, n) is not MISSING), *getattr(obj, "__dict__", ())]
+_NOTHING: dict[str, Any] = {}
 
 
 # --- guards ---------------------------------------------------------------------------------------

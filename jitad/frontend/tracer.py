@@ -85,10 +85,6 @@ class Traced:
     guards: list[Guard]
     leaves: Sequence[Any]              # of the arguments
 
-    def readable(self) -> bool:
-        """Whether machine code reads what is outside."""
-        return not self.captured and not self.guards
-
     @property
     def consts(self) -> list[Any]:
         """What is at the places now."""
@@ -160,7 +156,7 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
 def _read(t: Trace) -> tuple[list[Place], list[Leaf], list[Guard], Sequence[Any]]:
     """What the program reads from outside, and what it takes for granted there."""
     o = t.session.outside
-    return list(t.consts), [Leaf(*o.types[p]) for p in t.consts], list(o.guards.values()), o.read.leaves
+    return list(t.consts), [Leaf(*o.types[p]) for p in t.consts], o.all_guards(), o.read.leaves
 
 
 def _identifier(name: str) -> str:
