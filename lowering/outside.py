@@ -125,7 +125,7 @@ class Reads:
                 continue
             parts += self.unboxer.leaf(leaf, obj)
             if isinstance(leaf.type, Array) and self.keep:
-                self.unboxer.keep(obj)
+                self.unboxer.keep_array(obj)
         return parts
 
     def _functions(self) -> None:
@@ -298,10 +298,7 @@ class Reads:
         for key, place in present.items():
             offset = self._load(self.hints.word(_finder(find, key)))
             entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
-            if place.kind == "global":
-                expected = pointer(sys.intern(key))
-            else:
-                expected = code.op(f"inttoptr i64 {self._load(self.hints.address(_key_finder(find, key)))} to ptr")
+            expected = code.op(f"inttoptr i64 {self._load(self.hints.address(_key_finder(find, key)))} to ptr")
             tests.append(f"eq ptr {u.load('ptr', entry, 0)}, {expected}")
             self.pointers[place] = u.load("ptr", entry, 8)
         if tests:

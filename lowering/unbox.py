@@ -89,6 +89,8 @@ class Unboxer:
     def __init__(self, code: Code, miss: str, likely: str, wary: bool = False) -> None:
         self.code, self.miss, self.likely, self.wary = code, miss, likely, wary
         self.held: list[str] = []
+        self.arrays: set[str] = set()            # those of them for which ``keep_array`` was called
+        self.rare = ""                           # the note of a branch that is hardly ever taken
         self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
         self.sizes: list[str] = []               # of all arrays, in elements
         self.objects: dict[int, str] = {}        # that the program takes apart, by the numbers of their leaves
@@ -230,6 +232,13 @@ class Unboxer:
         self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
         self.hold(obj)
 
+    def keep_array(self, obj: str) -> None:
+        """The same of an array, which is not immortal, so that no function of CPython's is needed."""
+        count = self.code.op(f"load i32, ptr {obj}, align 8")
+        self.code.do(f"store i32 {self.code.op(f'add i32 {count}, 1')}, ptr {obj}, align 8")
+        self.hold(obj)
+        self.arrays.add(obj)
+
     def hold(self, obj: str) -> None:
         """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""
         label = self.code.label("drop")
@@ -243,6 +252,22 @@ class Unboxer:
             self.code.start(label)
             self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
             self.code.jump(following)
+
+    def drop_arrays(self) -> list[str]:
+        """Let go the arrays that are held when all went well; yields what else is held."""
+        for obj in self.held:
+            if obj in self.arrays:
+                count = self.code.op(f"load i32, ptr {obj}, align 8")
+                last, others, done = self.code.label("last"), self.code.label("others"), self.code.label("dropped")
+                self.code.branch(self.code.op(f"icmp eq i32 {count}, 1", "c"), last, others, self.rare)
+                self.code.start(last)
+                self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+                self.code.jump(done)
+                self.code.start(others)
+                self.code.do(f"store i32 {self.code.op(f'add i32 {count}, -1')}, ptr {obj}, align 8")
+                self.code.jump(done)
+                self.code.start(done)
+        return [obj for obj in self.held if obj not in self.arrays]
 
     # --- leaves -----------------------------------------------------------------------------------
 
