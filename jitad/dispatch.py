@@ -33,7 +33,7 @@ from .lowering import callable as native_callable
 from .lowering import pycall
 from .reference import interpret
 from .room import with_room
-from .signature import Signature, signature
+from .signature import Signature, Whole, signature
 from .visualize import graph
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
@@ -56,6 +56,7 @@ class Dispatcher:
         self._widened: dict[Signature, set[Place]] = {}      # what is an argument since it has changed
         self._constant: dict[Signature, set[Place]] = {}     # what has changed and cannot be one
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
+        self.whole = False                           # the first argument is an object that is taken apart while tracing
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
         self._diverted = 0                           # the entry that calls go through again, while they do not
@@ -113,6 +114,8 @@ class Dispatcher:
         """The signature of a call and its leaves in the form that machine code takes."""
         names, static = self.facts()
         args, kwargs = self._positional(args, kwargs)
+        if self.whole and args:
+            args = (Whole(args[0]), *args[1:])
         try:
             return signature(args, kwargs, static, self.options.static_shapes)
         except TypeInferenceError as e:

@@ -49,6 +49,15 @@ def spec(text: str) -> Spec:
     return Spec(Leaf(t, isinstance(t, Scalar) and t in (F64, I64, BOOL)))
 
 
+class Whole:
+    """An object that is one leaf, whatever it is: what is read of it is read while tracing."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+
 class Static:
     """A leaf that is a compile-time constant; values that mean the same are one signature (see ``pytree.meaning``)."""
 
@@ -152,6 +161,8 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static | Opene
         return _NUMPY[cls], x
     if isinstance(x, Static):
         return x, x.value
+    if cls is Whole:
+        return Opened(type(x.obj)), x.obj
     if isinstance(x, Spec):
         return x.leaf, x
     if isinstance(x, np.ndarray):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..ir.graph import Function, Module
+from ..ir.graph import Function, Module, Value
 from ..ir.types import Scalar, Type
 from ..passes.dce import drop_unreached
 from . import calls, data, pytree, specialise
@@ -129,8 +129,9 @@ def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any]
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
         t.pinned = t.begin_heaps()
-        args = [_argument(t, a) for a in arg_specs]
-        kwargs = {k: _argument(t, a) for k, a in kw.items()}
+        params = iter([func.entry.add_param(kind) for kind in in_types])         # what is outside comes behind them
+        args = [_argument(t, a, params) for a in arg_specs]
+        kwargs = {k: _argument(t, a, params) for k, a in kw.items()}
         fn, args = calls.callable_of(t, fun, args)
         func.loc = t.builder.loc = fn.code.loc
         specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
@@ -163,10 +164,10 @@ def _identifier(name: str) -> str:
     return name if name.isidentifier() else "lambda_"
 
 
-def _argument(t: Trace, spec: Any) -> Any:
+def _argument(t: Trace, spec: Any, params: Iterator[Value]) -> Any:
     """The stand-in for an argument: a parameter for each ``Leaf``, mutable parts owned by the caller."""
     if isinstance(spec, Leaf):
-        sym = Sym(t.func.entry.add_param(spec.type), spec.weak)
+        sym = Sym(next(params), spec.weak)
         return t.new_array(sym, ARGUMENT) if sym.is_array else sym
     if isinstance(spec, Opened):
         return t.outside(Place("argument", None, spec.number))
@@ -175,7 +176,7 @@ def _argument(t: Trace, spec: Any) -> Any:
     elif not pytree.is_container(spec) or isinstance(spec, (str, type(None))):
         return spec
     static, children = pytree.children(spec)
-    new = [_argument(t, c) for c in children]
+    new = [_argument(t, c, params) for c in children]
     if isinstance(spec, Packed):
         return t.argument(Packed(static, new), ARGUMENT)
     obj: Obj
