@@ -203,7 +203,7 @@ def _is_bound(jitted: Any) -> bool:
     return type(jitted._function) is Jit
 
 
-def given(jitted: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def given_to(jitted: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a call as the function takes them that is compiled."""
     return (jitted._self, *args) if _is_bound(jitted) else args
 
@@ -228,7 +228,7 @@ def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
     d = dispatcher(self)
-    return d.text(stage, given(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
+    return d.text(stage, given_to(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
 
 
 def _signatures(self: Any) -> list[str]:
@@ -253,7 +253,7 @@ def _recompile(self: Any) -> None:
 def _visualize(self: Any, /, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
     d = dispatcher(self)
-    return d.graph(stage, given(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
+    return d.graph(stage, given_to(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
 
 
 def _missing(self: Any, name: str) -> Any:

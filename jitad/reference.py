@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .api import dispatcher
+from .api import dispatcher, given_to
 from .compiler import fixed_leaves, traced
 from .frontend.packed import returned
 from .frontend.pytree import unflatten
@@ -73,7 +73,7 @@ def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tr
     if _is_jitted(jitted):
         return _traced(jitted, (fun.__self__, *args), kwargs)
     if _is_jitted(fun):
-        asked = dispatcher(fun)
+        asked, args = dispatcher(fun), given_to(fun, args)
         sig, leaves = asked.signature(args, kwargs)
         program = traced(asked.fun, sig, asked.options, leaves)
     else:

@@ -163,7 +163,7 @@ class Reads:
 
     def _guard(self, g: Guard) -> None:
         u, place = self.unboxer, g.place
-        if (place, g.test) in self.checked or place.kind == "member" and g.test == "is":
+        if (place, g.test) in self.checked or place.kind == "member" and g.test in ("is", "plain"):
             return
         if g.test == "is":
             u.require_equal("ptr", self.pointer(place), pointer(g.expected))

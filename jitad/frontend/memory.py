@@ -1,7 +1,8 @@
 """What has been compiled from a function, kept with it, so that equal transforms of it are compiled once.
 
-A method of an object takes the object as a constant, and so do an object that is called and a ``functools.partial``.
-What is compiled is theirs for as long as the object holds what it held then.
+Methods of objects of the user's classes share what has been compiled from the function.  Others take the object as a
+constant, and so does a ``functools.partial``: what is compiled is theirs for as long as the object holds what it held
+then.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _objects: OrderedDict[tuple[int, int], tuple[Any, Any, dict[Any, Any]]] = Ordere
 def compiled_of(fun: Any) -> dict[Any, Any]:
     """What has been compiled from a function; it lives as long as the function does."""
     if isinstance(fun, types.MethodType):
-        return _of_object(fun.__self__, fun.__func__)
+        return of_object(fun.__self__, fun.__func__, contents(fun.__self__))
     if isinstance(fun, functools.partial):                  # whose attributes are copied and pickled with it
-        return _of_object(fun, functools.partial)
+        return of_object(fun, functools.partial, contents(fun))
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType) and not _is_own(fun):
-        return _of_object(fun, type(fun))
+        return of_object(fun, type(fun), contents(fun))
     known: tuple[Any, dict[Any, Any]] | None = getattr(fun, _MEMO, None)
     if known is None or known[0] is not fun:                # wrappers copy the attributes of what they wrap
         known = (fun, {})
@@ -38,8 +39,9 @@ def compiled_of(fun: Any) -> dict[Any, Any]:
     return known[1]
 
 
-def _of_object(obj: Any, what: Any) -> dict[Any, Any]:
-    key, now = (id(obj), id(what)), contents(obj)
+def of_object(obj: Any, what: Any, now: Any) -> dict[Any, Any]:
+    """What is kept with an object and a function, for as long as the object is ``now`` what it was then."""
+    key = id(obj), id(what)
     known = _objects.get(key)
     if known is None or known[1] != now:
         known = _objects[key] = ((obj, what), now, {})      # which keeps both alive, and their ids theirs

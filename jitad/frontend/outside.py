@@ -256,7 +256,8 @@ class Reading(TracePart):
         place = of_class(cls, name)
         found = self.session.outside.read(place)
         if not trusted(cls.__module__):
-            self.session.outside.guard(place, "is", found)
+            fixed = found is MISSING or hasattr(type(found), "__get__")
+            self.session.outside.guard(place, "is" if fixed else "plain", found if fixed else None)
         return found
 
     def function_parts(self, fun: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -272,6 +273,15 @@ class Reading(TracePart):
         named = of_object(fun.__kwdefaults__)
         o.guard(named, "keys", keys_of(fun.__kwdefaults__))
         return defaults, {k: self.open(named.entry(k), v) for k, v in fun.__kwdefaults__.items()}
+
+    def compared(self, x: Any, y: Any) -> None:
+        """Whether two objects are the same one is asked: those from outside that are not may be later."""
+        places: dict[Obj, Place] = {v.obj: p for p, v in self.consts.items() if isinstance(v, ArrayRef)}
+        places |= {obj: p for p, (obj, _) in self.opened_at.items() if isinstance(obj, Obj)}
+        found = [places.get(v.obj if isinstance(v, ArrayRef) else v) if isinstance(v, (ArrayRef, Obj)) else None
+                 for v in (x, y)]
+        if found[0] is not None and found[1] is not None and found[0] != found[1]:
+            self.session.outside.guard(found[0], "apart", found[1])
 
     def own_rules(self, custom: Any) -> None:
         """A function may be given other rules; one that traced code makes is no object from outside."""

@@ -166,7 +166,7 @@ _NOTHING: dict[str, Any] = {}
 class Guard:
     """What holds of a place: ``test`` is one of
 
-    ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``absent``, ``same`` (the object at another
+    ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``plain`` (no descriptor), ``absent``, ``same`` (the object at another
     place), ``apart`` (not that object), ``count`` (of a list or tuple), ``keys`` (of a dict), ``names`` (those of
     ``expected[0]`` that the object has are ``expected[1]``), ``content`` (all that a container holds).
     """
@@ -199,6 +199,7 @@ _TESTS: dict[str, Any] = {
     "is": lambda v, expected, read: v is expected,
     "means": _means,
     "type": lambda v, expected, read: type(v) is expected,
+    "plain": lambda v, expected, read: v is not MISSING and not hasattr(type(v), "__get__"),
     "absent": lambda v, expected, read: v is MISSING,
     "same": lambda v, expected, read: v is read(expected),
     "apart": lambda v, expected, read: v is not read(expected),

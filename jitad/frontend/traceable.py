@@ -150,7 +150,10 @@ def compiled(transform: Transform) -> Any:
     table, key = memory.compiled_of(fun), (type(transform), transform.static, tuple(options.items()), method is None)
     if key not in table:
         table[key] = native(transform if method is None else OfMethod(transform, fun), options)
-    return table[key] if method is None else bound(method[1], table[key])
+    if method is None:
+        return table[key]
+    known = memory.of_object(method[1], fun, None)
+    return known.get(key) or known.setdefault(key, bound(method[1], table[key]))
 
 
 def bound(obj: Any, jitted: Any) -> Any:
