@@ -24,7 +24,7 @@ from .families import family_of
 from .lattice import is_number, scalar_type
 from .memory import contents
 from .packed import Packed
-from .places import MISSING, Guard, Place, Reader, constant_number, in_globals, keys_of, of_class, of_object, present
+from .places import MISSING, Guard, Place, Reader, constant_number, flat, in_globals, keys_of, of_class, of_object, present
 from .pytree import field_names
 from .values import CONSTANT, ArrayObj, ArrayRef, DictObj, Instance, ListObj, Obj, Sym, TracePart
 
@@ -159,7 +159,7 @@ class Reading(TracePart):
             leaves = place.attribute("_leaves")
             return self.imported(Packed(v._root, [self.open(leaves.item(i), x) for i, x in enumerate(v._leaves)]))
         if isinstance(v, (tuple, list, dict, set, bytearray)) or _container(cls):
-            o.guard(place, "content", contents(v))
+            self._constant_container(place, v)
             return v
         o.guard(place, "is", v)
         return v
@@ -173,6 +173,18 @@ class Reading(TracePart):
             return self.open(of_object(v), v)
         return self._structure(o.canonical(of_object(v), v), v) if type(v) in (list, dict) or openable(type(v)) else v
 
+    def _constant_container(self, place: Place, v: Any) -> None:
+        """All that is in a container is compiled in."""
+        items = flat(v) if type(v) in (list, tuple, dict) else None
+        if items is not None:
+            self.session.outside.guard(place, "items", (type(v), items))
+            return
+        content = contents(v)
+        if content != contents(v):
+            self.unsupported(f"reads a {type(v).__name__} of more parts than can be looked at in each call from outside "
+                             "the function", "pass it as an argument, or an array in its place")
+        self.session.outside.guard(place, "content", content)
+
     # --- structures -------------------------------------------------------------------------------
 
     def _structure(self, place: Place, v: Any) -> Any:
@@ -185,7 +197,7 @@ class Reading(TracePart):
             return obj
         o: Outside = self.session.outside
         if not openable(type(v)) and len(v) > MOST_ITEMS:
-            o.guard(place, "content", contents(v))
+            self._constant_container(place, v)
             self.opened_at[place] = v, None
             return v
         o.guard(place, "type", type(v))

@@ -15,6 +15,7 @@ at a place is an argument of the program; all else is a constant, which a guard 
 from __future__ import annotations
 
 import inspect
+import operator
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -168,7 +169,8 @@ class Guard:
 
     ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``plain`` (no descriptor), ``absent``, ``same`` (the object at another
     place), ``apart`` (not that object), ``count`` (of a list or tuple), ``keys`` (of a dict), ``names`` (those of
-    ``expected[0]`` that the object has are ``expected[1]``), ``content`` (all that a container holds).
+    ``expected[0]`` that the object has are ``expected[1]``), ``items`` (the type of a container, and what is in it),
+    ``content`` (the same, through and through).
     """
 
     place: Place
@@ -195,6 +197,21 @@ def _means(v: Any, expected: Any, read: Reader) -> bool:
     return v is expected or type(v) is type(expected) and meaning(v) == meaning(expected)
 
 
+def flat(v: Any) -> list[Any] | None:
+    """The items of a list or dict, where they are constants all; ``None`` otherwise."""
+    items = [*v, *v.values()] if type(v) is dict else list(v)
+    return items if all(type(x) in _CONSTANTS for x in items) else None
+
+
+_CONSTANTS = frozenset((bool, int, float, str, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_))
+
+
+def _alike(v: Any, expected: list[Any]) -> bool:
+    items = [*v, *v.values()] if type(v) is dict else v
+    return len(items) == len(expected) and (all(map(operator.is_, items, expected)) or all(
+        x is y or type(x) is type(y) and meaning(x) == meaning(y) for x, y in zip(items, expected)))
+
+
 _TESTS: dict[str, Any] = {
     "is": lambda v, expected, read: v is expected,
     "means": _means,
@@ -207,6 +224,7 @@ _TESTS: dict[str, Any] = {
     "keys": lambda v, expected, read: keys_of(v) == expected,
     "names": lambda v, expected, read: present(v, expected[0]) == expected[1],
     "content": lambda v, expected, read: contents(v) == expected,
+    "items": lambda v, expected, read: type(v) is expected[0] and _alike(v, expected[1]),
 }
 
 
