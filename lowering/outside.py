@@ -92,6 +92,7 @@ class Reads:
         self.types: dict[Place, type] = {g.place: g.expected for g in guards if g.test == "type"}
         self.keys = {g.place: g for g in guards if g.test == "keys"}
         self.hints = Hints(guards, 8 + 8 * (len(guards) + len(captured)) + sum(len(g.expected) for g in self.keys.values()))
+        self.same: list[str] = []                      # comparisons on which no reading depends
         self.checked: set[Any] = set()
         self.fields: dict[Place, dict[str, None]] = {}             # of objects, what is read of them
         self.entries: dict[Any, dict[Any, Place]] = {}             # of dicts
@@ -113,6 +114,8 @@ class Reads:
         self._functions()
         for guard in self.guards:
             self._guard(guard)
+        if self.same:
+            self.unboxer.require_all(*self.same)
         objects = [self.pointer(place) for place, _ in self.captured]
         floats = [obj for obj, (_, leaf) in zip(objects, self.captured) if leaf == _FLOAT]
         if floats:
@@ -166,19 +169,19 @@ class Reads:
         if (place, g.test) in self.checked or place.kind == "member" and g.test in ("is", "plain"):
             return
         if g.test == "is":
-            u.require_equal("ptr", self.pointer(place), pointer(g.expected))
+            self.same.append(f"eq ptr {self.pointer(place)}, {pointer(g.expected)}")
         elif g.test == "means":
             same = pointer(g.expected) if any(g.expected is x for x in _SINGLETONS) else self.code.op(
                 f"inttoptr i64 {self._load(self.hints.address(lambda read: read(place)))} to ptr")
-            u.require_equal("ptr", self.pointer(place), same)
+            self.same.append(f"eq ptr {self.pointer(place)}, {same}")
         elif g.test == "type":
             u.require_type(self.pointer(place), g.expected)
         elif g.test == "absent":
             self._absent(place)
         elif g.test == "same":
-            u.require_equal("ptr", self.pointer(place), self.pointer(g.expected))
+            self.same.append(f"eq ptr {self.pointer(place)}, {self.pointer(g.expected)}")
         elif g.test == "apart":
-            u.require(self.code.op(f"icmp ne ptr {self.pointer(place)}, {self.pointer(g.expected)}", "c"))
+            self.same.append(f"ne ptr {self.pointer(place)}, {self.pointer(g.expected)}")
         elif g.test == "count":
             u.require_equal("i64", u.load("i64", self.pointer(place), capi.VAR_SIZE), str(g.expected))
         elif g.test == "keys":
