@@ -104,7 +104,8 @@ class Compiled:
             if structure.is_leaf and isinstance(mine[0], Static):
                 arguments.append(Argument(index, None, value=mine[0].value))
             else:
-                arguments.append(Argument(index, structure, tuple(leaf for leaf in mine if not isinstance(leaf, Static))))
+                read = tuple(leaf for leaf in mine if not isinstance(leaf, Static))
+                arguments.append(Argument(index, structure, read))
         entry = self._entry(name, arguments, shape)
         entry.guards = self.program.guards
         entry.captured = list(zip(self.program.captured, self.program.captured_leaves))
@@ -153,9 +154,9 @@ class Compiled:
         read, program = Reader(leaves), self.program
         numbers = {g.place for g in program.guards if g.test == "means" and constant_number(g.expected)
                    and type(read(g.place)) is type(g.expected) and not g.holds(read)}
-        return numbers | {p for p, leaf in zip(program.captured, program.captured_leaves) if isinstance(leaf.type, Array)
-                          and fitting(leaf, read(p)) is MISSING
-                          and fitting(Leaf(_open(leaf.type)), read(p)) is not MISSING}
+        arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
+                  if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]
+        return numbers | {p for p, leaf in arrays if fitting(_of_any_size(leaf), read(p)) is not MISSING}
 
     @cached_property
     def packs(self) -> bool:
@@ -187,8 +188,9 @@ class Compiled:
         """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""
         dynamic = all(not isinstance(leaf, Static) for leaf in self.signature.leaves)
         args, kwargs = self.signature.structure.children
-        plain = not shape.keywords and not kwargs.children and dynamic and not self.program.captured and not self.program.guards
-        return plain and all(a.is_leaf for a in args.children)
+        plain = not shape.keywords and not kwargs.children and dynamic
+        alone = not self.program.captured and not self.program.guards
+        return alone and plain and all(a.is_leaf for a in args.children)
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> pycall.Entry:
         """One more entry point."""
@@ -244,9 +246,10 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
     return tracer.trace(fun, args, kwargs, options=options, leaves=objects, widened=widened)
 
 
-def _open(t: Array) -> Array:
-    """The same for any sizes but 1."""
-    return Array(t.dtype, (None,) * t.rank)
+def _of_any_size(leaf: Leaf) -> Leaf:
+    """The same for arrays of any sizes but 1."""
+    assert isinstance(leaf.type, Array)
+    return Leaf(Array(leaf.type.dtype, (None,) * leaf.type.rank))
 
 
 def fitting(leaf: Leaf, value: Any) -> Any:
@@ -259,7 +262,9 @@ def fitting(leaf: Leaf, value: Any) -> Any:
         return MISSING
     if found == leaf:
         return value
-    if not isinstance(leaf.type, Array) or not isinstance(value, np.ndarray) or from_numpy(value.dtype) != leaf.type.dtype:
+    if not isinstance(leaf.type, Array) or not isinstance(value, np.ndarray):
+        return MISSING
+    if from_numpy(value.dtype) != leaf.type.dtype:
         return MISSING
     fits = len(value.shape) == leaf.type.rank and all(
         n != 1 if known is None else n == known for n, known in zip(value.shape, leaf.type.dims))

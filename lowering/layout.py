@@ -66,6 +66,9 @@ def key_in(table: dict[Any, Any], key: Any) -> Any:
     return key if entry_of(keys_of(table), key) is not None else next((k for k in table if k == key), None)
 
 
+_TYPE_SIZE: Any = type.__basicsize__
+
+
 class _Plain:
     def __init__(self) -> None:
         self.jitad_one, self.jitad_two = "one", "two"
@@ -75,7 +78,7 @@ class _Slotted:
     __slots__ = ("one", "two")
 
 
-def _offset_of(owner: Any, size: int, value: int, read: Any = u64, step: int = 8) -> int:
+def _offset_of(owner: Any, size: Any, value: int, read: Any = u64, step: int = 8) -> int:
     """Where in an object a word is stored."""
     return next((o for o in range(16, size, step) if read(id(owner) + o) == value), 0)
 
@@ -90,7 +93,7 @@ def _function_offsets() -> tuple[int, ...]:
 def _shared_keys() -> int:
     """Where a class keeps the table of its objects' keys."""
     table = _Plain().__dict__
-    return _offset_of(_Plain, type.__basicsize__, keys_of(table))
+    return _offset_of(_Plain, _TYPE_SIZE, keys_of(table))
 
 
 def _version_tag() -> int:
@@ -100,10 +103,10 @@ def _version_tag() -> int:
 
     def words() -> list[int]:
         getattr(Changed, "value")                                                                # noqa: B009
-        return [u32(id(Changed) + o) for o in range(0, type.__basicsize__, 4)]
+        return [u32(id(Changed) + o) for o in range(0, _TYPE_SIZE, 4)]
     first, again = words(), words()
     Changed.value = 2
-    changed = [u32(id(Changed) + o) for o in range(0, type.__basicsize__, 4)]
+    changed = [u32(id(Changed) + o) for o in range(0, _TYPE_SIZE, 4)]
     later = words()
     found = [4 * i for i, (a, b, c, d) in enumerate(zip(first, again, changed, later))
              if a == b and a != 0 and c == 0 and d not in (0, a)]

@@ -1,8 +1,8 @@
 """What a program reads from outside, in an entry point: the guards, and the values that are arguments.
 
-A call that a guard fails goes on to the next entry, as one with other types of arguments does.  What is read costs a few
-loads: an entry of a dict is at the place that a *hint* says, if the key is there; classes have a version.  Hints are in
-memory that the code reads, and are brought up to date when a call has come to Python for nothing but them.
+A call that a guard fails goes on to the next entry, as one with other types of arguments does.  What is read costs a
+few loads: an entry of a dict is at the place that a *hint* says, if the key is there; classes have a version.  Hints
+are in memory that the code reads, and are brought up to date when a call has come to Python for nothing but them.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ class Hints:
         found += [(number, id(obj)) for (number, _), obj in zip(self.objects, objects)]
         for number, _ in self.early:
             self.words[number] = _NEVER
-        before, self.kept = self.kept, objects         # which are dropped when nothing refers to them any more
+        old, self.kept = self.kept, objects
         for number, value in (*found, *first):
             self.words[number] = value
+        old.clear()                                    # to which nothing refers any more
 
 
 class Reads:
@@ -91,7 +92,8 @@ class Reads:
         self.pointers: dict[Place, str] = {}
         self.types: dict[Place, type] = {g.place: g.expected for g in guards if g.test == "type"}
         self.keys = {g.place: g for g in guards if g.test == "keys"}
-        self.hints = Hints(guards, 8 + 8 * (len(guards) + len(captured)) + sum(len(g.expected) for g in self.keys.values()))
+        keys = sum(len(g.expected) for g in self.keys.values())
+        self.hints = Hints(guards, 8 + 8 * (len(guards) + len(captured)) + 2 * keys)
         self.same: list[str] = []                      # comparisons on which no reading depends
         self.checked: set[Any] = set()
         self.fields: dict[Place, dict[str, None]] = {}             # of objects, what is read of them
@@ -278,7 +280,7 @@ class Reads:
         self._dict(place, self.pointer(place), lambda read: read(place))
 
     def _dict(self, name: Any, table: str, find: Callable[[Reader], Any]) -> None:
-        """The entries that are read, found where the hints say; names that were absent still are if nothing was added."""
+        """The entries that are read, found where the hints say.  Names that were absent still are if none was added."""
         if name in self.checked:
             return
         self.checked.add(name)
@@ -318,7 +320,7 @@ class Reads:
         names = list(self.fields.get(place, {}))
         guard = next((g for g in self.guards if g.test == "names" and g.place == place), None)
         absent = sorted(guard.expected[0] - guard.expected[1]) if guard is not None else []
-        u, code = self.unboxer, self.code
+        u = self.unboxer
         slots = {n: d for n in (*names, *absent) if (d := _slot(cls, n)) is not None}
         if slots and not layout.SLOTS_KNOWN:
             raise Unreadable

@@ -20,6 +20,7 @@ from typing import Any
 
 from ..frontend.places import Guard, Place
 from ..frontend.pytree import Structure
+from ..frontend.tracer import Leaf as Captured
 from ..ir.graph import Function
 from ..ir.types import Array
 from . import blocks, capi, context, types
@@ -30,7 +31,7 @@ from .emit import Code, Writer, global_name, symbol
 from .lease import Lease
 from .outside import Hints, Reads
 from .places import is_small
-from .unbox import Argument, LeafType, Unboxer, runs_python
+from .unbox import Argument, Unboxer, runs_python
 
 
 LARGE = 10_000
@@ -46,8 +47,9 @@ class Entry:
     ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
     makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
     ``guards`` and ``captured``: what the program takes for granted outside, and takes from there behind the arguments;
-    ``hints``: where that is.  ``fixed``: leaves of the result that are no results of ``function``, by number.  ``address``: of the compiled
-    function, if it is in code made earlier.  ``code`` is the address of the entry itself, once it has been compiled.
+    ``hints``: where that is.  ``fixed``: leaves of the result that are no results of ``function``, by number.
+    ``address``: of the compiled function, if it is in code made earlier.  ``code`` is the address of the entry itself,
+    once it has been compiled.
     """
 
     name: str
@@ -62,7 +64,7 @@ class Entry:
     build: Callable[[tuple[Any, ...]], Any] | None = None
     fixed: dict[int, Any] = field(default_factory=dict)
     guards: Sequence[Guard] = ()
-    captured: Sequence[tuple[Place, LeafType]] = ()
+    captured: Sequence[tuple[Place, Captured]] = ()
     hints: Hints | None = None
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     address: int = 0

@@ -39,7 +39,7 @@ class Argument:
 
     index: int | None
     structure: Structure | None
-    leaves: tuple[LeafType, ...] = ()
+    leaves: tuple[LeafType | Opened, ...] = ()
     value: Any = None
 
 
@@ -132,7 +132,7 @@ class Unboxer:
             return []
         return self.tree(a.structure, obj, iter(a.leaves), a.index is None)
 
-    def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType], shared: bool) -> list[str]:
+    def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType | Opened], shared: bool) -> list[str]:
         """``shared``: nothing but a list or dict, which others may change, keeps ``obj`` alive."""
         if s.is_leaf:
             leaf = next(leaves)

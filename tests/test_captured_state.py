@@ -103,7 +103,8 @@ KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "array dtype": ("v = np.ones(3)", "v.sum()", ("v = np.full(3, 2)", "v = np.full(3, 2.5, np.float32)")),
     "array in place": ("v = np.arange(4.0)", "v[0]", ("v.shape = (2, 2); v = v[1]", "v = v[::2]", "v = v[:1]")),
     "array without axes": ("v = np.array(2.0)", "v", ("v[()] = 3.0", "v = np.array(4.0)")),
-    "function": ("v = twice", "v(1.0)", ("v = thrice", "v = math.cos", "v = lambda x: x * 7.0", "v = Plain(2.0).times")),
+    "function": ("v = twice", "v(1.0)",
+                 ("v = thrice", "v = math.cos", "v = lambda x: x * 7.0", "v = Plain(2.0).times")),
     "function, redefined": ("def v(x): return x", "v(1.0)", ("def v(x): return 4.0 * x", "def v(x): return 5.0")),
     "function, its code": ("def v(x): return x", "v(1.0)", ("v.__code__ = twice.__code__",)),
     "closure cell": ("v, put = adder(2.0)", "v(1.0)", ("put(3.0)", "put(4)", "put(np.float64(2.0))")),
@@ -242,8 +243,8 @@ def differences(kind: str, entry: str, body: str = DIRECT) -> list[str]:
     found = []
     for statement in ("", *changes):
         change(space, statement)
-        for x in (2.0, 2.0):
-            expected, got = outcome(lambda: meant(entry, f, x)), outcome(lambda: called(x))
+        for _ in range(2):
+            expected, got = outcome(lambda: meant(entry, f, 2.0)), outcome(lambda: called(2.0))
             if not (expected == got if isinstance(expected, type) or isinstance(got, type) else
                     np.allclose(expected, got, rtol=1e-12, equal_nan=True)):
                 found.append(f"after {statement!r}: {got}, not {expected}")

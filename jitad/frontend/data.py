@@ -129,7 +129,8 @@ def sample(v: Any) -> Any:
 
 def writable(t: Any, obj: Obj, what: str) -> None:
     if obj.readonly:
-        why = " from outside the function, which is a constant here" if obj.readonly == CONSTANT else f": {obj.readonly}"
+        outside = " from outside the function, which is a constant here"
+        why = outside if obj.readonly == CONSTANT else f": {obj.readonly}"
         t.unsupported(f"changes {what}{why}", f"copy it first: `x = {_copied(obj)}`")
 
 

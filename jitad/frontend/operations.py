@@ -18,7 +18,6 @@ from .closures import Range, Template
 from .comparing import Comparisons
 from .elements import Elements
 from .lattice import UNBOUND, is_number, scalar_type
-from .packed import Packed
 from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Operators, Slot, Sym
 
 NATIVE: dict[str, Callable[..., Any]] = {

@@ -11,8 +11,9 @@ from __future__ import annotations
 import dataclasses
 import sys
 import types
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,19 @@ from .families import family_of
 from .lattice import is_number, scalar_type
 from .memory import contents
 from .packed import Packed
-from .places import MISSING, Guard, Place, Reader, constant_number, flat, in_globals, keys_of, of_class, of_object, present
+from .places import (
+    MISSING,
+    Guard,
+    Place,
+    Reader,
+    constant_number,
+    flat,
+    in_globals,
+    keys_of,
+    of_class,
+    of_object,
+    present,
+)
 from .pytree import field_names
 from .values import CONSTANT, ArrayObj, ArrayRef, DictObj, Instance, ListObj, Obj, Sym, TracePart
 
@@ -41,9 +54,18 @@ def trusted(module: object) -> bool:
     return str(module).split(".")[0] in _TRUSTED
 
 
-@cache
 def openable(cls: type) -> bool:
     """Whether objects of a class are taken apart: plain objects of classes that the user wrote in Python."""
+    known = _openable.get(cls)
+    if known is None:
+        known = _openable[cls] = _is_openable(cls)
+    return known
+
+
+_openable: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _is_openable(cls: type) -> bool:
     own = all(c is object or c.__flags__ & _HEAP_TYPE for c in cls.__mro__)
     plain = own and is_user_class(cls) and not trusted(cls.__module__) and not issubclass(cls, (tuple, type))
     return (plain and type(cls) is type and not hasattr(cls, "traced_call") and not hasattr(cls, "is_jitad")
@@ -151,7 +173,7 @@ class Reading(TracePart):
             o.guard(place, "type", cls)
             o.guard(place, "count", len(v))
             items = [self.open(place.item(i), x) for i, x in enumerate(v)]
-            return tuple(items) if cls is tuple else cls._make(items)         # type: ignore[attr-defined]
+            return tuple(items) if cls is tuple else cls._make(items)
         if cls in (list, dict) or openable(cls):
             return self._structure(o.canonical(place, v), v)
         if cls is Packed:
@@ -181,8 +203,8 @@ class Reading(TracePart):
             return
         content = contents(v)
         if content != contents(v):
-            self.unsupported(f"reads a {type(v).__name__} of more parts than can be looked at in each call from outside "
-                             "the function", "pass it as an argument, or an array in its place")
+            self.unsupported(f"reads a {type(v).__name__} of more parts than can be looked at in each call from "
+                             "outside the function", "pass it as an argument, or an array in its place")
         self.session.outside.guard(place, "content", content)
 
     # --- structures -------------------------------------------------------------------------------
@@ -246,7 +268,8 @@ class Reading(TracePart):
             array = o.read(place)
             dtype = from_numpy(array.dtype)
             if dtype is None:
-                self.unsupported(f"an array of dtype {array.dtype}", "use float64, float32, int64, int32 or bool")
+                known = "use float64, float32, int64, int32 or bool"
+                return self.unsupported(f"an array of dtype {array.dtype}", known)
             dims = tuple(n if n == 1 or place not in o.widened else None for n in array.shape)
             o.types[place] = Array(dtype, dims), False
         return o.types[place]

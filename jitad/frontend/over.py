@@ -1,8 +1,8 @@
 """The functions that a rule names (``ir.graph.Rule``), made over functions of the user's.
 
-A user's function takes the leaves of its own arguments, of what it captures, and what it reads from outside.  Those that a rule
-names all take the same parameters, those of the function that has the rule: each calls the one below it with the
-parameters that this takes, and brings its results to the types and sizes that they must have.
+A user's function takes the leaves of its own arguments, of what it captures, and what it reads from outside.  Those
+that a rule names all take the same parameters, those of the function that has the rule: each calls the one below it
+with the parameters that this takes, and brings its results to the types and sizes that they must have.
 """
 
 from __future__ import annotations

@@ -167,10 +167,10 @@ _NOTHING: dict[str, Any] = {}
 class Guard:
     """What holds of a place: ``test`` is one of
 
-    ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``plain`` (no descriptor), ``absent``, ``same`` (the object at another
-    place), ``apart`` (not that object), ``count`` (of a list or tuple), ``keys`` (of a dict), ``names`` (those of
-    ``expected[0]`` that the object has are ``expected[1]``), ``items`` (the type of a container, and what is in it),
-    ``content`` (the same, through and through).
+    ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``plain`` (no descriptor), ``absent``,
+    ``same`` (the object at another place), ``apart`` (not that object), ``count`` (of a list or tuple), ``keys`` (of a
+    dict), ``names`` (those of ``expected[0]`` that the object has are ``expected[1]``), ``items`` (the type of a
+    container, and what is in it), ``content`` (the same, through and through).
     """
 
     place: Place

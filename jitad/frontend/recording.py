@@ -13,12 +13,12 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import Block, ExcInfo, Function, Module, Value
 from ..ir.origin import Axis
-from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
+from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of
 from . import boxes, calls, choice, data, nodes, objects, operations, outside, programs, views
 from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from .layouts import Layout
-from .outside import ARGUMENT, Outside
+from .outside import Outside
 from .places import Place
 from .state import Edge, Merger, State
 from .values import (

@@ -120,7 +120,7 @@ class Call:
             raise
         entry.done = True
         if entry.called and entry.extras:
-            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array or a number from outside the function",
+            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array or a number from outside",
                           "pass it as an argument")
         return entry
 

@@ -23,7 +23,8 @@ _bind: Callable[[Any, Any], Any] | None = None             # ``api.bound_to``
 
 
 def register(compile: Callable[..., Any], bind: Callable[[Any, Any], Any]) -> None:
-    """Say how a transform that is called outside traced code becomes native code, and how that is bound to an object."""
+    """Say how a transform that is called outside traced code becomes native code, and how that is bound to an
+    object."""
     global _compile, _bind
     _compile, _bind = compile, bind
 
