@@ -238,7 +238,7 @@ def lowering_options(options: Options) -> LoweringOptions:
 
 # --- the road -------------------------------------------------------------------------------------
 
-def traced(fun: Callable[..., Any], signature: Signature, options: Options, leaves: Sequence[Any],
+def traced(fun: Callable[..., Any], signature: Signature, options: Options, leaves: Sequence[Any] = (),
            widened: frozenset[Place] = frozenset()) -> tracer.Traced:
     """The IR of ``fun`` for arguments with these leaves."""
     args, kwargs = signature.specs()
@@ -330,7 +330,7 @@ def _refused(compiled: Compiled, *leaves: Any) -> Any:
 # --- looking on -----------------------------------------------------------------------------------
 
 def stage_module(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
-                 leaves: Sequence[Any]) -> Module:
+                 leaves: Sequence[Any] = ()) -> Module:
     """The IR as it is at this stage for this signature."""
     if stage not in IR_STAGES:
         raise ValueError(f"{stage!r} is no stage of the IR: these are {', '.join(IR_STAGES)}")
@@ -341,7 +341,7 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 
 
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
-               leaves: Sequence[Any]) -> str:
+               leaves: Sequence[Any] = ()) -> str:
     """The text of one stage for this signature; compiles anew up to there."""
     if stage in LATER_STAGES:
         raise UnsupportedError(f"inspect({stage!r}): {LATER_STAGES[stage]}")

@@ -15,7 +15,7 @@ from .data import is_static, type_of, writable
 from .families import family_of
 from .lattice import UNBOUND, describe
 from .places import MISSING, of_class, of_object, own_attribute
-from .values import Active, Instance, Maybe, Sym
+from .values import CONSTANT, Active, DictObj, Instance, ListObj, Maybe, Sym
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
 CHANGES = frozenset((
@@ -142,9 +142,10 @@ def refuse_change(t: Any, v: Any, name: str) -> None:
     """Refuse a method that would change something static: at once, and not when the compiled code runs."""
     if isinstance(v, (set, frozenset)):
         t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
-    if isinstance(v, (list, dict)):
+    if isinstance(v, (list, dict)) or isinstance(v, (ListObj, DictObj)) and v.readonly == CONSTANT:
+        made = "list" if isinstance(v, (list, ListObj)) else "dict"
         t.unsupported(f"changes {describe(v)} from outside the function, which is a constant here",
-                      f"copy it first: `x = {type(v).__name__}(x)`; or pass it, and return a new one")
+                      f"copy it first: `x = {made}(x)`; or pass it, and return a new one")
     if not isinstance(v, types.ModuleType):
         t.unsupported(f"changes {describe(v)}, which is a constant here", "a list, a dict or an array")
 

@@ -12,9 +12,9 @@ from ..errors import Loc
 from ..ir.graph import ExcInfo, Operand
 from ..ir.types import I64, Array
 from . import attributes, data, iteration, numpy_api, objects, views, written
-from .closures import WALKS, BoundMethod, Fn, Method, Range, Super
+from .closures import WALKS, BoundMethod, Fn, Method, Partial, Range, Super
 from .lattice import is_number
-from .values import Active, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym, TracePart
+from .values import CONSTANT, Active, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym, TracePart
 from .written import joining
 
 MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
@@ -238,6 +238,10 @@ class Elements(TracePart):
         if isinstance(obj, Instance):
             return attributes.instance_attribute(self, obj, name)
         if isinstance(obj, (ListObj, DictObj)):
+            if obj.readonly == CONSTANT and name in attributes.CHANGES:
+                attributes.refuse_change(self, obj, name)
+            if name in _AS_FUNCTIONS:
+                return Partial((), _AS_FUNCTIONS[name], (obj,), ())
             return data.structure_method(self, obj, name)
         if name in _ASKS.get(type(obj), ()):
             return data.structure_method(self, self.opened(obj), name)
@@ -279,6 +283,13 @@ class Elements(TracePart):
     def delattr(self, obj: Any, name: str, loc: Loc) -> None:
         self.builder.loc = loc
         attributes.delete_attribute(self, obj, name)
+
+
+# What the special methods of lists and dicts are functions of.
+_AS_FUNCTIONS: dict[str, Any] = {
+    "__len__": len, "__iter__": iter, "__getitem__": operator.getitem, "__contains__": operator.contains,
+    "__add__": operator.add, "__mul__": operator.mul, "__eq__": operator.eq, "__ne__": operator.ne,
+}
 
 
 def _kind(obj: Any) -> str:

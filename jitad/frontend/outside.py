@@ -213,10 +213,8 @@ class Reading(TracePart):
         """A list, a dict or an object, which the program may read."""
         known = self.opened_at.get(place)
         if known is not None:
-            obj, content = known
-            if isinstance(obj, Obj) and obj not in self.state:       # first met on another path; it never changes
-                self.state[obj] = content
-            return obj
+            self._restore(*known)
+            return known[0]
         o: Outside = self.session.outside
         if not openable(type(v)) and len(v) > MOST_ITEMS:
             self._constant_container(place, v)
@@ -231,6 +229,28 @@ class Reading(TracePart):
         self.opened_at[place] = obj, content
         self.state[obj] = content
         return obj
+
+    def _restore(self, v: Any, content: Any = None) -> None:
+        """Put back into the state what was first met on another path: what is outside does not change."""
+        if isinstance(v, tuple):
+            for x in v:
+                self._restore(x)
+        elif isinstance(v, BoundMethod):
+            self._restore(v.parts())
+        elif isinstance(v, ArrayRef):
+            place = self._place_of(v.obj)
+            if place is not None:
+                self.constant(place)
+        elif isinstance(v, (ListObj, DictObj, Instance)) and content is None:
+            known = next((c for obj, c in self.opened_at.values() if obj is v), None)
+            if known is not None:
+                self._restore(v, known)
+        elif content is not None and v not in self.state:
+            self.state[v] = content
+            self._restore(tuple(content.values()) if isinstance(content, dict) else content)
+
+    def _place_of(self, obj: ArrayObj) -> Place | None:
+        return next((p for p, ref in self.consts.items() if isinstance(ref, ArrayRef) and ref.obj is obj), None)
 
     def _items(self, place: Place, v: Any) -> Any:
         o: Outside = self.session.outside
