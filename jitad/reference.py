@@ -13,7 +13,7 @@ from .frontend.packed import returned
 from .frontend.pytree import unflatten
 from .frontend.tracer import Traced
 from .frontend.values import Options
-from .ir.types import F32, I32, Scalar, Type
+from .ir.types import Scalar, Type
 from .semantics.evaluate import Evaluator
 from .semantics.kinks import Tell, Watcher
 from .semantics.trace import Trace
@@ -88,9 +88,9 @@ def _is_jitted(fun: Any) -> bool:
 
 
 def boxed(x: Any, t: Type) -> Any:
-    """A result as compiled code would return it: Python's scalars, but NumPy's for f32 and i32."""
+    """A result as compiled code would return it: Python's scalars of the types that Python has, else NumPy's."""
     if not isinstance(t, Scalar):
         return x
-    if t in (F32, I32):
+    if not t.of_python:
         return t.np.type(x)
     return x.item() if isinstance(x, np.generic) else x

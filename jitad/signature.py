@@ -1,7 +1,7 @@
 """What the arguments of a call are: their structure, and of each leaf its IR type or its static value.
 
 A *signature* is what code is compiled for.  Finding it also brings each leaf into the form that machine code reads:
-native byte order, C order, one of the five element types, numbers of Python or NumPy.
+native byte order, C order, an element type of the IR's, numbers of Python or NumPy.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import numpy as np
 from .errors import TypeInferenceError
 from .frontend.pytree import Structure, flatten, meaning, unflatten
 from .frontend.tracer import Leaf
-from .ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, from_numpy, parse
+from .ir.types import ALL, BOOL, F64, I64, INSTEAD, Array, Scalar, from_numpy, parse
 
 _PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
-_NUMPY = {np.float64: Leaf(F64, False), np.float32: Leaf(F32, False), np.int64: Leaf(I64, False),
-          np.int32: Leaf(I32, False), np.bool_: Leaf(BOOL, False)}
+_NUMPY = {t.np.type: Leaf(t, False) for t in ALL}
 _LEAVES = frozenset((*_PYTHON, *_NUMPY, np.ndarray))
-_WIDENED = {"i": np.int64, "u": np.int64}                  # integers that are neither i64 nor i32
-_DTYPES = tuple(t.np for t in (F64, F32, I64, I32, BOOL))   # NumPy's own objects for the element types
+_DTYPES = tuple(t.np for t in ALL)                         # NumPy's own objects for the element types
 _INT_RANGE = range(-(1 << 63), 1 << 63)
 
 
@@ -45,7 +43,7 @@ def spec(text: str) -> Spec:
     t = parse(text)
     if not isinstance(t, (Scalar, Array)):
         raise ValueError(f"not a type of arguments: {text!r} (types look like f64, i64, f64[:], f32[:, 3])")
-    return Spec(Leaf(t, isinstance(t, Scalar) and t in (F64, I64, BOOL)))
+    return Spec(Leaf(t, isinstance(t, Scalar) and t.of_python))
 
 
 class Static:
@@ -185,7 +183,7 @@ def _array_leaf(dtype: np.dtype, dims: tuple[int | None, ...]) -> Leaf:
 
 
 def _known_dtype(x: np.ndarray) -> np.ndarray:
-    """``x`` with one of the five element types, and that type's own dtype object."""
+    """``x`` with an element type of the IR's, and that type's own dtype object."""
     dtype = x.dtype
     for singleton in _DTYPES:
         if dtype is singleton:
@@ -195,11 +193,8 @@ def _known_dtype(x: np.ndarray) -> np.ndarray:
         return np.asarray(x).view(known.np)
     if not x.dtype.isnative:
         return _known_dtype(x.astype(x.dtype.newbyteorder("=")))
-    wide = _WIDENED.get(x.dtype.kind)
-    if wide is None or x.dtype == np.uint64:
-        raise TypeInferenceError(f"arrays of dtype {x.dtype} have no place in compiled code",
-                                 hint="convert to float64, float32, int64, int32 or bool first")
-    return x.astype(wide)
+    raise TypeInferenceError(f"arrays of dtype {x.dtype} have no place in compiled code",
+                             hint=f"convert to {INSTEAD} first")
 
 
 def _short(x: int) -> str:

@@ -141,7 +141,7 @@ class Boxer:
     # --- leaves -----------------------------------------------------------------------------------
 
     def leaf(self, leaf: Leaf) -> str:
-        """A new object: Python's float, int, bool; NumPy's f32 and i32; a new array; or one that is always the same."""
+        """A new object: Python's float, int, bool; NumPy's scalars of other types; a new array; or one that is always the same."""
         if isinstance(leaf, Fixed):
             return self.shared(leaf.value)
         value, t = leaf.value, leaf.type
@@ -150,12 +150,12 @@ class Boxer:
         assert isinstance(t, Scalar)
         if t.is_bool:
             return self.shared_from(self.code.op(f"select i1 {value}, ptr {pointer(True)}, ptr {pointer(False)}"))
-        if t.bits == 64:
+        if t.of_python:
             maker = "PyFloat_FromDouble(double" if t.is_float else "PyLong_FromLongLong(i64"
             name, _, kind = maker.partition("(")
             return self.checked(f"call ptr {function(name)}({kind} {value})")
         cell = self.code.alloca(types.memory(t))
-        self.code.do(f"store {types.memory(t)} {value}, ptr {cell}, align 4")
+        self.code.do(f"store {types.memory(t)} {value}, ptr {cell}, align {types.width(t)}")
         descr = pointer(capi.descr(t))
         return self.checked(f"call ptr {function('PyArray_Scalar')}(ptr {cell}, ptr {descr}, ptr null)")
 

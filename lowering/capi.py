@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..ir.types import BOOL, F32, F64, I32, I64, Array, Scalar, Type
+from ..ir.types import ALL, BOOL, F64, I64, Array, Scalar, Type
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ NARGS_MASK = (1 << 63) - 1                             # without PY_VECTORCALL_A
 # Places in NumPy's table of C functions, part of its ABI.
 _ARRAY_API = {"PyArray_New": 93, "PyArray_Scalar": 60, "PyArray_SetBaseObject": 282}
 
-_NUMPY_TYPES: dict[Scalar, Any] = {F64: np.float64, F32: np.float32, I64: np.int64, I32: np.int32, BOOL: np.bool_}
+_NUMPY_TYPES: dict[Scalar, Any] = {t: t.np.type for t in ALL}
 _PYTHON_TYPES: dict[Scalar, type] = {F64: float, I64: int, BOOL: bool}
 
 

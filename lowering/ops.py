@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..ir.graph import Op
-from ..ir.types import F64, Scalar, Stack, dtype_of
+from ..ir.types import F64, I32, I64, U64, Scalar, Stack, dtype_of
 from . import special, types
 from .emit import Code, Writer
 from .target import Target
@@ -93,16 +93,17 @@ def _binary(floats: str, ints: str = "", bools: str = "") -> Rule:
     return rule
 
 
-def _compare(floats: str, ints: str, bools: str) -> Rule:
+def _compare(floats: str, signed: str, unsigned: str) -> Rule:
+    """A comparison; bools are unsigned."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-        name = f"fcmp {floats}" if t.is_float else f"icmp {bools if t.is_bool else ints}"
+        name = f"fcmp {floats}" if t.is_float else f"icmp {signed if t.is_signed else unsigned}"
         return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}", "c")
     return rule
 
 
-def _by_kind(floats: Rule | None = None, ints: Rule | None = None, bools: Rule | None = None) -> Rule:
+def _by_kind(floats: Rule, signed: Rule, unsigned: Rule | None = None, bools: Rule | None = None) -> Rule:
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-        chosen = floats if t.is_float else bools if t.is_bool else ints
+        chosen = floats if t.is_float else bools if t.is_bool else signed if t.is_signed else unsigned
         assert chosen is not None, t
         return chosen(e, t, xs, f)
     return rule
@@ -176,6 +177,15 @@ def _int_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     return c.op(f"add {of} {r}, {select(e, t, low, d, '0')}")      # by 0 and by −1 the remainder is 0
 
 
+def _unsigned(name: str) -> Rule:
+    """``udiv`` or ``urem``, 0 by 0."""
+    def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+        (x, y), of, c = xs, types.register(t), e.code
+        is_zero = c.op(f"icmp eq {of} {y}, 0", "c")
+        return select(e, t, is_zero, "0", c.op(f"{name} {of} {x}, {select(e, t, is_zero, '1', y)}"))
+    return rule
+
+
 def _int_pow(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     of = types.register(t)
     return e.code.op(f"call {of} {special.integer_power(e.writer, t)}({of} {xs[0]}, {of} {xs[1]})")
@@ -204,14 +214,19 @@ def _int_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     return c.op(f"add {of} {c.op(f'zext i1 {positive} to {of}')}, {c.op(f'sext i1 {negative} to {of}')}")
 
 
-def _shift(name: str) -> Rule:
+def _unsigned_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    return e.code.op(f"zext i1 {e.code.op(f'icmp ne {types.register(t)} {xs[0]}, 0', 'c')} to {types.register(t)}")
+
+
+def _shift(signed: str, unsigned: str) -> Rule:
     """Shifts by less than 0 or by the width or more shift everything out."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         (x, n), of, c = xs, types.register(t), e.code
+        name = signed if t.is_signed else unsigned
         fits = c.op(f"icmp ult {of} {n}, {t.bits}", "c")
         if name == "ashr":
             return c.op(f"ashr {of} {x}, {select(e, t, fits, n, str(t.bits - 1))}")
-        return select(e, t, fits, c.op(f"shl {of} {x}, {n}"), "0")
+        return select(e, t, fits, c.op(f"{name} {of} {x}, {n}"), "0")
     return rule
 
 
@@ -222,6 +237,10 @@ def _neg(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 def _not(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
     return e.code.op(f"xor {types.register(t)} {xs[0]}, {'true' if t.is_bool else '-1'}")
+
+
+def _same(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
+    return xs[0]
 
 
 def _class(predicate: str) -> Rule:
@@ -239,14 +258,14 @@ TABLE: dict[str, Rule] = {
     "sub": _binary("fsub", "sub"),
     "mul": _binary("fmul", "mul"),
     "div": _binary("fdiv"),
-    "floordiv": _by_kind(_float_floordiv, _int_floordiv),
-    "mod": _by_kind(_float_mod, _int_mod),
-    "pow": _by_kind(_math("pow"), _int_pow),
+    "floordiv": _by_kind(_float_floordiv, _int_floordiv, _unsigned("udiv")),
+    "mod": _by_kind(_float_mod, _int_mod, _unsigned("urem")),
+    "pow": _by_kind(_math("pow"), _int_pow, _int_pow),
     "neg": _neg,
-    "abs": _intrinsic("fabs", "abs", "i1 false"),
-    "sign": _by_kind(_float_sign, _int_sign),
-    "maximum": _by_kind(_intrinsic("maximum"), _intrinsic("", "smax"), _binary("", "", "or")),
-    "minimum": _by_kind(_intrinsic("minimum"), _intrinsic("", "smin"), _binary("", "", "and")),
+    "abs": _by_kind(_intrinsic("fabs"), _intrinsic("", "abs", "i1 false"), _same),
+    "sign": _by_kind(_float_sign, _int_sign, _unsigned_sign),
+    "maximum": _by_kind(_intrinsic("maximum"), _intrinsic("", "smax"), _intrinsic("", "umax"), _binary("", "", "or")),
+    "minimum": _by_kind(_intrinsic("minimum"), _intrinsic("", "smin"), _intrinsic("", "umin"), _binary("", "", "and")),
     "copysign": _intrinsic("copysign"),
     "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"),
@@ -270,14 +289,15 @@ TABLE: dict[str, Rule] = {
     "or": _binary("", "or", "or"),
     "xor": _binary("", "xor", "xor"),
     "not": _not,
-    "shl": _shift("shl"),
-    "shr": _shift("ashr"),
-    "stop": lambda e, t, xs, f: xs[0],
+    "shl": _shift("shl", "shl"),
+    "shr": _shift("ashr", "lshr"),
+    "stop": _same,
 }
 
 
 def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
-    """Convert; float to int truncates, and what does not fit gives the least integer, as on x86."""
+    """Convert; float to int truncates, by way of i32 or i64, and what does not fit gives the least of these, as on x86
+    (``ir.fold.whole`` is the same of a constant)."""
     a, b, c = types.register(source), types.register(to), e.code
     if source == to:
         return x
@@ -287,16 +307,29 @@ def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
     if source.is_float and to.is_float:
         return c.op(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {a} {x} to {b}")
     if source.is_float:
-        limit = 2.0 ** (to.bits - 1)
-        above = c.op(f"fcmp oge {a} {x}, {types.literal(-limit, source)}", "c")
-        below = c.op(f"fcmp olt {a} {x}, {types.literal(limit, source)}", "c")
-        fits = c.op(f"and i1 {above}, {below}", "c")
-        return select(e, to, fits, c.op(f"fptosi {a} {x} to {b}"), str(-(1 << (to.bits - 1))))
+        return _whole(e, source, to, x)
     if to.is_float:
-        return c.op(f"{'uitofp' if source.is_bool else 'sitofp'} {a} {x} to {b}")
-    if source.is_bool:
-        return c.op(f"zext {a} {x} to {b}")
-    return c.op(f"{'sext' if to.bits > source.bits else 'trunc'} {a} {x} to {b}")
+        return c.op(f"{'sitofp' if source.is_signed else 'uitofp'} {a} {x} to {b}")
+    if a == b:                                       # signed and unsigned
+        return x
+    wider = source.is_bool or to.bits > source.bits
+    return c.op(f"{'trunc' if not wider else 'sext' if source.is_signed else 'zext'} {a} {x} to {b}")
+
+
+def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
+    """A float as an integer."""
+    a, c = types.register(source), e.code
+    if to is U64:
+        high = c.op(f"fcmp oge {a} {x}, {types.literal(2.0**63, source)}", "c")
+        rest = _whole(e, source, I64, c.op(f"fsub {a} {x}, {types.literal(2.0**63, source)}"))
+        return select(e, to, high, c.op(f"xor i64 {rest}, {I64.low}"), _whole(e, source, I64, x))
+    if to not in (I64, I32):
+        first = I32 if to.bits < 32 else I64
+        return cast(e, first, to, _whole(e, source, first, x))
+    above = c.op(f"fcmp oge {a} {x}, {types.literal(float(to.low), source)}", "c")
+    below = c.op(f"fcmp olt {a} {x}, {types.literal(-float(to.low), source)}", "c")
+    fits = c.op(f"and i1 {above}, {below}", "c")
+    return select(e, to, fits, c.op(f"fptosi {a} {x} to {types.register(to)}"), str(to.low))
 
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:

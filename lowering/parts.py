@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SIZE = 1000
 LEAST = 4 * SIZE
-_IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i8", "i1", "ptr"))
+_IN_A_SLOT = frozenset(("double", "float", "i64", "i32", "i16", "i8", "i1", "ptr"))
 _NAME = re.compile(r"%[\w.]+")
 
 

@@ -34,8 +34,7 @@ def identity(name: str, t: Scalar) -> str:
         return literal(name in ("all", "min"), t)
     if t.is_float:
         return literal(float("-inf") if name == "max" else float("inf"), t)
-    edge = 1 << (t.bits - 1)
-    return literal(-edge if name == "max" else edge - 1, t)
+    return literal(t.low if name == "max" else t.high, t)
 
 
 def combine(fn: FunctionLowering, name: str, t: Scalar, x: str, y: str) -> str:

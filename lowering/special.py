@@ -16,7 +16,7 @@ from .target import Target
 _HEAD = "define internal {t} @{name}({params}) memory(none) nounwind willreturn {{"
 
 _POWER = """entry:
-  %positive = icmp sgt {t} %n, 0
+  %positive = icmp {greater} {t} %n, 0
   br i1 %positive, label %loop, label %done
 loop:
   %e = phi {t} [ %n, %entry ], [ %half, %loop ]
@@ -87,7 +87,7 @@ def integer_power(writer: Writer, t: Scalar) -> str:
     """``x ** n`` by squaring; 1 when n is not positive."""
     name, of = f"jitad.power.{t}", types.register(t)
     head = _HEAD.format(t=of, name=name, params=f"{of} %x, {of} %n")
-    return writer.function(name, head + "\n" + _POWER.format(t=of))
+    return writer.function(name, head + "\n" + _POWER.format(t=of, greater="sgt" if t.is_signed else "ugt"))
 
 
 def digamma(writer: Writer, target: Target, t: Scalar) -> str:

@@ -15,6 +15,7 @@ What is reserved for this is given back at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,15 +31,13 @@ if TYPE_CHECKING:
     from .module import ModuleLowering
 
 _BEST = ("lt", "le", "gt", "ge")
-_LARGEST = {"i64": 2**63 - 1, "i32": 2**31 - 1, "bool": True, "f64": float("inf"), "f32": float("inf")}
-_SMALLEST = {"i64": -2**63, "i32": -2**31, "bool": False, "f64": float("-inf"), "f32": float("-inf")}
 
 
 def _neutral(role: str, t: Scalar) -> str:
     if role in ("minimum", "lt", "le"):
-        return types.literal(_LARGEST[t.name], t)
+        return types.literal(math.inf if t.is_float else True if t.is_bool else t.high, t)
     if role in ("maximum", "gt", "ge"):
-        return types.literal(_SMALLEST[t.name], t)
+        return types.literal(-math.inf if t.is_float else False if t.is_bool else t.low, t)
     value = {"mul": 1, "and": -1}.get(role, 0)
     return types.literal(-0.0 if t.is_float and value == 0 else value, t)
 

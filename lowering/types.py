@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from ..ir.types import Array, Scalar, Stack, Type
+from ..ir.types import ALL, Array, Scalar, Stack, Type
 
-_REGISTER = {"f64": "double", "f32": "float", "i64": "i64", "i32": "i32", "bool": "i1"}
+_REGISTER = {"f64": "double", "f32": "float", "bool": "i1"} | {t.name: f"i{t.bits}" for t in ALL if t.is_int}
 
 
 def register(t: Scalar) -> str:
@@ -34,7 +34,8 @@ def literal(value: float | int | bool, t: Scalar) -> str:
     if t.is_bool:
         return "true" if value else "false"
     if t.is_int:
-        return str(int(value))
+        number = int(value)                             # LLVM's integers have no sign: the upper half is below 0
+        return str(number - (1 << t.bits) if number >= 1 << t.bits - 1 else number)
     rounded = struct.unpack("f", struct.pack("f", _f32(value)))[0] if t.name == "f32" else float(value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
 

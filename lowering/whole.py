@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .function import FunctionLowering
 
 LANES = 16
-_SUFFIX = {"double": "f64", "float": "f32"} | {t: t for t in ("i64", "i32", "i8", "i1")}
+_SUFFIX = {"double": "f64", "float": "f32"} | {t: t for t in ("i64", "i32", "i16", "i8", "i1")}
 _T = rf"({'|'.join(_SUFFIX)})"
 _FLAGS = r"((?: [a-z]+)*?)"
 _BINARY = re.compile(rf"(f?(?:add|sub|mul|div|rem)|and|or|xor|shl|[la]shr){_FLAGS} {_T} (\S+), (\S+)")

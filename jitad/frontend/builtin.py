@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import NOWHERE, Loc
-from ..ir.types import I64
 from . import attributes, data, iteration, numpy_api, objects, reducing, refusals, stdlib, virtualise
 from .closures import (
     BoundMethod,
@@ -28,6 +27,7 @@ from .closures import (
 from .code import Frame
 from .comprehensions import Generator
 from .records import Reference
+from .rules import core
 from .values import Active, ArrayRef, DictObj, Instance, ListObj, Sym
 
 Rule = Callable[..., Any]
@@ -114,7 +114,7 @@ def _range(t: Any, *args: Any) -> Any:
 
 def _index(t: Any, x: Sym) -> Any:
     """An integer as a weak i64; a constant as the number it is."""
-    v = t.value(x, I64)
+    v = core.to_i64(t, x.value)
     return v.const if v.const is not None else Sym(v, True)
 
 

@@ -110,7 +110,7 @@ def _holds_stand_ins(v: Any) -> bool:
 def type_of(v: Any) -> type:
     """The Python class of a scalar stand-in."""
     names = {"f": float, "i": int, "b": bool}
-    found: type = names[v.scalar.name[0]] if v.weak else v.scalar.np.type
+    found: type = names[v.scalar.kind] if v.weak else v.scalar.np.type
     return found
 
 

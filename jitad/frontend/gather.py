@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TypeInferenceError
-from ..ir.types import I64, Scalar, from_numpy
+from ..ir.types import INSTEAD, Scalar, from_numpy
 from .collection import no_collection
 from .families import Family, NoneType, alternatives, family_of, forget, hints, is_record
 from .layouts import (
@@ -155,13 +155,13 @@ class Gathered:
         if column.dtype.kind in "ibu" and float in options and int not in options:
             column = column.astype(np.float64)
         dtype: Scalar | None = from_numpy(column.dtype)
-        if dtype is None and column.dtype.kind in "iu" and column.dtype != np.uint64:
-            column, dtype = column.astype(np.int64), I64
-        if column.dtype == object:
+        if column.dtype == object or dtype is U64 and types <= _PYTHON:
             raise OverflowError(f"integers are 64 bits wide in compiled code: one in the field {where} does not fit")
-        if dtype is None:
-            raise TypeInferenceError(f"the field {where} holds numbers of type {column.dtype}",
-                                     hint="use float, int, bool, np.float64 or np.float32")
+        kinds = {t for c in types - _PYTHON if (t := from_numpy(np.dtype(c))) is not dtype}
+        if dtype is None or any(t is None or t.is_narrow for t in kinds) or dtype.is_narrow and types & _PYTHON:
+            names = " and ".join(sorted(c.__name__ for c in types))
+            raise TypeInferenceError(f"the field {where} holds numbers of type {names}",
+                                     hint="use one type: float, int, bool, or one of NumPy's with that many bits")
         return Number(dtype, types <= _PYTHON), [column]
 
     def _arrays(self, where: str, values: list[np.ndarray]) -> tuple[Kind, Columns]:
@@ -171,7 +171,7 @@ class Gathered:
         if len(kinds) > 1 or scalar is None or not rank:
             found = " and ".join(sorted(f"{d} of rank {r}" for d, r in kinds))
             raise TypeInferenceError(f"the field {where} holds arrays {found}",
-                                     hint="give them one dtype (float64, float32, int64, int32, bool) and rank")
+                                     hint=f"give them one dtype ({INSTEAD}) and rank")
         counts = np.array([v.size for v in values], np.int64)
         pool = np.concatenate([v.reshape(-1) for v in values])
         sizes = [np.array([v.shape[axis] for v in values], np.int64) for axis in range(rank)]

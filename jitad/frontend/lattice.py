@@ -91,11 +91,12 @@ def scalar_type(v: Any) -> tuple[Scalar, bool]:
     return (BOOL if isinstance(v, bool) else I64 if isinstance(v, int) else F64), True
 
 
-def join_scalars(values: Iterable[Any]) -> tuple[Scalar, bool]:
+def join_scalars(values: Iterable[Any]) -> tuple[Scalar, bool] | None:
     """The type of a variable that holds any of these numbers.
 
     It never loses a value: an int beside a float becomes f64, a weak number takes
-    its neighbour's type only where it is a constant that fits.
+    its neighbour's type only where it is a constant that fits.  ``None``: there is no such type, since what is
+    computed with the variable would wrap on one path and not on another.
     """
     strong: Scalar | None = None
     weak: list[Any] = []
@@ -103,21 +104,31 @@ def join_scalars(values: Iterable[Any]) -> tuple[Scalar, bool]:
         t, is_weak = scalar_type(v)
         if is_weak:
             weak.append(v)
+        elif strong is None:
+            strong = t
+        elif (found := promoted(strong, t)) is None:
+            return None
         else:
-            strong = t if strong is None else _promote(strong, t)
+            strong = found
     result = strong
     for v in weak:
         t, _ = scalar_type(v)
         if strong is not None and type(v) is not Sym and _fits(v, strong):
             continue
-        result = t if result is None else _promote(result, t)
+        found = t if result is None else promoted(result, t)
+        if found is None:
+            return None
+        result = found
     assert result is not None
     return result, strong is None
 
 
-def _promote(a: Scalar, b: Scalar) -> Scalar:
-    if a == b:
+def promoted(a: Scalar, b: Scalar) -> Scalar | None:
+    """What holds both of two scalar types, ``None`` where one of them is narrow."""
+    if a is b:
         return a
+    if a.is_narrow or b.is_narrow:
+        return None
     if a.is_bool or b.is_bool:
         return b if a.is_bool else a
     if a.is_float or b.is_float:
@@ -144,8 +155,10 @@ def describe(v: Any) -> str:
     if v is UNBOUND or isinstance(v, Maybe):
         return "unbound"
     if type(v) is Sym:
+        if isinstance(v.type, Array):
+            return f"an array {v.type}"
         names = {"f": "a float", "i": "an int", "b": "a bool"}
-        return f"an array {v.type}" if isinstance(v.type, Array) else names[v.type.name[0]]     # type: ignore[union-attr]
+        return f"a NumPy {v.scalar.np}" if v.scalar.is_narrow else names[v.scalar.kind]
     if isinstance(v, ArrayRef):
         return "an array"
     if type(v) is Choice:

@@ -280,9 +280,10 @@ def _scipy() -> dict[Any, Rule]:
         return {}
     if not _SCIPY:
         _SCIPY.update({getattr(special, name): rule for name, rule in {
-            "erf": uf.float_unary("erf"), "erfc": uf.float_unary("erfc"), "gammaln": uf.float_unary("lgamma"),
-            "loggamma": uf.float_unary("lgamma"), "digamma": uf.float_unary("digamma"),
-            "psi": uf.float_unary("digamma"), "polygamma": uf.float_binary("polygamma"),
+            **{name: uf.float_unary(op, np.float32) for name, op in {
+                "erf": "erf", "erfc": "erfc", "gammaln": "lgamma", "loggamma": "lgamma", "digamma": "digamma",
+                "psi": "digamma"}.items()},
+            "polygamma": uf.float_binary("polygamma"),
             "expit": uf.expit, "logsumexp": red.logsumexp, "softmax": red.softmax, "log_softmax": red.log_softmax,
             "xlogy": uf.xlogy}.items()})
     return _SCIPY

@@ -13,7 +13,7 @@ from ..errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ..ir.builder import Builder
 from ..ir.graph import Block, ExcInfo, Function, Module, Value
 from ..ir.origin import Axis
-from ..ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of, from_numpy
+from ..ir.types import BOOL, I64, INSTEAD, Array, Scalar, Stack, Type, dtype_of, from_numpy
 from . import boxes, calls, choice, data, nodes, objects, operations, programs, views
 from .families import Family
 from .lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
@@ -246,8 +246,8 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         """``x if c else y`` of values that are there already."""
         if isinstance(c, bool):
             return x if c else y
-        if is_scalar(x) and is_scalar(y):
-            kind, weak = join_scalars((x, y))
+        if is_scalar(x) and is_scalar(y) and (joined := join_scalars((x, y))):
+            kind, weak = joined
             return Sym(self.builder.select(c.value, self.value(x, kind), self.value(y, kind)), weak)
         if type(x) is tuple and type(y) is tuple and len(x) == len(y) and all(map(is_scalar, (*x, *y))):
             return tuple(self.choose_value(c, a, b) for a, b in zip(x, y))
@@ -271,7 +271,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         if known is None:
             dtype = from_numpy(array.dtype)
             if dtype is None:
-                self.unsupported(f"an array of dtype {array.dtype}", "use float64, float32, int64, int32 or bool")
+                self.unsupported(f"an array of dtype {array.dtype}", f"convert to {INSTEAD} outside")
             param = self.func.entry.add_param(Array(dtype, array.shape), "const")
             ref = ArrayRef(ArrayObj(CONSTANT))
             known = self.consts[id(array)] = (array, ref)

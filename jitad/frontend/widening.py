@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.types import F64, I64, Array, Scalar
+from ..ir.types import Array
 from . import lattice
 from .layouts import Block, Kind, Nothing, Number, Parts, Perhaps, Ref, Refs, Text
 from .records import NodeList, Reference, TextOf, possible
@@ -99,19 +99,12 @@ def _with_none(kind: Kind) -> Kind:
     return kind if isinstance(kind, (Perhaps, Nothing)) else Perhaps(kind)
 
 
-def _wider_number(a: Number, b: Number) -> Number:
+def _wider_number(a: Number, b: Number) -> Number | None:
     """Python's numbers fit those of NumPy beside them."""
     weak = a.weak and b.weak
-    if a.weak != b.weak:
+    if a.weak != b.weak and not (a.dtype.is_narrow or b.dtype.is_narrow):
         strong, other = (b, a) if a.weak else (a, b)
         if strong.dtype.is_float or not other.dtype.is_float:
             return strong
-    return Number(_promoted(a.dtype, b.dtype), weak)
-
-
-def _promoted(a: Scalar, b: Scalar) -> Scalar:
-    if a == b:
-        return a
-    if a.is_bool or b.is_bool:
-        return b if a.is_bool else a
-    return F64 if a.is_float or b.is_float else I64
+    found = lattice.promoted(a.dtype, b.dtype)
+    return None if found is None else Number(found, weak)

@@ -90,6 +90,8 @@ class Builder:
         if type is None:
             type = BOOL if isinstance(value, bool) else I64 if isinstance(value, int) else F64
         python = bool(value) if type.is_bool else int(value) if type.is_int else float(value)
+        if type.is_narrow and not type.low <= python <= type.high:
+            raise OverflowError(f"Python integer {python} out of bounds for {type.np}")
         return self.emit_op("const", (), value=python, type=type).result
 
     def undef(self, type: Type) -> Value:

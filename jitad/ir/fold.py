@@ -13,7 +13,7 @@ import numpy as np
 
 from .graph import Value
 from .origin import size_origin
-from .types import BOOL, I64, Array, Scalar, dtype_of
+from .types import BOOL, I32, I64, U64, Array, Scalar, dtype_of
 
 _COMPARE = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "lt": lambda x, y: x < y,
@@ -37,9 +37,8 @@ def fold(name: str, vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
 
 
 def wrap(x: int, t: Scalar) -> int:
-    """``x`` reduced to the range of a signed integer type."""
-    half = 1 << (t.bits - 1)
-    return (x + half) % (2 * half) - half
+    """``x`` reduced to the range of an integer type."""
+    return (x - t.low) % (1 << t.bits) + t.low
 
 
 def _arithmetic(name: str, neutral: Callable[[Sequence[Value], list[Any]], Known] | None = None) -> Rule:
@@ -131,11 +130,21 @@ def _cast(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
     if dtype_of(v.type) == t:
         return v
     c = v.const
-    if c is None or (isinstance(c, float) and not t.is_float and not math.isfinite(c)):
+    if c is None:
         return None
     if t.is_float:
         return float(t.np.type(c)), t
-    return (bool(c), t) if t.is_bool else (wrap(int(c), t), t)
+    return (bool(c), t) if t.is_bool else (whole(c, t) if isinstance(c, float) else wrap(int(c), t), t)
+
+
+def whole(x: float, t: Scalar) -> int:
+    """A float as an integer, as the machine converts it: what does not fit the integer that is converted to first, of
+    32 or 64 bits, is the least one, of which the low bits are taken.
+    """
+    if t is U64 and x >= 2.0**63:
+        return wrap(whole(x - 2.0**63, I64) + I64.low, t)
+    first = I32 if t.bits < 32 or t is I32 else I64
+    return wrap(int(x) if first.low <= x < first.high + 1 else first.low, t)
 
 
 def _dim(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:

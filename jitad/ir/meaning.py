@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import CompileError
+from .fold import wrap
 from .gamma import digamma, polygamma
 from .ops import OPS
-from .types import Array, Scalar, Type, dtype_of
+from .types import I32, I64, U64, Array, Scalar, Type, dtype_of
 
 Meaning = Callable[..., Any]                 # (attrs, *operands) -> result
 
@@ -80,7 +81,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 def garbage(t: Type | Scalar) -> Any:
     """What stands where nothing has been written: a value that no test expects."""
     dtype = dtype_of(t)
-    return dtype.np.type(math.nan if dtype.is_float else False if dtype.is_bool else -1234567)
+    return dtype.np.type(math.nan if dtype.is_float else False if dtype.is_bool else wrap(-1234567, dtype))
 
 
 def _sizes(ns: tuple[Any, ...]) -> tuple[int, ...]:
@@ -168,13 +169,29 @@ def _matmul(attrs: dict[str, Any], a: Any, b: Any) -> Any:
     return np.matmul(a, b)
 
 
+def _cast(x: Any, to: Scalar) -> Any:
+    """Defined for every float, where NumPy leaves to the machine what does not fit (``fold.whole`` says it of one)."""
+    if not to.is_int or x.dtype.kind != "f":
+        return x.astype(to.np)
+    if to is U64:
+        high = x >= 2.0**63
+        return np.where(high, _whole(np.where(high, x - 2.0**63, 0), I64) ^ I64.low, _whole(x, I64)).astype(to.np)[()]
+    return _whole(x, I32 if to.bits < 32 or to is I32 else I64).astype(to.np)[()]
+
+
+def _whole(x: Any, t: Scalar) -> Any:
+    """Floats as i32 or i64, the least of which stands for what does not fit."""
+    fits = (x >= float(t.low)) & (x < float(t.high + 1))
+    return np.where(fits, np.where(fits, x, 0).astype(t.np), t.low)
+
+
 def _elementwise(f: Callable[..., Any]) -> Meaning:
     return lambda attrs, *xs: f(*xs)
 
 
 MEANING: dict[str, Meaning] = {
     **{name: _elementwise(f) for name, f in _UFUNCS.items()},
-    "cast": lambda attrs, x: x.astype(attrs["dtype"].np),
+    "cast": lambda attrs, x: _cast(x, attrs["dtype"]),
     "const": lambda attrs: attrs["type"].np.type(attrs["value"]),
     "fill": lambda attrs, v, *ns: np.full(_sizes(ns), v)[()],
     "empty": _empty,

@@ -82,7 +82,7 @@ def _elementwise(n: int, kinds: str, result: Scalar | None = None) -> TypeRule:
         if len(vs) != n:
             raise TypeRuleError(f"takes {n} operands")
         dtype = _same_dtype(vs)
-        if dtype.name[0] not in kinds:
+        if dtype.kind not in kinds:
             raise TypeRuleError(f"does not take {dtype}")
         return [make(result or dtype, _broadcast(vs))]
     return rule
@@ -250,7 +250,7 @@ def _nonzero(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 def _reduce(result: Scalar | None = None, kinds: str = "fib") -> TypeRule:
     def rule(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
         a, axes = _array(vs[0]), attrs["axes"]
-        _need(a.dtype.name[0] in kinds, f"does not take {a.dtype}")
+        _need(a.dtype.kind in kinds, f"does not take {a.dtype}")
         _need(list(axes) == sorted(set(axes)) and all(0 <= x < a.rank for x in axes), "bad axes")
         return [make(result or a.dtype, tuple(d for i, d in enumerate(a.dims) if i not in axes))]
     return rule

@@ -3,12 +3,12 @@
 ::
 
     type   ::= scalar | scalar "[" dim ("," dim)* "]" | "stack"
-    scalar ::= "f64" | "f32" | "i64" | "i32" | "bool"
+    scalar ::= "f64" | "f32" | "i64" | "i32" | "i16" | "i8" | "u64" | "u32" | "u16" | "u8" | "bool"
     dim    ::= "?" | integer            ; "?": known at run time only
 
 A dimension that is the literal 1 broadcasts; ``?`` never does.  Literal dimensions other than 1
 come from constants in the program (``np.zeros(3)``).  An array has rank 1 or more; what NumPy
-calls a 0-d array is a scalar here.
+calls a 0-d array is a scalar here.  Integers wrap at their width, signed (``i``) or unsigned (``u``).
 """
 
 from __future__ import annotations
@@ -20,21 +20,30 @@ import numpy as np
 Dim = int | None
 
 
-_NUMPY = {"f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool"}
+_NUMPY = {"f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "bool": "bool", "i16": "int16",
+          "i8": "int8", "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8"}
 
 
 class Scalar:
     """There is one object of each, so that comparing two is asking whether they are the same.
 
-    ``bits``: of the value; a bool occupies 8 in memory.
+    ``kind``: f, i (signed or not) or b.  ``bits``: of the value; a bool occupies 8 in memory.  ``low`` and ``high``:
+    the range of an integer type.  ``of_python``: a type that Python has a scalar of.  ``is_narrow``: an integer that
+    no other number's type stands in for, since it wraps elsewhere.
     """
 
-    __slots__ = ("name", "is_float", "is_int", "is_bool", "bits", "np")
+    __slots__ = ("name", "kind", "is_float", "is_int", "is_bool", "is_signed", "bits", "low", "high", "of_python",
+                 "is_narrow", "np")
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.is_float, self.is_int, self.is_bool = name[0] == "f", name[0] == "i", name == "bool"
+        self.name, self.kind = name, "i" if name[0] == "u" else name[0]
+        self.is_float, self.is_int, self.is_bool = self.kind == "f", self.kind == "i", name == "bool"
+        self.is_signed = name[0] == "i"
         self.bits = int(name[1:]) if name[1:].isdecimal() else 8
+        self.low = -1 << self.bits - 1 if self.is_signed else 0
+        self.high = self.low + (1 << self.bits) - 1
+        self.of_python = name in ("f64", "i64", "bool")
+        self.is_narrow = self.is_int and name not in ("i64", "i32")
         self.np: np.dtype = np.dtype(_NUMPY.get(name, "void"))
 
     def __str__(self) -> str:
@@ -47,8 +56,10 @@ class Scalar:
         return self.name.upper()                         # copies are the same object
 
 
-F64, F32, I64, I32, BOOL = (Scalar(n) for n in _NUMPY)
-SCALARS: dict[str, Scalar] = {s.name: s for s in (F64, F32, I64, I32, BOOL)}
+ALL = F64, F32, I64, I32, BOOL, I16, I8, U64, U32, U16, U8 = tuple(Scalar(n) for n in _NUMPY)
+SCALARS: dict[str, Scalar] = {s.name: s for s in ALL}
+INSTEAD = "float64, float32, bool, or integers of 8 to 64 bits"
+"""The dtypes that there are, in words."""
 
 
 @dataclass(frozen=True)
@@ -151,12 +162,12 @@ def join(a: Type, b: Type) -> Type | None:
     return None
 
 
+_OF_NUMPY = {t.np: t for t in ALL}
+
+
 def from_numpy(dtype: np.dtype) -> Scalar | None:
     """The scalar type of a NumPy dtype in native byte order, or ``None`` if it has no place here."""
-    for name, spelled in _NUMPY.items():
-        if dtype == np.dtype(spelled) and dtype.isnative:
-            return SCALARS[name]
-    return None
+    return _OF_NUMPY.get(dtype)
 
 
 def parse(text: str) -> Type:

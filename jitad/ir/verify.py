@@ -331,7 +331,7 @@ def _is_constant(value: Any, t: Type) -> bool:
     if t.is_bool:
         return isinstance(value, bool)
     if t.is_int:
-        return type(value) is int and -(1 << t.bits - 1) <= value < 1 << t.bits - 1
+        return type(value) is int and t.low <= value <= t.high
     return isinstance(value, float)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..ir.graph import Op, Value
-from ..ir.types import I64
+from ..ir.types import ALL, I64, U64
 
 LARGEST = 2**63 - 1
 LARGEST_SIZE = 2**48
@@ -122,7 +122,7 @@ class Ranges:
         return low, high
 
 
-_CASTS = {"bool": (0, 1), "i32": (-2**31, 2**31 - 1)}
+_CASTS = {"bool": (0, 1)} | {t.name: (t.low, t.high) for t in ALL if t.is_int and t is not U64}
 
 
 def _apply(op: Op, xs: list[Interval]) -> Interval:

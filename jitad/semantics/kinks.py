@@ -100,7 +100,7 @@ def kinks(op: Op, numbers: Sequence[Any]) -> list[Any]:
     if name in ("max", "min"):
         return [_ties(name, numbers[0], op.attrs["axes"])]
     if name == "cast" and not op.attrs["dtype"].is_float:
-        return [_jumps_to_int(numbers[0], op.attrs["dtype"].name[0])]
+        return [_jumps_to_int(numbers[0], op.attrs["dtype"].kind)]
     return [numbers[0] == numbers[1]] * 2 if name in COMPARISONS else []
 
 

@@ -17,7 +17,7 @@ from ...errors import ShapeError, TypeInferenceError, UnsupportedError
 from ...ir.fold import same
 from ...ir.graph import Op, Value
 from ...ir.origin import Axis, size_origin
-from ...ir.types import BOOL, F64, I32, I64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
+from ...ir.types import BOOL, F64, I64, INSTEAD, U64, Array, Dim, Scalar, broadcast_dims, dims_of, dtype_of, from_numpy
 from ..values import Context, Sym
 
 Rule = Callable[..., Any]
@@ -37,7 +37,7 @@ def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
         return None
     found = from_numpy(np.dtype(dtype))
     if found is None:
-        refuse(t, f"the dtype {np.dtype(dtype)} is not supported", "float64, float32, int64, int32 or bool")
+        refuse(t, f"the dtype {np.dtype(dtype)} is not supported", INSTEAD)
     return found
 
 
@@ -55,8 +55,32 @@ def _promote(kinds: tuple[tuple[Scalar, bool], ...]) -> tuple[Scalar, bool]:
 
 
 def inexact(dtype: Scalar) -> Scalar:
-    """The float dtype in which a function like ``sqrt`` is computed."""
+    """The float dtype of quotients and means: f64 of all integers."""
     return dtype if dtype.is_float else F64
+
+
+def float_loop(t: Context, *xs: Sym, least: type = np.float16) -> Scalar:
+    """The float dtype in which a ufunc like ``sqrt`` computes: that with as many bits as the integers, ``least`` or
+    more.  Half precision has no code."""
+    found = _float_loop(tuple([(dtype_of(x.value.type), x.weak) for x in xs]), least)
+    if found is None:
+        names = " and ".join(dict.fromkeys(str(dtype_of(x.value.type).np) for x in xs))
+        refuse(t, f"of {names} NumPy computes this in float16, which is not supported", ".astype(np.float32) first")
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _float_loop(kinds: tuple[tuple[Scalar, bool], ...], least: type) -> Scalar | None:
+    common, _ = _promote(kinds)
+    if common.is_float:
+        return common
+    each = [common.np if weak else dtype.np for dtype, weak in kinds]
+    return from_numpy(functools.reduce(np.promote_types, [np.promote_types(d, least) for d in each]))
+
+
+def accumulator(dtype: Scalar) -> Scalar:
+    """The dtype in which sums and products of elements are computed: integers of 64 bits, or floats."""
+    return dtype if dtype.is_float else U64 if dtype.is_int and not dtype.is_signed else I64
 
 
 def cast(t: Context, v: Value, dtype: Scalar) -> Value:
@@ -67,20 +91,41 @@ def cast(t: Context, v: Value, dtype: Scalar) -> Value:
 
 
 def as_dtype(t: Context, x: Sym, dtype: Scalar) -> Value:
-    """An operand converted to the dtype of its operation; a Python int must fit an int32."""
-    if x.weak and dtype == I32 and x.value.type == I64:
-        _check_fits(t, x.value)
+    """An operand converted to the dtype of its operation; a number of Python's must fit an integer type."""
+    if x.weak and dtype.is_int and dtype is not I64 and not dtype_of(x.value.type).is_bool:
+        _check_fits(t, x.value, dtype)
     return cast(t, x.value, dtype)
 
 
-def _check_fits(t: Context, v: Value) -> None:
+def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
+    """Check that an i64, or a f64 without its fraction, is in the range of ``dtype``."""
     b = t.builder
-    message = "Python integer {} out of bounds for int32"
+    message = f"Python integer {{}} out of bounds for {dtype.np}"
     if v.const is not None:
-        if not -2**31 <= v.const < 2**31:
-            raise OverflowError(message.format(v.const))
+        if not dtype.low <= int(v.const) <= dtype.high:
+            raise OverflowError(message.format(int(v.const)))
         return
-    t.check(b.and_(b.ge(v, -2**31), b.lt(v, 2**31)), "OverflowError", message, v)
+    whole = v
+    if dtype_of(v.type).is_float:
+        t.check(b.not_(b.isnan(v)), "ValueError", "cannot convert float NaN to integer")
+        v, whole = b.trunc(v), b.cast(v, dtype=I64)
+    fits = b.ge(v, dtype.low)
+    if dtype is not U64 or dtype_of(v.type).is_float:
+        fits = b.and_(fits, b.lt(v, dtype.high + 1))
+    t.check(fits, "OverflowError", message, whole)
+
+
+def to_i64(t: Context, v: Value) -> Value:
+    """An integer or a bool as Python's ``int`` holds it here; one beyond 64 bits with a sign raises."""
+    if dtype_of(v.type) is U64:
+        t.check(t.builder.le(v, I64.high), "OverflowError", "Python int too large to convert to C long")
+    return cast(t, v, I64)
+
+
+def of_python(t: Context, v: Value) -> Sym:
+    """A scalar as Python's own of that kind."""
+    kind = dtype_of(v.type)
+    return Sym(cast(t, v, F64) if kind.is_float else to_i64(t, v) if kind.is_int else v, True)
 
 
 def strong(x: Sym) -> Sym:
@@ -112,7 +157,7 @@ def int_value(t: Context, x: Any, what: str = "an index") -> Value:
     if (known := static_int(x)) is not None:
         return t.builder.const(known)
     if isinstance(x, Sym) and isinstance(x.value.type, Scalar) and x.value.type.is_int:
-        return cast(t, x.value, I64)
+        return to_i64(t, x.value)
     if isinstance(x, Sym) and x.value.type == BOOL and x.weak:
         return cast(t, x.value, I64)
     kind = str(x.value.type) if isinstance(x, Sym) else type(x).__name__

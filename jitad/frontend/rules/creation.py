@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.graph import Value
-from ...ir.types import F64, I64, Scalar, dtype_of
+from ...ir.types import ALL, F64, I64, U64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import Rule, dtype_arg, inexact, int_value, promote, refuse, size
@@ -125,6 +125,8 @@ def astype(t: Context, a: Any, dtype: Any, order: str = "K", casting: str = "uns
 def arange(t: Context, start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Sym:
     lo, hi = (lift(t, 0), lift(t, start)) if stop is None else (lift(t, start), lift(t, stop))
     by = lift(t, 1 if step is None else step)
+    if U64 in (lo.scalar, hi.scalar, by.scalar):
+        refuse(t, "arange with a bound of uint64", "int(...) of the bound")
     natural = F64 if promote(lo, hi, by)[0].is_float else I64              # NumPy's, of smaller bounds too
     first, end, step_by = (core.as_dtype(t, x, natural) for x in (lo, hi, by))
     element = dtype_arg(t, dtype) or natural
@@ -265,4 +267,4 @@ def constructor(scalar: Scalar) -> Rule:
     return rule
 
 
-CONSTRUCTORS = {np.float64: "f64", np.float32: "f32", np.int64: "i64", np.int32: "i32", np.bool_: "bool"}
+CONSTRUCTORS = {scalar.np.type: scalar.name for scalar in ALL}

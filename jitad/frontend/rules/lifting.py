@@ -65,7 +65,7 @@ def constant(t: Context, x: np.ndarray) -> Sym:
 
 def _of_range(t: Context, x: range | Range) -> Sym:
     e, given = t.builder, (x.start, x.stop, x.step) if isinstance(x, range) else x.parts()
-    start, stop, step = (core.cast(t, lift(t, v).value, core.I64) for v in given)
+    start, stop, step = (core.to_i64(t, lift(t, v).value) for v in given)
     t.check(e.ne(step, 0), "ValueError", "range() arg 3 must not be zero")
     n = range_length(t, start, stop, step)
     check_room(t, [n])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.graph import Value
-from ...ir.types import BOOL, F64, I32, I64, Array, Scalar, dtype_of
+from ...ir.types import BOOL, F64, I8, I64, U64, Array, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import Rule, as_dtype, inexact, promote, refuse, static_int
@@ -61,9 +61,7 @@ def _whole_division(op: str) -> Rule:
         x, y = lift(t, x), lift(t, y)
         dtype, weak = promote(x, y)
         if dtype.is_bool:
-            if not weak:
-                refuse(t, f"{op} of NumPy bools gives an int8, which is not supported", ".astype(int) first")
-            dtype = I64
+            dtype = I64 if weak else I8
         a, b = operands(t, dtype, x, y)
         if weak and dtype.is_int:
             t.check(t.builder.ne(b, 0), "ZeroDivisionError", "integer division or modulo by zero")
@@ -81,10 +79,8 @@ def power(t: Context, x: Any, y: Any) -> Sym:
     whole = static_int(y)
     x, y = lift(t, x), lift(t, y)
     dtype, weak = promote(x, y)
-    if dtype.is_bool and not weak:
-        refuse(t, "a power of NumPy bools gives an int8, which is not supported", ".astype(int) first")
     if dtype.is_bool:
-        dtype = I64
+        dtype = I64 if weak else I8
     if dtype.is_int:
         return _int_power(t, x, y, whole, dtype, weak)
     exponent = float(whole) if whole is not None else y.value.const
@@ -95,17 +91,17 @@ def power(t: Context, x: Any, y: Any) -> Sym:
 
 def _int_power(t: Context, x: Sym, y: Sym, whole: int | None, dtype: Scalar, weak: bool) -> Sym:
     message = "Integers to negative integer powers are not allowed."
-    if whole is not None and whole < 0:
-        if not weak:
-            raise ValueError(message)
+    if weak and whole is not None and whole < 0:
         return power(t, Sym(as_dtype(t, x, F64), True), float(whole))
     a, n = operands(t, dtype, x, y)
-    if whole is None:
+    if whole is not None and whole < 0:
+        raise ValueError(message)
+    if whole is None and dtype.is_signed:
         negative = t.builder.lt(n, 0)
         if isinstance(n.type, Array):
             negative = t.builder.any(negative, axes=tuple(range(core.rank(n))))
         t.check(t.builder.not_(negative), "ValueError", message)
-    elif whole <= _SMALL_POWER and (short := _by_squaring(t, a, whole)) is not None:
+    elif whole is not None and whole <= _SMALL_POWER and (short := _by_squaring(t, a, whole)) is not None:
         return Sym(short, weak)
     return Sym(emit(t, "pow", a, n), weak)
 
@@ -139,11 +135,25 @@ def _by_squaring(t: Context, x: Value, n: int) -> Value | None:
 def _comparison(op: str) -> Rule:
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
+        if U64 in (x.scalar, y.scalar) and (x.scalar.is_signed or y.scalar.is_signed):
+            return _beyond_signed(t, op, x, y)
         dtype, weak = promote(x, y)
-        if dtype == I32 and (x.weak or y.weak):
-            dtype = I64                      # a Python int outside int32 compares by its value
+        if dtype.is_int and (x.weak or y.weak):
+            dtype = I64                      # a Python int outside a dtype compares by its value
         return Sym(emit(t, op, *operands(t, dtype, x, y)), weak)
     return rule
+
+
+def _beyond_signed(t: Context, op: str, x: Sym, y: Sym) -> Sym:
+    """A comparison of u64 and signed integers by value: what is below 0 is below all that has no sign."""
+    swapped = y.scalar is U64
+    a, b = core.agreeing(t, x.value, y.value)
+    signed = core.cast(t, a if swapped else b, I64)
+    same = emit(t, op, core.cast(t, a, U64), core.cast(t, b, U64))
+    below = op == "ne" or op in (("lt", "le") if swapped else ("gt", "ge"))
+    e = t.builder
+    negative = e.lt(signed, 0)
+    return Sym(e.or_(negative, same) if below else e.and_(e.not_(negative), same), False)
 
 
 def _bits(op: str) -> Rule:
@@ -162,9 +172,9 @@ def _shift(op: str) -> Rule:
         dtype, weak = promote(x, y)
         if dtype.is_float:
             raise TypeError("shifts are not defined for floats")
-        if dtype.is_bool and not weak:
-            refuse(t, "a shift of NumPy bools gives an int8, which is not supported", ".astype(int) first")
-        a, b = operands(t, I64 if dtype.is_bool else dtype, x, y)
+        if dtype.is_bool:
+            dtype = I64 if weak else I8
+        a, b = operands(t, dtype, x, y)
         if weak:
             t.check(t.builder.ge(b, 0), "ValueError", "negative shift count")
         return Sym(emit(t, op, a, b), weak)
@@ -222,7 +232,7 @@ def positive(t: Context, x: Any) -> Sym:
 
 def absolute(t: Context, x: Any) -> Sym:
     x = lift(t, x)
-    if dtype_of(x.value.type).is_bool and not x.weak:
+    if not x.weak and not x.scalar.is_float and not x.scalar.is_signed:
         return x
     return Sym(t.builder.abs(number(t, x, "absolute")), x.weak)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...ir.graph import Value
-from ...ir.types import BOOL, I32, I64, Scalar, dtype_of
+from ...ir.types import BOOL, F64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import Rule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, refuse, size, sizes
@@ -35,11 +35,6 @@ def reduce(t: Context, op: str, v: Value, axes: Sequence[int], keepdims: bool = 
     return _shaped(t, t.builder.emit(op, v, axes=tuple(axes)), v, axes, keepdims)
 
 
-def _accumulator(dtype: Scalar) -> Scalar:
-    """Small integers are added up in i64."""
-    return I64 if dtype.is_bool or dtype == I32 else dtype
-
-
 def adding(op: str) -> Rule:
     """``sum`` and ``prod``."""
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
@@ -48,7 +43,7 @@ def adding(op: str) -> Rule:
         x = lift(t, a)
         if where is not None:
             x = choose(t, where, x, Sym(t.builder.const(op == "prod", dtype_of(x.value.type)), False))
-        kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
+        kind = dtype_arg(t, dtype) or core.accumulator(dtype_of(x.value.type))
         v = core.cast(t, x.value, kind)
         name, step = ("sum", "add") if op == "sum" else ("prod", "mul")
         if kind.is_bool:
@@ -172,7 +167,7 @@ def average(t: Context, a: Any, axis: Any = None, weights: Any = None, returned:
     if returned:
         refuse(t, "the argument returned= of average", "np.sum(weights)")
     x, w = lift(t, a), lift(t, weights)
-    dtype = inexact(core.promote(x, w)[0])
+    dtype = F64 if not x.scalar.is_float else inexact(core.promote(x, w)[0])
     v, u = core.as_dtype(t, x, dtype), core.as_dtype(t, w, dtype)
     axes = axes_arg(t, axis, rank(v))
     if rank(u) == 1 and len(axes) == 1 and rank(v) > 1:
@@ -272,7 +267,7 @@ def scan(op: str) -> Rule:
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Sym:
         _no_out(t, out)
         x = lift(t, a)
-        kind = dtype_arg(t, dtype) or _accumulator(dtype_of(x.value.type))
+        kind = dtype_arg(t, dtype) or core.accumulator(dtype_of(x.value.type))
         if kind.is_bool:
             refuse(t, f"{op} of dtype bool", "dtype=int, and .astype(bool) of the result")
         v = core.cast(t, x.value, kind)
@@ -297,7 +292,9 @@ def diff(t: Context, a: Any, n: int = 1, axis: int = -1) -> Sym:
 
 
 def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Sym:
-    v = core.as_dtype(t, lift(t, y), inexact(dtype_of(lift(t, y).value.type)))
+    if lift(t, y).scalar.is_narrow or x is not None and lift(t, x).scalar.is_narrow:
+        refuse(t, "trapezoid of narrow integers, of which NumPy lets sums wrap", ".astype(float) first")
+    v = core.as_dtype(t, lift(t, y), inexact(lift(t, y).scalar))
     along = axis_arg(t, axis, rank(v))
     e = t.builder
     shorter = e.maximum(e.sub(size(t, v, along), 1), 0)

@@ -47,7 +47,7 @@ def to_float(t: Context, x: Any = 0.0) -> Sym:
 
 def to_int(t: Context, x: Any = 0) -> Sym:
     v = _scalar(t, x, "int")
-    return Sym(_whole(t, t.builder.trunc(v)) if dtype_of(v.type).is_float else core.cast(t, v, I64), True)
+    return Sym(_whole(t, t.builder.trunc(v)) if dtype_of(v.type).is_float else core.to_i64(t, v), True)
 
 
 def to_bool(t: Context, x: Any = False) -> Any:
@@ -67,7 +67,7 @@ def rounding(op: str) -> Rule:
     """``math.floor`` and its like: a Python int."""
     def rule(t: Context, x: Any) -> Sym:
         v = _scalar(t, x, f"math.{op}")
-        return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else core.cast(t, v, I64), True)
+        return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else core.to_i64(t, v), True)
     return rule
 
 
@@ -77,7 +77,7 @@ def round_builtin(t: Context, number: Any, ndigits: Any = None) -> Sym:
         return round_(t, number, 0 if ndigits is None else ndigits)
     if not x.scalar.is_float:
         if ndigits is None or x.scalar.is_bool:
-            x = Sym(core.cast(t, x.value, I64), True)
+            x = Sym(core.to_i64(t, x.value), True)
         return Sym(to_tens(t, x.value, _digits(t, 0 if ndigits is None else ndigits)), x.weak)
     if ndigits is None:
         return Sym(_whole(t, t.builder.round(x.value)), True)

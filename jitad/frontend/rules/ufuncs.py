@@ -7,27 +7,28 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.fold import whole as whole_number
 from ...ir.graph import Value
-from ...ir.types import F64, dtype_of
+from ...ir.types import F64, I8, I64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, as_dtype, inexact, promote, refuse
+from .core import Rule, as_dtype, float_loop, inexact, promote
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
 
 
-def float_unary(op: str) -> Rule:
-    """A function computed in floats: ints and bools become f64."""
+def float_unary(op: str, least: type = np.float16) -> Rule:
+    """A function computed in floats, of which ``least`` is the smallest that there is code for, NumPy's or SciPy's."""
     def rule(t: Context, x: Any) -> Sym:
         x = lift(t, x)
-        return Sym(emit(t, op, as_dtype(t, x, inexact(dtype_of(x.value.type)))), False)
+        return Sym(emit(t, op, as_dtype(t, x, float_loop(t, x, least=least))), False)
     return rule
 
 
-def float_binary(op: str) -> Rule:
+def float_binary(op: str, least: type = np.float16) -> Rule:
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
-        return Sym(emit(t, op, *operands(t, inexact(promote(x, y)[0]), x, y)), False)
+        return Sym(emit(t, op, *operands(t, float_loop(t, x, y, least=least), x, y)), False)
     return rule
 
 
@@ -87,9 +88,8 @@ def extremum_but_nan(op: str) -> Rule:
 
 
 def square(t: Context, x: Any) -> Sym:
-    if not (lifted := lift(t, x)).weak and lifted.scalar.is_bool:
-        refuse(t, "a square of NumPy bools gives an int8, which is not supported", ".astype(int) first")
-    v = number(t, core.strong(lift(t, x)), "square")
+    x = core.strong(lift(t, x))
+    v = core.cast(t, x.value, I8) if x.scalar.is_bool else x.value
     return Sym(t.builder.mul(v, v), False)
 
 
@@ -98,7 +98,7 @@ def reciprocal(t: Context, x: Any) -> Sym:
     e, dtype = t.builder, dtype_of(v.type)
     if dtype.is_float:
         return Sym(e.div(e.const(1, dtype), v), False)
-    of_zero = e.const(np.iinfo(dtype.np).min, dtype)                      # what infinity converts to
+    of_zero = e.const(whole_number(math.inf, dtype), dtype)
     whole = e.select(e.eq(e.abs(v), 1), v, e.const(0, dtype))
     return Sym(e.select(e.eq(v, 0), of_zero, whole), False)
 
@@ -112,12 +112,14 @@ def fmod(t: Context, x: Any, y: Any) -> Sym:
     x, y = lift(t, x), lift(t, y)
     dtype, weak = promote(x, y)
     if dtype.is_bool:
-        refuse(t, "fmod of NumPy bools gives an int8, which is not supported", ".astype(int) first")
+        dtype = I8
     e = t.builder
     a, b = operands(t, dtype, x, y)
     if dtype.is_float:
         return Sym(rest_like(e, a, b), weak)
     rest = e.mod(a, b)
+    if not dtype.is_signed:
+        return Sym(rest, weak)
     opposed = e.and_(e.ne(rest, 0), e.ne(e.lt(a, 0), e.lt(b, 0)))
     return Sym(e.select(opposed, e.sub(rest, b), rest), weak)
 
@@ -145,7 +147,7 @@ def _log_add(t: Context, x: Any, y: Any, exp: str, scale: float) -> Sym:
     The distance of equal infinities is 0.
     """
     x, y = lift(t, x), lift(t, y)
-    a, b = operands(t, inexact(promote(x, y)[0]), x, y)
+    a, b = operands(t, float_loop(t, x, y), x, y)
     e = t.builder
     first = e.ge(a, b)
     high, low = e.select(first, a, b), e.select(first, b, a)
@@ -157,14 +159,14 @@ def _log_add(t: Context, x: Any, y: Any, exp: str, scale: float) -> Sym:
 def scaled(factor: float) -> Rule:
     def rule(t: Context, x: Any) -> Sym:
         x = lift(t, x)
-        return Sym(t.builder.mul(as_dtype(t, x, inexact(dtype_of(x.value.type))), factor), False)
+        return Sym(t.builder.mul(as_dtype(t, x, float_loop(t, x)), factor), False)
     return rule
 
 
 def heaviside(t: Context, x: Any, at_zero: Any) -> Sym:
     x, h = lift(t, x), lift(t, at_zero)
     e = t.builder
-    a, h0 = operands(t, inexact(promote(x, h)[0]), x, h)
+    a, h0 = operands(t, float_loop(t, x, h), x, h)
     step = e.select(e.gt(a, 0), e.const(1, dtype_of(a.type)), e.const(0, dtype_of(a.type)))
     return Sym(e.select(e.eq(a, 0), h0, e.select(e.isnan(a), a, step)), False)
 
@@ -192,7 +194,7 @@ def sinc(t: Context, x: Any) -> Sym:
 def expit(t: Context, x: Any) -> Sym:
     """The logistic function, scaled so that nothing overflows; the scale cancels in value and derivative."""
     x = lift(t, x)
-    v = as_dtype(t, x, inexact(dtype_of(x.value.type)))
+    v = as_dtype(t, x, float_loop(t, x, least=np.float32))
     e = t.builder
     scale = e.minimum(v, e.const(0, dtype_of(v.type)))
     above = e.exp(scale)
@@ -202,7 +204,7 @@ def expit(t: Context, x: Any) -> Sym:
 def xlogy(t: Context, x: Any, y: Any) -> Sym:
     x, y = lift(t, x), lift(t, y)
     e = t.builder
-    a, b = operands(t, inexact(promote(x, y)[0]), x, y)
+    a, b = operands(t, float_loop(t, x, y, least=np.float32), x, y)
     zero = e.and_(e.eq(a, 0), e.or_(e.le(b, 0), e.eq(b, math.inf)))       # elsewhere 0·log y is 0
     one = e.const(1, dtype_of(a.type))
     return Sym(e.mul(a, e.log(e.select(zero, one, b))), False)
@@ -215,7 +217,7 @@ def choose(t: Context, condition: Any, x: Any, y: Any) -> Sym:
     c = bool_value(t, condition)
     x, y = lift(t, x), lift(t, y)
     dtype, _ = promote(x, y)
-    c, a, b = core.agreeing(t, c, as_dtype(t, x, dtype), as_dtype(t, y, dtype))
+    c, a, b = core.agreeing(t, c, core.cast(t, x.value, dtype), core.cast(t, y.value, dtype))    # ints wrap here
     return Sym(t.builder.select(c, a, b), False)
 
 
@@ -223,10 +225,19 @@ def clip(t: Context, x: Any, a_min: Any = None, a_max: Any = None, *, min: Any =
     low, high = a_min if a_min is not None else min, a_max if a_max is not None else max
     out = lift(t, x)
     if low is not None:
-        out = extremum("maximum")(t, out, low)
+        out = extremum("maximum")(t, out, _in_range(t, "maximum", low, out.scalar))
     if high is not None:
-        out = extremum("minimum")(t, out, high)
+        out = extremum("minimum")(t, out, _in_range(t, "minimum", high, out.scalar))
     return core.strong(out)
+
+
+def _in_range(t: Context, op: str, bound: Any, dtype: Scalar) -> Any:
+    """A bound of Python's beyond a whole dtype bounds nothing."""
+    b = lift(t, bound)
+    if not b.weak or not b.scalar.is_int or not dtype.is_int or dtype is I64:
+        return bound
+    end = dtype.low if op == "maximum" else min(dtype.high, I64.high)
+    return Sym(t.builder.emit(op, b.value, end), True)
 
 
 def isclose(t: Context, x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Sym:
@@ -271,11 +282,13 @@ def to_tens(t: Context, v: Value, decimals: int) -> Value:
     """Whole numbers rounded to tens (-1), hundreds (-2), …, half to even."""
     if decimals >= 0:
         return v
-    e = t.builder
+    e, dtype = t.builder, dtype_of(v.type)
+    if dtype.bits < 64:
+        return core.cast(t, rounded(t, core.cast(t, v, F64), decimals), dtype)
     if -decimals > 18:                                       # 5 · 10¹⁸ and more: no number is half of that
         return e.mul(v, 0)
     unit = 10 ** -decimals
     tens = e.floordiv(v, unit)
     rest = e.sub(v, e.mul(tens, unit))
     up = e.or_(e.gt(rest, unit // 2), e.and_(e.eq(rest, unit // 2), e.eq(e.mod(tens, 2), 1)))
-    return e.mul(e.add(tens, core.cast(t, up, dtype_of(v.type))), unit)
+    return e.mul(e.add(tens, core.cast(t, up, dtype)), unit)
