@@ -91,6 +91,4 @@ def boxed(x: Any, t: Type) -> Any:
     """A result as compiled code would return it: Python's scalars of the types that Python has, else NumPy's."""
     if not isinstance(t, Scalar):
         return x
-    if not t.of_python:
-        return t.np.type(x)
-    return x.item() if isinstance(x, np.generic) else x
+    return x.item() if t.of_python and isinstance(x, np.generic) else x

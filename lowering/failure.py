@@ -46,7 +46,7 @@ def decode(word: int, t: Type) -> float | int | bool:
     assert isinstance(t, Scalar)
     if t.is_float:
         return float(struct.unpack("<d", struct.pack("<q", word))[0])
-    return bool(word) if t.is_bool else word
+    return bool(word) if t.is_bool else word if t.is_signed else word % (1 << 64)
 
 
 def located(error: BaseException, loc: Loc) -> BaseException:

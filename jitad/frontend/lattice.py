@@ -91,12 +91,13 @@ def scalar_type(v: Any) -> tuple[Scalar, bool]:
     return (BOOL if isinstance(v, bool) else I64 if isinstance(v, int) else F64), True
 
 
-def join_scalars(values: Iterable[Any]) -> tuple[Scalar, bool] | None:
+def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, bool] | None:
     """The type of a variable that holds any of these numbers.
 
     It never loses a value: an int beside a float becomes f64, a weak number takes
     its neighbour's type only where it is a constant that fits.  ``None``: there is no such type, since what is
-    computed with the variable would wrap on one path and not on another.
+    computed with the variable would wrap on one path and not on another.  (What a loop begins with is nevertheless
+    taken for a number of the type that its iterations give.)
     """
     strong: Scalar | None = None
     weak: list[Any] = []
@@ -113,7 +114,7 @@ def join_scalars(values: Iterable[Any]) -> tuple[Scalar, bool] | None:
     result = strong
     for v in weak:
         t, _ = scalar_type(v)
-        if strong is not None and type(v) is not Sym and _fits(v, strong):
+        if strong is not None and type(v) is not Sym and _fits(v, strong) and (in_loop or not strong.is_narrow):
             continue
         found = t if result is None else promoted(result, t)
         if found is None:

@@ -101,7 +101,7 @@ class Matcher:
         if isinstance(h.type, Array):
             if type(b) is not Sym or join(h.type, b.type) != h.type:
                 return False
-        elif not is_scalar(b) or lattice.join_scalars([h, b]) != (h.type, h.weak):
+        elif not is_scalar(b) or lattice.join_scalars([h, b], True) != (h.type, h.weak):
             return False
         self.args[self.header.params[h.value]] = b
         return True

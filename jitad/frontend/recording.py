@@ -246,7 +246,7 @@ class Trace(operations.Operations, nodes.Nodes, calls.Calls, choice.Choices, box
         """``x if c else y`` of values that are there already."""
         if isinstance(c, bool):
             return x if c else y
-        if is_scalar(x) and is_scalar(y) and (joined := join_scalars((x, y))):
+        if is_scalar(x) and is_scalar(y) and (joined := join_scalars((x, y), False)):
             kind, weak = joined
             return Sym(self.builder.select(c.value, self.value(x, kind), self.value(y, kind)), weak)
         if type(x) is tuple and type(y) is tuple and len(x) == len(y) and all(map(is_scalar, (*x, *y))):

@@ -111,8 +111,8 @@ class Merger:
             constant = type(first) is not Sym or len(some) == len(vals)
             if constant and all(same(v, first) for v in some):
                 return first
-            joined = lattice.join_scalars(some)
-            return self._param(*joined, vals, hint) if joined else _mixed(some)
+            joined = lattice.join_scalars(some, self.in_loop)
+            return self._param(*joined, vals, hint) if joined else self._kinds(vals, some, hint)
         if isinstance(first, Obj) and all(v is first for v in some):
             return self._obj(tuple(vals), hint)
         if all(isinstance(v, ArrayRef) for v in some) and self._one_kind(vals):
@@ -149,7 +149,7 @@ class Merger:
         found = Alternatives(self.edges, vals, self.in_loop)
         lengths = {k for k in found.kinds if isinstance(k, tuple) and isinstance(k[0], tuple) and k[0][0] is tuple}
         if len(found.kinds) > MOST or (self.in_loop and len(lengths) > LENGTHS):
-            return _mixed(some)
+            return Conflict(" or ".join(dict.fromkeys(describe(v) for v in some)) + ", depending on the path taken")
         new = [self._kind(column, hint) for column in found.columns]
         bad = next((v for v in new if isinstance(v, Conflict)), None)
         if bad is not None or len(new) == 1:
@@ -309,10 +309,6 @@ class Merger:
             if others or stale:
                 out.readonly = out.readonly or (AMBIGUOUS if isinstance(out, ArrayObj) else SEVERAL)
                 out.maybe = tuple((o, STALE if stale else self.state.get(o, UNBOUND)) for o in others or {out: None})
-
-
-def _mixed(some: Sequence[Any]) -> Conflict:
-    return Conflict(" or ".join(dict.fromkeys(map(describe, some))) + ", depending on the path taken")
 
 
 def _one(values: Sequence[Any]) -> bool:

@@ -64,6 +64,9 @@ class Context(Protocol):
     def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call any callable that the user may hold, on user values."""
 
+    def choose_value(self, c: Any, x: Any, y: Any) -> Any:
+        """``x if c else y`` of values that are there already."""
+
 
 _local = threading.local()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.types import Array
+from ..ir.types import Array, Scalar
 from . import lattice
 from .closures import Fn
 from .lattice import UNBOUND, is_scalar, is_structure, same
@@ -78,7 +78,8 @@ def kind(state: dict[Obj, Any], v: Any, in_loop: bool) -> Any:
     grow with every iteration.
     """
     if is_scalar(v):
-        return "number"
+        t = lattice.scalar_type(v)[0]
+        return ("number", t) if isinstance(t, Scalar) and t.is_narrow else "number"
     if isinstance(v, ArrayRef):
         return _array_kind(state, v)
     if isinstance(v, Instance):

@@ -65,7 +65,7 @@ def float_loop(t: Context, *xs: Sym, least: type = np.float16) -> Scalar:
     found = _float_loop(tuple([(dtype_of(x.value.type), x.weak) for x in xs]), least)
     if found is None:
         names = " and ".join(dict.fromkeys(str(dtype_of(x.value.type).np) for x in xs))
-        refuse(t, f"of {names} NumPy computes this in float16, which is not supported", ".astype(np.float32) first")
+        refuse(t, f"NumPy computes this in float16 of {names}, which is not supported", ".astype(np.float32) first")
     return found
 
 
@@ -108,6 +108,7 @@ def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
     whole = v
     if dtype_of(v.type).is_float:
         t.check(b.not_(b.isnan(v)), "ValueError", "cannot convert float NaN to integer")
+        t.check(b.not_(b.isinf(v)), "OverflowError", "cannot convert float infinity to integer")
         v, whole = b.trunc(v), b.cast(v, dtype=I64)
     fits = b.ge(v, dtype.low)
     if dtype is not U64 or dtype_of(v.type).is_float:

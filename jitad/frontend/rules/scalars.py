@@ -16,6 +16,7 @@ import numpy as np
 from ...ir.graph import Value
 from ...ir.types import BOOL, F32, F64, I64, dtype_of
 from ..closures import Template
+from ..lattice import join_scalars
 from ..values import Context, Sym
 from . import core, windows
 from .core import Rule, rank, refuse
@@ -174,8 +175,10 @@ def _better(t: Context, better: str, best: Any, x: Any) -> Any:
     a, b = lift(t, best), lift(t, x)
     if rank(a.value) or rank(b.value):
         refuse(t, "the builtin max or min between arrays", "np.maximum, np.minimum")
-    dtype, weak = core.promote(a, b)
     chosen = COMPARE[better](t, b, a).value
+    if not join_scalars((a, b), False):
+        return t.choose_value(Sym(chosen), x, best)
+    dtype, weak = core.promote(a, b)
     return Sym(t.builder.select(chosen, core.as_dtype(t, b, dtype), core.as_dtype(t, a, dtype)), weak)
 
 
