@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TypeInferenceError
-from ..ir.types import INSTEAD, Scalar, from_numpy
+from ..ir.types import INSTEAD, U64, Scalar, from_numpy
 from .collection import no_collection
 from .families import Family, NoneType, alternatives, family_of, forget, hints, is_record
 from .layouts import (

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import Loc
 from ..ir.graph import ExcInfo
+from ..ir.types import INSTEAD
 from . import data, numpy_api, objects, raising, refusals, views
 from .closures import Range, Template
 from .comparing import Comparisons
@@ -121,6 +122,8 @@ class Operations(Comparisons, Elements):
                 self.unsupported("a string made from values that are only known at run time", refusals.TEXT)
             if isinstance(one, complex):
                 self.unsupported("complex numbers", "two floats, or an array with an axis of two")
+            if isinstance(one, np.generic):
+                self.unsupported(f"a value of dtype {one.dtype}", f"convert it to {INSTEAD}")
             self.python_refuses(NATIVE[op], x, y)
             raise _no_operands(op, x, y)
 

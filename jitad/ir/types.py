@@ -58,7 +58,7 @@ class Scalar:
 
 ALL = F64, F32, I64, I32, BOOL, I16, I8, U64, U32, U16, U8 = tuple(Scalar(n) for n in _NUMPY)
 SCALARS: dict[str, Scalar] = {s.name: s for s in ALL}
-INSTEAD = "float64, float32, bool, or integers of 8 to 64 bits"
+INSTEAD = "float64, float32, an integer of 8 to 64 bits or bool"
 """The dtypes that there are, in words."""
 
 
