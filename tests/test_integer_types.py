@@ -6,6 +6,7 @@ reference interpreter.
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import interpret, jit
-from jitad.errors import UnsupportedError
+from jitad import check_grads, interpret, jit, pack, vmap
+from jitad.errors import DifferentiationError, TypeInferenceError, UnsupportedError
+from jitad.ir.text import parse_module, print_module
+from jitad.ir.verify import VerifyError, verify
 
 Function = Callable[..., Any]
 
@@ -139,3 +142,206 @@ def test_functions_of_one_array(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", INTS)
 def test_functions_of_one_axis(dtype: Any) -> None:
     check_all(ON_ARRAYS, np.array([5, 1, 3, 2, 9, 100, 4, 120], dtype))
+
+
+U = np.array([200, 100, 255, 0, 1], np.uint8)
+
+
+def stored(x: Any) -> Any:
+    a = np.zeros(3, np.uint8)
+    a[0] = x
+    a[1:] = x
+    return a
+
+
+def added_in_place(a: Any, y: Any) -> Any:
+    a = a.copy()
+    a += y
+    a[0] += 1
+    return a
+
+
+def added_up(a: Any) -> Any:
+    s = 0
+    for x in a:
+        s += x
+    return s
+
+
+def histogram(a: Any) -> Any:
+    counts = np.zeros(256, np.uint16)
+    for v in a:
+        counts[v] += 1
+    np.add.at(counts, a, np.uint16(65535))
+    return counts
+
+
+def largest(a: Any) -> Any:
+    m = -1
+    for x in a:
+        if x > m:
+            m = x
+    return m, m + 200
+
+
+def one_of(a: Any, c: Any) -> Any:
+    return (a[0] if c > 0 else c) + 100, (a[0] if c > 0 else 300) + 5, (a[0] if c > 0 else 3) + 100
+
+
+def one_of_two(a: Any, c: Any) -> Any:
+    return (a[0] if c > 0 else a.astype(np.int16)[0]) + np.uint8(100)
+
+
+PROGRAMS: list[tuple[Function, *tuple[Any, ...]]] = [
+    (lambda x, y: x + y, np.uint8(200), np.uint8(100)), (lambda x, n: x + n, np.uint8(200), 100),
+    (lambda x, n: x + n, np.uint8(200), 300), (lambda x: x * 300, U), (lambda x, n: x * n, U, -1),
+    (lambda x, n: (x < n, x == n, x > n), U, 300), (lambda x: (x < 300, x != -1, x >= -1), U.astype(np.uint64)),
+    (lambda x, n: (x < n, x == n, n < x), U.astype(np.uint64), -1), (lambda x: x << 300, U), (lambda x: x >> 9, U),
+    (lambda x: x ** -1, U), (lambda x: x ** -1, U.astype(np.int8)), (lambda x: 2 ** x, U), (lambda x: x ** 300, U),
+    (lambda x: np.clip(x, -1, 300), U), (lambda x, n: np.clip(x, -n, n), U, 300), (lambda x: np.clip(x, 300, 400), U),
+    (lambda x: np.where(x > 1, x, 300), U), (lambda x: np.full_like(x, 300), U), (np.uint8, 300), (np.uint8, -1.5),
+    (np.uint8, 255.9), (np.uint8, np.int64(300)), (np.uint8, float("nan")), (np.uint8, float("inf")),
+    (lambda n: np.array([n, 1], dtype=np.uint8), 300), (lambda n: np.array([n, 1], np.uint8), 255),
+    *[(stored, x) for x in (255, 256, -1, 3.7, 300.2, np.int64(300), np.float64(3.9), True, np.uint8(7))],
+    *[(added_in_place, U, y) for y in (1, 300, 1.5, np.int64(3), np.uint8(200), np.int8(-1), U, U.astype(np.int16))],
+    (added_up, U), (lambda a: sum(int(x) for x in a), U), (histogram, U), (largest, U), (largest, U[:0]),
+    (one_of, U, 1), (one_of, U, -1), (one_of_two, U, 1), (one_of_two, U, -1),
+    (lambda x: (max(-1, x), max(300, x), min(x, 2.5)), np.uint8(3)), (lambda a, i: a[i], np.arange(300.0), U),
+    (lambda a, i: (a[i], a[i:]), np.arange(300.0), np.uint8(200)), (lambda a, i: a[i], np.arange(300.0), np.int8(-3)),
+    (lambda n: sum(range(n)), np.uint8(200)), (lambda x: {200: 1, 300: 2}[x], np.uint8(200)),
+    (lambda x: (int(x) + 300, float(x), bool(x), x.item() + 300, round(x), abs(x), -x), np.uint8(200)),
+    (lambda x: (x, float(x), x * 1.0, x // np.uint64(10)), np.uint64(2**64 - 1)),
+    (lambda x: x[x > 100] + np.arange(3, dtype=np.uint8)[:2], U), (lambda x: (x[:, None] * x).sum(0), U),
+    (lambda x: (x[:, None] * x) @ (x[:, None] * x), U), (lambda x: (x[:, None] * x).max(1), U),
+    (lambda x: (x.dtype == np.uint8, isinstance(x[0], np.uint8), isinstance(x[0], int)), U), (lambda x: U + x, U),
+    (lambda x: x + x, U.astype(">u2").astype(">u2")), (lambda x: x[::2] + x[:3], U), (lambda x: x.sum(), U[:0])]
+
+
+@pytest.mark.parametrize("i", range(len(PROGRAMS)))
+def test_a_program(i: int) -> None:
+    f, *args = PROGRAMS[i]
+    wanted = numpy(f, *args)
+    for run in (jit(f), lambda *args: interpret(f, *args)):
+        if isinstance(wanted, Exception):
+            with pytest.raises(kind(wanted)) as found:
+                run(*args)
+            assert type(wanted).__module__ != "builtins" or str(found.value) == str(wanted)
+        else:
+            found = run(*args)
+            assert_same(found, wanted, f"program {i}")
+            scalars = zip(parts_of(found), parts_of(wanted))
+            assert all(isinstance(x, int) == isinstance(y, int) for x, y in scalars)
+
+
+def parts_of(x: Any) -> list[Any]:
+    return [p for part in x for p in parts_of(part)] if isinstance(x, (tuple, list)) else [x]
+
+
+def test_integers_beside_what_is_differentiated() -> None:
+    image, w, y = np.arange(12, dtype=np.uint8).reshape(3, 4) * np.uint8(20), np.array([0.1, 0.2, 0.3, 0.4]), np.ones(3)
+
+    def loss(p: Any, y: Any) -> Any:
+        return np.sum((p["image"].astype(np.float64) @ p["w"] - y) ** 2) * p["n"]
+    p = {"w": w, "image": image, "n": np.uint8(3)}
+    value, slopes = jit(loss, grad=True).value_and_grad(p, y)
+    assert slopes["image"] is None and slopes["n"] is None
+    wide = image.astype(float)
+    np.testing.assert_allclose(slopes["w"], 6 * wide.T @ (wide @ w - y))
+    check_grads(lambda w: loss({**p, "w": w}, y), (w,))
+    np.testing.assert_allclose(jit(lambda w, x: np.sum(w * x), grad=True).grad(w, image[1]), wide[1])
+    single = jit(lambda w, x: np.sum(w * x), grad=True).grad(w.astype(np.float32), image[1])
+    assert single.dtype == np.float32
+    with pytest.raises(DifferentiationError, match="u8"):
+        jit(lambda x: x.astype(float).sum(), grad=True).grad(image)
+
+
+def test_integers_mapped_and_on_threads() -> None:
+    image = np.arange(12, dtype=np.uint8).reshape(3, 4) * np.uint8(20)
+    assert_same(jit(lambda x: vmap(lambda r: r * 2 + r[0])(x))(image), np.array([r * 2 + r[0] for r in image]), "vmap")
+    assert_same(vmap(lambda r: r.sum())(image), image.sum(1, dtype=np.uint64), "vmap of sums")
+
+    def squares(x: Any) -> Any:
+        out = np.zeros(len(x), np.uint8)
+        for i in range(len(x)):
+            out[i] = x[i] * x[i] + np.uint8(1)
+        return out
+
+    def extremes(x: Any) -> Any:
+        low, high = np.int16(32767), np.int16(-32768)
+        for v in x:
+            low, high = min(low, v), max(high, v)
+        return low, high
+    many = np.arange(100_000)
+    for options in ({}, {"parallel": True}, {"boundscheck": False}, {"static_shapes": True}, {"fastmath": True}):
+        assert_same(jit(squares, **options)(many.astype(np.uint8)), (many * many + 1).astype(np.uint8), str(options))
+        found = jit(extremes, **options)((many % 60001 - 30000).astype(np.int16))
+        assert_same(found, (np.int16(-30000), np.int16(30000)), str(options))
+
+
+@dataclasses.dataclass
+class Node:
+    value: np.uint8
+    next: Node | None = None
+
+
+def total(n: Any) -> Any:
+    s = 0
+    while n is not None:
+        s += n.value
+        n = n.next
+    return s
+
+
+def chain(n: int, x: Any) -> Any:
+    h = None
+    for _ in range(n):
+        h = Node(x, h)
+    return h
+
+
+def test_integers_in_recursive_data() -> None:
+    nodes = Node(np.uint8(200), Node(np.uint8(100)))
+    for given in (nodes, pack(nodes)):
+        assert_same(jit(total)(given), np.uint8(44), "a list")
+    assert jit(chain)(2, np.uint8(7)) == chain(2, np.uint8(7))
+    assert_same(jit(lambda n, x: total(chain(n, x)))(3, np.uint8(100)), np.uint8(44), "a list that is made")
+    for other in (100, np.int16(100)):
+        with pytest.raises(TypeInferenceError, match="holds numbers of type"):
+            jit(total)(Node(np.uint8(200), Node(other)))
+    with pytest.raises(UnsupportedError, match="cannot hold an int"):
+        jit(lambda n, x: total(Node(n, chain(n, x))))(3, np.uint8(1))
+
+
+HALF, WIDE = np.float16(2), np.longdouble(2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.longdouble, complex, object, "U2", "M8[D]", [("a", "f8")]], ids=str)
+def test_dtypes_without_code_are_refused_wherever_they_come_from(dtype: Any) -> None:
+    a = np.zeros(2, dtype)
+    for f in (lambda x: x[0], lambda x: {"a": [x]}):
+        with pytest.raises(TypeInferenceError, match="no place in compiled code"):
+            jit(f)(a)
+    known = np.dtype(dtype)
+    for g in (lambda x: a + x, lambda x: np.zeros(2, known), lambda x: np.ones(3).astype(known), lambda x: known.type(x),
+              lambda x: np.array([x], dtype=known), lambda x: np.full(3, x, known)):
+        with pytest.raises((UnsupportedError, TypeInferenceError)) as refused:
+            jit(g)(1)
+        assert "Instead: " in str(refused.value)
+
+
+def test_numbers_without_code_are_refused() -> None:
+    for number in (HALF, WIDE, np.datetime64("2020")):
+        for f in (lambda x: number * x, lambda x: x + number, lambda x: np.maximum(x, number), lambda x: x < number):
+            with pytest.raises(UnsupportedError, match="dtype"):
+                jit(f)(2.0)
+    for f in (np.sqrt, np.sin, np.fabs, np.rint):
+        for x in (True, U, U > 3, np.int8(3)):
+            with pytest.raises(UnsupportedError, match="float16"):
+                jit(f)(x)
+
+
+def test_text_and_limits_of_constants() -> None:
+    text = "func @f(%0: u8[?]) -> (u8[?]) {\n^entry:\n  %1 = const 255 : u8\n  %2 = add %0, %1 : u8[?]\n  return %2\n}\n"
+    assert print_module(parse_module(text)).strip() == text.strip()
+    with pytest.raises(VerifyError, match="256 is no u8"):
+        verify(parse_module(text.replace("255", "256")))
