@@ -1,7 +1,7 @@
 """Random well-typed Python programs, what must hold of each, and how a failure is made small.
 
     grammar.py      the language of the tables of constructs
-    numbers.py edges.py arrays.py nests.py control.py functions.py data.py objects.py derivatives.py
+    numbers.py edges.py narrow.py arrays.py nests.py control.py functions.py data.py objects.py derivatives.py
                     the tables: one entry a construct
     features.py     which constructs the compiler has
     generate.py     a program from a seed

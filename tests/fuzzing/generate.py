@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from . import arrays, control, data, derivatives, edges, functions, nests, numbers, objects
+from . import arrays, control, data, derivatives, edges, functions, narrow, nests, numbers, objects
 from .grammar import LETTERS, Construct, alternatives, pieces
 
-TABLES = (numbers, edges, arrays, nests, control, functions, data, objects, derivatives)
-KINDS = {k.letter: k for t in (numbers, edges, arrays, functions, data, objects, derivatives) for k in t.KINDS}
+TABLES = (numbers, edges, narrow, arrays, nests, control, functions, data, objects, derivatives)
+KINDS = {k.letter: k for t in (numbers, edges, narrow, arrays, functions, data, objects, derivatives) for k in t.KINDS}
 CONSTRUCTS: dict[str, list[Construct]] = {}
 for _table in TABLES:
     for _c in _table.CONSTRUCTS:
