@@ -141,7 +141,7 @@ class Boxer:
     # --- leaves -----------------------------------------------------------------------------------
 
     def leaf(self, leaf: Leaf) -> str:
-        """A new object: Python's float, int, bool; NumPy's scalars of other types; a new array; or one that is always the same."""
+        """A new object: Python's float, int, bool; NumPy's scalar of another type; an array; or one always the same."""
         if isinstance(leaf, Fixed):
             return self.shared(leaf.value)
         value, t = leaf.value, leaf.type

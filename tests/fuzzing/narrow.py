@@ -20,7 +20,8 @@ for {.k} in range({?3|{i}|300}):
 """
 
 CONSTRUCTS: list[Construct] = [
-    E("e", "narrow edge", "np.{?uint8(255)|int8(-128)|int8(127)|uint16(65535)|int16(-1)|uint32(2 ** 32 - 1)|uint8(7)}", 2),
+    E("e", "narrow edge", "np.{?uint8(255)|int8(-128)|int8(127)|uint16(65535)|int16(-1)|uint32(2 ** 32 - 1)|uint8(7)}",
+      2),
     E("e", "narrow of an integer", f"np.int64({{i}}).astype({DTYPES})", 2),
     E("e", "narrow of any size", f"{{n}}.astype({DTYPES})"),
     E("e", "narrow of a float", f"np.float64(np.tanh({{f}}) * 120.0).astype({DTYPES})", 0.5),
@@ -62,7 +63,8 @@ CONSTRUCTS: list[Construct] = [
     S("new narrow array", "{let o} = {o}"),
     S("narrow by place", "{.u} = {a}\n{set f} = {.u}[{o} % 3].sum()", 0.5),
     S("narrow store", "{mut o}[{i}] {?=|=|+=|*=} {?1|3|7}"),
-    S("narrow wrapping loop", "{.w=new e} = np.{?uint8(200)|int16(30000)|int8(-100)}\nfor {.i=new i} in range({?3|9|{i}}):\n"
+    S("narrow wrapping loop", "{.w=new e} = np.{?uint8(200)|int16(30000)|int8(-100)}\n"
+                              "for {.i=new i} in range({?3|9|{i}}):\n"
                               "    {.w} {?+=|*=|-=|^=} type({.w})({?3|7|{.i} % 5})\n    {block}"),
     S("narrow sum in a loop", "{.w=new e} = np.uint8(0)\nfor {.k} in {o}.astype(np.uint8):\n    {.w} += {.k}"),
     S("narrow counts", COUNTED),

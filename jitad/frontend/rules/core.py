@@ -59,30 +59,6 @@ def inexact(dtype: Scalar) -> Scalar:
     return dtype if dtype.is_float else F64
 
 
-def float_loop(t: Context, *xs: Sym, least: type = np.float16) -> Scalar:
-    """The float dtype in which a ufunc like ``sqrt`` computes: that with as many bits as the integers, ``least`` or
-    more.  Half precision has no code."""
-    found = _float_loop(tuple([(dtype_of(x.value.type), x.weak) for x in xs]), least)
-    if found is None:
-        names = " and ".join(dict.fromkeys(str(dtype_of(x.value.type).np) for x in xs))
-        refuse(t, f"NumPy computes this in float16 of {names}, which is not supported", ".astype(np.float32) first")
-    return found
-
-
-@functools.lru_cache(maxsize=1024)
-def _float_loop(kinds: tuple[tuple[Scalar, bool], ...], least: type) -> Scalar | None:
-    common, _ = _promote(kinds)
-    if common.is_float:
-        return common
-    each = [common.np if weak else dtype.np for dtype, weak in kinds]
-    return from_numpy(functools.reduce(np.promote_types, [np.promote_types(d, least) for d in each]))
-
-
-def accumulator(dtype: Scalar) -> Scalar:
-    """The dtype in which sums and products of elements are computed: integers of 64 bits, or floats."""
-    return dtype if dtype.is_float else U64 if dtype.is_int and not dtype.is_signed else I64
-
-
 def cast(t: Context, v: Value, dtype: Scalar) -> Value:
     """``v`` with another element type, as ``astype`` converts."""
     if dtype.is_bool and not dtype_of(v.type).is_bool:
@@ -121,12 +97,6 @@ def to_i64(t: Context, v: Value) -> Value:
     if dtype_of(v.type) is U64:
         t.check(t.builder.le(v, I64.high), "OverflowError", "Python int too large to convert to C long")
     return cast(t, v, I64)
-
-
-def of_python(t: Context, v: Value) -> Sym:
-    """A scalar as Python's own of that kind."""
-    kind = dtype_of(v.type)
-    return Sym(cast(t, v, F64) if kind.is_float else to_i64(t, v) if kind.is_int else v, True)
 
 
 def strong(x: Sym) -> Sym:

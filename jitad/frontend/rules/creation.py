@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from ...ir.graph import Value
 from ...ir.types import ALL, F64, I64, U64, Scalar, dtype_of
 from ..values import Context, Sym

@@ -11,6 +11,7 @@ from ...ir.types import BOOL, I64, dtype_of
 from ..values import Context, Sym
 from . import core, windows
 from .core import axis_arg, int_value, rank, refuse, size, sizes
+from .dtypes import of_python
 from .indexing import getitem, in_range, index_items, positions, setitem
 from .lifting import lift
 from .ufuncs import choose
@@ -142,15 +143,15 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
     """``a.item(i)``: a Python scalar."""
     v = lift(t, a).value
     if not rank(v):
-        return core.of_python(t, v)
+        return of_python(t, v)
     where = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
     if len(where) == 1 and rank(v) > 1:
         v = core.flat(t, v)
     if not where:
         e = t.builder
         t.check(e.eq(core.count(t, v), 1), "ValueError", "can only convert an array of size 1 to a Python scalar")
-        return core.of_python(t, e.get(v, *[e.const(0)] * rank(v)))
-    return core.of_python(t, getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value)
+        return of_python(t, e.get(v, *[e.const(0)] * rank(v)))
+    return of_python(t, getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value)
 
 
 def tolist(t: Context, a: Any) -> Any:
@@ -165,7 +166,7 @@ def tolist(t: Context, a: Any) -> Any:
 
 def _listed(t: Context, v: Value, lengths: Sequence[int], index: tuple[int, ...]) -> Any:
     if len(index) == len(lengths):
-        return core.of_python(t, t.builder.get(v, *map(t.builder.const, index)) if index else v)
+        return of_python(t, t.builder.get(v, *map(t.builder.const, index)) if index else v)
     return [_listed(t, v, lengths, (*index, i)) for i in range(lengths[len(index)])]
 
 

@@ -10,6 +10,7 @@ from ...ir.types import BOOL, F64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
 from .core import Rule, axes_arg, axis_arg, dtype_arg, inexact, part, rank, refuse, size, sizes
+from .dtypes import accumulator
 from .lifting import lift
 from .ufuncs import choose, isclose
 
@@ -43,7 +44,7 @@ def adding(op: str) -> Rule:
         x = lift(t, a)
         if where is not None:
             x = choose(t, where, x, Sym(t.builder.const(op == "prod", dtype_of(x.value.type)), False))
-        kind = dtype_arg(t, dtype) or core.accumulator(dtype_of(x.value.type))
+        kind = dtype_arg(t, dtype) or accumulator(dtype_of(x.value.type))
         v = core.cast(t, x.value, kind)
         name, step = ("sum", "add") if op == "sum" else ("prod", "mul")
         if kind.is_bool:
@@ -267,7 +268,7 @@ def scan(op: str) -> Rule:
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Sym:
         _no_out(t, out)
         x = lift(t, a)
-        kind = dtype_arg(t, dtype) or core.accumulator(dtype_of(x.value.type))
+        kind = dtype_arg(t, dtype) or accumulator(dtype_of(x.value.type))
         if kind.is_bool:
             refuse(t, f"{op} of dtype bool", "dtype=int, and .astype(bool) of the result")
         v = core.cast(t, x.value, kind)

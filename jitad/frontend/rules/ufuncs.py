@@ -12,7 +12,8 @@ from ...ir.graph import Value
 from ...ir.types import F64, I8, I64, Scalar, dtype_of
 from ..values import Context, Sym
 from . import core
-from .core import Rule, as_dtype, float_loop, inexact, promote
+from .core import Rule, as_dtype, inexact, promote
+from .dtypes import float_loop
 from .lifting import lift
 from .operators import bool_value, emit, number, operands, power
 
