@@ -217,6 +217,12 @@ PROGRAMS: list[tuple[Function, *tuple[Any, ...]]] = [
     (lambda x: (x, float(x), x * 1.0, x // np.uint64(10)), np.uint64(2**64 - 1)),
     (lambda x: x[x > 100] + np.arange(3, dtype=np.uint8)[:2], U), (lambda x: (x[:, None] * x).sum(0), U),
     (lambda x: (x[:, None] * x) @ (x[:, None] * x), U), (lambda x: (x[:, None] * x).max(1), U),
+    (lambda x: (np.gcd(x, 30), np.lcm(3, x)), U), (lambda x: np.gcd(x, 300), U), (lambda x: np.insert(x, 1, 300), U),
+    (lambda x: (np.add.outer(x, 300), np.dot(x, 3), np.outer(x, -1)), U), (lambda x: np.vecdot(x, x), U),
+    (lambda x: np.copyto(x.copy(), np.arange(5)), U), (lambda x: np.asarray(300, x.dtype), U),
+    (lambda: np.arange(250, 260, dtype=np.uint8),), (lambda: np.arange(0, 1000, 300, dtype=np.uint8),),
+    (lambda n: np.arange(-1, n, dtype=np.uint8), 3), (lambda n: np.arange(300, n, dtype=np.uint8), 300),
+    (lambda x: (np.modf(x), np.frexp(x), np.nextafter(x, x), np.angle(x)), U.astype(np.int16)),
     (lambda x: (x.dtype == np.uint8, isinstance(x[0], np.uint8), isinstance(x[0], int)), U), (lambda x: U + x, U),
     (lambda x: x + x, U.astype(">u2").astype(">u2")), (lambda x: x[::2] + x[:3], U), (lambda x: x.sum(), U[:0])]
 
@@ -338,7 +344,7 @@ def test_numbers_without_code_are_refused() -> None:
               lambda x: x + DAY, lambda x: np.where(x > 0, x, HALF)):
         with pytest.raises(UnsupportedError, match="dtype"):
             jit(f)(2.0)
-    for f in (np.sqrt, np.sin, np.fabs, np.rint):
+    for f in (np.sqrt, np.sin, np.fabs, np.rint, np.modf, np.frexp, np.spacing, np.angle):
         for x in (True, U, U > 3, np.int8(3)):
             with pytest.raises(UnsupportedError, match="float16"):
                 jit(f)(x)

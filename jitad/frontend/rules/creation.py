@@ -97,8 +97,8 @@ def asarray(t: Context, a: Any, dtype: Any = None, order: str = "K") -> Sym:
     element = dtype_arg(t, dtype)
     if isinstance(a, (list, tuple)):
         return from_list(t, a, element)
-    x = core.strong(lift(t, a))
-    return x if element is None else Sym(core.as_dtype(t, x, element), False)
+    x = lift(t, a)
+    return core.strong(x) if element is None else Sym(core.as_dtype(t, x, element), False)
 
 
 def copy(t: Context, a: Any, order: str = "K") -> Sym:
@@ -137,12 +137,25 @@ def _range(t: Context, lo: Value, hi: Value, by: Value, element: Scalar) -> Valu
     """As NumPy fills: the first two elements are converted, and the others follow from these."""
     e = t.builder
     n = _float_length(t, lo, hi, by) if dtype_of(lo.type).is_float else _int_length(t, lo, hi, by)
+    if element.is_int and element is not I64:
+        for k, v in enumerate((lo, e.add(lo, by))):
+            _check_element(t, e.le(n, k), v, element)
     start = core.cast(t, lo, element)
     if element == I64 == lo.type:
         step = by
     else:
         step = e.sub(core.cast(t, e.add(lo, by), element), start)
     return e.add(e.mul(core.cast(t, e.iota(n), element), step), start)
+
+
+def _check_element(t: Context, absent: Value, v: Value, element: Scalar) -> None:
+    """Check that one of the first two elements, if it is there, is in the range of the dtype."""
+    e = t.builder
+    fits = e.ge(v, element.low)
+    if element is not U64 or dtype_of(v.type).is_float:
+        fits = e.and_(fits, e.lt(v, element.high + 1))
+    message = f"Python integer {{}} out of bounds for {element.np}"
+    t.check(e.or_(absent, fits), "OverflowError", message, core.cast(t, v, I64))
 
 
 def _int_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ...ir.graph import Value
 from ...ir.types import BOOL, I64, dtype_of
 from ..values import Context, Sym
@@ -112,10 +114,14 @@ def fill(t: Context, a: Any, value: Any) -> Sym:
 
 
 def copyto(t: Context, dst: Any, src: Any, where: Any = True) -> Sym:
+    given, v = lift(t, src), lift(t, dst).value
+    want = dtype_of(v.type).np
+    if not given.weak and not np.can_cast(given.scalar.np, want, "same_kind"):
+        raise TypeError(f"Cannot cast array data from {given.scalar.np!r} to {want!r} "
+                        "according to the rule 'same_kind'")
     if where is True:
         return setitem(t, dst, Ellipsis, src)
-    v = lift(t, dst).value
-    new = core.as_dtype(t, lift(t, src), dtype_of(v.type))
+    new = core.as_dtype(t, given, dtype_of(v.type))
     c = core.cast(t, lift(t, where).value, BOOL)
     return Sym(t.builder.select(core.broadcast_to(t, c, sizes(t, v)), core.broadcast_to(t, new, sizes(t, v)), v), False)
 

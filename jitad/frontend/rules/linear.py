@@ -17,7 +17,7 @@ from .reductions import adding, extreme, reduce
 
 
 def _pair(t: Context, x: Any, y: Any) -> tuple[Value, Value]:
-    a, b = lift(t, x), lift(t, y)
+    a, b = core.strong(lift(t, x)), core.strong(lift(t, y))      # Python's numbers become arrays first
     dtype, _ = promote(a, b)
     return core.as_dtype(t, a, dtype), core.as_dtype(t, b, dtype)
 
@@ -137,11 +137,11 @@ def outer(t: Context, x: Any, y: Any) -> Sym:
 def outer_of(rule: Rule) -> Rule:
     """``ufunc.outer``: the function of every pair of elements."""
     def pairs(t: Context, x: Any, y: Any) -> Sym:
-        a, b = lift(t, x), lift(t, y)
+        a, b = core.strong(lift(t, x)), core.strong(lift(t, y))
         v = a.value
         if rank(v):
             v = core.reshape(t, v, [*sizes(t, v), *[t.builder.const(1)] * rank(b.value)])
-        out: Sym = rule(t, Sym(v, a.weak), b)
+        out: Sym = rule(t, Sym(v, False), b)
         return out
     return pairs
 

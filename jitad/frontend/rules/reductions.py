@@ -293,8 +293,9 @@ def diff(t: Context, a: Any, n: int = 1, axis: int = -1) -> Sym:
 
 
 def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Sym:
-    if lift(t, y).scalar.is_narrow or x is not None and lift(t, x).scalar.is_narrow:
-        refuse(t, "trapezoid of narrow integers, of which NumPy lets sums wrap", ".astype(float) first")
+    given = [lift(t, v).scalar for v in (y, x) if v is not None]
+    if any(dtype.is_narrow or dtype.is_bool for dtype in given):
+        refuse(t, "trapezoid of bools or narrow integers, which NumPy adds in their own dtype", ".astype(float) first")
     v = core.as_dtype(t, lift(t, y), inexact(lift(t, y).scalar))
     along = axis_arg(t, axis, rank(v))
     e = t.builder

@@ -266,7 +266,9 @@ def round_(t: Context, x: Any, decimals: int = 0) -> Sym:
     """Half to even; with decimals scaled, rounded and scaled back, as NumPy does."""
     x = core.strong(lift(t, x))
     decimals = core.must_be_static(t, decimals, "the number of decimals")
-    if not dtype_of(x.value.type).is_float:
+    if x.scalar.is_bool:
+        float_loop(t, x)                                     # NumPy rounds bools in half precision
+    if not x.scalar.is_float:
         return Sym(to_tens(t, x.value, decimals), False)
     return Sym(rounded(t, x.value, decimals), False)
 

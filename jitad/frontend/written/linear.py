@@ -12,7 +12,12 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     x1, x2 = np.moveaxis(np.asarray(x1), axis, -1), np.moveaxis(np.asarray(x2), axis, -1)
     if x1.shape[-1] != x2.shape[-1]:
         raise ValueError(f"vecdot: vectors of {x1.shape[-1]} and of {x2.shape[-1]} elements")
-    return np.dot(x1, x2) if x1.ndim == 1 and x2.ndim == 1 else np.sum(_numbers(x1) * x2, axis=-1)
+    return np.dot(x1, x2) if x1.ndim == 1 and x2.ndim == 1 else _summed(_numbers(x1) * x2)
+
+
+def _summed(products: Any) -> Any:
+    """In the dtype of the products, as NumPy sums them."""
+    return np.sum(products, axis=-1, dtype=products.dtype)
 
 
 def _numbers(x: Any) -> Any:

@@ -119,6 +119,9 @@ def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: 
     rows, sizes, shape = lanes(a, axis)
     weak = type(q) in (int, float)
     q = np.asarray(q)
+    kind = np.asarray(a).dtype
+    if not np.issubdtype(kind, np.floating) and kind not in (np.int64, np.int32) and q.dtype != np.float64:
+        refuse("a quantile of bools or narrow integers at places that are not float64", "q as a float")
     double = rows.dtype == np.float64 or not (weak or q.dtype == np.float32)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(message)
