@@ -142,6 +142,7 @@ NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
 
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
+    "rules": lambda module: needed_rules(module, list(module.functions)),
     "simplify": simplify, "inline": inline, "peel": peel, "dce": dce, "thread": thread, "cps": to_cps,
     "sizes": sizes, "cse": cse,
     "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,

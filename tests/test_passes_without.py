@@ -74,7 +74,7 @@ def test_random_ir_means_the_same(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name, message", [
-    ("lames", "JITAD_WITHOUT: no pass lames: there are simplify, peel, .*turn"),
+    ("lames", "JITAD_WITHOUT: no pass lames: there are rules, simplify, peel, .*turn"),
     ("licm, uniqueness", "JITAD_WITHOUT: no program compiles without uniqueness")])
 def test_a_wrong_name_is_refused(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_WITHOUT", name)

@@ -381,5 +381,5 @@ TABLE: dict[Any, Rule] = {
     **{fun: _written(fun, substitute) for fun, substitute in library.WRITTEN.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in library.NUMPY.items()},
     marks.constant: _constant, marks.refuse: lambda t, what, instead: t.unsupported(what, instead),
-    marks.axis_of: promotion.axis_arg, marks.positive_part: lambda t, x: t._emit(ufuncs.relu, x),
+    marks.axis_of: promotion.axis_arg, marks.positive_part: lambda t, x: t.apply_rule(ufuncs.relu, x),
 }
