@@ -26,7 +26,7 @@ help: ## this list
 demo: $(VENV)/.examples ## train three differentiable programs on real data (under three minutes)
 	@$(PY) -m examples.demo $(if $(DATA),--data $(DATA))
 
-check: lint ## after each change: lint, types, and of each test its first case (a minute and a half)
+check: lint ## after each change: lint, types, and of each test its first case
 	@$(PY) -m pytest -n $(WORKERS) --first tests
 
 test: $(VENV)/.test ## all tests
