@@ -1,4 +1,5 @@
-"""What a call costs: a scalar function, one with three arrays of 8 numbers, and one with a hundred numbers in a tree.
+"""What a call costs: a scalar function, one with three arrays of 8 numbers, one with a hundred numbers in a tree, and
+functions that read nothing, one or ten numbers, and ten arrays from outside, or attributes of an object.
 
 The loop around the calls is subtracted.
 """
@@ -29,6 +30,40 @@ def arrays(a: Any, b: Any, c: Any) -> float:
 
 def tree(parameters: Any) -> float:
     return parameters["w0"][0] + parameters["w9"][9]
+
+
+C0, C1, C2, C3, C4, C5, C6, C7, C8, C9 = (0.5 * k for k in range(10))
+A0, A1, A2, A3, A4, A5, A6, A7, A8, A9 = (np.full(8, 0.5 * k) for k in range(10))
+
+
+def nothing(x: float) -> float:
+    return 2.0 * x
+
+
+def one_number(x: float) -> float:
+    return C1 * x
+
+
+def ten_numbers(x: float) -> float:
+    return x * C0 + C1 + C2 + C3 + C4 + C5 + C6 + C7 + C8 + C9
+
+
+def ten_arrays(x: float) -> Any:
+    return x * A0[0] + A1[0] + A2[0] + A3[0] + A4[0] + A5[0] + A6[0] + A7[0] + A8[0] + A9[0]
+
+
+class Model:
+    """With attributes of which one or ten are read."""
+
+    def __init__(self) -> None:
+        self.c0, self.c1, self.c2, self.c3, self.c4, self.c5, self.c6, self.c7, self.c8, self.c9 = (
+            0.5 * k for k in range(10))
+
+    def one(self, x: float) -> float:
+        return self.c1 * x
+
+    def ten(self, x: float) -> float:
+        return (x * self.c0 + self.c1 + self.c2 + self.c3 + self.c4 + self.c5 + self.c6 + self.c7 + self.c8 + self.c9)
 
 
 def repeated(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
@@ -78,3 +113,12 @@ def cases(bench: Bench) -> Iterator[Case]:
     leaves.add("Numba", lambda: repeated(in_numba(tree), hundred))
     leaves.add("JAX", lambda: in_jax(tree, hundred))
     yield leaves
+    model = Model()
+    for name, function in (("nothing from outside", nothing), ("a number from outside", one_number),
+                           ("ten numbers from outside", ten_numbers), ("ten arrays from outside", ten_arrays),
+                           ("a method that reads an attribute", model.one),
+                           ("a method that reads ten attributes", model.ten)):
+        reading = case(name)
+        reading.add("jitad", lambda function=function: repeated(jit(function), 0.7))
+        reading.add("Python", lambda function=function: repeated(function, 0.7))
+        yield reading

@@ -93,8 +93,8 @@ def _find(name: str) -> Any:
     home = _HOME[name]
     module = importlib.import_module(f".{home}", __name__)
     if home.startswith("frontend."):                        # outside traced code they are compiled like any function
-        jit = importlib.import_module(".api", __name__).jit
-        importlib.import_module(".frontend.callables.traceable", __name__).register(jit)
+        api = importlib.import_module(".api", __name__)
+        importlib.import_module(".frontend.callables.traceable", __name__).register(api.jit, api.bound_to)
     found = globals()[name] = getattr(module, name)
     return found
 

@@ -121,8 +121,8 @@ def _run(fun: Any, options: argparse.Namespace) -> None:
 def _verify(fun: Any, options: argparse.Namespace) -> None:
     """Every pass is followed by the verifier, and the result is lowered."""
     known = api.dispatcher(fun)
-    signature = known.signature_for(tuple(_signature(fun, options.signature)), {})
-    program = compiler.traced(known.fun, signature, known.options)
+    signature, leaves = known.signature_for(api.given_to(fun, tuple(_signature(fun, options.signature))), {})
+    program = compiler.traced(known.fun, signature, known.options, leaves)
     verify(program.module, linear=False)
     pipeline.run(program.module, [program.root], lambda stage, module: verify(module, linear=stage == "optimized"))
     print(f"{options.function}: {len(program.module.functions)} functions, well formed at every stage")

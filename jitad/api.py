@@ -89,19 +89,57 @@ def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int,
         hint = "; types come from the arguments of a call" if isinstance(fun, (str, list, tuple)) else ""
         raise TypeError(f"jit takes a function, not {fun!r}{hint}")
     fun = types.MethodType(fun.py_func, fun.__self__) if isinstance(fun, _Bound) else getattr(fun, "py_func", fun)
-    made = Handle(fun, options, static).target
+    if isinstance(fun, types.FunctionType):
+        return _made(fun, grad, options, static, False)
+    from .frontend.callables.traceable import OfMethod, method_of
+    parts = method_of(fun)
+    if parts is not None:
+        return _of_method(*parts, grad, options, static)
+    return _made(fun, grad, options, static, isinstance(fun, OfMethod))
+
+
+def _made(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...], whole: bool) -> Any:
+    made = Handle(fun, options, static, None, whole).target
     made.__name__ = made.__qualname__ = getattr(fun, "__name__", type(fun).__name__)
     functools.update_wrapper(made, fun)
     if grad is not False:
         argnums = 0 if grad is True else grad
         for kind in ("grad", "value_and_grad"):
-            setattr(made, kind, _derivative(made, kind, argnums, options, static))
+            setattr(made, kind, _derivative(made, kind, argnums, options, static, whole))
     return made
 
 
-def _derivative(owner: Any, kind: str, argnums: Any, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
+def _of_method(fun: Any, obj: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
+    """A method of an object, or an object that is called: the same code serves all objects of its class."""
+    from .frontend.callables.compile_cache import compiled_of
+    table, key = compiled_of(fun), ("jit", grad, type(grad), tuple(options.items()), static)
+    if key not in table:
+        argnums: Grad = _after_self(0 if grad is True else grad) if grad is not False else False
+        table[key] = _made(fun, argnums, options, tuple(map(_after_self, static)), True)
+    return bound_to(obj, table[key])
+
+
+def _after_self(key: Any) -> Any:
+    """A position, or several, among the parameters of the function that a method is made of."""
+    if isinstance(key, tuple):
+        return tuple(map(_after_self, key))
+    return key + 1 if isinstance(key, int) and key >= 0 else key
+
+
+def bound_to(obj: Any, shared: Any) -> Any:
+    """What calls a jitted function with an object first.  CPython's own code does: this is laid out as its methods."""
+    made = native_callable.make(shared, obj)
+    functools.update_wrapper(made, shared)
+    for kind in ("grad", "value_and_grad"):
+        if kind in shared.__dict__:
+            setattr(made, kind, bound_to(obj, shared.__dict__[kind]))
+    return made
+
+
+def _derivative(owner: Any, kind: str, argnums: Any, options: dict[str, Any], static: tuple[str | int, ...],
+                whole: bool) -> Any:
     """The same kind of object for a derivative; it can be found again as ``owner.kind``."""
-    made = Handle(owner.py_func, options, static, (kind, argnums)).target
+    made = Handle(owner.py_func, options, static, (kind, argnums), whole).target
     functools.update_wrapper(made, owner)
     made.__name__, made.__qualname__ = kind, f"{owner.__qualname__}.{kind}"
     made.__doc__ = f"The {'value and the ' if kind != 'grad' else ''}gradient of {owner.__name__}."
@@ -111,14 +149,15 @@ def _derivative(owner: Any, kind: str, argnums: Any, options: dict[str, Any], st
 class Handle:
     """What a jitted function is until it is first called or looked into: how it was written.
 
-    The compiler is imported then, and not by ``import jitad``.  ``derive``: the name of a transform and its argnums.
+    The compiler is imported then, and not by ``import jitad``.  ``derive``: the name of a transform and its argnums;
+    ``whole``: the first argument is an object, of which is read at each call what the program reads.
     """
 
     _lock = threading.RLock()                        # a signal's handler may call another function meanwhile
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
-                 derive: tuple[str, Any] | None = None) -> None:
-        self.fun, self.options, self.static, self.derive = fun, options, static, derive
+                 derive: tuple[str, Any] | None = None, whole: bool = False) -> None:
+        self.fun, self.options, self.static, self.derive, self.whole = fun, options, static, derive, whole
         self.dispatcher: Dispatcher | None = None
         self.target = native_callable.make(Handle.__call__, self)
 
@@ -136,10 +175,11 @@ class Handle:
     def _wake(self) -> Dispatcher:
         from .dispatch import make
         from .frontend.callables.traceable import register
-        register(jit)
+        register(jit, bound_to)
         with Handle._lock:
             if self.dispatcher is None:
                 made = make(self.target, self.fun, self.options, self.static, self.derive)
+                made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a handler may have called this one
         return self.dispatcher
 
@@ -153,19 +193,35 @@ os.register_at_fork(before=Handle._lock.acquire, after_in_parent=Handle._lock.re
 
 def dispatcher(jitted: Any) -> Dispatcher:
     """What compiles and knows the code of a jitted function."""
-    handle: Handle = jitted._self
+    handle = _handle(jitted)
     return handle.dispatcher or handle.wake()
+
+
+def _handle(jitted: Any) -> Handle:
+    found: Handle = jitted._function._self if _is_bound(jitted) else jitted._self
+    return found
+
+
+def _is_bound(jitted: Any) -> bool:
+    """Whether it calls another one with an object first (``bound_to``)."""
+    return type(jitted._function) is Jit
+
+
+def given_to(jitted: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a call as the function takes them that is compiled."""
+    return (jitted._self, *args) if _is_bound(jitted) else args
 
 
 def _py_func(self: Any) -> Any:
     """The function as written; of a derivative, the transform that it is."""
-    handle: Handle = self._self
-    return handle.fun if handle.derive is None else dispatcher(self).fun
+    handle = _handle(self)
+    found = handle.fun if handle.derive is None else dispatcher(self).fun
+    return types.MethodType(found, self._self) if _is_bound(self) else found
 
 
 def _jit_options(self: Any) -> dict[str, Any]:
     """What ``jit`` was told, but for ``grad``."""
-    handle: Handle = self._self
+    handle = _handle(self)
     return {"static": handle.static, **handle.options}
 
 
@@ -175,7 +231,8 @@ def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     ``parallel``: of each loop whether several threads run it, or why not.
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
-    return dispatcher(self).text(stage, args, kwargs)
+    d = dispatcher(self)
+    return d.text(stage, given_to(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
 
 
 def _signatures(self: Any) -> list[str]:
@@ -199,7 +256,8 @@ def _recompile(self: Any) -> None:
 
 def _visualize(self: Any, /, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
-    return dispatcher(self).graph(stage, args, kwargs)
+    d = dispatcher(self)
+    return d.graph(stage, given_to(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
 
 
 def _missing(self: Any, name: str) -> Any:

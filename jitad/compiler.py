@@ -18,16 +18,18 @@ import numpy as np
 
 from . import pipeline
 from .big_stack import with_room
-from .errors import CompileError, UnsupportedError
+from .errors import CompileError, TypeInferenceError, UnsupportedError
+from .frontend.captured.guards import constant_number
+from .frontend.captured.places import MISSING, Place, Reader
 from .frontend.columns.gc_pause import no_collection
 from .frontend.columns.pack import unpacked
 from .frontend.trace import trace_program
-from .frontend.trace.trace_program import Leaf
+from .frontend.trace.trace_program import Leaf, Opened
 from .frontend.values.lattice import UNBOUND
 from .frontend.values.values import Options
 from .ir.graph import Function, Module
 from .ir.text import print_module
-from .ir.types import Array, Type, from_numpy
+from .ir.types import Array, from_numpy
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
@@ -35,7 +37,7 @@ from .lowering.llvm.emit import Writer, global_name, symbol
 from .lowering.math.ops import Options as LoweringOptions
 from .lowering.planning.run_length import effort, recursive
 from .lowering.python import callable as native_callable
-from .lowering.python import entry_point
+from .lowering.python import entry_point, guards
 from .lowering.python.box import buildable
 from .lowering.python.exceptions import Failures
 from .lowering.python.unbox import Argument, readable
@@ -74,7 +76,7 @@ class Compiled:
     function: Function
     result: Structure
     fixed: dict[int, Any]
-    captured: Sequence[Any]
+    program: trace_program.Traced
     effort: str
     recursive: bool
     failures: Failures
@@ -87,10 +89,9 @@ class Compiled:
     # --- entry points -----------------------------------------------------------------------------
 
     def flat_entry(self, name: str) -> entry_point.Entry:
-        """An entry that takes the leaves that are no constants by position, and then what is ``converted``."""
-        dynamic = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)]
-        arguments = [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(dynamic)]
-        return self._entry(name, arguments, Shape(len(dynamic) + len(self._strange)))
+        """An entry that takes the leaves that are no constants by position, and then what is ``captured``."""
+        leaves = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)] + self.program.captured_leaves
+        return self._entry(name, [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(leaves)], Shape(len(leaves)))
 
     def entry(self, name: str, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
         """An entry for calls of this shape; ``names``: of the parameters that can be passed by position."""
@@ -106,39 +107,59 @@ class Compiled:
             if structure.is_leaf and isinstance(mine[0], Static):
                 arguments.append(Argument(index, None, value=mine[0].value))
             else:
-                arguments.append(Argument(index, structure, tuple(leaf for leaf in mine if isinstance(leaf, Leaf))))
-        return self._entry(name, arguments, shape)
+                read = tuple(leaf for leaf in mine if not isinstance(leaf, Static))
+                arguments.append(Argument(index, structure, read))
+        entry = self._entry(name, arguments, shape)
+        entry.guards = self.program.guards
+        entry.captured = list(zip(self.program.captured, self.program.captured_leaves))
+        return entry
 
     def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> entry_point.Entry:
-        places = {id(a): shape.count - len(self._strange) + i for i, a in enumerate(self._strange)}
-        for constant, t in zip(self.captured, self._captured_types):
-            arguments.append(Argument(places.get(id(constant)), LEAF, (Leaf(t, False),), classify(constant)[1]))
         build = None if buildable(self.result) else self._build
         entry = entry_point.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
                              self.result, self.effort, self.recursive, self.failures, build, self.fixed)
         self.kept.append(entry)
         return entry
 
-    # --- arrays from outside ----------------------------------------------------------------------
+    # --- what is outside --------------------------------------------------------------------------
 
-    @property
-    def _captured_types(self) -> Sequence[Type]:
-        """With their sizes, which the program knows."""
-        return self.function.param_types[len(self.function.param_types) - len(self.captured):]
+    def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """What the program takes from outside as it is now; ``None`` where the program is not the right one any more.
 
-    @cached_property
-    def _strange(self) -> list[np.ndarray]:
-        """Those that machine code does not read where they are: their contents are looked up at each call."""
-        return [a for a in self.captured if a.size and not np.may_share_memory(a, classify(a)[1])]
+        ``leaves``: of the arguments.
+        """
+        read = Reader(leaves)
+        if not all([guard.holds(read) for guard in self.program.guards]):
+            return None
+        found = []
+        for place, leaf in zip(self.program.captured, self.program.captured_leaves):
+            value = fitting(leaf, read(place))
+            if value is MISSING:
+                return None
+            found.append(value)
+        return found
 
-    def converted(self) -> list[np.ndarray]:
-        """Arrays from outside as they are now, in the form that machine code reads, where they are not so."""
-        return [classify(a)[1] for a in self._strange]
+    def unheld(self, leaves: Sequence[Any]) -> str:
+        """What of the program's assumptions does not hold, in words."""
+        read, program = Reader(leaves), self.program
+        return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
+            repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
+            if fitting(leaf, read(p)) is MISSING)])
 
-    def holds(self) -> bool:
-        """Whether the arrays from outside have the types and sizes for which this was compiled."""
-        return all(isinstance(t, Array) and a.shape == t.dims and from_numpy(a.dtype) == t.dtype
-                   for a, t in zip(self.captured, self._captured_types))
+    def refresh(self, leaves: Sequence[Any]) -> None:
+        """Tell the entries where things are now."""
+        for entry in self.entries.values():
+            if entry.hints is not None:
+                entry.hints.refresh(leaves)
+
+    def changed(self, leaves: Sequence[Any]) -> set[Place]:
+        """The places of integers that have another value now, and of arrays that have another size."""
+        read, program = Reader(leaves), self.program
+        numbers = {g.place for g in program.guards if g.test == "means" and constant_number(g.expected)
+                   and type(read(g.place)) is type(g.expected) and not g.holds(read)}
+        arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
+                  if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]
+        return numbers | {p for p, leaf in arrays if fitting(_of_any_size(leaf), read(p)) is not MISSING}
 
     @cached_property
     def packs(self) -> bool:
@@ -151,7 +172,7 @@ class Compiled:
 
     def enterable(self) -> bool:
         """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
-        if self._strange:
+        if not self._readable:
             return False
         leaves, (args, kwargs) = iter(self.signature.leaves), self.signature.structure.children
         for a in (*args.children, *kwargs.children):
@@ -160,12 +181,19 @@ class Compiled:
                 return False
         return readable(self.signature.structure)
 
+    @cached_property
+    def _readable(self) -> bool:
+        program = self.program
+        opened = [leaf.number for leaf in self.signature.leaves if isinstance(leaf, Opened)]
+        return guards.readable(program.guards, list(zip(program.captured, program.captured_leaves)), opened)
+
     def is_flat(self, shape: Shape) -> bool:
         """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""
         dynamic = all(not isinstance(leaf, Static) for leaf in self.signature.leaves)
         args, kwargs = self.signature.structure.children
-        plain = not shape.keywords and not kwargs.children and dynamic and not self._strange
-        return plain and all(a.is_leaf for a in args.children)
+        plain = not shape.keywords and not kwargs.children and dynamic
+        alone = not self.program.captured and not self.program.guards
+        return alone and plain and all(a.is_leaf for a in args.children)
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
         """One more entry point."""
@@ -213,20 +241,47 @@ def lowering_options(options: Options) -> LoweringOptions:
 
 # --- the road -------------------------------------------------------------------------------------
 
-def traced(fun: Callable[..., Any], signature: Signature, options: Options) -> trace_program.Traced:
-    """The IR of ``fun`` for these arguments."""
+def traced(fun: Callable[..., Any], signature: Signature, options: Options, leaves: Sequence[Any] = (),
+           widened: frozenset[Place] = frozenset()) -> trace_program.Traced:
+    """The IR of ``fun`` for arguments with these leaves."""
     args, kwargs = signature.specs()
-    return trace_program.trace(fun, args, kwargs, options=options)
+    objects = [x if isinstance(leaf, Opened) else None for x, leaf in zip(leaves, signature.leaves)]
+    return trace_program.trace(fun, args, kwargs, options=options, leaves=objects, widened=widened)
+
+
+def _of_any_size(leaf: Leaf) -> Leaf:
+    """The same for arrays of any sizes but 1."""
+    assert isinstance(leaf.type, Array)
+    return Leaf(Array(leaf.type.dtype, (None,) * leaf.type.rank))
+
+
+def fitting(leaf: Leaf, value: Any) -> Any:
+    """A value from outside in the form that machine code reads; ``MISSING`` where it is not as ``leaf`` says."""
+    if value is MISSING:
+        return MISSING
+    try:
+        found, value = classify(value)
+    except (TypeInferenceError, OverflowError):
+        return MISSING
+    if found == leaf:
+        return value
+    if not isinstance(leaf.type, Array) or not isinstance(value, np.ndarray):
+        return MISSING
+    if from_numpy(value.dtype) != leaf.type.dtype:
+        return MISSING
+    fits = len(value.shape) == leaf.type.rank and all(
+        n != 1 if known is None else n == known for n, known in zip(value.shape, leaf.type.dims))
+    return value if fits else MISSING
 
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
-                     options: Options) -> Compiled:
+                     options: Options, leaves: Sequence[Any], widened: frozenset[Place]) -> Compiled:
     """Machine code for ``fun`` at this signature, with an entry for calls of this shape."""
     clock = _Clock()
     if options.parallel:
         openmp.functions()
     with no_collection():
-        program = traced(fun, signature, options)
+        program = traced(fun, signature, options, leaves, widened)
         clock("trace")
         observe = _dumper()
         pipeline.run(program.module, [program.root], observe)
@@ -240,7 +295,7 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
 
 def _prepare(program: trace_program.Traced, signature: Signature) -> Compiled:
     module, root = program.module, program.root
-    return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program.consts,
+    return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program,
                     effort(module, root), recursive(module, root), Failures(module))
 
 
@@ -277,25 +332,27 @@ def _refused(compiled: Compiled, *leaves: Any) -> Any:
 
 # --- looking on -----------------------------------------------------------------------------------
 
-def stage_module(fun: Callable[..., Any], signature: Signature, options: Options, stage: str) -> Module:
+def stage_module(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
+                 leaves: Sequence[Any] = ()) -> Module:
     """The IR as it is at this stage for this signature."""
     if stage not in IR_STAGES:
         raise ValueError(f"{stage!r} is no stage of the IR: these are {', '.join(IR_STAGES)}")
-    program = traced(fun, signature, options)
+    program = traced(fun, signature, options, leaves)
     if stage != "ir":
         pipeline.run(program.module, [program.root], stop=stage)
     return program.module
 
 
-def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str) -> str:
+def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
+               leaves: Sequence[Any] = ()) -> str:
     """The text of one stage for this signature; compiles anew up to there."""
     if stage in LATER_STAGES:
         raise UnsupportedError(f"inspect({stage!r}): {LATER_STAGES[stage]}")
     if stage not in STAGES:
         raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
     if stage in IR_STAGES:
-        return print_module(stage_module(fun, signature, options, stage))
-    program = traced(fun, signature, options)
+        return print_module(stage_module(fun, signature, options, stage, leaves))
+    program = traced(fun, signature, options, leaves)
     pipeline.run(program.module, [program.root])
     if stage == "parallel":
         return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)

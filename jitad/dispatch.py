@@ -21,20 +21,25 @@ from typing import Any
 from . import compiler
 from .big_stack import with_room
 from .compiler import Compiled, Shape
-from .errors import JitadError, TypeInferenceError, UnsupportedError, with_columns
+from .errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
 from .evaluation import evaluated, program_of
 from .frontend.callables.custom import Custom
 from .frontend.callables.traceable import POSITIONAL, Transform, positional, signature_of
+from .frontend.captured.places import Place
 from .frontend.columns.pack import returned
 from .frontend.operations.builtin import location
+from .frontend.trace.trace_program import Leaf
 from .frontend.transforms import transforms
 from .frontend.values.values import Operators, Options, context, tracing
 from .lowering.python import callable as native_callable
-from .signature import Signature, Static, signature
+from .lowering.python.entry_point import Entry
+from .signature import Signature, Whole, signature
 from .visualize import graph
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
 MOST_APART = 4096                # leaves of arguments for which a program is traced again, element by element
+VERSIONS = 8                     # of the code for one signature, before those for what was outside are forgotten
+ATTEMPTS = 10                    # to compile while other threads change what is outside
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
@@ -47,8 +52,12 @@ class Dispatcher:
     def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
                  static: tuple[str | int, ...]) -> None:
         self.target, self.fun, self.described_by, self.options, self.static = target, fun, described_by, options, static
-        self.table: dict[Signature, Compiled] = {}
+        self.table: dict[Signature, list[Compiled]] = {}     # of each signature the newest code first
+        self._line: list[Entry] = []          # the entries that calls go through, in order
+        self._widened: dict[Signature, set[Place]] = {}      # what is an argument since it has changed
+        self._constant: dict[Signature, set[Place]] = {}     # what has changed and cannot be one
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
+        self.whole = False                           # the first argument is an object that is taken apart while tracing
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
         self._diverted = 0                           # the entry that calls go through again, while they do not
@@ -67,24 +76,35 @@ class Dispatcher:
         if (run := _instead.get()) is not None:
             return run(self.target, args, kwargs)
         sig, leaves = self.signature(args, kwargs)
-        compiled = self.table.get(sig)
-        if compiled is not None and not compiled.holds():
-            self.retired.append(compiled)
-            self.table.pop(sig, None)
-            compiled = None
-        if compiled is None:
-            compiled = self.compile(sig, args, kwargs)
-            if compiled.signature != sig:
+        compiled, captured = self._version(sig, leaves)
+        for _ in range(ATTEMPTS if compiled is None else 0):
+            made = self.compile(sig, leaves, args, kwargs)
+            if made.signature != sig:
                 sig, leaves = self.signature(args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
-            again = shape in compiled.entries and not compiled.is_flat(shape)
+            again = shape in made.entries and not made.is_flat(shape)
             if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value is no longer itself
                 return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
-        self._seen(compiled, args, kwargs)
+            compiled, captured = self._version(sig, leaves)
+            if compiled is not None:
+                break
+        if compiled is None:
+            raise CompileError(f"what {name_of(self.fun)} reads from outside is something else each time: "
+                               f"{made.unheld(leaves)}")
+        self._seen(compiled, leaves, args, kwargs)
         self.last = sig
-        given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
-        found = compiled.call(*given, *compiled.converted())
+        given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
+        found = compiled.call(*given, *captured)
         return returned(found, (args, kwargs)) if compiled.packs else found
+
+    def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any]]:
+        """The code that is the right one now, and what it takes from outside."""
+        for compiled in self.table.get(sig, ()):
+            captured = compiled.captured(leaves)
+            if captured is not None:
+                compiled.refresh(leaves)
+                return compiled, captured
+        return None, []
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
         """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
@@ -100,6 +120,8 @@ class Dispatcher:
         """The signature of a call and its leaves in the form that machine code takes."""
         names, static = self.facts()
         args, kwargs = self._positional(args, kwargs)
+        if self.whole and args:
+            args = (Whole(args[0]), *args[1:])
         try:
             found = signature(args, kwargs, static, self.options.static_shapes)
             return self.apart(args, kwargs) if found[0] in self._apart else found
@@ -159,14 +181,15 @@ class Dispatcher:
 
     # --- compiling --------------------------------------------------------------------------------
 
-    def compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+    def compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
-        return with_room(lambda: self._compile_either(sig, args, kwargs))
+        return with_room(lambda: self._compile_either(sig, leaves, args, kwargs))
 
-    def _compile_either(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+    def _compile_either(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+                        ) -> Compiled:
         """Long lists are columns unless the program does with them what only lists of known length can do."""
         try:
-            return self._compile(sig, args, kwargs, self.options)
+            return self._compile(sig, leaves, args, kwargs, self.options)
         except (UnsupportedError, TypeError) as e:
             if not with_columns(e):
                 raise
@@ -175,28 +198,45 @@ class Dispatcher:
                 raise
             compiled = None
             with suppress(JitadError, *([] if isinstance(e, TypeError) else [TypeError])):
-                compiled = self._compile(apart, args, kwargs, self.options.one_by_one())
+                compiled = self._compile(apart, leaves, args, kwargs, self.options.one_by_one())
             if compiled is None:
                 raise
             if apart != sig:
                 self._apart.add(sig)
             return compiled
 
-    def _compile(self, sig: Signature, args: tuple[Any, ...], kwargs: dict[str, Any], options: Options) -> Compiled:
+    def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                 options: Options) -> Compiled:
         with compiler.lock:
-            known = self.table.get(sig)
+            known, _ = self._version(sig, leaves)
             if known is not None:
                 return known
             self._check_call(args, kwargs)
             names, _ = self.facts()
             shape = Shape(len(args), tuple(kwargs))
-            compiled = compiler.compile_function(self.fun, sig, shape, names, options)
+            widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
+            widened -= self._constant.setdefault(sig, set())
+            compiled = compiler.compile_function(self.fun, sig, shape, names, options, leaves, frozenset(widened))
+            self._widened[sig] = widened & set(compiled.program.captured)
+            self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
             self.seconds.update(compiled.seconds)
-            self.table[sig] = compiled
+            if len(self.table.get(sig, ())) >= VERSIONS:
+                self._retire(sig)
+            self.table.setdefault(sig, []).insert(0, compiled)
             if shape in compiled.entries:
-                self._install(compiled, shape)
+                self._install(compiled, shape, leaves)
             return compiled
+
+    def _retire(self, sig: Signature) -> None:
+        """Forget the code of a signature for what is outside no more."""
+        gone = self.table.pop(sig)
+        self.retired += gone
+        dropped = {id(entry) for compiled in gone for entry in compiled.entries.values()}
+        self._line = [entry for entry in self._line if id(entry) not in dropped]
+        for entry, following in zip(self._line, [*self._line[1:], None]):
+            entry.next.value = following.code if following is not None else native_callable.SLOW_VECTORCALL
+        self._go_through(self._line[0].code if self._line else native_callable.SLOW_VECTORCALL)
 
     def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call that the function does not take raises what it would raise in Python."""
@@ -210,28 +250,35 @@ class Dispatcher:
         except TypeError as e:
             raise TypeError(f"{name_of(self.described_by)}() {e}") from None
 
-    def _seen(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _seen(self, compiled: Compiled, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Give a shape of call that comes often an entry point of its own."""
         shape = Shape(len(args), tuple(kwargs))
         if shape in compiled.entries or not compiled.enterable():
             return
         self._shapes[compiled.signature, shape] += 1
         if self._shapes[compiled.signature, shape] == SHAPE_AFTER:
-            with_room(lambda: self._add(compiled, shape))
+            with_room(lambda: self._add(compiled, shape, leaves))
 
-    def _add(self, compiled: Compiled, shape: Shape) -> None:
+    def _add(self, compiled: Compiled, shape: Shape, leaves: list[Any]) -> None:
         with compiler.lock:
             compiled.add_shape(shape, self.facts()[0])
-            self._install(compiled, shape)
+            self._install(compiled, shape, leaves)
 
-    def _install(self, compiled: Compiled, shape: Shape) -> None:
+    def _install(self, compiled: Compiled, shape: Shape, leaves: Sequence[Any]) -> None:
         """Put an entry in front of those that calls go through."""
         entry = compiled.entries[shape]
-        entry.next.value = self._diverted or native_callable.entry_of(self.target)
+        if entry.hints is not None:
+            entry.hints.refresh(leaves)
+        entry.next.value = self._line[0].code if self._line else native_callable.SLOW_VECTORCALL
+        self._line.insert(0, entry)
+        self._go_through(entry.code)
+
+    def _go_through(self, entry: int) -> None:
+        """Let calls go to this entry, now or when they are not diverted any more."""
         if _diverting:
-            self._diverted = entry.code
+            self._diverted = entry
         else:
-            native_callable.set_entry(self.target, entry.code)
+            native_callable.set_entry(self.target, entry)
 
     def divert(self) -> None:
         """Let all calls come to Python until ``resume``."""
@@ -250,48 +297,51 @@ class Dispatcher:
     def last(self) -> Signature | None:
         """The signature of the last call."""
         mark = native_callable.last_of(self.target)
-        return next((sig for sig, compiled in self.table.items() if any(
-            entry.mark == mark for entry in compiled.entries.values())), self._last)
+        return next((sig for sig, versions in self.table.items() if any(
+            entry.mark == mark for compiled in versions for entry in compiled.entries.values())), self._last)
 
     @last.setter
     def last(self, sig: Signature | None) -> None:
         self._last = sig
         native_callable.forget_last(self.target)
 
-    def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-        """The signature of these arguments, or without any the last call's."""
+    def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, Sequence[Any]]:
+        """The signature of these arguments and their leaves, or without any the last call's."""
         if args or kwargs or self.takes() == 0:
-            return self.signature(args, kwargs)[0]
-        if self.last is None:
+            return self.signature(args, kwargs)
+        last = self.last
+        if last is None:
             raise ValueError(f"{name_of(self.fun)} has not been called yet: pass arguments, or jitad.spec(…) for each")
-        return self.last
+        return last, next((c.program.leaves for c in self.table.get(last, ())), ())
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the compilation as text."""
-        return self._looked_at(args, kwargs, lambda sig, options: compiler.stage_text(self.fun, sig, options, stage))
+        return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
+            self.fun, sig, options, stage, leaves))
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """A stage of the IR as a graph."""
-        return self._looked_at(args, kwargs,
-                               lambda sig, options: graph(compiler.stage_module(self.fun, sig, options, stage)))
+        return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
+            self.fun, sig, options, stage, leaves)))
 
-    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any], look: Callable[[Signature, Options], str]
-                   ) -> str:
-        sig = self.signature_for(args, kwargs)
+    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                   look: Callable[[Signature, Options, Sequence[Any]], str]) -> str:
+        sig, leaves = self.signature_for(args, kwargs)
         try:
-            return with_room(lambda: look(sig, self.options))
+            return with_room(lambda: look(sig, self.options, leaves))
         except (UnsupportedError, TypeError) as e:
             if not with_columns(e):
                 raise
-            apart = self.apart(args, kwargs)[0] if args or kwargs else sig
-            return with_room(lambda: look(apart, self.options.one_by_one()))
+            apart, each = self.apart(args, kwargs) if args or kwargs else (sig, leaves)
+            return with_room(lambda: look(apart, self.options.one_by_one(), each))
 
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""
         self.last = self.last                        # while what took it is known
         native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
         self._diverted = 0
-        self.retired += self.table.values()
+        self._line.clear()
+        self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
         self._shapes.clear()
         self._apart.clear()

@@ -10,12 +10,12 @@ import numpy as np
 from .compiler import fixed_leaves, traced
 from .errors import UnsupportedError, with_columns
 from .frontend.columns.pack import returned
-from .frontend.trace.trace_program import Traced
+from .frontend.trace.trace_program import Leaf, Traced
 from .frontend.values.values import Options
 from .ir.types import Scalar, Type
 from .pytree import unflatten
 from .semantics.evaluate import Evaluator
-from .signature import Signature, Static, signature
+from .signature import Signature, signature
 
 
 def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
@@ -23,18 +23,18 @@ def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     options = Options()
     sig, leaves = signature(args, kwargs, frozenset(), False)
     try:
-        program = traced(fun, sig, options)
+        program = traced(fun, sig, options, leaves)
     except (UnsupportedError, TypeError) as e:               # as ``dispatch`` has it
         if not with_columns(e):
             raise
         sig, leaves = signature(args, kwargs, frozenset(), False, False)
-        program = traced(fun, sig, options.one_by_one())
+        program = traced(fun, sig, options.one_by_one(), leaves)
     return with_arguments(program, sig, leaves)
 
 
 def with_arguments(program: Traced, sig: Signature, leaves: list[Any]) -> tuple[Traced, list[Any]]:
     """A program, and what to call its root with."""
-    given = [x for x, leaf in zip(leaves, sig.leaves) if not isinstance(leaf, Static)]
+    given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
     return program, [*given, *program.consts]
 
 

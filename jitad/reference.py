@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .api import dispatcher
+from .api import dispatcher, given_to
 from .big_stack import with_room
 from .compiler import traced
 from .errors import UnsupportedError, with_columns
@@ -62,15 +62,15 @@ def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tr
         return _traced(jitted, (fun.__self__, *args), kwargs)
     if not _is_jitted(fun):
         return program_of(fun, args, kwargs)
-    asked = dispatcher(fun)
+    asked, args = dispatcher(fun), given_to(fun, args)
     sig, leaves = asked.signature(args, kwargs)
     try:
-        program = traced(asked.fun, sig, asked.options)
+        program = traced(asked.fun, sig, asked.options, leaves)
     except (UnsupportedError, TypeError) as e:               # as ``dispatch`` has it
         if not with_columns(e):
             raise
         sig, leaves = asked.apart(args, kwargs)
-        program = traced(asked.fun, sig, asked.options.one_by_one())
+        program = traced(asked.fun, sig, asked.options.one_by_one(), leaves)
     return with_arguments(program, sig, leaves)
 
 

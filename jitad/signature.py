@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .errors import TypeInferenceError
-from .frontend.trace.trace_program import Leaf
+from .frontend.captured.user_classes import openable
+from .frontend.trace.trace_program import Leaf, Opened
 from .ir.types import ALL, BOOL, F64, I64, INSTEAD, Array, Scalar, from_numpy, parse
 from .pytree import Arguments, Structure, flatten, flatten_into, holds_columns, meaning, unflatten
 
@@ -46,6 +47,15 @@ def spec(text: str) -> Spec:
     return Spec(Leaf(t, isinstance(t, Scalar) and t.of_python))
 
 
+class Whole:
+    """An object that is one leaf, whatever it is: what is read of it is read while tracing."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+
 class Static:
     """A leaf that is a compile-time constant; values that mean the same are one signature (see ``pytree.meaning``)."""
 
@@ -69,7 +79,7 @@ class Signature:
 
     __slots__ = ("structure", "leaves", "_hash")
 
-    def __init__(self, structure: Structure, leaves: tuple[Leaf | Static, ...]) -> None:
+    def __init__(self, structure: Structure, leaves: tuple[Leaf | Static | Opened, ...]) -> None:
         self.structure, self.leaves, self._hash = structure, leaves, hash((structure, leaves))
 
     def __hash__(self) -> int:
@@ -95,11 +105,11 @@ class Signature:
 
 
 class _Shown:
-    def __init__(self, leaf: Leaf | Static) -> None:
+    def __init__(self, leaf: Leaf | Static | Opened) -> None:
         self.leaf = leaf
 
     def __repr__(self) -> str:
-        if isinstance(self.leaf, Static):
+        if isinstance(self.leaf, (Static, Opened)):
             return repr(self.leaf)
         kind = self.leaf.type
         return str(kind) if self.leaf.weak or isinstance(kind, Array) else f"np.{kind.np}"  # type: ignore[union-attr]
@@ -118,6 +128,9 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[i
         kwargs = {k: _make_static(v) if k in static else v for k, v in kwargs.items()}
     values, structure = _flatten_call(args, kwargs, long)
     leaves = [classify(v, static_shapes) for v in values]
+    for i, (leaf, _) in enumerate(leaves):
+        if type(leaf) is Opened:
+            leaf.number = i
     return Signature(structure, tuple([leaf for leaf, _ in leaves])), [value for _, value in leaves]
 
 
@@ -145,7 +158,7 @@ def _make_static(value: Any) -> Static:
     return Static(value)
 
 
-def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
+def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static | Opened, Any]:
     """What a leaf is, and the leaf in the form that machine code reads."""
     cls = type(x)
     if cls in _PYTHON:
@@ -156,6 +169,8 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
         return _NUMPY[cls], x
     if isinstance(x, Static):
         return x, x.value
+    if cls is Whole:
+        return Opened(type(x.obj)), x.obj
     if isinstance(x, Spec):
         return x.leaf, x
     if isinstance(x, np.ndarray):
@@ -164,6 +179,8 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
         return classify(_known_dtype(np.asarray(x))[()])
     if isinstance(x, (bool, int, float)):
         return classify(next(base for base in (bool, int, float) if isinstance(x, base))(x))
+    if openable(cls):
+        return Opened(cls), x
     if callable(x):
         return _make_static(x), x
     raise TypeInferenceError(
@@ -172,7 +189,7 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static, Any]:
              "name a compile-time constant in jit(static=(…,))")
 
 
-def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static, Any]:
+def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static | Opened, Any]:
     if type(x) is not np.ndarray and isinstance(x, (np.ma.MaskedArray, np.matrix)):
         raise TypeInferenceError(f"a {type(x).__name__} means something else than the array it is made of",
                                  hint="pass np.asarray(x)")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .api import jit
+from .api import bound_to, jit
 from .errors import DifferentiationError
 from .frontend.callables.traceable import register
 from .frontend.operations.builtin import location
@@ -21,7 +21,7 @@ from .pytree import Structure, flatten, unflatten
 
 Leaves = list[Any]
 
-register(jit)                                # outside traced code ``jvp`` and ``vjp`` are compiled like any function
+register(jit, bound_to)                      # outside traced code ``jvp`` and ``vjp`` are compiled like any function
 
 
 def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, modes: Sequence[str] = ("fwd", "rev"), *,

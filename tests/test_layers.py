@@ -157,8 +157,8 @@ def test_no_folder_is_crowded() -> None:
 
 
 # The folders of the front end, from the bottom: each imports those before it, for type checking too.
-FRONT_END = ("columns", "values", "objects", "callables", "arrays", "trees", "flow", "syntax", "operations",
-             "transforms", "trace")
+FRONT_END = ("columns", "captured", "values", "objects", "callables", "arrays", "trees", "flow", "syntax",
+             "operations", "transforms", "trace")
 
 
 def test_the_folders_of_the_front_end_import_one_way() -> None:

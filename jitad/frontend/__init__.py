@@ -16,6 +16,7 @@ trace: each takes it as a ``values.protocol.Trace``, and ``trace`` puts the part
     callables   functions that trace inside compiled code and compile outside; ``custom_vjp``
     objects     the user's objects: attributes, special methods, containers, iteration
     values      stand-ins: what a variable holds while a program is traced; the trace as a protocol
+    captured    captured state: access paths, guards, which classes are the user's
     columns     recursive dataclasses as arrays, one for each field; nothing of the trace
 
 A newcomer reads ``syntax``, ``values``, ``flow``, ``objects``, ``trace`` first.

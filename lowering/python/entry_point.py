@@ -18,6 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...frontend.captured.guards import Guard
+from ...frontend.captured.places import Place
+from ...frontend.trace.trace_program import Leaf as Parameter
 from ...ir.graph import Function
 from ...ir.types import Array
 from ...pytree import Structure
@@ -29,6 +32,8 @@ from ..planning.buffer_placement import is_small
 from .box import Boxer, Computed, Fixed, Leaf, buildable
 from .callable import LAST
 from .context_pool import Lease
+from .guards import Reads
+from .hints import Hints
 from .unbox import Argument, Unboxer, runs_python
 
 LARGE = 10_000
@@ -43,8 +48,10 @@ class Entry:
     ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
     ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
     makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
-    ``fixed``: leaves of the result that are no results of ``function``, by number.  ``address``: of the compiled
-    function, if it is in code made earlier.  ``code`` is the address of the entry itself, once it has been compiled.
+    ``guards`` and ``captured``: what the program takes for granted outside, and takes from there behind the arguments;
+    ``hints``: where that is.  ``fixed``: leaves of the result that are no results of ``function``, by number.
+    ``address``: of the compiled function, if it is in code made earlier.  ``code`` is the address of the entry itself,
+    once it has been compiled.
     """
 
     name: str
@@ -58,6 +65,9 @@ class Entry:
     error: Callable[..., BaseException]
     build: Callable[[tuple[Any, ...]], Any] | None = None
     fixed: dict[int, Any] = field(default_factory=dict)
+    guards: Sequence[Guard] = ()
+    captured: Sequence[tuple[Place, Parameter]] = ()
+    hints: Hints | None = None
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
     address: int = 0
     code: int = 0
@@ -85,6 +95,7 @@ class _EntryWriter:
         self.miss, self.failed, self.unmade = code.label("miss"), code.label("failed"), code.label("unmade")
         wary = any(a.structure is not None and runs_python(a.structure) for a in entry.arguments)
         self.unboxer = Unboxer(code, self.miss, self.likely, wary)
+        self.unboxer.rare = ", !prof " + writer.node('!"branch_weights", i32 1, i32 4000')
         self.boxer = Boxer(writer, code, self.unmade, self.likely)
         arrays = any(isinstance(t, Array) and not is_small(t) for t in entry.function.result_types)
         self.lease = Lease(writer, code, self.likely, entry.effort, result_buffers.available() and arrays)
@@ -100,7 +111,7 @@ class _EntryWriter:
         results = self.run(ctx, parts)
         made = self.results(results)
         self.lease.trim(ctx)
-        self.give_back(ctx)
+        self.lease.give_back(ctx, self.unboxer.drop_arrays())
         self.code.end(f"ret ptr {made}")
         self.failure(ctx, results[0])
         self.unmade_result(ctx)
@@ -127,6 +138,10 @@ class _EntryWriter:
         for a in entry.arguments:
             obj = pointer(a.value) if a.index is None else unboxer.load("ptr", "%args", 8 * a.index)
             parts += unboxer.argument(a, obj)
+        if entry.guards or entry.captured:
+            reads = Reads(unboxer, entry.guards, entry.captured, unboxer.objects, entry.effort != "short")
+            entry.hints = reads.hints
+            parts += reads.run()
         return parts
 
     def keywords(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ...frontend.columns.list_columns import Columns
 from ...frontend.columns.pack import Packed
+from ...frontend.trace.trace_program import Opened
 from ...ir.types import Array, Scalar, Type
 from ...pytree import Structure
 from ..llvm import capi, types
@@ -40,7 +41,7 @@ class Argument:
 
     index: int | None
     structure: Structure | None
-    leaves: tuple[LeafType, ...] = ()
+    leaves: tuple[LeafType | Opened, ...] = ()
     value: Any = None
 
 
@@ -97,8 +98,11 @@ class Unboxer:
     def __init__(self, code: Code, miss: str, likely: str, wary: bool = False) -> None:
         self.code, self.miss, self.likely, self.wary = code, miss, likely, wary
         self.held: list[str] = []
+        self.arrays: set[str] = set()            # those of them for which ``keep_array`` was called
+        self.rare = ""                           # the note of a branch that is hardly ever taken
         self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
         self.sizes: list[str] = []               # of all arrays, in elements
+        self.objects: dict[int, str] = {}        # that the program takes apart, by the numbers of their leaves
         self.counts: list[str] = []              # integers; with the sizes they tell how much work there may be
 
     # --- small steps ------------------------------------------------------------------------------
@@ -137,16 +141,21 @@ class Unboxer:
             return []
         return self.tree(a.structure, obj, iter(a.leaves), a.index is None)
 
-    def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType], shared: bool) -> list[str]:
+    def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType | Opened], shared: bool) -> list[str]:
         """``shared``: nothing but a list or dict, which others may change, keeps ``obj`` alive."""
         if s.is_leaf:
             leaf = next(leaves)
+            if isinstance(leaf, Opened):
+                self.require_type(obj, leaf.cls)
+                self.objects[leaf.number] = obj
+                return []
             parts = self.leaf(leaf, obj)
             if shared and isinstance(leaf.type, Array):
                 self.keep(obj)
             return parts
         if s.type is Columns:
-            return long_list(self, s, obj, [next(leaves) for _ in s.children])
+            columns = [next(leaves) for _ in s.children]
+            return long_list(self, s, obj, [c for c in columns if not isinstance(c, Opened)])
         children = self.children(s, obj)
         changes = s.type in (list, dict)
         if self.wary and changes:
@@ -235,6 +244,13 @@ class Unboxer:
         self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
         self.hold(obj)
 
+    def keep_array(self, obj: str) -> None:
+        """The same of an array, which is not immortal, so that no function of CPython's is needed."""
+        count = self.code.op(f"load i32, ptr {obj}, align 8")
+        self.code.do(f"store i32 {self.code.op(f'add i32 {count}, 1')}, ptr {obj}, align 8")
+        self.hold(obj)
+        self.arrays.add(obj)
+
     def hold(self, obj: str) -> None:
         """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""
         label = self.code.label("drop")
@@ -248,6 +264,22 @@ class Unboxer:
             self.code.start(label)
             self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
             self.code.jump(following)
+
+    def drop_arrays(self) -> list[str]:
+        """Let go the arrays that are held when all went well; yields what else is held."""
+        for obj in self.held:
+            if obj in self.arrays:
+                count = self.code.op(f"load i32, ptr {obj}, align 8")
+                last, others, done = self.code.label("last"), self.code.label("others"), self.code.label("dropped")
+                self.code.branch(self.code.op(f"icmp eq i32 {count}, 1", "c"), last, others, self.rare)
+                self.code.start(last)
+                self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
+                self.code.jump(done)
+                self.code.start(others)
+                self.code.do(f"store i32 {self.code.op(f'add i32 {count}, -1')}, ptr {obj}, align 8")
+                self.code.jump(done)
+                self.code.start(done)
+        return [obj for obj in self.held if obj not in self.arrays]
 
     # --- leaves -----------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """What is traced when it is called in traced code, and compiled when it is called outside: the base of transforms.
 
-A transform is an object that holds its function.  Outside traced code equal transforms of one function share one
+A transform is an object that holds its function.  Captures traced code equal transforms of one function share one
 jitted function, however often they are written.
 """
 
@@ -13,19 +13,23 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import DifferentiationError
+from ..captured.user_classes import openable
 from ..objects import containers
+from ..values.closures import BoundMethod
 from ..values.other_libraries import unknown_option
 from ..values.protocol import Trace
 from ..values.values import Sym, tracing
 from . import compile_cache
 
 _compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
+_bind: Callable[[Any, Any], Any] | None = None             # ``api.bound_to``
 
 
-def register(compile: Callable[..., Any]) -> None:
-    """Say how a transform that is called outside traced code becomes native code."""
-    global _compile
-    _compile = compile
+def register(compile: Callable[..., Any], bind: Callable[[Any, Any], Any]) -> None:
+    """Say how a transform that is called outside traced code becomes native code, and how that is bound to an
+    object."""
+    global _compile, _bind
+    _compile, _bind = compile, bind
 
 
 class Traceable:
@@ -153,10 +157,56 @@ def compiled(transform: Transform) -> Any:
     """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
     own = type(transform).__signature__ is None               # (primals, …): names of parameters mean nothing there
     options = {**transform.options, "static": ()} if own else transform.options
-    table, key = compile_cache.compiled_of(transform.fun), (type(transform), transform.static, tuple(options.items()))
+    method = method_of(transform.fun)
+    fun = transform.fun if method is None else method[0]
+    key = type(transform), transform.static, tuple(options.items()), method is None
+    table = compile_cache.compiled_of(fun)
     if key not in table:
-        table[key] = native(transform, options)
-    return table[key]
+        table[key] = native(transform if method is None else OfMethod(transform, fun), options)
+    if method is None:
+        return table[key]
+    known = compile_cache.of_object(method[1], fun, None)
+    return known.get(key) or known.setdefault(key, bound(method[1], table[key]))
+
+
+def bound(obj: Any, jitted: Any) -> Any:
+    """What calls a jitted function with an object first."""
+    assert _bind is not None
+    return _bind(obj, jitted)
+
+
+def method_of(fun: Any) -> tuple[types.FunctionType, Any] | None:
+    """The function behind a method, or behind an object that is called, and the object, where the same program can
+    serve all objects of the class."""
+    if isinstance(fun, types.MethodType):
+        function, obj = fun.__func__, fun.__self__
+    else:
+        function, obj = inspect.getattr_static(type(fun), "__call__", None), fun
+    if type(function) is not types.FunctionType or not openable(type(obj)):
+        return None
+    return function, obj
+
+
+class OfMethod(Traceable):
+    """A transform of a method, as a function of the object too."""
+
+    def __init__(self, transform: Transform, fun: Any) -> None:
+        self.transform, self.fun = transform, fun
+        self.__name__ = transform.__name__
+
+    def __call__(self, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+        method = types.MethodType(self.fun, obj)
+        return self.transform.with_parts((method, *self.transform.parts()[1:]))(*args, **kwargs)
+
+    def traced_call(self, t: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        of_object = self.transform.with_parts((BoundMethod(self.fun, args[0]), *self.transform.parts()[1:]))
+        return of_object.traced_call(t, args[1:], kwargs)
+
+    @property
+    def __signature__(self) -> Any:
+        known = signature_of(self.transform)
+        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        return known.replace(parameters=[first, *known.parameters.values()])
 
 
 # --- what makes transforms ------------------------------------------------------------------------

@@ -8,14 +8,13 @@ import inspect
 import types
 from typing import Any
 
-import numpy as np
-
+from ..captured.places import MISSING, of_class, of_object, own_attribute
 from ..columns.recursive_types import family_of
 from ..values.active import Active
 from ..values.closures import BoundMethod, Fn, Method, Partial
 from ..values.lattice import UNBOUND, describe, is_static
 from ..values.protocol import Trace
-from ..values.values import Instance, Maybe, Sym
+from ..values.values import CONSTANT, DictObj, Instance, ListObj, Maybe, Sym
 from .containers import type_of, writable
 
 TUPLE_METHODS = frozenset(("_replace", "_asdict", "_make"))
@@ -35,7 +34,8 @@ def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
         return obj.cls
     if name == "__dict__":
         refuse_table(t)
-    found = inspect.getattr_static(obj.cls, name, UNBOUND)
+    t.expects(obj, name)
+    found = t.in_class(obj.cls, name)
     if isinstance(found, property):
         return t.call(found.fget, obj)
     if binds(found) and hasattr(type(found), "__set__"):
@@ -53,12 +53,17 @@ def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
         return v
     if binds(found):
         return bound(t, found, obj, obj.cls)
-    if found is UNBOUND or inspect.ismemberdescriptor(found):
+    if found is MISSING or inspect.ismemberdescriptor(found):
         fallback = fallback_of(obj)
         if fallback is not None:
             return t.call(fallback, obj, name)
         raise AttributeError(f"'{obj.cls.__name__}' object has no attribute '{name}'")
-    return t.lift(getattr(obj.cls, name))
+    return class_attribute(t, obj.cls, name)
+
+
+def class_attribute(t: Any, cls: type, name: str) -> Any:
+    """What a class holds that is no method: it may be given another value."""
+    return t.lift(getattr(cls, name)) if t.trusts(cls) else t.captured_value(of_class(cls, name))
 
 
 def fallback_of(obj: Instance) -> types.FunctionType | None:
@@ -109,13 +114,27 @@ def static_attribute(t: Trace, v: Any, name: str) -> Any:
         return Method(name, v)
     if type(v).__mro__[-2] is tuple and name in ("index", "count") and not is_static(v):
         t.unsupported(f"tuple.{name} of values that are only known at run time", "write the search as a loop")
-    of_class = inspect.getattr_static(type(v), name, None)
-    if isinstance(of_class, property) and isinstance(of_class.fget, types.FunctionType):
+    by_class = inspect.getattr_static(type(v), name, None)
+    if isinstance(by_class, property) and isinstance(by_class.fget, types.FunctionType):
         if type(v).__module__ != "numpy":
-            return t.call(of_class.fget, v)
+            t.in_class(type(v), name)
+            return t.call(by_class.fget, v)
+    if isinstance(v, types.ModuleType) and not t.trusts(v):
+        found = t.global_value(vars(v), name)
+        return t.lift(getattr(v, name)) if found is MISSING else found
+    if isinstance(v, type) and not t.trusts(v):
+        own = t.in_class(v, name)
+        if own is not MISSING and not hasattr(type(own), "__get__"):
+            return class_attribute(t, v, name)
     found = getattr(v, name)
     if isinstance(found, types.MethodType):
         return BoundMethod(found.__func__, found.__self__)
+    if isinstance(found, BUILTIN) or t.is_fixed(v):
+        return t.lift(found)
+    if own_attribute(v, name) is not MISSING:
+        return t.captured_value(of_object(v).field(name))
+    if not isinstance(v, (type, types.ModuleType)):
+        t.in_class(type(v), name)
     return t.lift(found)
 
 
@@ -123,9 +142,10 @@ def refuse_change(t: Trace, v: Any, name: str) -> None:
     """Refuse a method that would change something static: at once, and not when the compiled code runs."""
     if isinstance(v, (set, frozenset)):
         t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
-    if isinstance(v, (list, dict)):
+    if isinstance(v, (list, dict)) or isinstance(v, (ListObj, DictObj)) and v.readonly == CONSTANT:
+        made = "list" if isinstance(v, (list, ListObj)) else "dict"
         t.unsupported(f"changes {describe(v)} from outside the function, which is a constant here",
-                      f"copy it first: `x = {type(v).__name__}(x)`; or pass it, and return a new one")
+                      f"copy it first: `x = {made}(x)`; or pass it, and return a new one")
     if not isinstance(v, types.ModuleType):
         t.unsupported(f"changes {describe(v)}, which is a constant here", "a list, a dict or an array")
 
@@ -203,6 +223,7 @@ def construct(t: Trace, cls: type, args: list[Any], kwargs: dict[str, Any]) -> A
     if dataclasses.is_dataclass(cls) and is_generated(cls.__init__):
         _fill_fields(t, obj, cls, args, kwargs)
     elif isinstance(cls.__init__, types.FunctionType):
+        t.in_class(cls, "__init__")
         t.call(cls.__init__, obj, *args, **kwargs)
     elif args or kwargs:
         raise TypeError(f"{cls.__name__}() takes no arguments")
@@ -246,13 +267,5 @@ def _fill_fields(t: Trace, obj: Instance, cls: type, args: list[Any], kwargs: di
         else:
             set_directly(t, obj, name, value)
     if hasattr(cls, "__post_init__"):
+        t.in_class(cls, "__post_init__")
         t.call(cls.__post_init__, obj, *only_init)
-
-
-def is_user_class(v: Any) -> bool:
-    """A class whose objects can be taken apart."""
-    if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
-        return False
-    if type(v).__call__ is not type.__call__:                      # the class of an enum, and the like
-        return False
-    return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)

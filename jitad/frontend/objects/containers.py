@@ -15,7 +15,7 @@ from ..values.active import Active
 from ..values.closures import Fn, Method, View
 from ..values.lattice import UNBOUND, describe, is_static, rebuild
 from ..values.protocol import Trace
-from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
+from ..values.values import CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
 
 __all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
@@ -123,7 +123,9 @@ def sample(v: Any) -> Any:
 
 def writable(t: Trace, obj: Obj, what: str) -> None:
     if obj.readonly:
-        t.unsupported(f"changes {what}: {obj.readonly}", f"copy it first: `x = {_copied(obj)}`")
+        outside = " from outside the function, which is a constant here"
+        why = outside if obj.readonly == CONSTANT else f": {obj.readonly}"
+        t.unsupported(f"changes {what}{why}", f"copy it first: `x = {_copied(obj)}`")
 
 
 def _copied(obj: Obj) -> str:

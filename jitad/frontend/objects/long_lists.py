@@ -161,7 +161,7 @@ def constant(t: Trace, v: Any) -> Any:
     if id(v) not in t.session.long_lists:
         t.session.long_lists[id(v)] = v, pytree.columns_of(v)
     found = t.session.long_lists[id(v)][1]
-    return v if found is None else LongList(found.kind, [t.constant(c) for c in found.columns])
+    return v if found is None else LongList(found.kind, [t.lift(c) for c in found.columns])
 
 
 # --- comprehensions ---------------------------------------------------------------------------------

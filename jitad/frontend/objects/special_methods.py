@@ -43,6 +43,7 @@ def special(t: Trace, v: Any, name: str) -> Any:
     for cls in class_of(v).__mro__:
         found = cls.__dict__.get(name, MISSING)
         if found is not MISSING:
+            t.in_class(class_of(v), name)
             found = getattr(found, "py_func", found)
             ours = isinstance(found, _OF_PYTHON) or attributes.is_generated(found)
             return None if ours or cls.__module__.startswith(("jitad.", "numpy")) else BoundMethod(found, v)

@@ -53,19 +53,11 @@ def find(fun: Any) -> Rule | None:
     return TABLE.get(fun) if hashable(fun) else None
 
 
-_functions: dict[types.FunctionType, Fn] = {}
-
-
-def fn_of(fun: Any) -> Fn:
-    """A function object of Python's as a traceable function; its captured variables are constants."""
-    cells = {}
-    for name, cell in zip(fun.__code__.co_freevars, fun.__closure__ or ()):
-        try:
-            cells[name] = cell.cell_contents
-        except ValueError:                            # not assigned yet
-            continue
-    return Fn(virtualise.virtualise(fun.__code__), {}, fun.__defaults__ or (), fun.__kwdefaults__ or {},
-              fun.__globals__, cells)
+def fn_of(fun: Any, t: Any = None) -> Fn:
+    """A function object of Python's as a traceable function; without a trace one of our own."""
+    cells = dict(zip(fun.__code__.co_freevars, fun.__closure__ or ()))
+    defaults, named = t.function_parts(fun) if t is not None else (fun.__defaults__ or (), fun.__kwdefaults__ or {})
+    return Fn(virtualise.virtualise(fun.__code__), {}, defaults, named, fun.__globals__, cells)
 
 
 def _forward(fun: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -37,6 +37,7 @@ class Comparisons(Trace):
         if isinstance(y, Active) and op not in ("in", "not in"):
             return y.compare(self, special_methods.REFLECTED.get(op, op), x)
         if op in ("is", "is not"):
+            self.compared(x, y)
             found = self._identical(x, y)
             return found if op == "is" else self.not_(found)
         if op in ("in", "not in"):

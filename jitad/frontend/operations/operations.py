@@ -16,7 +16,6 @@ from ...ir.graph import ExcInfo
 from ...ir.types import INSTEAD
 from ..arrays import table, views
 from ..columns.list_columns import Columns
-from ..columns.pack import Packed
 from ..flow import raising
 from ..objects import containers, long_lists, special_methods
 from ..trees.references import TextOf
@@ -48,12 +47,6 @@ class Operations(Comparisons, Elements):
     def read(self, ref: Any) -> Sym:
         """What the user sees of an array now."""
         return ref if isinstance(ref, Sym) else views.read(self, ref)
-
-    def lift(self, v: Any) -> Any:
-        """A value from outside: arrays become constants, packed trees too."""
-        if type(v) is Packed:
-            return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
-        return self.constant(v) if type(v) is np.ndarray else v
 
     def long_list(self, given: Columns) -> long_lists.LongList:
         """A list whose columns are values of the trace."""

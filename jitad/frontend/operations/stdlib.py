@@ -18,8 +18,9 @@ from ..arrays import library, signatures
 from ..arrays.library import marks
 from ..arrays.library.scalar import integers
 from ..arrays.rules import promotion, ufuncs
+from ..captured.user_classes import is_user_class
 from ..columns.recursive_types import family_of
-from ..objects import attributes, containers, iteration, special_methods
+from ..objects import containers, iteration, special_methods
 from ..objects.long_lists import LongList
 from ..values.closures import Stream
 from ..values.lattice import is_scalar, rebuild
@@ -289,7 +290,7 @@ def _taken_apart(v: Any) -> bool:
     """Whether an object from outside is copied by Python field by field."""
     cls = type(v)
     own = ("__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__")
-    return (attributes.is_user_class(cls) and not isinstance(v, (tuple, type)) and hasattr(v, "__dict__")
+    return (is_user_class(cls) and not isinstance(v, (tuple, type)) and hasattr(v, "__dict__")
             and family_of(cls) is None and not any(name in vars(c) for c in cls.__mro__[:-1] for name in own))
 
 

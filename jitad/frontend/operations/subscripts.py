@@ -16,10 +16,10 @@ from ..arrays.library.manipulation import joining
 from ..objects import attributes, containers, iteration, long_lists, special_methods
 from ..objects.long_lists import LongList
 from ..values.active import Active
-from ..values.closures import WALKS, BoundMethod, Fn, Method, Range, Super
+from ..values.closures import WALKS, BoundMethod, Fn, Method, Partial, Range, Super
 from ..values.lattice import is_number
 from ..values.protocol import Trace
-from ..values.values import ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym
+from ..values.values import CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym
 
 MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
 _BOUNDS = ("start", "stop", "step")
@@ -248,6 +248,10 @@ class Elements(Trace):
         if isinstance(obj, Instance):
             return attributes.instance_attribute(self, obj, name)
         if isinstance(obj, (ListObj, DictObj)):
+            if obj.readonly == CONSTANT and name in attributes.CHANGES:
+                attributes.refuse_change(self, obj, name)
+            if name in _AS_FUNCTIONS:
+                return Partial((), _AS_FUNCTIONS[name], (obj,), ())
             return containers.structure_method(self, obj, name)
         if name in _ASKS.get(type(obj), ()):
             return containers.structure_method(self, self.opened(obj), name)
@@ -290,6 +294,13 @@ class Elements(Trace):
     def delattr(self, obj: Any, name: str, loc: Loc) -> None:
         self.builder.loc = loc
         attributes.delete_attribute(self, obj, name)
+
+
+# What the special methods of lists and dicts are functions of.
+_AS_FUNCTIONS: dict[str, Any] = {
+    "__len__": len, "__iter__": iter, "__getitem__": operator.getitem, "__contains__": operator.contains,
+    "__add__": operator.add, "__mul__": operator.mul, "__eq__": operator.eq, "__ne__": operator.ne,
+}
 
 
 def _kind(obj: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import Loc, UnsupportedError
+from ..captured.places import MISSING
 from ..flow import branches
 from ..objects import containers
 from ..values.closures import Fn
@@ -30,7 +31,6 @@ COMPARE = {
 }
 _BUILTINS = vars(builtins)
 _CHECKED = (Maybe, Conflict, Choice)
-_MISSING = object()
 
 
 class Expressions:
@@ -70,13 +70,17 @@ class Expressions:
             return local
 
         def from_outside(f: Frame) -> Any:
-            v = f.globals.get(name, _MISSING)
-            if v is _MISSING:
-                v = _BUILTINS.get(name, _MISSING)
-                if v is _MISSING:
+            if f.trusted:
+                v = f.globals.get(name, MISSING)
+                v = f.t.lift(v) if v is not MISSING else MISSING
+            else:
+                v = f.t.global_value(f.globals, name)
+            if v is MISSING:
+                v = _BUILTINS.get(name, MISSING)
+                if v is MISSING:
                     f.t.builder.loc = loc
                     f.t.raise_("NameError", f"name '{name}' is not defined")
-            return f.t.lift(v)
+            return v
         return from_outside
 
     def on_NamedExpr(self, e: ast.NamedExpr) -> Hook:

@@ -22,6 +22,7 @@ import numpy as np
 from ...errors import PACKAGE, JitadError, Loc, UnsupportedError
 from ..arrays import library, signatures, table, views
 from ..callables import traceable
+from ..captured.user_classes import is_user_class
 from ..columns.recursive_types import Family
 from ..flow import raising
 from ..objects import attributes, containers, refusals, special_methods
@@ -83,6 +84,7 @@ class Calls(Trace):
 
     def call_with_rule(self, custom: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function with a derivative of its own (``custom.Custom``)."""
+        self.own_rules(custom)
         return rule_calls.run(self, custom, _by_position(self, custom.fun, args, kwargs))
 
 
@@ -91,9 +93,9 @@ def callable_of(t: Trace, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
     if isinstance(fun, Fn):
         return fun, args
     if isinstance(fun, types.FunctionType):
-        return builtin.fn_of(fun), args
+        return builtin.fn_of(fun, t), args
     if isinstance(fun, (BoundMethod, types.MethodType)):
-        inner, self_ = fun.parts() if isinstance(fun, BoundMethod) else (fun.__func__, fun.__self__)
+        inner, self_ = fun.parts() if isinstance(fun, BoundMethod) else (fun.__func__, t.lift(fun.__self__))
         return callable_of(t, inner, [self_, *args])
     if getattr(type(fun), "is_jitad", False):
         return callable_of(t, fun.py_func, args)
@@ -158,7 +160,7 @@ def _call_function(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: d
     _refuse_fickle(t, fun)
     if str(fun.__module__).split(".")[0] in LIBRARIES:
         return _call_library(t, fun, args, kwargs)
-    return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+    return _call_fn(t, builtin.fn_of(fun, t), args, kwargs)
 
 
 def _call_by_class(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -172,7 +174,7 @@ def _call_library(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: di
     """A function of the standard library or of SciPy: what is wrong inside is shown where the user calls it."""
     loc = t.loc
     try:
-        return _call_fn(t, builtin.fn_of(fun), args, kwargs)
+        return _call_fn(t, builtin.fn_of(fun, t), args, kwargs)
     except UnsupportedError:
         raise UnsupportedError(f"`{fun.__module__}.{fun.__qualname__}` is not supported: it is written for the "
                                "interpreter", loc, refusals.ELSE) from None
@@ -187,7 +189,7 @@ def _call_builtin(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any],
 
 
 def _call_bound(t: Trace, m: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    fun, obj = m.parts() if isinstance(m, BoundMethod) else (m.__func__, m.__self__)
+    fun, obj = m.parts() if isinstance(m, BoundMethod) else (m.__func__, t.lift(m.__self__))
     return t.call(fun, obj, *args, **kwargs)
 
 
@@ -299,7 +301,7 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
         return _call_rule(t, fun, rule, args, kwargs)
     if isinstance(fun, functools.partial):
         return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
-    if attributes.is_user_class(fun):
+    if is_user_class(fun):
         return attributes.construct(t, fun, args, kwargs)
     if isinstance(origin := typing.get_origin(fun), type):             # list[int], Stack[float]
         return t.call(origin, *args, **kwargs)
@@ -310,7 +312,7 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
     if isinstance(fun, enum.EnumType) and all(map(containers.is_static, args)):
         return t.native(fun, *args, **kwargs)
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType):
-        return t.call(type(fun).__call__, fun, *args, **kwargs)
+        return t.call(type(fun).__call__, t.lift(fun), *args, **kwargs)
     _refuse_fickle(t, fun)
     if isinstance(fun, attributes.UNBOUND_METHOD) and fun.__name__ in attributes.CHANGES and containers.is_static(args):
         attributes.refuse_change(t, args[0], fun.__name__)

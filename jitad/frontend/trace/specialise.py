@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
-import numpy as np
-
 from ...errors import JitadError, TypeInferenceError
 from ...ir.graph import ExcInfo, Function, Value
 from ..arrays import library
@@ -73,8 +71,8 @@ def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, re
     left = iter(results)
     known: dict[Obj, Any] = dict(zip(outcome.objs, packer.refs))
     transfer = Transfer(outcome.state, t, lambda s: Sym(next(left), s.weak), known)
-    for array in spec.consts:
-        known[_const_obj(spec, array)] = t.constant(array)
+    for place, obj in spec.const_objs.items():
+        known[obj] = t.constant(place)
     value = transfer.value(outcome.value)
     for obj in outcome.changed:
         content, mine = transfer.content(obj), known[obj]
@@ -92,10 +90,6 @@ def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, re
         objs = [o.obj if isinstance(o, ArrayRef) else o for o in others]
         known[obj].maybe = tuple((o, t.state.get(o)) for o in objs)
     return value
-
-
-def _const_obj(spec: Specialisation, array: np.ndarray) -> Obj:
-    return spec.const_objs[id(array)]
 
 
 def _overwrite(t: Trace, ref: ArrayRef, content: Sym) -> None:
@@ -220,14 +214,14 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
     spec.objs = transfer.order
     inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
-    for array in spec.consts:                        # so that a recursive call finds them in place
-        inner.constant(array)
+    for place in spec.consts:                        # so that a recursive call finds them in place
+        inner.constant(place)
     previous = spec.outcome
     inside = Fn(fn.code, slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
     with activate(inner):
         run_body(inner, inside, args)
-        spec.consts = [a for a, _ in inner.consts.values()]
-        spec.const_objs = {k: ref.obj for k, (_, ref) in inner.consts.items()}
+        spec.consts = list(inner.consts)
+        spec.const_objs = {k: ref.obj for k, ref in inner.consts.items() if isinstance(ref, ArrayRef)}
         if not inner.returns:
             return None
         inner.join(inner.returns, [inner.result, *inner.pinned], "exit")
@@ -248,7 +242,8 @@ def _outcome(t: Trace, spec: Specialisation, initial: dict[Obj, Any], previous: 
         leaves.append(s)
         return s
     sink = t.inner(func)
-    walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *(r.obj for _, r in t.consts.values()))})
+    arrays = [ref.obj for ref in t.consts.values() if isinstance(ref, ArrayRef)]
+    walk = Transfer(t.state, sink, collect, {o: o for o in (*spec.objs, *arrays)})
     walk.value(value)
     for o in changed:
         walk.content(o)
@@ -271,7 +266,7 @@ def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leav
     places = tuple(k for k, o in enumerate(spec.objs) if o in changed)
     _, (key,) = packed(t, (value,), spec.objs)
     contents = tuple((s.type, s.weak) for s in leaves)
-    shape = (key, places, contents, tuple(map(id, spec.consts)))
+    shape = (key, places, contents, tuple(spec.consts))
     return Outcome(value, spec.objs, changed, t.state, [s.type for s in leaves], shape)
 
 

@@ -12,9 +12,10 @@ from ...errors import JitadError, Loc, TypeInferenceError, UnsupportedError
 from ...ir.builder import Builder
 from ...ir.graph import Block, ExcInfo, Function, Value
 from ...ir.ops import Axis
-from ...ir.types import BOOL, I64, INSTEAD, Array, Scalar, Stack, Type, dtype_of, from_numpy
+from ...ir.types import BOOL, I64, Array, Scalar, Stack, Type, dtype_of
 from ..arrays import views
 from ..callables import trampolines
+from ..captured.places import Place
 from ..columns.recursive_types import Family
 from ..flow.path_merge import Merger
 from ..objects import containers, special_methods
@@ -24,7 +25,6 @@ from ..values import unions
 from ..values.lattice import UNBOUND, is_number, is_scalar, join_scalars, same, scalar_type
 from ..values.session import Session
 from ..values.values import (
-    CONSTANT,
     ArrayObj,
     ArrayRef,
     Choice,
@@ -39,9 +39,8 @@ from ..values.values import (
     Store,
     Sym,
 )
-from . import calls
+from . import calls, captured_state
 
-ARGUMENT = "it belongs to the caller"
 GROWING = ("the length of a list does not depend on run-time values: make an array before, `out = np.zeros(n)`, and "
            "assign `out[i] = x`; or write out a loop of known length, `for i in jitad.unroll(range(3))`")
 
@@ -50,7 +49,8 @@ class Dead(Exception):
     """The path that is being traced has ended (it returned, jumped or raised)."""
 
 
-class FunctionTrace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choices, boxed_closures.Boxes):
+class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.Nodes, calls.Calls, unions.Choices,
+                    boxed_closures.Boxes):
     """One IR function while it is traced (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:
@@ -63,7 +63,8 @@ class FunctionTrace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choi
         self.result = Slot("result")
         self.pinned: list[Obj] = []                  # objects that the caller can see: always live
         self.heaps: dict[Family, Store] = {}         # where nodes are made
-        self.consts: dict[int, tuple[np.ndarray, ArrayRef]] = {}
+        self.consts: dict[Place, Any] = {}           # arguments from outside
+        self.opened_at: dict[Place, tuple[Any, Any]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.meanings: dict[Value, unions.Meaning] = {}
         self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
@@ -269,28 +270,6 @@ class FunctionTrace(operations.Operations, nodes.Nodes, calls.Calls, unions.Choi
         obj = DictObj()
         self.state[obj] = items
         return obj
-
-    def constant(self, array: np.ndarray) -> Any:
-        """An array from outside: one more parameter of the IR function, bound when it is called."""
-        if array.ndim == 0:
-            return array[()]
-        known = self.consts.get(id(array))
-        if known is None:
-            dtype = from_numpy(array.dtype)
-            if dtype is None:
-                self.unsupported(f"an array of dtype {array.dtype}", f"convert to {INSTEAD} outside")
-            param = self.func.entry.add_param(Array(dtype, array.shape), "const")
-            ref = ArrayRef(ArrayObj(CONSTANT))
-            known = self.consts[id(array)] = (array, ref)
-            self.state[ref.obj] = Sym(param)
-        obj = known[1].obj
-        if obj not in self.state:                      # first met on another path; it never changes
-            self.state[obj] = Sym(self._const_param(array))
-        return known[1]
-
-    def _const_param(self, array: np.ndarray) -> Value:
-        place = list(self.consts).index(id(array))
-        return self.func.params[len(self.func.params) - len(self.consts) + place]
 
     # --- variables ------------------------------------------------------------------------------------
 

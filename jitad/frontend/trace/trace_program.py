@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ... import pytree
 from ...errors import UnsupportedError, took_columns
-from ...ir.graph import Function, Module
-from ...ir.types import Type
+from ...ir.graph import Function, Module, Value
+from ...ir.types import Scalar, Type
 from ...passes.cleanup.dce import drop_unreached
+from ..captured.captures import Captures, NeedName
+from ..captured.guards import Guard
+from ..captured.places import Place, Reader
 from ..columns.layouts import Layout
 from ..columns.list_columns import Columns
 from ..columns.pack import Packed
@@ -21,9 +22,9 @@ from ..objects import containers
 from ..trees.heaps import NeedHeap
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session
-from ..values.values import ELEMENT, ArrayRef, Instance, Obj, Options, Sym, activate
+from ..values.values import ARGUMENT, ELEMENT, ArrayRef, Instance, Obj, Options, Sym, activate
 from . import callers, calls, specialise
-from .trace import ARGUMENT, FunctionTrace
+from .trace import FunctionTrace
 
 
 class Leaf:
@@ -47,12 +48,34 @@ class Leaf:
         return f"Leaf({self.type}{', weak' if self.weak else ''})"
 
 
+class Opened:
+    """An object of the user's among the arguments: what the program reads of it is read at each call (``outside``).
+
+    ``cls`` alone tells one from another; ``number`` is its place among the leaves.
+    """
+
+    __slots__ = ("cls", "number")
+
+    def __init__(self, cls: type, number: int = 0) -> None:
+        self.cls, self.number = cls, number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opened) and self.cls is other.cls
+
+    def __hash__(self) -> int:
+        return hash(self.cls)
+
+    def __repr__(self) -> str:
+        return self.cls.__qualname__
+
+
 @dataclass
 class Traced:
     """A traced function.
 
-    ``root`` takes the leaves of the arguments in order, then ``consts`` (arrays that the program captured), and
-    returns the leaves of ``result``; ``in_structure`` is that of ``(args, kwargs)``.
+    ``root`` takes the leaves of the arguments in order, then what is at the places ``captured``, which are
+    ``captured_leaves``, and returns the leaves of ``result``; ``in_structure`` is that of ``(args, kwargs)``.  The
+    program is the right one where the ``guards`` hold.
     """
 
     module: Module
@@ -63,28 +86,51 @@ class Traced:
     out_types: list[Type]
     out_weak: list[bool]
     out_static: list[Any]              # per leaf of the result: ``UNBOUND``, or the Python value it always is
-    consts: list[np.ndarray]
+    captured: list[Place]
+    captured_leaves: list[Leaf]
+    guards: list[Guard]
+    leaves: Sequence[Any]              # of the arguments
+
+    @property
+    def consts(self) -> list[Any]:
+        """What is at the places now."""
+        read = Reader(self.leaves)
+        return [read(p) for p in self.captured]
 
 
 def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str, Any] | None = None,
-          module: Module | None = None, options: Options | None = None) -> Traced:
-    """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf`` or static Python values."""
+          module: Module | None = None, options: Options | None = None, leaves: Sequence[Any] = (),
+          widened: frozenset[Place] = frozenset()) -> Traced:
+    """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf``, ``Opened`` or static values.
+
+    ``leaves``: those of the arguments themselves, for what is ``Opened``; ``widened``: see ``outside.Captures``.
+    Floats from outside are constants where the program cannot be traced with arguments in their place.
+    """
+    made, names = options or Options(), set[str]()
+    ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
     heaps: dict[Family, Layout] = {}
     while True:
+        reading = Captures(fun, leaves, *ways[0], names)
         try:
-            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), options or Options(), heaps)
+            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading)
         except NeedHeap as need:                     # once for each family, and for each widening of a layout
             heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
+        except NeedName as need:
+            names.add(need.name)
+        except Exception:
+            if len(ways) == 1 or not any(isinstance(kind, Scalar) for kind, _ in reading.types.values()):
+                raise
+            del ways[0]
 
 
 def _trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw: dict[str, Any], module: Module, options: Options,
-           heaps: dict[Family, Layout]) -> Traced:
+           heaps: dict[Family, Layout], reading: Captures) -> Traced:
     name = module.unique_name(_identifier(getattr(fun, "__name__", "f")))
     module.parallel = options.parallel
     module.fastmath = options.fastmath
     func = module.add(Function(name))
-    t = FunctionTrace(Session(module, options, heaps=dict(heaps)), func)
+    t = FunctionTrace(Session(module, options, heaps=dict(heaps), captures=reading), func)
     try:
         return _recorded(t, fun, arg_specs, kw)
     except (UnsupportedError, TypeError) as e:
@@ -99,15 +145,15 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
         t.pinned = t.begin_heaps()
-        args = [_argument(t, a) for a in arg_specs]
-        kwargs = {k: _argument(t, a) for k, a in kw.items()}
+        params = iter([func.entry.add_param(kind) for kind in in_types])         # what is outside comes behind them
+        args = [_argument(t, a, params) for a in arg_specs]
+        kwargs = {k: _argument(t, a, params) for k, a in kw.items()}
         fn, args = calls.callable_of(t, fun, args)
         func.loc = t.builder.loc = fn.code.loc
         specialise.run_body(t, fn, fn.code.bind(t, fn, args, kwargs))
         if not t.returns:
             callers.note_calls(module, name)
-            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [],
-                          [array for array, _ in t.consts.values()])
+            return Traced(module, name, in_structure, pytree.NONE, in_types, [], [], [], *_read(t))
         t.join(t.returns, [t.result], "exit")
         value = containers.export(t, t.load(t.result))
         leaves, out_structure = pytree.flatten(value)
@@ -123,24 +169,32 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
         drop_unreached(module, [name])                       # rules of functions that recursion has traced again
     callers.note_calls(module, name)
     return Traced(module, name, in_structure, out_structure, in_types, list(func.result_types),
-                  [v.weak for v in syms], static, [array for array, _ in t.consts.values()])
+                  [v.weak for v in syms], static, *_read(t))
+
+
+def _read(t: FunctionTrace) -> tuple[list[Place], list[Leaf], list[Guard], Sequence[Any]]:
+    """What the program reads from outside, and what it takes for granted there."""
+    o = t.session.captures
+    return list(t.consts), [Leaf(*o.types[p]) for p in t.consts], o.all_guards(), o.read.leaves
 
 
 def _identifier(name: str) -> str:
     return name if name.isidentifier() else "lambda_"
 
 
-def _argument(t: FunctionTrace, spec: Any) -> Any:
+def _argument(t: FunctionTrace, spec: Any, params: Iterator[Value]) -> Any:
     """The stand-in for an argument: a parameter for each ``Leaf``, mutable parts owned by the caller."""
     if isinstance(spec, Leaf):
-        sym = Sym(t.func.entry.add_param(spec.type), spec.weak)
+        sym = Sym(next(params), spec.weak)
         return t.new_array(sym, ARGUMENT) if sym.is_array else sym
+    if isinstance(spec, Opened):
+        return t.captured_value(Place("argument", None, spec.number))
     if isinstance(spec, (list, dict)) or (isinstance(spec, tuple)):
         pass
     elif not pytree.is_container(spec) or isinstance(spec, (str, type(None))):
         return spec
     static, children = pytree.children(spec)
-    new = [_argument(t, c) for c in children]
+    new = [_argument(t, c, params) for c in children]
     if isinstance(spec, Packed):
         return t.argument(Packed(static, new), ARGUMENT)
     if isinstance(spec, Columns):

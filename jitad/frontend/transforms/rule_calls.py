@@ -1,8 +1,8 @@
 """Calls of functions that have a rule for their derivative (``ir.graph.Rule``).
 
 A call traces the function and its rules, each as an IR function that returns the leaves of its result one by one, and
-puts a function over the first whose parameters are the leaves of what all of them capture, of the arguments, and the
-constant arrays of all.  That function has the rule, and is called.
+puts a function over the first whose parameters are the leaves of what all of them capture, of the arguments, and what
+all of them read from outside.  That function has the rule, and is called.
 
 A rule may call the function again: that call goes to the function whose rule is being traced.
 
@@ -112,8 +112,8 @@ class Call:
             inside.pop()
         entry.done = True
         if entry.called and entry.extras:
-            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array from outside the function",
-                          "pass the array as an argument")
+            t.unsupported(f"a rule of `{self.custom.__name__}` calls it, and uses an array or a number from outside",
+                          "pass it as an argument")
         return entry
 
 

@@ -1,8 +1,8 @@
 """The functions that a rule names (``ir.graph.Rule``), made over functions of the user's.
 
-A user's function takes the leaves of its own arguments, of what it captures, and constant arrays.  Those that a rule
-names all take the same parameters, those of the function that has the rule: each calls the one below it with the
-parameters that this takes, and brings its results to the types and sizes that they must have.
+A user's function takes the leaves of its own arguments, of what it captures, and what it reads from outside.  Those
+that a rule names all take the same parameters, those of the function that has the rule: each calls the one below it
+with the parameters that this takes, and brings its results to the types and sizes that they must have.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ...errors import DifferentiationError, Loc
 from ...ir.builder import Builder
 from ...ir.graph import ExcInfo, Function, Module, Rule, Value
 from ...ir.types import Array, Type, dims_of, dtype_of, is_float
 from ...pytree import Within
+from ..captured.places import Place
 from ..operations import builtin
 from ..values.protocol import FunctionRef, Trace
 from ..values.variant_guards import presence, unless_absent, zero_if_absent, zeros
@@ -39,11 +38,12 @@ class Like:
 
 @dataclass
 class Entry:
-    """A function with a rule, over the function ``of``; ``extras``: arrays that only its rules use, passed last."""
+    """A function with a rule, over the function ``of``; ``extras``: captured values that only its rules read, passed
+    last."""
 
     name: str
     of: Function
-    extras: list[np.ndarray] = field(default_factory=list)
+    extras: list[Place] = field(default_factory=list)
     done: bool = False
     called: bool = False                                     # while its rules were being traced
 
@@ -54,17 +54,16 @@ class Over:
 
     def __init__(self, t: Trace, base: FunctionRef, custom: Any, entry: Entry) -> None:
         self.t, self.base, self.custom, self.entry, self.module = t, base, custom, entry, t.module
-        self.arrays = list(base.consts)
-        self.first_const = len(base.params) - len(self.arrays)
+        self.consts = list(base.consts)
+        self.first_const = len(base.params) - len(self.consts)
         self.made: list[Caller] = []
 
-    def place(self, array: np.ndarray) -> int:
-        """The parameter that is this constant array, added if there is none."""
-        known = [i for i, a in enumerate(self.arrays) if a is array]
-        if not known:
-            self.arrays.append(array)
-            self.entry.extras.append(array)
-        return self.first_const + (known[0] if known else len(self.arrays) - 1)
+    def place(self, place: Place) -> int:
+        """The parameter that is what is at this place outside, added if there is none."""
+        if place not in self.consts:
+            self.consts.append(place)
+            self.entry.extras.append(place)
+        return self.first_const + self.consts.index(place)
 
     def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc,
                  twice: Mapping[Value, int] = EMPTY) -> Caller:

@@ -1,6 +1,6 @@
 """Values: what the user's variables hold while a program is traced, and the trace as others see it.
 
-Imports ``columns`` alone.
+Imports ``columns`` and ``captured``.
 
 Files, in reading order::
 

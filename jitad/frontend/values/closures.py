@@ -24,7 +24,7 @@ class Fn:
                  globals: dict[str, Any], cells: dict[str, Any] | None = None) -> None:
         self.code, self.slots, self.defaults, self.kw_defaults = code, slots, defaults, kw_defaults
         self.globals = globals
-        self.cells = cells or {}                     # captured variables that are no traced ones: their values
+        self.cells = cells or {}                     # captured variables that are no traced ones: their cells
 
     @property
     def __name__(self) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...errors import Loc
+from ..captured.places import MISSING
+from ..captured.user_classes import trusted
 from .protocol import Trace
 from .values import Edge, Obj, Slot
 
@@ -36,12 +38,13 @@ class Captures(Protocol):
 class Frame:
     """One activation: its variables, and the loops it is in."""
 
-    __slots__ = ("t", "code", "slots", "globals", "loops", "hidden")
+    __slots__ = ("t", "code", "slots", "globals", "loops", "hidden", "trusted")
 
     def __init__(self, t: Trace, code: Code, slots: dict[str, Slot], globals: dict[str, Any]) -> None:
         self.t, self.code, self.slots, self.globals = t, code, slots, globals
         self.loops: list[Loop] = []
         self.hidden: list[Slot] = []                 # what loops iterate over: live, though it has no name
+        self.trusted = trusted(globals.get("__name__"))                  # what it reads from outside stays as it is
 
     def roots(self, live: Names) -> list[Obj]:
         """What can be reached after a join where these names are live."""
@@ -69,9 +72,11 @@ class Code:
     def frame(self, t: Trace, fn: Captures, bound: dict[str, Any]) -> Frame:
         """A frame whose parameters are bound."""
         slots = dict(fn.slots)
-        for name, value in fn.cells.items():
+        for name, cell in fn.cells.items():
             slots[name] = Slot(name)
-            t.state[slots[name]] = t.lift(value)
+            value = t.cell_value(fn.globals, cell)
+            if value is not MISSING:
+                t.state[slots[name]] = value
         for name in self.free - slots.keys():
             slots[name] = Slot(name)
         for name in self.locals:

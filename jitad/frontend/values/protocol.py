@@ -1,6 +1,6 @@
 """The trace as the rest of the front end sees it: what rules, containers, control flow and transforms ask of it.
 
-``Trace`` has four parts, by concern.  ``trace.FunctionTrace`` implements it; its parts (``Choices``, ``Nodes``,
+``Trace`` has six parts, by concern.  ``trace.FunctionTrace`` implements it; its parts (``Choices``, ``Nodes``,
 ``Operations``, …) are classes of the folders that deal with the matter, and see each other through this protocol.
 A *user value* is anything that a variable of the user's may hold (``values.py``): its type is ``Any``.
 """
@@ -12,11 +12,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-import numpy as np
-
 from ...errors import Loc
 from ...ir.graph import ExcInfo, Function, Op, Value
 from ...ir.types import Scalar, Type
+from ..captured.places import Place
 from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..columns.recursive_types import Family
@@ -32,8 +31,8 @@ class FunctionRef:
 
     ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
     ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
-    ``changed``: the objects of its caller that it changes.  ``consts``: the arrays from outside that it takes as its
-    last parameters.
+    ``changed``: the objects of its caller that it changes.  ``consts``: the places of the captured values that it takes
+    as its last parameters.
     """
 
     name: str
@@ -42,7 +41,7 @@ class FunctionRef:
     finish: Callable[[Trace, list[Value]], Any]
     changed: list[Obj]
     value: Any
-    consts: list[np.ndarray]
+    consts: list[Place]
 
     @property
     def mutates(self) -> bool:
@@ -57,7 +56,6 @@ class Emitting(Context, Protocol):
 
     session: Session
     func: Function
-    consts: dict[int, tuple[np.ndarray, ArrayRef]]
 
     def value(self, v: Any, type: Scalar | None = None) -> Value:
         """The IR value of a number or stand-in, cast to scalar ``type`` where one is given."""
@@ -77,9 +75,6 @@ class Emitting(Context, Protocol):
     def new_dict(self, items: dict[Any, Any]) -> DictObj:
         """A new dict."""
 
-    def constant(self, array: np.ndarray) -> Any:
-        """An array from outside: one more parameter of the IR function."""
-
     def contents(self, obj: Obj) -> Any:
         """What a mutable object holds now."""
 
@@ -92,12 +87,6 @@ class Emitting(Context, Protocol):
     def read(self, ref: Any) -> Sym:
         """What the user sees of an array now."""
 
-    def lift(self, v: Any) -> Any:
-        """A value from outside as a user value."""
-
-    def opened(self, v: Any) -> Any:
-        """``lift``, where a list or dict from outside becomes one that may be changed."""
-
     def wrap(self, v: Any) -> Any:
         """What a rule returned, as a user value."""
 
@@ -106,6 +95,51 @@ class Emitting(Context, Protocol):
 
     def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a rule of ``arrays`` on what the arguments hold now."""
+
+
+class Capturing(Protocol):
+    """Captured state: what the program reads that is none of its arguments (``trace.captured_state``)."""
+
+    consts: dict[Place, Any]                         # captured values that are parameters of this function
+
+    def constant(self, place: Place) -> Any:
+        """A captured number or array as a parameter of the IR function."""
+
+    def captured_value(self, place: Place) -> Any:
+        """The user value of the object at a place."""
+
+    def global_value(self, table: dict[str, Any], name: str) -> Any:
+        """The user value of a global variable; ``MISSING`` if there is none."""
+
+    def cell_value(self, table: dict[str, Any], cell: Any) -> Any:
+        """The user value of a closure cell of a function with these globals; ``MISSING`` if it is empty."""
+
+    def lift(self, v: Any) -> Any:
+        """The user value of a constant, which is read again at each call where it may change."""
+
+    def opened(self, v: Any) -> Any:
+        """``lift``, where a captured list or dict becomes one that may be changed."""
+
+    def trusts(self, v: Any) -> bool:
+        """True if a module or class is taken never to change."""
+
+    def is_fixed(self, v: Any) -> bool:
+        """True if the attributes of a static object are taken never to change."""
+
+    def in_class(self, cls: type, name: str) -> Any:
+        """The entry of a class or one of its bases under a name, not bound; ``MISSING`` if there is none."""
+
+    def function_parts(self, fun: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The defaults of a Python function, by position and by name."""
+
+    def compared(self, x: Any, y: Any) -> None:
+        """Note that the program asks whether two values are the same object."""
+
+    def own_rules(self, custom: Any) -> None:
+        """Note that the program depends on the derivative rules of a function."""
+
+    def expects(self, obj: Instance, name: str) -> None:
+        """Note that the program reads an attribute of an object."""
 
 
 class Paths(Protocol):
@@ -314,5 +348,5 @@ class Calls(Protocol):
         """``node.name = v``."""
 
 
-class Trace(Emitting, Paths, Choosing, Objects, Calls, Protocol):
+class Trace(Emitting, Capturing, Paths, Choosing, Objects, Calls, Protocol):
     """One IR function while it is traced."""

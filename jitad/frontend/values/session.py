@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ...ir.graph import Module
 from ...ir.types import Type
+from ..captured.captures import Captures
+from ..captured.places import Place
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
 from .values import Obj, Options
@@ -39,8 +39,8 @@ class Specialisation:
     args: Any                                        # what it was called with, to see what changes on recursion
     objs: list[Obj] = field(default_factory=list)
     outcome: Outcome | None = None
-    consts: list[np.ndarray] = field(default_factory=list)
-    const_objs: dict[int, Obj] = field(default_factory=dict)       # the callee's objects for them, by id
+    consts: list[Place] = field(default_factory=list)
+    const_objs: dict[Place, Obj] = field(default_factory=dict)     # the callee's objects for arrays among them
     done: bool = False
     hit: bool = False                                # called while it was being traced
     depends: set[Specialisation] = field(default_factory=set)      # unfinished functions whose result it used
@@ -60,4 +60,5 @@ class Session:
     layouts: dict[Family, Layout] = field(default_factory=dict)    # of the trees among the arguments
     customs: dict[str, Any] = field(default_factory=dict)     # ``rule_wrappers.Entry`` of functions with rules
     inside_rules: list[Any] = field(default_factory=list)     # whose rules are being traced: their codes
+    captures: Captures = field(default_factory=Captures)      # what the program reads of captured state
     long_lists: dict[int, Any] = field(default_factory=dict)  # constant lists as columns, by their ids

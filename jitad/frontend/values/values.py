@@ -262,6 +262,7 @@ class Slot(Obj):
 
 
 CONSTANT = "it is a constant, captured from outside the function"
+ARGUMENT = "it belongs to the caller"
 ELEMENT = "it is in a long list, whose elements cannot be changed"
 
 

@@ -1,0 +1,83 @@
+"""Guards: what a program takes for granted of captured state, tested at each call."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...pytree import meaning
+from .contents import contents
+from .places import MISSING, Place, Reader, own_attribute
+
+
+@dataclass(eq=False)
+class Guard:
+    """What holds of a place: ``test`` is one of
+
+    ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``plain`` (no descriptor), ``absent``,
+    ``same`` (the object at another place), ``apart`` (not that object), ``count`` (of a list or tuple), ``keys`` (of a
+    dict), ``names`` (those of ``expected[0]`` that the object has are ``expected[1]``), ``items`` (the type of a
+    container, and what is in it), ``content`` (the same, through and through).
+    """
+
+    place: Place
+    test: str
+    expected: Any
+
+    def holds(self, read: Reader) -> bool:
+        return bool(_TESTS[self.test](read(self.place), self.expected, read))
+
+    def __repr__(self) -> str:
+        return f"{self.place} {self.test} {self.expected!r}"
+
+
+def keys_of(table: dict[Any, Any]) -> tuple[Any, ...]:
+    return tuple(map(meaning, table))
+
+
+def present(obj: Any, names: frozenset[str]) -> frozenset[str]:
+    """Those of the names that an object itself holds."""
+    return frozenset(n for n in names if own_attribute(obj, n) is not MISSING)
+
+
+def _means(v: Any, expected: Any, read: Reader) -> bool:
+    return v is expected or type(v) is type(expected) and meaning(v) == meaning(expected)
+
+
+def flat(v: Any) -> list[Any] | None:
+    """The items of a list or dict, where they are constants all; ``None`` otherwise."""
+    items = [*v, *v.values()] if type(v) is dict else list(v)
+    return items if all(type(x) in _CONSTANTS for x in items) else None
+
+
+_CONSTANTS = frozenset((bool, int, float, str, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_))
+
+
+def _alike(v: Any, expected: list[Any]) -> bool:
+    items = [*v, *v.values()] if type(v) is dict else v
+    return len(items) == len(expected) and (all(map(operator.is_, items, expected)) or all(
+        x is y or type(x) is type(y) and meaning(x) == meaning(y) for x, y in zip(items, expected)))
+
+
+_TESTS: dict[str, Any] = {
+    "is": lambda v, expected, read: v is expected,
+    "means": _means,
+    "type": lambda v, expected, read: type(v) is expected,
+    "plain": lambda v, expected, read: v is not MISSING and not hasattr(type(v), "__get__"),
+    "absent": lambda v, expected, read: v is MISSING,
+    "same": lambda v, expected, read: v is read(expected),
+    "apart": lambda v, expected, read: v is not read(expected),
+    "count": lambda v, expected, read: len(v) == expected,
+    "keys": lambda v, expected, read: keys_of(v) == expected,
+    "names": lambda v, expected, read: present(v, expected[0]) == expected[1],
+    "content": lambda v, expected, read: contents(v) == expected,
+    "items": lambda v, expected, read: type(v) is expected[0] and _alike(v, expected[1]),
+}
+
+
+def constant_number(v: Any) -> bool:
+    """An integer, which is compiled in until it changes."""
+    return (isinstance(v, int) and type(v) is int) or isinstance(v, np.integer)

@@ -1,0 +1,50 @@
+"""Which classes are the user's, and which of their objects are taken apart."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..columns.recursive_types import family_of
+
+_TRUSTED = frozenset((*sys.stdlib_module_names, "jitad", "numpy", "scipy", "llvmlite")) - {"__main__"}
+_HEAP_TYPE = 1 << 9
+
+
+def trusted(module: object) -> bool:
+    """Whether what a module of this name holds is taken to stay as it is: the standard library, NumPy, and our own."""
+    return str(module).split(".")[0] in _TRUSTED
+
+
+def openable(cls: type) -> bool:
+    """Whether objects of a class are taken apart: plain objects of classes that the user wrote in Python."""
+    known = _openable.get(cls)
+    if known is None:
+        known = _openable[cls] = _is_openable(cls)
+    return known
+
+
+_openable: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _is_openable(cls: type) -> bool:
+    if type(cls) is not type or not all(c is object or c.__flags__ & _HEAP_TYPE for c in cls.__mro__):
+        return False
+    plain = is_user_class(cls) and not trusted(cls.__module__) and not issubclass(cls, (tuple, type))
+    own_reading = inspect.getattr_static(cls, "__getattribute__") is not vars(object)["__getattribute__"]
+    of_jitad = hasattr(cls, "traced_call") or hasattr(cls, "is_jitad")
+    return plain and not own_reading and not of_jitad and family_of(cls) is None
+
+
+def is_user_class(v: Any) -> bool:
+    """A class whose objects can be taken apart."""
+    if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
+        return False
+    if type(v).__call__ is not type.__call__:                      # the class of an enum, and the like
+        return False
+    return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)

@@ -1,0 +1,269 @@
+"""What a program reads from outside: arguments where it can be, otherwise constants with a guard.
+
+A float or an array at a place (``captured.places``) is one more parameter of the IR functions that read it, handed
+down through calls (``Trace.consts``) and bound when the program is called.  An integer is a constant until it changes:
+then the program is compiled once more with an argument in its place (``widened``).  Tuples, lists, dicts and objects
+of the user's classes are taken apart as those among the arguments are.  Of everything else the identity is guarded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from typing import Any
+
+import numpy as np
+
+from ...ir.types import Array, Type, from_numpy
+from ...pytree import field_names
+from ..captured.captures import Captures, NeedName
+from ..captured.contents import contents
+from ..captured.guards import constant_number, flat, keys_of, present
+from ..captured.places import MISSING, Place, in_globals, of_class, of_object
+from ..captured.user_classes import openable, trusted
+from ..columns.pack import Packed
+from ..values.closures import BoundMethod
+from ..values.lattice import is_number, scalar_type
+from ..values.protocol import Trace
+from ..values.values import ARGUMENT, CONSTANT, ArrayObj, ArrayRef, DictObj, Instance, ListObj, Obj, Sym
+
+MOST_ITEMS = 64                 # of a list or dict that is taken apart; a longer one is a constant
+_DATA = (bool, str, bytes, type(None), complex, np.bool_, range, type(Ellipsis), np.dtype)
+
+
+class CapturedState(Trace):
+    """The part of ``Trace`` that deals with what is outside."""
+
+    consts: dict[Place, Any]
+    opened_at: dict[Place, tuple[Any, Any]]
+
+    def captured_value(self, place: Place) -> Any:
+        """The user value of what is at a place, where something is."""
+        return self.open(place, self.session.captures.read(place))
+
+    def global_value(self, table: dict[str, Any], name: str) -> Any:
+        """The user value of a global variable; ``MISSING`` where there is none, which is guarded too."""
+        place = in_globals(table, name)
+        v = self.session.captures.read(place)
+        if v is MISSING:
+            self.session.captures.guard(place, "absent", None)
+            return v
+        return self.open(place, v)
+
+    def cell_value(self, table: dict[str, Any], cell: Any) -> Any:
+        """The same of a variable that a function of this module captures."""
+        place = Place("cell", cell)
+        v = self.session.captures.read(place)
+        if trusted(table.get("__name__")):
+            return self.lift(v)
+        if v is MISSING:
+            self.session.captures.guard(place, "absent", None)
+            return v
+        return self.open(place, v)
+
+    def open(self, place: Place, v: Any) -> Any:
+        o: Captures = self.session.captures
+        cls = type(v)
+        if isinstance(v, np.ndarray) and cls is np.ndarray:
+            if v.ndim == 0:
+                return self.open(Place("number", place), v[()])
+            return self.constant(o.canonical(place, v))
+        if cls in (float, int) or isinstance(v, np.generic) and is_number(v):
+            whole = constant_number(v) or cls is np.bool_
+            if (place in o.widened and cls is not np.bool_) if whole else not o.constants:
+                o.types.setdefault(place, scalar_type(v))
+                return self.constant(place)
+            o.guard(place, "means", v)
+            return v
+        if cls in _DATA or isinstance(v, _DATA) and type(v).__module__ == "numpy":
+            o.guard(place, "means", v)
+            return v
+        if cls is types.MethodType:
+            o.guard(place, "type", cls)
+            o.guard(place.attribute("__func__"), "is", v.__func__)
+            return BoundMethod(v.__func__, self.open(place.attribute("__self__"), v.__self__))
+        if isinstance(v, tuple) and len(v) <= MOST_ITEMS and (cls is tuple or hasattr(cls, "_fields")):
+            o.guard(place, "type", cls)
+            o.guard(place, "count", len(v))
+            items = [self.open(place.item(i), x) for i, x in enumerate(v)]
+            return tuple(items) if cls is tuple else cls._make(items)
+        if cls in (list, dict) or openable(cls):
+            return self._structure(o.canonical(place, v), v)
+        if cls is Packed:
+            o.guard(place.attribute("_root"), "is", v._root)
+            leaves = place.attribute("_leaves")
+            return self.imported(Packed(v._root, [self.open(leaves.item(i), x) for i, x in enumerate(v._leaves)]))
+        if isinstance(v, (tuple, list, dict, set, bytearray)) or _container(cls):
+            self._constant_container(place, v)
+            return v
+        o.guard(place, "is", v)
+        return v
+
+    def lift(self, v: Any) -> Any:
+        """A constant from outside: what may change in it is read at the call."""
+        o: Captures = self.session.captures
+        if type(v) is Packed:
+            return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
+        if type(v) is np.ndarray:
+            return self.open(of_object(v), v)
+        return self._structure(o.canonical(of_object(v), v), v) if type(v) in (list, dict) or openable(type(v)) else v
+
+    def _constant_container(self, place: Place, v: Any) -> None:
+        """All that is in a container is compiled in."""
+        items = flat(v) if type(v) in (list, tuple, dict) else None
+        if items is not None:
+            self.session.captures.guard(place, "items", (type(v), items))
+            return
+        content = contents(v)
+        if content != contents(v):
+            self.unsupported(f"reads a {type(v).__name__} of more parts than can be looked at in each call from "
+                             "outside the function", "pass it as an argument, or an array in its place")
+        self.session.captures.guard(place, "content", content)
+
+    # --- structures -------------------------------------------------------------------------------
+
+    def _structure(self, place: Place, v: Any) -> Any:
+        """A list, a dict or an object, which the program may read."""
+        known = self.opened_at.get(place)
+        if known is not None:
+            self._restore(*known)
+            return known[0]
+        o: Captures = self.session.captures
+        if not openable(type(v)) and len(v) > MOST_ITEMS:
+            self._constant_container(place, v)
+            self.opened_at[place] = v, None
+            return v
+        o.guard(place, "type", type(v))
+        readonly = ARGUMENT if place.root.kind == "argument" else CONSTANT
+        obj = ListObj(readonly) if type(v) is list else DictObj(readonly) if type(v) is dict else \
+            Instance(type(v), readonly)
+        self.opened_at[place] = obj, None
+        content = self._items(place, v)
+        self.opened_at[place] = obj, content
+        self.state[obj] = content
+        return obj
+
+    def _restore(self, v: Any, content: Any = None) -> None:
+        """Put back into the state what was first met on another path: what is outside does not change."""
+        if isinstance(v, tuple):
+            for x in v:
+                self._restore(x)
+        elif isinstance(v, BoundMethod):
+            self._restore(v.parts())
+        elif isinstance(v, ArrayRef):
+            place = self._place_of(v.obj)
+            if place is not None:
+                self.constant(place)
+        elif isinstance(v, (ListObj, DictObj, Instance)) and content is None:
+            known = next((c for obj, c in self.opened_at.values() if obj is v), None)
+            if known is not None:
+                self._restore(v, known)
+        elif content is not None and v not in self.state:
+            self.state[v] = content
+            self._restore(tuple(content.values()) if isinstance(content, dict) else content)
+
+    def _place_of(self, obj: ArrayObj) -> Place | None:
+        return next((p for p, ref in self.consts.items() if isinstance(ref, ArrayRef) and ref.obj is obj), None)
+
+    def _items(self, place: Place, v: Any) -> Any:
+        o: Captures = self.session.captures
+        if type(v) is list:
+            o.guard(place, "count", len(v))
+            return tuple([self.open(place.item(i), x) for i, x in enumerate(v)])
+        if type(v) is dict:
+            o.guard(place, "keys", keys_of(v))
+            return {k: self.open(place.entry(k), x) for k, x in v.items()}
+        o.classes.add(type(v))
+        names = frozenset(o.names | set(field_names(type(v)) if dataclasses.is_dataclass(v) else ()))
+        there = present(v, names)
+        o.guard(place, "names", (names, there))
+        return {n: self.open(place.field(n), o.read(place.field(n))) for n in sorted(there)}
+
+    # --- arguments --------------------------------------------------------------------------------
+
+    def constant(self, place: Place) -> Any:
+        """A number or an array from outside: one more parameter of the IR function, bound when it is called."""
+        known = self.consts.get(place)
+        if known is None:
+            type, weak = self._type_at(place)
+            param = self.func.entry.add_param(type, "const")
+            known = self.consts[place] = ArrayRef(ArrayObj(CONSTANT)) if isinstance(type, Array) else Sym(param, weak)
+            if isinstance(known, ArrayRef):
+                self.state[known.obj] = Sym(param)
+        if isinstance(known, ArrayRef) and known.obj not in self.state:      # first met on another path
+            at = list(self.consts).index(place)
+            self.state[known.obj] = Sym(self.func.params[len(self.func.params) - len(self.consts) + at])
+        return known
+
+    def _type_at(self, place: Place) -> tuple[Type, bool]:
+        o: Captures = self.session.captures
+        if place not in o.types:
+            array = o.read(place)
+            dtype = from_numpy(array.dtype)
+            if dtype is None:
+                known = "use float64, float32, int64, int32 or bool"
+                return self.unsupported(f"an array of dtype {array.dtype}", known)
+            dims = tuple(n if n == 1 or place not in o.widened else None for n in array.shape)
+            o.types[place] = Array(dtype, dims), False
+        return o.types[place]
+
+    # --- functions, classes, modules --------------------------------------------------------------
+
+    def trusts(self, v: Any) -> bool:
+        """Whether a module or a class is taken to stay as it is."""
+        return trusted(v.__module__ if isinstance(v, type) else v.__name__)
+
+    def is_fixed(self, v: Any) -> bool:
+        """Whether the attributes of something static stay as they are."""
+        cls = type(v)
+        return trusted(cls.__module__) and cls is not types.SimpleNamespace or cls.__module__ == "builtins" and \
+            not isinstance(v, types.FunctionType) or isinstance(v, (type, types.ModuleType)) and self.trusts(v)
+
+    def in_class(self, cls: type, name: str) -> Any:
+        """What a class or one of its bases holds under a name, as it stands there; ``MISSING`` where there is none."""
+        place = of_class(cls, name)
+        found = self.session.captures.read(place)
+        if not trusted(cls.__module__):
+            fixed = found is MISSING or hasattr(type(found), "__get__")
+            self.session.captures.guard(place, "is" if fixed else "plain", found if fixed else None)
+        return found
+
+    def function_parts(self, fun: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The defaults of a function of Python's."""
+        if trusted(fun.__globals__.get("__name__")):
+            return fun.__defaults__ or (), fun.__kwdefaults__ or {}
+        place, o = of_object(fun), self.session.captures
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            o.guard(place.attribute(name), "is", getattr(fun, name))
+        defaults = tuple([self.lift(v) for v in fun.__defaults__ or ()])         # of which a tuple keeps hold
+        if not fun.__kwdefaults__:
+            return defaults, {}
+        named = of_object(fun.__kwdefaults__)
+        o.guard(named, "keys", keys_of(fun.__kwdefaults__))
+        return defaults, {k: self.open(named.entry(k), v) for k, v in fun.__kwdefaults__.items()}
+
+    def compared(self, x: Any, y: Any) -> None:
+        """Whether two objects are the same one is asked: those from outside that are not may be later."""
+        places: dict[Obj, Place] = {v.obj: p for p, v in self.consts.items() if isinstance(v, ArrayRef)}
+        places |= {obj: p for p, (obj, _) in self.opened_at.items() if isinstance(obj, Obj)}
+        found = [places.get(v.obj if isinstance(v, ArrayRef) else v) if isinstance(v, (ArrayRef, Obj)) else None
+                 for v in (x, y)]
+        if found[0] is not None and found[1] is not None and found[0] != found[1]:
+            self.session.captures.guard(found[0], "apart", found[1])
+
+    def own_rules(self, custom: Any) -> None:
+        """A function may be given other rules; one that traced code makes is no object from outside."""
+        if isinstance(custom.fun, types.FunctionType):
+            self.session.captures.guard(of_object(custom).attribute("rules"), "is", custom.rules)
+
+    def expects(self, obj: Instance, name: str) -> None:
+        """Begin anew where an attribute is read that has not been taken out of objects from outside."""
+        o: Captures = self.session.captures
+        o.asked.setdefault(obj.cls, set()).add(name)
+        if name not in o.names and obj.cls in o.classes and not name.startswith("__"):
+            raise NeedName(name)
+
+
+def _container(cls: type) -> bool:
+    """A class of the standard library, or made of one, that holds elements: ``deque``, ``Counter``, …"""
+    return any(c.__module__ == "collections" or c in (list, dict, set, tuple) for c in cls.__mro__)

@@ -1,0 +1,165 @@
+"""Where CPython keeps what variables and attributes hold: dicts, closure cells, functions, objects, classes.
+
+These are no stable parts of the layout, so this file looks whether they are what it takes them for.  Where they are
+not, ``KNOWN`` is false, and programs that read from outside are called through Python.
+
+A dict is a table of *keys* with a head of ``KEYS_HEAD`` bytes and indices, behind which entries stand in the order in
+which they were inserted: pointers to key and value, or hash, key and value.  An entry stays where it is until the
+table is replaced.  Attributes of an object are pointers in an array, in the order of the keys that all objects of
+its class share; from when somebody asks for its ``__dict__``, they are in a dict.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import types
+from typing import Any
+
+DICT_USED, DICT_KEYS, DICT_VALUES = 16, 32, 40
+KEYS_FORM = 8                                          # 3 bytes: logarithms of the size and of the indices' bytes, kind
+FORM_MASK = 0xFFFFFF
+KEYS_COUNT = 24                                        # entries in use, deleted ones among them
+KEYS_HEAD = 32
+UNICODE_KIND, SPLIT_KIND = 1, 2                        # kind 0 has hashes in its entries
+CELL_VALUE = 16
+METHOD_FUNCTION, METHOD_SELF = 16, 24
+OBJECT_VALUES, OBJECT_DICT = -32, -24                  # of 3.11
+DESCRIPTOR_MEMBER, MEMBER_OFFSET = 40, 16              # what ``__slots__`` makes
+
+
+def u64(address: int) -> int:
+    return ctypes.c_uint64.from_address(address).value
+
+
+def u32(address: int) -> int:
+    return ctypes.c_uint32.from_address(address).value
+
+
+def form(keys: int) -> int:
+    """What tells where the entries of a table are."""
+    return u32(keys + KEYS_FORM) & FORM_MASK
+
+
+def keys_of(table: dict[Any, Any]) -> int:
+    return u64(id(table) + DICT_KEYS)
+
+
+def entry_of(keys: int, key: Any) -> tuple[int, int] | None:
+    """The number of a key in a table, and how far behind its head the pointer to it is."""
+    shape = form(keys)
+    step, skip = (24, 8) if shape >> 16 == 0 else (16, 0)
+    first = KEYS_HEAD + (1 << (shape >> 8 & 0xFF)) + skip
+    count = u64(keys + KEYS_COUNT)
+    words = (ctypes.c_uint64 * (count * step // 8)).from_address(keys + first)[::step // 8] if count else []
+    try:
+        number = words.index(id(key))
+    except ValueError:
+        return None
+    return number, first + number * step
+
+
+def key_in(table: dict[Any, Any], key: Any) -> Any:
+    """The object that stands for a key in a dict."""
+    if type(key) is str:
+        key = sys.intern(key)
+    return key if entry_of(keys_of(table), key) is not None else next((k for k in table if k == key), None)
+
+
+_TYPE_SIZE: Any = type.__basicsize__
+
+
+class _Plain:
+    def __init__(self) -> None:
+        self.jitad_one, self.jitad_two = "one", "two"
+
+
+class _Slotted:
+    __slots__ = ("one", "two")
+
+
+def _offset_of(owner: Any, size: Any, value: int, read: Any = u64, step: int = 8) -> int:
+    """Where in an object a word is stored."""
+    return next((o for o in range(16, size, step) if read(id(owner) + o) == value), 0)
+
+
+def _function_offsets() -> tuple[int, ...]:
+    def f(a: Any = (1,), *, b: Any = 2) -> None:
+        """To look into."""
+    size = types.FunctionType.__basicsize__
+    return tuple(_offset_of(f, size, id(getattr(f, name))) for name in ("__code__", "__defaults__", "__kwdefaults__"))
+
+
+def _shared_keys() -> int:
+    """Where a class keeps the table of its objects' keys."""
+    table = _Plain().__dict__
+    return _offset_of(_Plain, _TYPE_SIZE, keys_of(table))
+
+
+def _version_tag() -> int:
+    """Where a class keeps its version, which any change of it or of a base makes zero."""
+    class Changed:
+        value = 1
+
+    def words() -> list[int]:
+        getattr(Changed, "value")                                                                # noqa: B009
+        return [u32(id(Changed) + o) for o in range(0, _TYPE_SIZE, 4)]
+    first, again = words(), words()
+    Changed.value = 2
+    changed = [u32(id(Changed) + o) for o in range(0, _TYPE_SIZE, 4)]
+    later = words()
+    found = [4 * i for i, (a, b, c, d) in enumerate(zip(first, again, changed, later))
+             if a == b and a != 0 and c == 0 and d not in (0, a)]
+    return found[0] if len(found) == 1 else 0
+
+
+FUNCTION_CODE, FUNCTION_DEFAULTS, FUNCTION_NAMED = _function_offsets()
+SHARED_KEYS, VERSION_TAG = _shared_keys(), _version_tag()
+
+
+def _dicts_are_known() -> bool:
+    table = {"one": "x", "two": "y"}
+    general = {1: "x", "two": "y"}
+    for d in (table, general):
+        found = entry_of(keys_of(d), sys.intern("two"))
+        if found is None or found[0] != 1 or u64(keys_of(d) + found[1] + 8) != id(d["two"]):
+            return False
+    return u64(id(table) + DICT_USED) == 2 and u64(id(table) + DICT_VALUES) == 0 and form(keys_of(table)) >> 16 == 1
+
+
+def _objects_are_known() -> bool:
+    one, two = _Plain(), _Plain()
+    found = entry_of(u64(id(_Plain) + SHARED_KEYS), sys.intern("jitad_two")) if SHARED_KEYS else None
+    if found is None:
+        return False
+    values = u64(id(one) + OBJECT_VALUES)
+    if values == 0 or u64(values + 8 * found[0]) != id(one.jitad_two):
+        return False
+    table = two.__dict__
+    return (u64(id(two) + OBJECT_VALUES) == 0 and u64(id(two) + OBJECT_DICT) == id(table)
+            and u64(id(table) + DICT_VALUES) != 0 and u64(u64(id(table) + DICT_VALUES) + 8 * found[0]) == id("two"))
+
+
+def slot_offset(cls: type, name: str) -> int:
+    """Where objects of a class keep what is in a slot."""
+    descriptor = cls.__dict__[name]
+    return u64(u64(id(descriptor) + DESCRIPTOR_MEMBER) + MEMBER_OFFSET)
+
+
+def _slots_are_known() -> bool:
+    obj = _Slotted()
+    obj.one, obj.two = "one", "two"                                                    # type: ignore[attr-defined]
+    return u64(id(obj) + slot_offset(_Slotted, "two")) == id("two")
+
+
+def _rest_is_known() -> bool:
+    value = object()
+    cell, method = types.CellType(value), types.MethodType(print, value)
+    return (u64(id(cell) + CELL_VALUE) == id(value) and u64(id(method) + METHOD_SELF) == id(value)
+            and u64(id(method) + METHOD_FUNCTION) == id(print))
+
+
+KNOWN = bool(FUNCTION_CODE and FUNCTION_DEFAULTS and FUNCTION_NAMED and VERSION_TAG and _dicts_are_known()
+             and _rest_is_known())
+OBJECTS_KNOWN = sys.version_info < (3, 12) and KNOWN and _objects_are_known()
+SLOTS_KNOWN = KNOWN and _slots_are_known()

@@ -1,0 +1,357 @@
+"""What a program reads from outside, in an entry point: the guards, and the values that are arguments.
+
+A call that a guard fails goes on to the next entry, as one with other types of arguments does.  What is read costs a
+few loads: an entry of a dict is at the place that a *hint* says, if the key is there; classes have a version.  Hints
+are in memory that the code reads, and are brought up to date when a call has come to Python for nothing but them.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...frontend.captured.guards import Guard
+from ...frontend.captured.places import Place, Reader
+from ...frontend.trace.trace_program import Leaf
+from ...ir.types import F64, Array
+from ..llvm import capi
+from ..llvm import cpython_layout as layout
+from ..llvm.capi import function, pointer
+from ..llvm.emit import Code
+from .hints import Hints, Unreadable, count_of, finder, form_of, key_finder, version_of
+from .unbox import Unboxer
+
+_SINGLETONS = (None, True, False, Ellipsis)
+_MANAGED_DICT = 1 << 4
+
+
+class Reads:
+    """Emits the reading; ``objects``: the pointers to objects among the arguments, by the numbers of their leaves.
+
+    ``keep``: arrays are held while the program runs, since other threads or handlers may drop them meanwhile.
+    """
+
+    def __init__(self, unboxer: Unboxer, guards: Sequence[Guard], captured: Sequence[tuple[Place, Leaf]],
+                 objects: dict[int, str], keep: bool) -> None:
+        if guards and not layout.KNOWN:
+            raise Unreadable
+        self.unboxer, self.code, self.guards, self.captured = unboxer, unboxer.code, guards, captured
+        self.objects, self.keep = objects, keep
+        self.pointers: dict[Place, str] = {}
+        self.types: dict[Place, type] = {g.place: g.expected for g in guards if g.test == "type"}
+        self.keys = {g.place: g for g in guards if g.test == "keys"}
+        keys = sum(len(g.expected) for g in self.keys.values())
+        self.hints = Hints(guards, 8 + 8 * (len(guards) + len(captured)) + 2 * keys)
+        self.same: list[str] = []                      # comparisons on which no reading depends
+        self.checked: set[Any] = set()
+        self.fields: dict[Place, dict[str, None]] = {}             # of objects, what is read of them
+        self.entries: dict[Any, dict[Any, Place]] = {}             # of dicts
+        for place in [g.place for g in guards] + [p for p, _ in captured]:
+            self._note(place)
+
+    def _note(self, place: Place) -> None:
+        if place.kind == "global":
+            self.entries.setdefault(id(place.base), {}).setdefault(place.key, place)
+        if isinstance(place.base, Place):
+            if place.kind == "field":
+                self.fields.setdefault(place.base, {})[place.key] = None
+            self._note(place.base)
+
+    # --- the whole --------------------------------------------------------------------------------
+
+    def run(self) -> list[str]:
+        """The parts of the values that are arguments."""
+        self._functions()
+        for guard in self.guards:
+            self._guard(guard)
+        if self.same:
+            self.unboxer.require_all(*self.same)
+        objects = [self.pointer(place) for place, _ in self.captured]
+        floats = [obj for obj, (_, leaf) in zip(objects, self.captured) if leaf == _FLOAT]
+        if floats:
+            self.unboxer.require_all(*(f"eq ptr {self.unboxer.load('ptr', obj, capi.OB_TYPE)}, {pointer(float)}"
+                                       for obj in floats))
+        parts = []
+        for obj, (_, leaf) in zip(objects, self.captured):
+            if leaf == _FLOAT:
+                parts.append(self.unboxer.load("double", obj, capi.FLOAT_VALUE))
+                continue
+            parts += self.unboxer.leaf(leaf, obj)
+            if isinstance(leaf.type, Array) and self.keep:
+                self.unboxer.keep_array(obj)
+        return parts
+
+    def _functions(self) -> None:
+        """The parts of functions and the versions of classes: what is at addresses that are known."""
+        comparisons = []
+        for g in self.guards:
+            offset = _FUNCTION_PARTS.get(g.place.key) if g.place.kind == "attribute" and g.test == "is" else None
+            base = g.place.base
+            if offset is not None and base.kind == "object" and type(base.base) is types.FunctionType:
+                there = self.code.op(f"load ptr, ptr inttoptr (i64 {id(base.base) + offset} to ptr), align 8")
+                expected = pointer(g.expected) if g.expected is not None else pointer(None)
+                comparisons.append(f"eq ptr {there}, {expected if g.expected is not None else 'null'}")
+                self.checked.add((g.place, g.test))
+            for place in _within(g.place):
+                if place.kind == "member":
+                    comparisons += self._version(place.base)
+        for place, _ in self.captured:
+            for p in _within(place):
+                if p.kind == "member":
+                    comparisons += self._version(p.base)
+        if comparisons:
+            self.unboxer.require_all(*comparisons)
+
+    def _version(self, cls: type) -> list[str]:
+        """The class is as it was."""
+        if cls in self.checked:
+            return []
+        self.checked.add(cls)
+        hint = self.hints.word(lambda read: version_of(cls), early=True)
+        tag = self.code.op(f"load i32, ptr inttoptr (i64 {id(cls) + layout.VERSION_TAG} to ptr), align 4")
+        return [f"eq i64 {self.code.op(f'zext i32 {tag} to i64')}, {self._load(hint)}"]
+
+    def _load(self, word: str) -> str:
+        return self.code.op(f"load i64, ptr {word}, align 8", "hint")
+
+    def _guard(self, g: Guard) -> None:
+        u, place = self.unboxer, g.place
+        if (place, g.test) in self.checked or place.kind == "member" and g.test in ("is", "plain"):
+            return
+        if g.test == "is":
+            self.same.append(f"eq ptr {self.pointer(place)}, {pointer(g.expected)}")
+        elif g.test == "means":
+            same = pointer(g.expected) if any(g.expected is x for x in _SINGLETONS) else self.code.op(
+                f"inttoptr i64 {self._load(self.hints.address(lambda read: read(place)))} to ptr")
+            self.same.append(f"eq ptr {self.pointer(place)}, {same}")
+        elif g.test == "type":
+            u.require_type(self.pointer(place), g.expected)
+        elif g.test == "absent":
+            self._absent(place)
+        elif g.test == "same":
+            self.same.append(f"eq ptr {self.pointer(place)}, {self.pointer(g.expected)}")
+        elif g.test == "apart":
+            self.same.append(f"ne ptr {self.pointer(place)}, {self.pointer(g.expected)}")
+        elif g.test == "count":
+            u.require_equal("i64", u.load("i64", self.pointer(place), capi.VAR_SIZE), str(g.expected))
+        elif g.test == "keys":
+            used = u.load("i64", self.pointer(place), layout.DICT_USED)
+            u.require_equal("i64", used, str(len(g.expected)))
+            if g.expected:
+                self._entries_of(place)
+        elif g.test == "names":
+            self._attributes(place)
+        else:
+            raise Unreadable
+
+    # --- places -----------------------------------------------------------------------------------
+
+    def pointer(self, place: Place) -> str:
+        """The object at a place."""
+        known = self.pointers.get(place)
+        if known is None:
+            found = getattr(self, f"_{place.kind}", None)
+            if found is None:
+                raise Unreadable
+            known = found(place)
+            assert known is not None
+            self.pointers[place] = known
+        return known
+
+    def _object(self, place: Place) -> str:
+        return pointer(place.base)
+
+    def _argument(self, place: Place) -> str:
+        return self.objects[place.key]
+
+    def _cell(self, place: Place) -> str:
+        return self._there(self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE))
+
+    def _member(self, place: Place) -> str:
+        word = self.hints.address(lambda read: read(place))
+        return self.code.op(f"inttoptr i64 {self._load(word)} to ptr", "member")
+
+    def _item(self, place: Place) -> str:
+        base, cls = self.pointer(place.base), self._type_of(place.base)
+        if issubclass(cls, tuple):
+            return self.unboxer.load("ptr", base, capi.TUPLE_ITEMS + 8 * place.key)
+        return self.unboxer.load("ptr", self.unboxer.load("ptr", base, capi.LIST_ITEMS), 8 * place.key)
+
+    def _attribute(self, place: Place) -> str:
+        cls = self._type_of(place.base)
+        if cls is types.MethodType:
+            offset = layout.METHOD_SELF if place.key == "__self__" else layout.METHOD_FUNCTION
+            return self.unboxer.load("ptr", self.pointer(place.base), offset)
+        raise Unreadable
+
+    def _global(self, place: Place) -> str:
+        self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+        return self.pointers[place]
+
+    def _entry(self, place: Place) -> str:
+        self._entries_of(place.base)
+        if place not in self.pointers:
+            raise Unreadable
+        return self.pointers[place]
+
+    def _field(self, place: Place) -> str:
+        self._attributes(place.base)
+        return self.pointers[place]
+
+    def _type_of(self, place: Place) -> type:
+        if place.kind == "object":
+            return type(place.base)
+        if place not in self.types:
+            raise Unreadable
+        return self.types[place]
+
+    def _there(self, obj: str) -> str:
+        self.unboxer.require(self.code.op(f"icmp ne ptr {obj}, null", "c"))
+        return obj
+
+    def _absent(self, place: Place) -> None:
+        if place.kind == "cell":
+            self.unboxer.require_equal("ptr", self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE), "null")
+        elif place.kind == "global":
+            self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+        else:
+            raise Unreadable
+
+    # --- dicts ------------------------------------------------------------------------------------
+
+    def _entries_of(self, place: Place) -> None:
+        if place not in self.keys or place in self.checked:
+            return
+        if place not in self.entries:
+            table = self.keys[place].expected
+            self.entries[place] = {key: place.entry(key) for key in (_key(m) for m in table)}
+        self._dict(place, self.pointer(place), lambda read: read(place))
+
+    def _dict(self, name: Any, table: str, find: Callable[[Reader], Any]) -> None:
+        """The entries that are read, found where the hints say.  Names that were absent still are if none was added."""
+        if name in self.checked:
+            return
+        self.checked.add(name)
+        u, code, places = self.unboxer, self.code, self.entries[name]
+        absent = {g.place for g in self.guards if g.test == "absent"}
+        present = {key: p for key, p in places.items() if p not in absent}
+        keys = u.load("ptr", table, layout.DICT_KEYS)
+        form = code.op(f"and i32 {u.load('i32', keys, layout.KEYS_FORM)}, {layout.FORM_MASK}")
+        count = u.load("i64", keys, layout.KEYS_COUNT)
+        anything_new = len(present) < len(places)
+        least = self._load(self.hints.word(
+            lambda read: count_of(find(read), list(present), anything_new), anything_new))
+        tests = [f"eq i64 {code.op(f'zext i32 {form} to i64')}, "
+                 f"{self._load(self.hints.word(lambda read: form_of(find(read)), True))}",
+                 f"{'eq' if anything_new else 'uge'} i64 {count}, {least}"]
+        if anything_new:
+            at = self._load(self.hints.word(lambda read: layout.keys_of(find(read)), True))
+            tests.append(f"eq i64 {code.op(f'ptrtoint ptr {keys} to i64')}, {at}")
+        u.require_all(*tests)
+        tests = []
+        for key, place in present.items():
+            offset = self._load(self.hints.word(finder(find, key)))
+            entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
+            expected = code.op(f"inttoptr i64 {self._load(self.hints.address(key_finder(find, key)))} to ptr")
+            tests.append(f"eq ptr {u.load('ptr', entry, 0)}, {expected}")
+            self.pointers[place] = u.load("ptr", entry, 8)
+        if tests:
+            u.require_all(*tests)
+
+    # --- objects ----------------------------------------------------------------------------------
+
+    def _attributes(self, place: Place) -> None:
+        """All attributes of an object that are read, and that it has none of those it must not have."""
+        if (place, "fields") in self.checked:
+            return
+        self.checked.add((place, "fields"))
+        cls, obj = self._type_of(place), self.pointer(place)
+        names = list(self.fields.get(place, {}))
+        guard = next((g for g in self.guards if g.test == "names" and g.place == place), None)
+        absent = sorted(guard.expected[0] - guard.expected[1]) if guard is not None else []
+        u = self.unboxer
+        slots = {n: d for n in (*names, *absent) if (d := _slot(cls, n)) is not None}
+        if slots and not layout.SLOTS_KNOWN:
+            raise Unreadable
+        found = {n: u.load("ptr", obj, layout.slot_offset(*d)) for n, d in slots.items()}
+        rest = [n for n in (*names, *absent) if n not in slots]
+        if rest and (cls.__dictoffset__ != 0 or absent != rest):
+            found |= self._in_dict(obj, cls, rest, [n for n in absent if n in rest])
+        tests = [f"{'eq' if n in absent else 'ne'} ptr {found[n]}, null" for n in (*names, *absent) if n in found]
+        if tests:
+            u.require_all(*tests)
+        for n in names:
+            self.pointers[place.field(n)] = found[n]
+
+    def _in_dict(self, obj: str, cls: type, names: list[str], absent: list[str]) -> dict[str, str]:
+        """Attributes in the array of an object or in its dict; null where there is none."""
+        if not layout.OBJECTS_KNOWN or not cls.__flags__ & _MANAGED_DICT:
+            raise Unreadable
+        u, code = self.unboxer, self.code
+        shared = layout.u64(id(cls) + layout.SHARED_KEYS)
+        if shared == 0:
+            raise Unreadable
+        at = {n: e[0] for n in names if (e := layout.entry_of(shared, sys.intern(n))) is not None}
+        if any(n not in at for n in absent):             # nor do others of its class have it, who share the keys
+            count = code.op(f"load i64, ptr inttoptr (i64 {shared + layout.KEYS_COUNT} to ptr), align 8")
+            known = self.hints.word(lambda read: layout.u64(shared + layout.KEYS_COUNT), True)
+            u.require_equal("i64", count, self._load(known))
+        values = u.load("ptr", obj, layout.OBJECT_VALUES)
+        plain, other, done = code.label("values"), code.label("dict"), code.label("attributes")
+        phis = {n: code.phi("ptr", done, "attribute") for n in names}
+        code.branch(code.op(f"icmp ne ptr {values}, null", "c"), plain, other, u.likely)
+        code.start(plain)
+        for n in names:
+            code.add_incoming(phis[n], u.load("ptr", values, 8 * at[n]) if n in at else "null")
+        code.jump(done)
+        code.start(other)
+        table = u.load("ptr", obj, layout.OBJECT_DICT)
+        self._there(table)
+        got = {n: code.op(f"call ptr {function('PyDict_GetItem')}(ptr {table}, ptr {pointer(sys.intern(n))})")
+               for n in names}
+        for n in names:
+            code.add_incoming(phis[n], got[n])
+        code.jump(done)
+        code.start(done)
+        return phis
+
+
+_FLOAT = Leaf(F64, True)
+_FUNCTION_PARTS = {"__code__": layout.FUNCTION_CODE, "__defaults__": layout.FUNCTION_DEFAULTS,
+                   "__kwdefaults__": layout.FUNCTION_NAMED}
+
+
+def _within(place: Any) -> list[Place]:
+    """A place and those through which it is reached."""
+    found = []
+    while isinstance(place, Place):
+        found.append(place)
+        place = place.base
+    return found
+
+
+def _slot(cls: type, name: str) -> tuple[type, str] | None:
+    """The class whose slot an attribute is in."""
+    for c in cls.__mro__:
+        if name in vars(c):
+            return (c, name) if type(vars(c)[name]) is types.MemberDescriptorType else None
+    return None
+
+
+def _key(meaning: tuple[Any, ...]) -> Any:
+    """A key of which ``meaning`` is the meaning."""
+    if meaning[0] not in (str, int, bool):
+        raise Unreadable
+    return meaning[1]
+
+
+def readable(guards: Sequence[Guard], captured: Sequence[tuple[Place, Leaf]], objects: Sequence[int]) -> bool:
+    """Whether machine code can read all this."""
+    unboxer = Unboxer(Code(), "miss", "")
+    try:
+        Reads(unboxer, guards, captured, {i: "null" for i in objects}, True).run()
+    except Unreadable:
+        return False
+    return True
