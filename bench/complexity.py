@@ -25,9 +25,9 @@ from bench import pictures
 from bench.case import Bench, Case
 from bench.measure import calibrated
 from jitad import jit, pipeline, value_and_grad
+from jitad.calling.signature import signature
 from jitad.compiler import traced
 from jitad.frontend.values.values import Options
-from jitad.signature import signature
 
 TITLE = "Cost of gradients against length and inputs"
 OUT = Path(__file__).parent.parent / "docs" / "_static"

@@ -3,8 +3,8 @@
 The pipeline, file by file::
 
     api.py            jit, and the object it returns
-    dispatch.py       a call: signature, compile if new, run;  signature.py  what the arguments are
-    compiler.py       the whole road for one signature:
+    calling/          a call: its signature, compiled code and its guards, entry points
+    compiler.py       the whole pipeline for one signature:
       frontend/         a Python function is traced on stand-ins          Python  → "ir"
       cps.py            control flow into one shape                       "ir"    → "cps"
       ad/               derivatives, forward and reverse                  "cps"   → "adjoint"
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import random
     from .api import jit
+    from .calling.signature import spec
     from .errors import (
         CompileError,
         DeviceError,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
     )
     from .nondifferentiable import debug_nondifferentiable
     from .reference import interpret
-    from .signature import spec
     from .testing import check_grads
 
 __version__ = "0.1.0"
@@ -74,7 +74,7 @@ _HOME = {
                      "ShapeError", "TypeInferenceError", "UnsupportedError"), "errors"),
     "debug_nondifferentiable": "nondifferentiable",
     "jit": "api", "pack": "frontend.columns.pack", "unroll": "frontend.operations.builtin", "interpret": "reference",
-    "spec": "signature", "check_grads": "testing",
+    "spec": "calling.signature", "check_grads": "testing",
 }
 
 

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from . import api, compiler, pipeline
+from .calling.signature import Spec, spec
 from .errors import JitadError
 from .ir.verify import verify
-from .signature import Spec, spec
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,7 +19,7 @@ from .lowering.python import callable as native_callable
 from .lowering.python.callable import Jit
 
 if TYPE_CHECKING:
-    from .dispatch import Dispatcher
+    from .calling.dispatch import Dispatcher
 
 Grad = bool | int | str | tuple[int | str, ...]
 
@@ -173,7 +173,7 @@ class Handle:
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
-        from .dispatch import make
+        from .calling.dispatch import make
         from .frontend.callables.traceable import register
         register(jit, bound_to)
         with Handle._lock:
@@ -184,7 +184,7 @@ class Handle:
         return self.dispatcher
 
 
-# As for ``compiler.lock``, which is taken before this one, when a process forks too: that module is imported later.
+# As for ``calling.compiled.lock``, which is taken before this one, when a process forks too: imported later.
 os.register_at_fork(before=Handle._lock.acquire, after_in_parent=Handle._lock.release,
                     after_in_child=Handle._lock.release)
 
@@ -232,7 +232,7 @@ def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
     """
     d = dispatcher(self)
-    return d.text(stage, given_to(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
+    return d.text(stage, given_to(self, args) if args or kwargs or d.parameters.count == 1 else args, kwargs)
 
 
 def _signatures(self: Any) -> list[str]:
@@ -257,7 +257,7 @@ def _recompile(self: Any) -> None:
 def _visualize(self: Any, /, *args: Any, stage: str = "ir", **kwargs: Any) -> str:
     """The control-flow graph of a stage in Graphviz's language."""
     d = dispatcher(self)
-    return d.graph(stage, given_to(self, args) if args or kwargs or d.takes() == 1 else args, kwargs)
+    return d.graph(stage, given_to(self, args) if args or kwargs or d.parameters.count == 1 else args, kwargs)
 
 
 def _missing(self: Any, name: str) -> Any:
@@ -312,7 +312,7 @@ class _Bound:
 
     def _takes_the_object_alone(self) -> bool:
         """Whether no arguments are a call, and not the last one."""
-        return dispatcher(self.__func__).takes() == 1
+        return dispatcher(self.__func__).parameters.count == 1
 
     def __repr__(self) -> str:
         return f"<bound {self.__func__!r} of {self.__self__!r}>"

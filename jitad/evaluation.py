@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .calling.signature import Signature, signature
 from .compiler import fixed_leaves, traced
 from .errors import UnsupportedError, with_columns
 from .frontend.columns.pack import returned
@@ -15,7 +16,6 @@ from .frontend.values.values import Options
 from .ir.types import Scalar, Type
 from .pytree import unflatten
 from .semantics.evaluate import Evaluator
-from .signature import Signature, signature
 
 
 def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:

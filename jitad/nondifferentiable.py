@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from .dispatch import calls_go_to
+from .calling.dispatch import calls_go_to
 from .errors import Loc, NondifferentiableWarning
 from .reference import watch
 from .semantics.kinks import COMPARISONS

@@ -257,7 +257,7 @@ def test_calls_with_static_values_beside_structures_go_to_machine_code(monkeypat
     expected = [net.py_func(ps, np.ones(3), act, n) for act, n in calls]
     grads = [net.grad(ps, np.ones(3), act, n)[0]["b"] for act, n in calls]
     assert np.allclose([net(ps, np.ones(3), act, n) for act, n in calls], expected, rtol=1e-14)
-    monkeypatch.setattr("jitad.dispatch.Dispatcher.__call__", None)
+    monkeypatch.setattr("jitad.calling.dispatch.Dispatcher.__call__", None)
     for _ in range(2):
         assert np.allclose([net(ps, np.ones(3), act, n) for act, n in calls], expected, rtol=1e-14)
         assert np.array_equal([net.grad(ps, np.ones(3), act, n)[0]["b"] for act, n in calls], grads)

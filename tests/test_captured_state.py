@@ -300,7 +300,7 @@ def test_calls_do_not_come_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
             f(1.0)
             f(1.0)
         cases.append((kind, space, f))
-    monkeypatch.setattr("jitad.dispatch.Dispatcher.__call__", None)
+    monkeypatch.setattr("jitad.calling.dispatch.Dispatcher.__call__", None)
     for kind, space, f in cases:
         assert f(2.0) == pytest.approx(space["f"](2.0)), kind
 

@@ -15,10 +15,10 @@ import pytest
 import jitad
 from bench import complexity
 from jitad import grad, jit, pipeline, value_and_grad
+from jitad.calling.signature import signature
 from jitad.compiler import traced
 from jitad.frontend.values.values import Options
 from jitad.ir.evaluate.interp import Interpreter
-from jitad.signature import signature
 
 
 def recurrence(s, w, n):

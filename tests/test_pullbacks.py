@@ -10,11 +10,11 @@ import pytest
 
 import jitad
 from jitad import grad, hessian, jit, jvp, linearize, pipeline, value_and_grad, vjp, vmap
+from jitad.calling.signature import signature
 from jitad.compiler import traced
 from jitad.errors import DifferentiationError, UnsupportedError
 from jitad.frontend.values.values import Options
 from jitad.ir.evaluate.interp import Interpreter
-from jitad.signature import signature
 
 pytestmark = pytest.mark.any_level
 

@@ -490,7 +490,7 @@ def test_trees_from_outside_and_new_ones_with_other_fields() -> None:
 def test_calls_with_packed_values_go_to_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     f, p = jit(total), pack(tree(2))
     f(p)
-    monkeypatch.setattr("jitad.dispatch.Dispatcher.__call__", None)
+    monkeypatch.setattr("jitad.calling.dispatch.Dispatcher.__call__", None)
     assert f(pack(tree(3))) == pytest.approx(total(tree(3))) and f(p) == pytest.approx(total(tree(2)))
 
 

@@ -14,6 +14,7 @@ from jitad.lowering.jit.invoke import invoke
 
 from jitad import pipeline
 from jitad.ad import differentiate
+from jitad.calling.signature import signature
 from jitad.compiler import traced
 from jitad.cps import to_cps
 from jitad.frontend.values.values import Options
@@ -26,7 +27,6 @@ from jitad.semantics.evaluate import Evaluator
 from jitad.semantics.primitives import is_float as is_float_value
 from jitad.semantics.symbolic import play, record
 from jitad.semantics.trace import Trace
-from jitad.signature import signature
 
 from . import irgen
 

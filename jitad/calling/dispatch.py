@@ -1,69 +1,65 @@
-"""From a call to compiled code: the Python side of a jitted function.
+"""The Python side of a jitted function: from a call to compiled code.
 
-Calls go to machine code first; what that does not know comes here (``Dispatcher.__call__``).  Here the signature is
-found, the program compiled if it is new, the arguments converted, and the code called with them.  A new entry point
-is put in front of those the function has, so that the next call of its kind does not come here again.
+Calls go to machine code first; a call that no entry point takes comes to ``Dispatcher.__call__``.  Here the signature
+is found, the program compiled if it is new, the arguments are converted, and the code is called with them.  A new
+entry point is put in front of those the function has, so that the next call of its kind does not come here again.
 """
 
 from __future__ import annotations
 
 import contextvars
-import inspect
 import os
-import threading
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from typing import Any
 
-from . import compiler
-from .big_stack import with_room
-from .compiler import Compiled, Shape
-from .errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
-from .evaluation import evaluated, program_of
-from .frontend.callables.custom import Custom
-from .frontend.callables.traceable import POSITIONAL, Transform, positional, signature_of
-from .frontend.captured.places import Place
-from .frontend.columns.pack import returned
-from .frontend.operations.builtin import location
-from .frontend.trace.trace_program import Leaf
-from .frontend.transforms import transforms
-from .frontend.values.values import Operators, Options, context, tracing
-from .lowering.python import callable as native_callable
-from .lowering.python.entry_point import Entry
+from .. import compiler
+from ..big_stack import with_room
+from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
+from ..evaluation import evaluated, program_of
+from ..frontend.callables.custom import Custom
+from ..frontend.callables.traceable import Transform
+from ..frontend.captured.places import Place
+from ..frontend.columns.pack import returned
+from ..frontend.operations.builtin import location
+from ..frontend.trace.trace_program import Leaf
+from ..frontend.transforms import transforms
+from ..frontend.values.values import Operators, Options, context, tracing
+from ..lowering.python import callable as native_callable
+from ..visualize import graph
+from .compiled import Compiled, Shape, lock
+from .entry_chain import EntryChain, all_diverted
+from .parameters import Parameters, name_of
 from .signature import Signature, Whole, signature
-from .visualize import graph
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
 MOST_APART = 4096                # leaves of arguments for which a program is traced again, element by element
-VERSIONS = 8                     # of the code for one signature, before those for what was outside are forgotten
-ATTEMPTS = 10                    # to compile while other threads change what is outside
+VERSIONS = 8                     # of the code for one signature that are kept, for different captured state
+ATTEMPTS = 10                    # to compile while other threads change captured state
 SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
 
 
 class Dispatcher:
-    """What is compiled of one function.
+    """The compiled code of one function, and the calls that machine code does not take.
 
-    ``target`` is the object that the user holds, ``described_by`` the function whose parameters ``fun`` takes.
+    ``target`` is the object that the user holds; ``parameters`` are those of the function that ``fun`` is or derives.
     """
 
     def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
                  static: tuple[str | int, ...]) -> None:
-        self.target, self.fun, self.described_by, self.options, self.static = target, fun, described_by, options, static
+        self.target, self.fun, self.options = target, fun, options
+        self.parameters = Parameters(described_by, static)
         self.table: dict[Signature, list[Compiled]] = {}     # of each signature the newest code first
-        self._line: list[Entry] = []          # the entries that calls go through, in order
-        self._widened: dict[Signature, set[Place]] = {}      # what is an argument since it has changed
-        self._constant: dict[Signature, set[Place]] = {}     # what has changed and cannot be one
+        self.entries = EntryChain(target)
         self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
         self.whole = False                           # the first argument is an object that is taken apart while tracing
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
-        self._diverted = 0                           # the entry that calls go through again, while they do not
+        self._widened: dict[Signature, set[Place]] = {}      # captured values that are parameters since they changed
+        self._constant: dict[Signature, set[Place]] = {}     # captured values that changed and cannot be parameters
         self._last: Signature | None = None          # of the calls that came to Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
-        self._facts: tuple[tuple[str, ...], frozenset[str | int]] | None = None
         self._apart: set[Signature] = set()          # whose long lists are taken apart element by element
 
     # --- calls ------------------------------------------------------------------------------------
@@ -98,7 +94,7 @@ class Dispatcher:
         return returned(found, (args, kwargs)) if compiled.packs else found
 
     def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any]]:
-        """The code that is the right one now, and what it takes from outside."""
+        """The code whose guards hold now, and the captured values that it takes."""
         for compiled in self.table.get(sig, ()):
             captured = compiled.captured(leaves)
             if captured is not None:
@@ -117,9 +113,12 @@ class Dispatcher:
         return written(*args, **kwargs)
 
     def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
-        """The signature of a call and its leaves in the form that machine code takes."""
-        names, static = self.facts()
-        args, kwargs = self._positional(args, kwargs)
+        """The signature of a call and its leaves in the form that machine code takes.
+
+        Raises TypeInferenceError for an argument that has no type, and RecursionError for one nested too deep.
+        """
+        names, static = self.parameters.names, self.parameters.static
+        args, kwargs = self.parameters.ordered(args, kwargs)
         if self.whole and args:
             args = (Whole(args[0]), *args[1:])
         try:
@@ -129,7 +128,7 @@ class Dispatcher:
             for key, value in [*enumerate(args), *kwargs.items()]:
                 name = names[key] if isinstance(key, int) and key < len(names) else key
                 if not _has_signature(value, key in static):
-                    raise TypeInferenceError(f"argument {name}: {e.message}", location(self.described_by),
+                    raise TypeInferenceError(f"argument {name}: {e.message}", location(self.parameters.fun),
                                              e.hint) from None
             raise
         except RecursionError:
@@ -137,47 +136,8 @@ class Dispatcher:
 
     def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """``signature``, with each element of a long list an argument of its own."""
-        args, kwargs = self._positional(args, kwargs)
-        return signature(args, kwargs, self.facts()[1], self.options.static_shapes, long=False)
-
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with as many arguments by position as possible, the others in order of their names.
-
-        What ``**kwargs`` takes stays in order, which the function can see.
-        """
-        if not kwargs:
-            return args, kwargs
-        names, rest, moved = self.facts()[0], dict(kwargs), list(args)
-        for name in names[len(args):] if len(args) >= self._by_position_alone else ():
-            if name not in rest:
-                break
-            moved.append(rest.pop(name))
-        return tuple(moved), {k: rest[k] for k in (rest if self._takes_any_name else sorted(rest))}
-
-    @cached_property
-    def _takes_any_name(self) -> bool:
-        return any(p.kind is p.VAR_KEYWORD for p in parameters(self.described_by))
-
-    @cached_property
-    def _by_position_alone(self) -> int:
-        return sum(p.kind is p.POSITIONAL_ONLY for p in parameters(self.described_by))
-
-    def facts(self) -> tuple[tuple[str, ...], frozenset[str | int]]:
-        """Names of the parameters that can be passed by position; positions and names of the static ones."""
-        if self._facts is None:
-            names = tuple(p.name for p in parameters(self.described_by) if p.kind in POSITIONAL)
-            known = positional(self.described_by) if self.static and parameters(self.described_by) else []
-            static = [_static_name(self.described_by, s, known) for s in self.static]
-            positions = [known.index(s) for s in static if s in known]
-            self._facts = names, frozenset([*static, *positions])
-        return self._facts
-
-    def takes(self) -> int | None:
-        """How many parameters there are, ``None`` where Python cannot tell."""
-        try:
-            return len(signature_of(self.described_by).parameters)
-        except (TypeError, ValueError):
-            return None
+        args, kwargs = self.parameters.ordered(args, kwargs)
+        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False)
 
     # --- compiling --------------------------------------------------------------------------------
 
@@ -207,16 +167,16 @@ class Dispatcher:
 
     def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  options: Options) -> Compiled:
-        with compiler.lock:
+        with lock:
             known, _ = self._version(sig, leaves)
             if known is not None:
                 return known
-            self._check_call(args, kwargs)
-            names, _ = self.facts()
+            self.parameters.check_call(args, kwargs)
             shape = Shape(len(args), tuple(kwargs))
             widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
             widened -= self._constant.setdefault(sig, set())
-            compiled = compiler.compile_function(self.fun, sig, shape, names, options, leaves, frozenset(widened))
+            compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
+                                                 frozenset(widened))
             self._widened[sig] = widened & set(compiled.program.captured)
             self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
@@ -225,30 +185,14 @@ class Dispatcher:
                 self._retire(sig)
             self.table.setdefault(sig, []).insert(0, compiled)
             if shape in compiled.entries:
-                self._install(compiled, shape, leaves)
+                self.entries.add(compiled.entries[shape], leaves)
             return compiled
 
     def _retire(self, sig: Signature) -> None:
-        """Forget the code of a signature for what is outside no more."""
+        """Forget the code of a signature, all of it for captured state of the past."""
         gone = self.table.pop(sig)
         self.retired += gone
-        dropped = {id(entry) for compiled in gone for entry in compiled.entries.values()}
-        self._line = [entry for entry in self._line if id(entry) not in dropped]
-        for entry, following in zip(self._line, [*self._line[1:], None]):
-            entry.next.value = following.code if following is not None else native_callable.SLOW_VECTORCALL
-        self._go_through(self._line[0].code if self._line else native_callable.SLOW_VECTORCALL)
-
-    def _check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A call that the function does not take raises what it would raise in Python."""
-        try:
-            found = signature_of(self.described_by)
-        except (TypeError, ValueError):
-            return
-        free = [p.name for p in found.parameters.values() if p.kind is p.POSITIONAL_ONLY and self._takes_any_name]
-        try:
-            found.bind(*args, **{k: v for k, v in kwargs.items() if k not in free})      # which ``bind`` refuses
-        except TypeError as e:
-            raise TypeError(f"{name_of(self.described_by)}() {e}") from None
+        self.entries.drop({id(entry) for compiled in gone for entry in compiled.entries.values()})
 
     def _seen(self, compiled: Compiled, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Give a shape of call that comes often an entry point of its own."""
@@ -260,38 +204,10 @@ class Dispatcher:
             with_room(lambda: self._add(compiled, shape, leaves))
 
     def _add(self, compiled: Compiled, shape: Shape, leaves: list[Any]) -> None:
-        with compiler.lock:
-            compiled.add_shape(shape, self.facts()[0])
-            self._install(compiled, shape, leaves)
+        with lock:
+            self.entries.add(compiled.add_shape(shape, self.parameters.names), leaves)
 
-    def _install(self, compiled: Compiled, shape: Shape, leaves: Sequence[Any]) -> None:
-        """Put an entry in front of those that calls go through."""
-        entry = compiled.entries[shape]
-        if entry.hints is not None:
-            entry.hints.refresh(leaves)
-        entry.next.value = self._line[0].code if self._line else native_callable.SLOW_VECTORCALL
-        self._line.insert(0, entry)
-        self._go_through(entry.code)
-
-    def _go_through(self, entry: int) -> None:
-        """Let calls go to this entry, now or when they are not diverted any more."""
-        if _diverting:
-            self._diverted = entry
-        else:
-            native_callable.set_entry(self.target, entry)
-
-    def divert(self) -> None:
-        """Let all calls come to Python until ``resume``."""
-        if not self._diverted:
-            self._diverted = native_callable.entry_of(self.target)
-            native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
-
-    def resume(self) -> None:
-        if self._diverted:
-            native_callable.set_entry(self.target, self._diverted)
-            self._diverted = 0
-
-    # --- looking inside ---------------------------------------------------------------------------
+    # --- inspection -------------------------------------------------------------------------------
 
     @property
     def last(self) -> Signature | None:
@@ -306,8 +222,8 @@ class Dispatcher:
         native_callable.forget_last(self.target)
 
     def signature_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, Sequence[Any]]:
-        """The signature of these arguments and their leaves, or without any the last call's."""
-        if args or kwargs or self.takes() == 0:
+        """The signature of these arguments and their leaves; without arguments, those of the last call."""
+        if args or kwargs or self.parameters.count == 0:
             return self.signature(args, kwargs)
         last = self.last
         if last is None:
@@ -337,10 +253,8 @@ class Dispatcher:
 
     def forget(self) -> None:
         """Drop all code; the next call compiles anew."""
-        self.last = self.last                        # while what took it is known
-        native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
-        self._diverted = 0
-        self._line.clear()
+        self.last = self.last                        # while the entry that took it is known
+        self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
         self._shapes.clear()
@@ -354,16 +268,12 @@ def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: 
     if derive is not None:
         kind, argnums = derive
         program = getattr(transforms, kind).make(fun, argnums)
-    made = Dispatcher(target, program, fun, Options(**options), static)
-    _all.add(made)
-    return made
+    return Dispatcher(target, program, fun, Options(**options), static)
 
 
 # --- calls that go elsewhere ----------------------------------------------------------------------
 
 Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-_all: weakref.WeakSet[Dispatcher] = weakref.WeakSet()
-_diverting: list[int] = []                           # the threads whose calls go elsewhere now, by their numbers
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
 
 
@@ -373,65 +283,21 @@ def calls_go_to(run: Run) -> Iterator[None]:
 
     Other threads' calls are found to be none of those, and go on to machine code by the slow way meanwhile.
     """
-    here = threading.get_ident()
-    with compiler.lock:
-        _diverting.append(here)
-        for d in list(_all):
-            d.divert()
-    token = _instead.set(run)
-    try:
-        yield
-    finally:
-        _instead.reset(token)
-        with compiler.lock:
-            _diverting.remove(here)
-            _resume()
-
-
-def _resume() -> None:
-    for d in list(_all) if not _diverting else ():
-        d.resume()
-
-
-def _only_here() -> None:
-    """In a child process there are no other threads."""
-    _diverting[:] = [number for number in _diverting if number == threading.get_ident()]
-    _resume()
-
-
-os.register_at_fork(after_in_child=_only_here)
-
-
-def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a callable, none where Python cannot tell."""
-    try:
-        return list(signature_of(fun).parameters.values())
-    except (TypeError, ValueError):
-        return []
-
-
-def _static_name(fun: Callable[..., Any], key: str | int, names: Sequence[str]) -> str:
-    """The name of the parameter that one of ``jit(static=…)`` stands for."""
-    if isinstance(key, int) and -len(names) <= key < len(names):
-        return names[key]
-    known = parameters(fun)
-    any_name = any(p.kind is p.VAR_KEYWORD for p in known)
-    if isinstance(key, str) and (any_name or key in [*names, *(p.name for p in known)]):
-        return key
-    raise TypeError(f"jit(static=…): {name_of(fun)}() has no parameter {key!r}: there are {', '.join(names)}")
+    with all_diverted():
+        token = _instead.set(run)
+        try:
+            yield
+        finally:
+            _instead.reset(token)
 
 
 def _has_signature(value: Any, static: bool) -> bool:
-    """Whether a value can be an argument."""
+    """True if a value can be an argument."""
     try:
         signature((value,), {}, frozenset([0] if static else []), False)
     except TypeInferenceError:
         return False
     return True
-
-
-def name_of(fun: Any) -> str:
-    return getattr(fun, "__name__", type(fun).__name__)
 
 
 def _has_stand_in(x: Any) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .errors import TypeInferenceError
-from .frontend.captured.user_classes import openable
-from .frontend.trace.trace_program import Leaf, Opened
-from .ir.types import ALL, BOOL, F64, I64, INSTEAD, Array, Scalar, from_numpy, parse
-from .pytree import Arguments, Structure, flatten, flatten_into, holds_columns, meaning, unflatten
+from ..errors import TypeInferenceError
+from ..frontend.captured.user_classes import openable
+from ..frontend.trace.trace_program import Leaf, Opened
+from ..ir.types import ALL, BOOL, F64, I64, INSTEAD, Array, Scalar, from_numpy, parse
+from ..pytree import Arguments, Structure, flatten, flatten_into, holds_columns, meaning, unflatten
 
 _PYTHON = {float: Leaf(F64, True), int: Leaf(I64, True), bool: Leaf(BOOL, True)}
 _NUMPY = {t.np.type: Leaf(t, False) for t in ALL}

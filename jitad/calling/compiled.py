@@ -1,0 +1,245 @@
+"""Machine code for one signature: its entry points, its guards, and how Python calls it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..big_stack import with_room
+from ..errors import CompileError, TypeInferenceError
+from ..frontend.captured.guards import constant_number
+from ..frontend.captured.places import MISSING, Place, Reader
+from ..frontend.columns.pack import unpacked
+from ..frontend.trace import trace_program
+from ..frontend.trace.trace_program import Leaf, Opened
+from ..ir.graph import Function
+from ..ir.types import Array, from_numpy
+from ..lowering.jit import cpu
+from ..lowering.llvm.emit import Writer
+from ..lowering.python import callable as native_callable
+from ..lowering.python import entry_point, guards
+from ..lowering.python.box import buildable
+from ..lowering.python.exceptions import Failures
+from ..lowering.python.unbox import Argument, readable
+from ..pytree import LEAF, Structure, holds_packed, unflatten
+from .signature import Signature, Spec, Static, classify
+
+BODY = "jitad.body"                   # a name for the compiled function that other code can refer to
+lock = threading.RLock()                # one compilation at a time; a trace may call another jitted function
+# A process forks between compilations: in the child there is nobody to end one, nor to give the lock back.
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a call passes its arguments: how many by position, then which by name, in order."""
+
+    count: int
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(eq=False)
+class Compiled:
+    """Machine code for one signature.
+
+    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls, and made when it is
+    first needed.  ``entries`` are the entry points that take whole arguments as a user passes them; they go into the
+    object that the user holds.
+    """
+
+    signature: Signature
+    function: Function
+    result: Structure
+    fixed: dict[int, Any]
+    program: trace_program.Traced
+    effort: str
+    recursive: bool
+    failures: Failures
+    native: cpu.Native | None = None
+    _call: Any = None
+    entries: dict[Shape, entry_point.Entry] = field(default_factory=dict)
+    kept: list[entry_point.Entry | cpu.Native] = field(default_factory=list)      # what machine code points to
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    # --- entry points -----------------------------------------------------------------------------
+
+    def flat_entry(self, name: str) -> entry_point.Entry:
+        """An entry that takes the leaves that are no constants by position, and then what is ``captured``."""
+        leaves = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)] + self.program.captured_leaves
+        return self._entry(name, [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(leaves)], Shape(len(leaves)))
+
+    def entry(self, name: str, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
+        """An entry for calls of this shape; ``names``: of the parameters that can be passed by position."""
+        args, kwargs = self.signature.structure.children
+        leaves = iter(self.signature.leaves)
+        arguments = []
+        for where, structure in [*zip(range(len(args.children)), args.children), *zip(kwargs.static, kwargs.children)]:
+            if isinstance(where, int) and where < shape.count:
+                index = where
+            else:
+                index = shape.count + shape.keywords.index(where if isinstance(where, str) else names[where])
+            mine = [next(leaves) for _ in range(structure.count)]
+            if structure.is_leaf and isinstance(mine[0], Static):
+                arguments.append(Argument(index, None, value=mine[0].value))
+            else:
+                read = tuple(leaf for leaf in mine if not isinstance(leaf, Static))
+                arguments.append(Argument(index, structure, read))
+        entry = self._entry(name, arguments, shape)
+        entry.guards = self.program.guards
+        entry.captured = list(zip(self.program.captured, self.program.captured_leaves))
+        return entry
+
+    def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> entry_point.Entry:
+        build = None if buildable(self.result) else self._build
+        entry = entry_point.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
+                             self.result, self.effort, self.recursive, self.failures, build, self.fixed)
+        self.kept.append(entry)
+        return entry
+
+    # --- what is outside --------------------------------------------------------------------------
+
+    def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
+        """What the program takes from outside as it is now; ``None`` where the program is not the right one any more.
+
+        ``leaves``: of the arguments.
+        """
+        read = Reader(leaves)
+        if not all([guard.holds(read) for guard in self.program.guards]):
+            return None
+        found = []
+        for place, leaf in zip(self.program.captured, self.program.captured_leaves):
+            value = fitting(leaf, read(place))
+            if value is MISSING:
+                return None
+            found.append(value)
+        return found
+
+    def unheld(self, leaves: Sequence[Any]) -> str:
+        """What of the program's assumptions does not hold, in words."""
+        read, program = Reader(leaves), self.program
+        return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
+            repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
+            if fitting(leaf, read(p)) is MISSING)])
+
+    def refresh(self, leaves: Sequence[Any]) -> None:
+        """Tell the entries where things are now."""
+        for entry in self.entries.values():
+            if entry.hints is not None:
+                entry.hints.refresh(leaves)
+
+    def changed(self, leaves: Sequence[Any]) -> set[Place]:
+        """The places of integers that have another value now, and of arrays that have another size."""
+        read, program = Reader(leaves), self.program
+        numbers = {g.place for g in program.guards if g.test == "means" and constant_number(g.expected)
+                   and type(read(g.place)) is type(g.expected) and not g.holds(read)}
+        arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
+                  if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]
+        return numbers | {p for p, leaf in arrays if fitting(_of_any_size(leaf), read(p)) is not MISSING}
+
+    @cached_property
+    def packs(self) -> bool:
+        """Whether trees are in the result."""
+        return holds_packed(self.result)
+
+    def _build(self, leaves: tuple[Any, ...]) -> Any:
+        result = unflatten(self.result, leaves)
+        return unpacked(result) if self.packs and not holds_packed(self.signature.structure) else result
+
+    def enterable(self) -> bool:
+        """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
+        if not self._readable:
+            return False
+        leaves, (args, kwargs) = iter(self.signature.leaves), self.signature.structure.children
+        for a in (*args.children, *kwargs.children):
+            mine = [next(leaves) for _ in range(a.count)]
+            if not a.is_leaf and any(isinstance(leaf, Static) for leaf in mine):
+                return False
+        return readable(self.signature.structure)
+
+    @cached_property
+    def _readable(self) -> bool:
+        program = self.program
+        opened = [leaf.number for leaf in self.signature.leaves if isinstance(leaf, Opened)]
+        return guards.readable(program.guards, list(zip(program.captured, program.captured_leaves)), opened)
+
+    def is_flat(self, shape: Shape) -> bool:
+        """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""
+        dynamic = all(not isinstance(leaf, Static) for leaf in self.signature.leaves)
+        args, kwargs = self.signature.structure.children
+        plain = not shape.keywords and not kwargs.children and dynamic
+        alone = not self.program.captured and not self.program.guards
+        return alone and plain and all(a.is_leaf for a in args.children)
+
+    def add_shape(self, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
+        """One more entry point."""
+        entry = self.entries[shape] = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
+        self._compile_alone(entry)
+        return entry
+
+    @property
+    def call(self) -> Any:
+        if self._call is None:
+            with_room(self._make_call)
+        return self._call
+
+    def _make_call(self) -> None:
+        with lock:
+            if self._call is None:
+                entry = self.flat_entry("jitad.entry")
+                self._compile_alone(entry)
+                self.set_call(entry)
+
+    def set_call(self, flat: entry_point.Entry) -> None:
+        call = native_callable.make(_refused, self)
+        flat.next.value = native_callable.SLOW_VECTORCALL
+        native_callable.set_entry(call, flat.code)
+        self._call = call
+
+    def _compile_alone(self, entry: entry_point.Entry) -> None:
+        """Compile an entry in LLVM code of its own, which calls the compiled function by its address."""
+        assert self.native is not None
+        entry.address = self.native.address(BODY)
+        writer = Writer(cpu.target().triple, cpu.target().layout)
+        entry_point.write(writer, entry)
+        native = cpu.Native(writer.text(), self.native.options, [entry.name], {})
+        entry.code = native.address(entry.name)
+        self.kept.append(native)
+
+
+def _of_any_size(leaf: Leaf) -> Leaf:
+    """The same for arrays of any sizes but 1."""
+    assert isinstance(leaf.type, Array)
+    return Leaf(Array(leaf.type.dtype, (None,) * leaf.type.rank))
+
+
+def fitting(leaf: Leaf, value: Any) -> Any:
+    """A value from outside in the form that machine code reads; ``MISSING`` where it is not as ``leaf`` says."""
+    if value is MISSING:
+        return MISSING
+    try:
+        found, value = classify(value)
+    except (TypeInferenceError, OverflowError):
+        return MISSING
+    if found == leaf:
+        return value
+    if not isinstance(leaf.type, Array) or not isinstance(value, np.ndarray):
+        return MISSING
+    if from_numpy(value.dtype) != leaf.type.dtype:
+        return MISSING
+    fits = len(value.shape) == leaf.type.rank and all(
+        n != 1 if known is None else n == known for n, known in zip(value.shape, leaf.type.dims))
+    return value if fits else MISSING
+
+
+def _refused(compiled: Compiled, *leaves: Any) -> Any:
+    """Where a flat entry goes with arguments that are not of its signature: ``classify`` and ``unbox`` disagree."""
+    if any(isinstance(x, Spec) for x in leaves):
+        raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
+    raise CompileError(f"the entry point for ({compiled.signature}) does not take {[type(x).__name__ for x in leaves]}")

@@ -1,0 +1,94 @@
+"""The parameters of the function that is called: by them arguments are put in order and constants found."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from ..frontend.callables.traceable import POSITIONAL, positional, signature_of
+
+
+class Parameters:
+    """The parameters of ``fun``; ``static``: positions and names that ``jit(static=…)`` was given."""
+
+    def __init__(self, fun: Callable[..., Any], static: tuple[str | int, ...]) -> None:
+        self.fun, self._static = fun, static
+
+    @cached_property
+    def known(self) -> list[inspect.Parameter]:
+        return parameters(self.fun)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters that can be passed by position."""
+        return tuple(p.name for p in self.known if p.kind in POSITIONAL)
+
+    @cached_property
+    def static(self) -> frozenset[str | int]:
+        """Positions and names of the parameters that are compile-time constants.  Raises TypeError for others."""
+        known = positional(self.fun) if self._static and self.known else []
+        names = [self._static_name(key, known) for key in self._static]
+        return frozenset([*names, *(known.index(name) for name in names if name in known)])
+
+    def _static_name(self, key: str | int, names: Sequence[str]) -> str:
+        if isinstance(key, int) and -len(names) <= key < len(names):
+            return names[key]
+        if isinstance(key, str) and (self._takes_any_name or key in [*names, *(p.name for p in self.known)]):
+            return key
+        raise TypeError(f"jit(static=…): {name_of(self.fun)}() has no parameter {key!r}: there are {', '.join(names)}")
+
+    @cached_property
+    def _takes_any_name(self) -> bool:
+        return any(p.kind is p.VAR_KEYWORD for p in self.known)
+
+    @cached_property
+    def _by_position_alone(self) -> int:
+        return sum(p.kind is p.POSITIONAL_ONLY for p in self.known)
+
+    @property
+    def count(self) -> int | None:
+        """The number of parameters; ``None`` if Python cannot tell."""
+        try:
+            return len(signature_of(self.fun).parameters)
+        except (TypeError, ValueError):
+            return None
+
+    def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same call with as many arguments by position as possible, the others in order of their names.
+
+        Arguments for ``**kwargs`` keep their order, which the function can see.
+        """
+        if not kwargs:
+            return args, kwargs
+        rest, moved = dict(kwargs), list(args)
+        for name in self.names[len(args):] if len(args) >= self._by_position_alone else ():
+            if name not in rest:
+                break
+            moved.append(rest.pop(name))
+        return tuple(moved), {k: rest[k] for k in (rest if self._takes_any_name else sorted(rest))}
+
+    def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise what Python raises for a call that the function does not take."""
+        try:
+            found = signature_of(self.fun)
+        except (TypeError, ValueError):
+            return
+        free = [p.name for p in found.parameters.values() if p.kind is p.POSITIONAL_ONLY and self._takes_any_name]
+        try:
+            found.bind(*args, **{k: v for k, v in kwargs.items() if k not in free})      # which ``bind`` refuses
+        except TypeError as e:
+            raise TypeError(f"{name_of(self.fun)}() {e}") from None
+
+
+def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a callable; none if Python cannot tell."""
+    try:
+        return list(signature_of(fun).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def name_of(fun: Any) -> str:
+    return getattr(fun, "__name__", type(fun).__name__)
