@@ -14,7 +14,7 @@ import numpy as np
 
 from ..big_stack import with_room
 from ..errors import CompileError, TypeInferenceError
-from ..frontend.captured.guards import constant_number
+from ..frontend.captured.guards import is_number
 from ..frontend.captured.places import MISSING, Place, Reader
 from ..frontend.columns.pack import unpacked
 from ..frontend.trace import trace_program
@@ -135,9 +135,9 @@ class Compiled:
                 entry.hints.refresh(leaves)
 
     def changed(self, leaves: Sequence[Any]) -> set[Place]:
-        """The places of integers that have another value now, and of arrays that have another size."""
+        """The places of numbers that were compiled in and have changed, and of arrays of another size."""
         read, program = Reader(leaves), self.program
-        numbers = {g.place for g in program.guards if g.test == "means" and constant_number(g.expected)
+        numbers = {g.place for g in program.guards if g.test == "means" and is_number(g.expected)
                    and type(read(g.place)) is type(g.expected) and not g.holds(read)}
         arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
                   if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]

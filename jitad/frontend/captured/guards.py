@@ -78,6 +78,11 @@ _TESTS: dict[str, Any] = {
 }
 
 
+def is_number(v: Any) -> bool:
+    """True for the numbers that can be parameters of a program in place of constants."""
+    return constant_number(v) or type(v) is float or isinstance(v, np.floating)
+
+
 def constant_number(v: Any) -> bool:
     """An integer, which is compiled in until it changes."""
     return (isinstance(v, int) and type(v) is int) or isinstance(v, np.integer)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,17 @@ class CapturedState(Trace):
             at = list(self.consts).index(place)
             self.state[known.obj] = Sym(self.func.params[len(self.func.params) - len(self.consts) + at])
         return known
+
+    def compiled_in(self, v: Any, useful: Callable[[float], bool]) -> Any:
+        place = next((p for p, known in self.consts.items() if isinstance(v, Sym) and known is v), None)
+        captures = self.session.captures
+        if place is None or place in captures.widened or not isinstance(v, Sym) or not v.scalar.is_float:
+            return v
+        value = captures.read(place)
+        if not useful(float(value)):
+            return v
+        captures.guard(place, "means", value)
+        return value
 
     def _type_at(self, place: Place) -> tuple[Type, bool]:
         o: Captures = self.session.captures

@@ -16,7 +16,7 @@ while tracing and looks at a value fails there and then, it does not compute som
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Protocol
@@ -71,6 +71,9 @@ class Context(Protocol):
 
     def choose_value(self, c: Any, x: Any, y: Any) -> Any:
         """``x if c else y`` of values that are there already."""
+
+    def compiled_in(self, v: Any, useful: Callable[[float], bool]) -> Any:
+        """The value of a captured float, with a guard, where ``useful`` holds of it; otherwise ``v`` itself."""
 
 
 class Operating(Context, Protocol):

@@ -76,6 +76,7 @@ def divmod_(t: Context, x: Any, y: Any) -> tuple[Sym, Sym]:
 # --- powers ---------------------------------------------------------------------------------------
 
 def power(t: Context, x: Any, y: Any) -> Sym:
+    y = t.compiled_in(y, _is_short_exponent)
     whole = static_int(y)
     x, y = lift(t, x), lift(t, y)
     dtype, weak = promote(x, y)
@@ -104,6 +105,11 @@ def _int_power(t: Context, x: Sym, y: Sym, whole: int | None, dtype: Scalar, wea
     elif whole is not None and whole <= _SMALL_POWER and (short := _by_squaring(t, a, whole)) is not None:
         return Sym(short, weak)
     return Sym(emit(t, "pow", a, n), weak)
+
+
+def _is_short_exponent(n: float) -> bool:
+    """True for exponents that ``_short_power`` writes without ``pow``."""
+    return n == 0.5 or n.is_integer() and -2 <= n <= _SMALL_POWER
 
 
 def _short_power(t: Context, x: Value, n: float, dtype: Scalar) -> Value | None:
