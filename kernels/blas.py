@@ -1,10 +1,10 @@
 """Finds a BLAS for matrix products: the one in NumPy's own wheel, or the wheel ``scipy-openblas64`` if installed.
 
-Both are OpenBLAS with 64-bit integers under the names ``scipy_cblas_dgemm64_`` and so on.  Where there is none (another
-build of NumPy) matrix products stay loops.
+Both are OpenBLAS with 64-bit integers under the names ``scipy_cblas_dgemm64_`` and so on.  Without it (another build
+of NumPy) matrix products stay loops.
 
-``JITAD_NUM_THREADS`` bounds its threads when it is set; otherwise OpenBLAS decides (``OPENBLAS_NUM_THREADS``, or all
-cores).  NumPy uses the same copy of the library, so the bound holds for it too.
+``JITAD_NUM_THREADS`` bounds its threads if it is set; otherwise OpenBLAS decides (``OPENBLAS_NUM_THREADS``, or all
+cores).  NumPy uses the same copy of the library, so the bound applies to NumPy too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 PREFIX, SUFFIX = "scipy_cblas_", "64_"
 THREADS = "scipy_openblas_get_num_threads64_"
-ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112            # CBLAS's names for how a matrix lies
+ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112            # CBLAS's codes for the layout of a matrix
 
 
 def symbol(name: str) -> str:
@@ -37,7 +37,7 @@ def _candidates() -> Iterator[Path]:
 
 @cache
 def library() -> str | None:
-    """The path of the library, loaded and with its number of threads set, or ``None``."""
+    """The path of the library, loaded and with its number of threads set; None if there is none."""
     for path in _candidates():
         try:
             lib = ctypes.CDLL(str(path))

@@ -1,8 +1,8 @@
 """Finds an OpenMP runtime, whose threads run loops for ``jit(parallel=True)``: GNU's libgomp, LLVM's or Intel's.
 
-All three have the entry points of GNU's: ``GOMP_parallel`` runs a function on a team of threads that stay.  What the
-process has loaded already is taken, so that two runtimes do not compete for the cores; otherwise what the system has,
-or what comes in the wheels of scikit-learn and PyTorch.
+All three have the entry points of GNU's: ``GOMP_parallel`` runs a function on a persistent team of threads.  A runtime
+that the process has already loaded is preferred, so that two runtimes do not compete for the cores; then one of the
+system, then one in the wheels of scikit-learn and PyTorch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 256
 
 @cache
 def functions() -> dict[str, int]:
-    """The addresses of the entry points; ``DeviceError`` where there is no runtime."""
+    """The addresses of the entry points; raises ``DeviceError`` if there is no runtime."""
     for path in _candidates():
         try:
             library = ctypes.CDLL(path)
@@ -45,7 +45,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _loaded() -> list[str]:
-    """The runtimes that the process has in memory."""
+    """The paths of the runtimes that the process has loaded."""
     try:
         lines = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
@@ -58,7 +58,10 @@ _inherited = False
 
 
 def _fork() -> None:
-    """GNU's runtime would wait for the threads that it had in the parent, be it we who used it or someone else."""
+    """Record in a child process that the parent had a runtime.
+
+    GNU's runtime would wait for the threads that it had in the parent, whether this project or other code used it.
+    """
     global _inherited
     _inherited = _inherited or bool(_loaded())
 
@@ -67,9 +70,9 @@ os.register_at_fork(after_in_child=_fork)
 
 
 def threads() -> int:
-    """How many threads there are to be: ``JITAD_NUM_THREADS``, ``OMP_NUM_THREADS``, or the cores of the process.
+    """The number of threads to use: ``JITAD_NUM_THREADS``, ``OMP_NUM_THREADS``, or the cores of the process.
 
-    A process that was forked when there was a runtime has one.
+    It is 1 in a process that was forked while a runtime was loaded.
     """
     if _inherited:
         return 1

@@ -1,7 +1,7 @@
-"""Single elements of arrays: of a stored one by a load, of a lazy one by computing it (``fusion`` says which is which).
+"""Single elements of arrays: a load from a stored array, a computation for a lazy one (``fusion`` decides which).
 
-A *place* says which element: one index for each axis or, where all arrays involved have the same sizes
-(``flat``), one position in C order, so that a nest of loops becomes one loop.
+A *place* identifies an element: one index for each axis or, if all arrays involved have the same sizes (``flat``),
+one offset in C order, so that a loop nest becomes a single loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..threads import parallel_nests
 
 @dataclass(frozen=True)
 class Place:
-    """One element: ``at`` its indices, or ``flat`` its position in C order with ``at`` empty."""
+    """One element: its indices ``at``, or its offset ``flat`` in C order with ``at`` empty."""
 
     at: tuple[str, ...]
     flat: str | None = None
@@ -31,7 +31,7 @@ class Place:
 # --- sizes, positions, metadata ---------------------------------------------------------------------------
 
 def sizes(fn: FunctionBuilder, v: Value) -> tuple[str, ...]:
-    """The sizes of an array, stored or lazy; ``()`` of a scalar."""
+    """The sizes of an array, stored or lazy; ``()`` for a scalar."""
     if not isinstance(v.type, Array):
         return ()
     value = fn.values.get(v)
@@ -40,7 +40,7 @@ def sizes(fn: FunctionBuilder, v: Value) -> tuple[str, ...]:
 
 
 def position(fn: FunctionBuilder, sizes: Sequence[str], at: Sequence[str]) -> str:
-    """Where the element (or, with fewer indices than axes, the subarray) ``at`` begins, counted in elements."""
+    """The offset, in elements, of the element ``at``, or of the subarray if there are fewer indices than axes."""
     linear = "0"
     for axis, size in enumerate(sizes):
         i = at[axis] if axis < len(at) else "0"
@@ -59,9 +59,10 @@ def note(fn: FunctionBuilder, v: Value) -> str:
 
 
 def notes_apart(fn: FunctionBuilder, values: Sequence[Value]) -> list[str]:
-    """As ``note``, for loads from and stores to parts of buffers that do not overlap in the loop that comes next.
+    """As ``note``, for accesses to parts of buffers that do not overlap in the loop that follows.
 
-    In other iterations of a loop around it they may: the scopes are declared here, so that copies have their own.
+    They may overlap across iterations of an enclosing loop.  The scopes are therefore declared here, so that each copy
+    of the loop has its own.
     """
     for v in values:
         note(fn, v)
@@ -82,7 +83,7 @@ def _in_scopes(fn: FunctionBuilder, own: list[str], others: list[str]) -> str:
 
 
 def _scopes(fn: FunctionBuilder) -> dict[Value, tuple[list[str], list[str]]]:
-    """One scope for each root, and those of others; roots beyond the limit may alias anything."""
+    """For each root its own scope, and those of the roots that it cannot alias; roots beyond the limit have none."""
     writer, alias = fn.writer, fn.plan.roots
     roots = list(alias.members())[:SCOPE_LIMIT]
     domain = writer.distinct(lambda me: me)
@@ -105,12 +106,12 @@ NestBody = Callable[[Place, list[str]], Sequence[str]]
 def nest(fn: FunctionBuilder, sizes: Sequence[str], body: NestBody, carried: Sequence[tuple[str, str]] = (),
          flat: bool = False, note: str = "", unbounded: bool = False, cut: bool = False,
          join: parallel_nests.Join | None = None) -> list[str]:
-    """A loop for each size, the last innermost; or a single one over all elements when ``flat``.
+    """Emit one loop for each size, the last innermost, or a single loop over all elements with ``flat``.
 
-    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionBuilder.loop``.  Few iterations,
-    known in number, are written out, which spares LLVM the work.  ``unbounded``: see ``is_bounded``.  ``cut``:
-    several threads may do the work, for no iteration reads or writes what another one writes; ``join`` then puts
-    partial results for ``carried`` together.
+    ``carried`` and ``note`` (which goes on the innermost loop) are as in ``FunctionBuilder.loop``.  A small known
+    number of iterations is unrolled here, which spares LLVM the work.  ``unbounded``: see ``is_bounded``.  ``cut``:
+    several threads may share the work, since no iteration accesses what another one writes; ``join`` then combines
+    partial results for ``carried``.
     """
     loop = _written_out if all(s[0] != "%" for s in sizes) and int(fn.product(sizes)) <= WRITTEN_OUT else fn.loop
 
@@ -137,7 +138,7 @@ def nest(fn: FunctionBuilder, sizes: Sequence[str], body: NestBody, carried: Seq
 
 def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carried: Sequence[tuple[str, str]] = (),
                  note: str = "", each: str = "1", unbounded: bool = False) -> list[str]:
-    """``FunctionBuilder.loop`` with the iterations one after the other."""
+    """``FunctionBuilder.loop``, fully unrolled."""
     values = [name for _, name in carried]
     for i in range(int(n)):
         values = list(body(str(i), values))
@@ -145,7 +146,7 @@ def _written_out(n: str, body: Callable[[str, list[str]], Sequence[str]], carrie
 
 
 def is_bounded(fn: FunctionBuilder, v: Value) -> bool:
-    """Whether some array in memory has as many elements as ``v``."""
+    """True if some array in memory has as many elements as ``v``."""
     seen: set[Value] = set()
     todo = [v]
     while todo:
@@ -162,18 +163,18 @@ def is_bounded(fn: FunctionBuilder, v: Value) -> bool:
 
 
 def _as_many(t: Array, whole: Type) -> bool:
-    """Whether no axis is stretched."""
+    """True if broadcasting to ``whole`` stretches no axis of ``t``."""
     dims = dims_of(whole)
     return len(t.dims) != len(dims) or not any(a == 1 != b for a, b in zip(t.dims, dims))
 
 
 def can_be_flat(fn: FunctionBuilder, v: Value, like: Array) -> bool:
-    """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
+    """True if the element of ``v`` at a flat offset in an array of type ``like`` depends on that offset alone."""
     return is_flat(fn.plan.lazy, v, like)
 
 
 def masked_tail(fn: FunctionBuilder, *values: Value) -> str:
-    """Metadata for the innermost loop that computes ``values``, if a mask is to end it; ``""`` otherwise."""
+    """Metadata for the innermost loop that computes ``values`` if its tail should be masked, else ``""``."""
     masks = libmvec.masks_tails(fn.target.features) and _calls_libm(fn, values)
     return libmvec.masked(fn.writer) if masks else ""
 
@@ -195,14 +196,14 @@ def _calls_libm(fn: FunctionBuilder, values: Sequence[Value]) -> bool:
 # --- elements -------------------------------------------------------------------------------------------------
 
 class Elements:
-    """Computes elements in one loop body; what was computed there once is not computed again."""
+    """Computes elements in one loop body, each element once."""
 
     def __init__(self, fn: FunctionBuilder) -> None:
         self.fn = fn
         self._known: dict[tuple[Value, Place], str] = {}
 
     def get(self, v: Value, place: Place) -> str:
-        """The element of ``v`` there (broadcast to the rank of ``place``); a scalar is itself."""
+        """The element of ``v`` at ``place`` (broadcast to the rank of ``place``); a scalar is its own element."""
         if not isinstance(v.type, Array):
             return self.fn.scalar(v)
         place = _narrow(v.type, place)
@@ -228,7 +229,7 @@ class Elements:
 
 
 def _narrow(t: Array, place: Place) -> Place:
-    """The place in an operand of type ``t`` that broadcasting takes for a place in the result."""
+    """The place in an operand of type ``t`` that is broadcast to ``place`` in the result."""
     if place.flat is not None:
         return place
     at = place.at[len(place.at) - t.rank:]
@@ -263,7 +264,7 @@ def _transpose(e: Elements, op: Op, place: Place) -> str:
 
 
 def _reshape(e: Elements, op: Op, place: Place) -> str:
-    """Only reshapes that add or drop axes of literal size 1 are lazy."""
+    """A lazy reshape only adds or drops axes of literal size 1."""
     source, target = op.operands[0].type, op.result.type
     assert isinstance(source, Array) and isinstance(target, Array)
     wide = iter([i for i, d in zip(place.at, target.dims) if d != 1])

@@ -1,4 +1,4 @@
-"""Stores an array that is computed element by element: elementwise ops, copies, views that need memory of their own."""
+"""Stores arrays that are computed element by element: elementwise ops, copies, views that need memory of their own."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def store(fn: FunctionBuilder, op: Op) -> None:
     result, target = op.result, fn.plan.reuse.get(op.result)
     fn.values[result] = destination(fn, result)
     if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
-        return                                       # nobody reads the original again, so it is the copy
+        return                                       # the original has no later reader and becomes the copy
     with taking_over(fn, [result]):
         fill_buffer(fn, fn.array(result), result, result)
 
 
 @contextmanager
 def taking_over(fn: FunctionBuilder, stored: list[Value], passing: Sequence[Value] = ()) -> Iterator[None]:
-    """While the elements of ``stored`` and ``passing`` are computed.
+    """Mark ``stored`` and ``passing`` as lazy while their elements are computed.
 
-    They count as lazy: they come from their operands.  A buffer that is taken over is read with the sizes that it is
-    written with, which are the same, but LLVM does not know it.  Only here: on another path those need not be set.
+    A reused buffer is read with the sizes with which it is written.  They equal its own, which LLVM does not know.
+    This holds only inside the context: on other paths the sizes of the result may be undefined.
     """
     taken = {fn.plan.reuse[r]: r for r in stored if r in fn.plan.reuse}
     old = {v: fn.array(v) for v in taken}
@@ -44,7 +44,7 @@ def taking_over(fn: FunctionBuilder, stored: list[Value], passing: Sequence[Valu
 
 
 def destination(fn: FunctionBuilder, result: Value) -> Buffer:
-    """The buffer for a result: the one it takes over, or a new one."""
+    """The buffer for a result: the one that it reuses, or a new one."""
     t = result.type
     assert isinstance(t, Array)
     target = fn.plan.reuse.get(result)
@@ -54,7 +54,7 @@ def destination(fn: FunctionBuilder, result: Value) -> Buffer:
 
 
 def fill_buffer(fn: FunctionBuilder, buffer: Buffer, source: Value, owner: Value) -> None:
-    """Put every element of ``source`` into ``buffer``, which belongs to the root of ``owner``."""
+    """Store every element of ``source`` in ``buffer``, which belongs to the root of ``owner``."""
     assert isinstance(source.type, Array)
     extent, mark = buffer.sizes, note(fn, owner)
     if not _few(fn, extent) and _in_one_piece(fn, buffer, source):
@@ -76,13 +76,13 @@ def fill_buffer(fn: FunctionBuilder, buffer: Buffer, source: Value, owner: Value
 
 
 def _has_routine(fn: FunctionBuilder, buffer: Buffer) -> bool:
-    """Tells if ``transpose.py`` is for this transpose: not if it is small, nor if several threads share the work."""
+    """True if the routine of ``transpose.py`` is to be used: not for small arrays, nor if threads share the work."""
     alone = not fn.target.is_gpu and not fn.module.module.parallel
     return alone and buffer.dtype.is_float and len(buffer.sizes) == 2 and any(s[0] == "%" for s in buffer.sizes)
 
 
 def _turn(fn: FunctionBuilder, buffer: Buffer, source: Value, mark: str) -> None:
-    """Transpose a matrix square by square, and the last rows, which become columns, one by one."""
+    """Transpose a matrix by the routine, and the rows that remain (columns of the result) element by element."""
     t, (columns, rows), origin = buffer.dtype, buffer.sizes, fn.array(_original(fn, source))
     rest = fn.code.op(f"and i64 {rows}, {transpose.side(fn.target, t) - 1}", "n")
     whole = fn.sub(rows, rest)
@@ -98,7 +98,7 @@ def _turn(fn: FunctionBuilder, buffer: Buffer, source: Value, mark: str) -> None
 
 
 def _original(fn: FunctionBuilder, source: Value) -> Value:
-    """The stored array of which ``source`` is the transpose."""
+    """The stored array whose transpose ``source`` is."""
     while source in fn.plan.lazy:
         assert source.op is not None
         source = source.op.operands[0]
@@ -110,7 +110,7 @@ def _few(fn: FunctionBuilder, extent: Sequence[str]) -> bool:
 
 
 def _in_one_piece(fn: FunctionBuilder, buffer: Buffer, source: Value) -> bool:
-    """Zeros, and copies of stored arrays, by the intrinsics that LLVM would find them to be."""
+    """Store zeros by memset, or the copy of a stored array by memcpy.  Returns False if ``source`` is neither."""
     stored = _copied(fn, source)
     if stored is not None:
         size = fn.mul(fn.product(buffer.sizes), str(width(buffer.dtype)))
@@ -122,7 +122,10 @@ def _in_one_piece(fn: FunctionBuilder, buffer: Buffer, source: Value) -> bool:
 
 
 def clear(fn: FunctionBuilder, buffer: Buffer, extent: Sequence[str]) -> bool:
-    """Zeros for an array of these sizes by the intrinsic, unless it is so small that stores are as good."""
+    """Set an array of these sizes to zero by memset.
+
+    Returns False, without code, if the array is so small that stores suffice.
+    """
     if _few(fn, extent):
         return False
     size = fn.mul(fn.product(extent), str(width(buffer.dtype)))
@@ -132,7 +135,7 @@ def clear(fn: FunctionBuilder, buffer: Buffer, extent: Sequence[str]) -> bool:
 
 
 def _copied(fn: FunctionBuilder, source: Value) -> Value | None:
-    """The stored array whose elements ``source`` has, in the same order."""
+    """The stored array of which ``source`` is a copy, in the same order; None if there is none."""
     while source in fn.plan.lazy:
         if source.op is None or source.op.name not in ("copy", "stop", "as_type"):
             return None
@@ -141,8 +144,10 @@ def _copied(fn: FunctionBuilder, source: Value) -> Value | None:
 
 
 def _is_turned_copy(fn: FunctionBuilder, source: Value) -> bool:
-    """Whether this is a stored array with its last axis elsewhere: one element at a time, as a vector of elements that
-    are no neighbours is read anyway, and LLVM need not find out."""
+    """True if ``source`` is a copy of a stored array with its last axis moved.
+
+    It is stored element by element: the loads are strided, so vectors bring nothing, and LLVM need not find that out.
+    """
     while source.op is not None and source.op.name in ("copy", "stop") and source in fn.plan.lazy:
         source = source.op.operands[0]
     op = source.op
@@ -153,7 +158,7 @@ def _is_turned_copy(fn: FunctionBuilder, source: Value) -> bool:
 
 
 def is_zero(source: Value) -> bool:
-    """Whether all elements are known to be 0, and not −0."""
+    """True if all elements are known to be 0, and not −0."""
     op = source.op
     if op is None or op.name not in ("fill", "broadcast_to"):
         return False

@@ -1,4 +1,4 @@
-"""One nest of loops for the members of a group (``groups``): arrays stored, reductions in registers, parts added."""
+"""One loop nest for the members of a group (``fusion_groups``): stored arrays, reductions in registers, added parts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def emit(fn: FunctionBuilder, members: list[Op]) -> None:
         nest_of(stored, reductions, [replace(p, mark=mark) for p, mark in zip(parts, marks)])
 
     def one_by_one() -> None:
-        for part in parts:                           # before anything is stored where another array was
+        for part in parts:                           # before a store overwrites a reused buffer
             nest_of([], [], [part])
         if stored:
             nest_of(stored, [], [])
@@ -48,7 +48,7 @@ def emit(fn: FunctionBuilder, members: list[Op]) -> None:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part that is added to ``buffer``; ``mark``: alias metadata, if not the array's."""
+    """A part of ``buffer`` to which an array is added; ``mark``: alias metadata that replaces the array's."""
 
     op: Op
     buffer: Buffer
@@ -56,7 +56,7 @@ class _Part:
 
 
 def _apart(fn: FunctionBuilder, pairs: list[tuple[_Part, _Part]]) -> str:
-    """The condition under which the parts of no pair overlap: on some axis one ends before the other begins."""
+    """The condition under which no pair of parts overlaps: their ranges are disjoint along some axis."""
     code, condition = fn.code, "true"
     for p, q in pairs:
         away = "false"
@@ -68,22 +68,22 @@ def _apart(fn: FunctionBuilder, pairs: list[tuple[_Part, _Part]]) -> str:
 
 
 def _ranges(fn: FunctionBuilder, op: Op) -> list[tuple[str, str]]:
-    """Along each axis, where the part of ``op`` begins and ends."""
+    """The half-open range (begin, end) of the part of ``op`` along each axis."""
     starts = [fn.scalar(v) for v in op.operands[2::2]]
     return [(start, fn.add(start, size)) for start, size in zip(starts, sizes(fn, op.operands[1]))]
 
 
 def _extent(fn: FunctionBuilder, members: list[Op]) -> list[str]:
-    """The sizes that all members loop over, literal where one of them knows."""
+    """The sizes over which all members loop, literal if they are known for one of them."""
     known = zip(*(sizes(fn, shape_of(op)) for op in members))
     return [next((s for s in axis if s[0] != "%"), axis[0]) for axis in known]
 
 
 def _nest(fn: FunctionBuilder, shape: Value, extent: list[str], every: list[Value], stored: list[Value],
           reductions: list[Op], parts: list[_Part]) -> list[str]:
-    """The loops; yields what the reductions come to.
+    """Emit the loops; returns the results of the reductions.
 
-    An element is stored when all are computed, since a buffer that is taken over may be read by another member.
+    Stores follow after all elements are computed, since another member may read a buffer that is reused.
     """
     like = shape.type
     assert isinstance(like, Array)
@@ -95,7 +95,7 @@ def _nest(fn: FunctionBuilder, shape: Value, extent: list[str], every: list[Valu
     def body(place: Place, sums: list[str]) -> list[str]:
         elements = Elements(fn)
         index = place.flat if place.flat is not None else position(fn, extent, place.at)
-        for v in every:                              # in their order, so that none waits for many others
+        for v in every:                              # in program order, which keeps the recursion shallow
             elements.get(v, place)
         computed = {v: elements.get(v, place) for v in everything}
         summands = [computed[v] for v in sources]

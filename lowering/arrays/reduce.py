@@ -1,10 +1,10 @@
-"""Reductions, fused with what computes their operand.
+"""Reductions, fused with the computation of their operand.
 
-The trailing reduced axes run innermost with their partial result in registers; partial results of the other reduced
-axes are combined in the result's memory, so that for ``a.sum(0)`` the inner loop still runs along rows.
+The trailing reduced axes are the innermost loops, with the partial result in registers.  Partial results of the other
+reduced axes are combined in the result's memory, so that the inner loop of ``a.sum(0)`` still runs along rows.
 
-Float sums and products may be reassociated: they use several vector accumulators, which is about as accurate as
-NumPy's pairwise summation and more so than a plain loop, but not bit for bit either of them.
+Float sums and products may be reassociated.  They use several vector accumulators, which is about as accurate as
+NumPy's pairwise summation and more accurate than a plain loop, but bitwise equal to neither.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMBINE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "al
 
 
 def identity(name: str, t: Scalar) -> str:
-    """What the reduction ``name`` starts from."""
+    """The neutral element of the reduction ``name``."""
     if name in ("sum", "cumsum", "prod", "cumprod"):
         return literal({"sum": 0.0, "cumsum": -0.0}.get(name, 1), t)
     if t.is_bool:
@@ -36,7 +36,7 @@ def identity(name: str, t: Scalar) -> str:
 
 
 def combine(fn: FunctionBuilder, name: str, t: Scalar, x: str, y: str) -> str:
-    """One step of the reduction ``name``; which of two zeros is the larger depends on the order, so on nothing."""
+    """One step of the reduction ``name``.  A maximum of zeros of both signs returns either one."""
     op = _COMBINE[name]
     flags = ops.flags(fn.options, {"acc": True}) if op in ("add", "mul") else "nsz" if t.is_float else ""
     return ops.TABLE[op](fn, t, [x, y], flags)
@@ -49,7 +49,7 @@ def interleaved(fn: FunctionBuilder) -> str:
 
 
 def fold(fn: FunctionBuilder, op: Op) -> None:
-    """sum, prod, max, min, all, any."""
+    """Lower sum, prod, max, min, all, any."""
     source, axes = op.operands[0], set(op.attrs["axes"])
     assert isinstance(source.type, Array)
     rank = source.type.rank
@@ -77,7 +77,7 @@ def _partial(fn: FunctionBuilder, op: Op, inner: Sequence[str], outer: tuple[str
                  unbounded=not is_bounded(fn, source),
                  cut=not outer, join=lambda xs, ys: [combine(fn, op.name, t, xs[0], ys[0])])[0]
     if op.name == "sum" and t.is_float and all(n.isdigit() for n in inner):
-        # A loop that LLVM unrolls begins with the first element, so that of nothing but -0 the sum would not be 0.
+        # A loop that LLVM unrolls starts from the first element, so a sum of negative zeros would be -0, not 0.
         total = ops.TABLE["add"](fn, t, [total, literal(0, t)], ops.flags(fn.options, {}))
     return total
 
@@ -112,7 +112,7 @@ def _put(fn: FunctionBuilder, buffer: Buffer, value: str, index: str, mark: str)
 
 
 def arg(fn: FunctionBuilder, op: Op) -> None:
-    """argmax, argmin: the first of the best; the first NaN if there is one."""
+    """Lower argmax, argmin: the least index of an extreme element, or of a NaN if there is one."""
     source, result, axis = op.operands[0], op.result, op.attrs["axis"]
     extent = sizes(fn, source)
     if not isinstance(result.type, Array):
@@ -130,7 +130,7 @@ def arg(fn: FunctionBuilder, op: Op) -> None:
 
 
 def _best(fn: FunctionBuilder, op: Op, n: str, before: tuple[str, ...], after: tuple[str, ...]) -> str:
-    """Two passes that vectorise, one for the best and one for its least index, instead of one that cannot."""
+    """Find the extreme element, then its least index, in two loops: each vectorises, while a single loop would not."""
     source: Value = op.operands[0]
     t, name = dtype_of(source.type), op.name[3:]
 
@@ -150,7 +150,7 @@ def _best(fn: FunctionBuilder, op: Op, n: str, before: tuple[str, ...], after: t
 
 
 def _equal(fn: FunctionBuilder, t: Scalar, x: str, best: str) -> str:
-    """Whether ``x`` is the best; NaN is, if any element is NaN."""
+    """A bool that is true if ``x`` equals ``best``; two NaNs count as equal."""
     if not t.is_float:
         return ops.TABLE["eq"](fn, t, [x, best], "")
     of = types.register(t)

@@ -12,7 +12,7 @@ from .reduce import combine, identity
 
 
 def cumulative(fn: FunctionBuilder, op: Op) -> None:
-    """cumsum, cumprod: along the last axis in a register, along others row by row from the row before."""
+    """Lower cumsum, cumprod: along the last axis in a register, along others by adding to the preceding row."""
     source, result, axis = op.operands[0], op.result, op.attrs["axis"]
     assert isinstance(result.type, Array)
     t, extent = result.type.dtype, sizes(fn, source)
@@ -30,7 +30,7 @@ def cumulative(fn: FunctionBuilder, op: Op) -> None:
         return []
 
     def along_other(place: Place, _: list[str]) -> list[str]:
-        # At the first row ``before`` is whatever the result holds there: it is loaded but not looked at.
+        # At the first row ``before`` is uninitialised memory of the result: it is loaded but not used.
         at, row = place.at, place.at[axis]
         first, later = (fn.code.op(f"icmp {how} i64 {row}, 0", "c") for how in ("eq", "ne"))
         back = fn.sub(row, fn.code.op(f"zext i1 {later} to i64"))

@@ -1,6 +1,6 @@
 """Sizes, views and rearrangements.
 
-A view of a stored array that is contiguous in it (``a[i]``, ``a[i:j]``, any reshape) is a pointer into it.
+A contiguous view of a stored array (``a[i]``, ``a[i:j]``, any reshape) is a pointer into it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _SIZES: dict[str, Callable[[FunctionBuilder, Op], Sizes]] = {
     "transpose": lambda fn, op: tuple(sizes(fn, op.operands[0])[p] for p in op.attrs["perm"]),
     "get": lambda fn, op: sizes(fn, op.operands[0])[len(op.operands) - 1:],
     "take": lambda fn, op: sizes(fn, op.operands[1]) + sizes(fn, op.operands[0])[1:],
-    "nonzero": lambda fn, op: ("0",),                # known when it has run
+    "nonzero": lambda fn, op: ("0",),                # known only after it has run
     **{name: _kept for name in ("sum", "prod", "max", "min", "all", "any", "argmax", "argmin")},
 }
 
@@ -95,20 +95,20 @@ def empty(fn: FunctionBuilder, op: Op) -> None:
 
 
 def undef(fn: FunctionBuilder, op: Op) -> None:
-    """Memory of the literal sizes, since an edge may copy it; sizes that are not known are 0."""
+    """Allocate memory of the literal sizes, since an edge may copy it; unknown sizes are 0."""
     fn.values[op.result] = elementwise.destination(fn, op.result)
 
 
 # --- views ----------------------------------------------------------------------------------------------------
 
 def view(fn: FunctionBuilder, op: Op) -> bool:
-    """Make ``op``'s result a pointer into its operand where that is possible."""
+    """Make ``op``'s result a pointer into its operand if possible.  Returns True if so."""
     start = _VIEW.get(op.name)
     if start is None:
         return False
     source = op.operands[0]
     if not is_array(source) or source in fn.plan.lazy or source not in fn.values:
-        return False                                 # (a member of a group may not be there yet)
+        return False                                 # (a member of a group may not be emitted yet)
     offset = start(fn, op)
     if offset is None:
         return False
@@ -140,7 +140,7 @@ _VIEW: dict[str, Callable[[FunctionBuilder, Op], str | None]] = {
 
 
 def is_contiguous(a: Value, starts: Sequence[Value], lengths: Sequence[Value], steps: Sequence[Value]) -> bool:
-    """Whether a slice of ``a`` is known to be one piece: single rows, then a range of step 1, then whole axes."""
+    """True if a slice of ``a`` is known to be contiguous: single rows, then a range of step 1, then full axes."""
     axes = list(zip(starts, lengths, steps))
     while axes and axes[0][1].const == 1:
         axes.pop(0)
@@ -152,7 +152,7 @@ def is_contiguous(a: Value, starts: Sequence[Value], lengths: Sequence[Value], s
 
 
 def get(fn: FunctionBuilder, op: Op) -> None:
-    """An element; a subarray that is a view was made by ``view``, another is stored."""
+    """Lower ``get`` of an element, or of a subarray that is stored because ``view`` did not make it a view."""
     if is_array(op.result):
         elementwise.store(fn, op)
         return
@@ -188,10 +188,10 @@ def _copy_part(fn: FunctionBuilder, op: Op, v: Value, buffer: Buffer, offset: st
 
 
 def nonzero(fn: FunctionBuilder, op: Op) -> None:
-    """Count, then store the positions.
+    """Count the nonzero elements, then store their indices.
 
-    Each position is stored, and the next one over it unless it is one: a branch would be foretold wrongly.  So there
-    is room for one more than are counted.
+    The second loop is free of branches, which would be mispredicted: it stores every index and advances only after an
+    index of a nonzero element.  The buffer therefore holds one element more than the count.
     """
     source, t = op.operands[0], op.result.type
     assert isinstance(t, Array)

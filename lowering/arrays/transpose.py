@@ -1,13 +1,13 @@
-"""Transposes a panel of a matrix: columns that are stored as rows become rows of some width, side by side.
+"""A routine that transposes a panel of a matrix: its columns, which are stored as rows, become rows of a given width.
 
 ::
 
     void @jitad.turn.f32(ptr to, i64 width, ptr from, i64 k, i64 count, i64 depth)
 
-``to[d * width + j] = from[j * k + d]`` for ``j < count`` and ``d < depth``, square by square: as many vectors of
-columns as a vector has elements are interleaved until they are rows.  The last squares overlap those before; the last
-column stands in for those that are missing.  Each row is stored before the one below it, so what a square writes beyond
-a narrow row is overwritten; behind the last row ``to`` has room for a vector.
+``to[d * width + j] = from[j * k + d]`` for ``j < count`` and ``d < depth``.  The routine works on squares: it loads as
+many vectors as a vector has elements and interleaves them until they are rows.  The last squares overlap the preceding
+ones; the last column replaces columns that do not exist.  Rows are stored in order, so that the elements which a
+square writes beyond a narrow row are overwritten by the next row.  ``to`` has space for one vector after the last row.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..llvm import types
 from ..llvm.emit import Writer
 from ..llvm.target import Target
 
-BITS = 128                  # of a vector: LLVM takes three times as long to find instructions for wider squares
+BITS = 128                  # vector width: instruction selection takes three times as long for wider squares
 PARAMS = "ptr %to, i64 %width, ptr %from, i64 %k, i64 %count, i64 %depth"
 ROUTINES = {f"jitad.turn.{t}": t for t in (F32, F64)}
 
 
 def side(target: Target, t: Scalar) -> int:
-    """Rows and columns of a square; nothing is written beside a panel of a multiple of so many columns."""
+    """Rows and columns of a square.  A panel with a multiple of this number of columns needs no space after it."""
     return max(1, min(BITS, target.vector_bits) // t.bits)
 
 
@@ -52,7 +52,7 @@ class _Turn(Routine):
         self.writer.function(name, f"define void @{name}({PARAMS}) nounwind {{\n{self.code.text()}\n}}\n")
 
     def _strip(self, j: str, last: str) -> list[str]:
-        """Columns ``j`` to ``j + side``."""
+        """Transpose the columns from ``j`` to ``j + side``."""
         columns = [self.at("%from", self.mul(self.smaller(self.add(j, str(c)), last), "%k")) for c in range(self.side)]
         to, side = self.at("%to", j), str(self.side)
         fits = self.code.op(f"icmp sge i64 %depth, {side}")
@@ -76,12 +76,12 @@ class _Turn(Routine):
         return []
 
     def _interleave(self, x: str, y: str, first: int) -> str:
-        """Half of the elements of each, from ``first`` on, in turns."""
+        """Alternate the elements of ``x`` and ``y``, half of each, from element ``first`` on."""
         picks = ", ".join(f"i32 {first + i // 2 + (i % 2) * self.side}" for i in range(self.side))
         return self.code.op(f"shufflevector {self.type} {x}, {self.type} {y}, <{self.side} x i32> <{picks}>")
 
     def _row(self, columns: list[str], to: str, d: str) -> list[str]:
-        """One row: of panels that are not as deep as a square."""
+        """Store one row element by element, for panels with fewer rows than a square."""
         row = self.at(to, self.mul(d, "%width"))
         for c, column in enumerate(columns):
             x = self.code.op(f"load {self.of}, ptr {self.at(column, d)}")

@@ -1,7 +1,7 @@
-"""Updates in place.  The array updated is consumed, so its buffer becomes the result's.
+"""Updates in place.  The updated array is consumed, so its buffer becomes the result's.
 
-What is stored never reads that buffer: a view of the array is refused by the verifier (``a[1:] = a[:-1]`` has a copy),
-and an expression of it is not lazy beyond the op that consumes it (``fusion``).
+The stored values never read that buffer.  The verifier refuses a view of the array (``a[1:] = a[:-1]`` needs a copy),
+and an expression that reads it is not lazy beyond the op that consumes it (``fusion``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def add_put(fn: FunctionBuilder, op: Op) -> None:
 
 
 def updated(fn: FunctionBuilder, op: Op) -> Buffer:
-    """The consumed operand's buffer, now the result's."""
+    """The consumed operand's buffer, which becomes the result's."""
     t = op.result.type
     assert isinstance(t, Array)
     old = op.operands[0]
@@ -53,7 +53,7 @@ def updated(fn: FunctionBuilder, op: Op) -> Buffer:
 
 
 def write(fn: FunctionBuilder, op: Op, buffer: Buffer, index: str, x: str, add: bool, mark: str = "") -> None:
-    """Store or add one element; ``mark``: alias metadata, if not the array's."""
+    """Store or add one element; ``mark`` replaces the array's alias metadata if it is given."""
     t, mark = buffer.dtype, mark or note(fn, op.result)
     if add:
         x = _sum(fn, op, t, fn.load(t, buffer.ptr, index, mark), x)
@@ -65,7 +65,7 @@ def _sum(fn: FunctionBuilder, op: Op, t: Scalar, x: str, y: str) -> str:
 
 
 def _write_block(fn: FunctionBuilder, op: Op, buffer: Buffer, start: str, v: Value, add: bool) -> None:
-    """Store or add an array whose place in the buffer is one piece that begins at ``start``."""
+    """Store or add an array to a contiguous part of the buffer that begins at ``start``."""
     part = Buffer(fn.address(buffer.dtype, buffer.ptr, start), (), buffer.type)
     extent = sizes(fn, v)
     assert isinstance(v.type, Array)
@@ -105,7 +105,8 @@ def _in_slice(fn: FunctionBuilder, op: Op, add: bool) -> None:
 
 
 def part_position(fn: FunctionBuilder, op: Op, buffer: Buffer, place: Place) -> str:
-    """Where the part of ``op`` (``add_slice``, ``set_slice``) has an element in the buffer that is updated."""
+    """The offset, in the updated buffer, of an element of the part that ``op`` (``add_slice``, ``set_slice``) writes.
+    """
     starts, steps = ([fn.scalar(v) for v in op.operands[first::2]] for first in (2, 3))
     if place.flat is not None:
         return fn.add(position(fn, buffer.sizes, starts), place.flat)
@@ -113,12 +114,12 @@ def part_position(fn: FunctionBuilder, op: Op, buffer: Buffer, place: Place) -> 
 
 
 def is_one_piece(fn: FunctionBuilder, op: Op) -> bool:
-    """Whether that part is contiguous."""
+    """True if the part that ``op`` writes is contiguous."""
     return _is_one_piece(fn, op.operands[0], op.operands[1], op.operands[2::2], op.operands[3::2])
 
 
 def _is_one_piece(fn: FunctionBuilder, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
-    """As ``shape.is_contiguous``, where the lengths are the sizes of ``v`` as they are known here."""
+    """As ``shape.is_contiguous``, with the sizes of ``v`` as the lengths, as far as they are known in lowering."""
     whole, extent = sizes(fn, a), sizes(fn, v)
     axis = 0
     while axis < len(extent) and extent[axis] == "1":

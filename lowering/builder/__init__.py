@@ -1,9 +1,9 @@
-"""Builders: the state of the code that is being written, and the helpers that all lowering code writes with.
+"""Builders: the state of the code being written, and the helpers with which all lowering code writes it.
 
 Files, in reading order::
 
-    module_builder       what is common to the functions of a module
+    module_builder       the state that the functions of a module share
     function_builder     one function: its values, arithmetic, loops, branches, calls, failures
-    fixed_width_vectors  short loops as whole vectors
-    kernel_builder       loops and addresses for routines written by hand
+    fixed_width_vectors  short loops rewritten as fixed-width vectors
+    kernel_builder       loops and addresses for hand-written routines
 """

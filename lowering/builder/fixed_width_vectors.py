@@ -1,13 +1,15 @@
-"""Loops over as many elements as a few vectors hold, as these vectors: no loop for LLVM to find out about.
+"""Rewrites loops over a fixed, small number of elements as straight-line code on fixed-width vectors.
 
-A body that was written for one element ``i`` is rewritten for all of them, line by line.  A value is
+LLVM then has no loop to analyse.  The body, written for one element ``i``, is rewritten line by line for all of them.
+A value is
 
-* *uniform*: made outside, or of uniform values; it stays as it is;
-* *linear*: ``first + stride * i``, an index or an address; its line is kept and makes the first element's;
+* *uniform*: loop-invariant, or computed from uniform values; it is unchanged;
+* *linear*: ``first + stride * i``, an index or an address; its line is kept and computes the first element's;
 * *varying*: a vector of all elements.
 
-What has no rule here stays a loop, which LLVM may vectorise: so do loops in which one element may read or overwrite
-what another has stored, told by alias scopes (``alias.py``), and those that carry anything but sums and conjunctions.
+A loop with an instruction that has no rule here stays a loop, which LLVM may vectorise.  So does a loop in which one
+element may read or overwrite what another has stored, by its alias scopes (``alias.py``), and one that carries
+anything but sums and conjunctions.
 """
 
 from __future__ import annotations
@@ -34,14 +36,15 @@ _INTRINSIC = re.compile(r"@llvm\.(fabs|sqrt|floor|ceil|maximum|minimum|maxnum|mi
 
 
 class NotWhole(Exception):
-    """The loop stays."""
+    """The loop cannot be rewritten."""
 
 
 def vectors(writer: Writer, code: Code, lines: Sequence[str], i: str, carried: Sequence[tuple[str, str, str, str]]
             ) -> tuple[list[str], list[str]] | None:
-    """The lines for all ``i`` at once, with new names of ``code``, and the values carried in the end.
+    """The lines for all ``i`` at once, with new names of ``code``, and the final carried values.
 
-    ``carried``: for each its type, its value before, its name within an iteration, and its name for the next one.
+    Returns None if an instruction has no rule.  ``carried``: of each value its type, its initial value, its name within
+    an iteration, and its name for the next one.
     """
     try:
         return _Body(writer, code, i, {phi: (t, before, after) for t, before, phi, after in carried}).run(lines)
@@ -50,20 +53,23 @@ def vectors(writer: Writer, code: Code, lines: Sequence[str], i: str, carried: S
 
 
 class _Body:
-    """``strides``: of linear values; ``types``: of the elements of varying ones; ``numbers``: equal for values that are
-    made in the same way, so that equal addresses are known."""
+    """The body while it is rewritten.
+
+    ``strides``: of linear values.  ``types``: element types of varying values.  ``numbers``: value numbers, equal for
+    equal expressions, so that equal addresses are recognised.
+    """
 
     def __init__(self, writer: Writer, code: Code, i: str, carried: dict[str, tuple[str, str, str]]) -> None:
         self.writer, self.code, self.i, self.carried = writer, code, i, carried
         self.lines: list[str] = []
         self.strides: dict[str, str] = {i: "1"}
-        self.elements: dict[str, str] = {}                       # what addresses count
+        self.elements: dict[str, str] = {}                       # address → the type that its stride counts
         self.types: dict[str, str] = {}
         self.numbers: dict[str, int] = {}
-        self.ways: dict[str, int] = {}                           # … the number of each way
+        self.ways: dict[str, int] = {}                           # expression → value number
         self.finals: dict[str, str] = {}
         self.vectors: dict[tuple[str, str], str] = {}
-        self.accesses: list[tuple[bool, int, str]] = []          # whether it stores, where, its alias metadata
+        self.accesses: list[tuple[bool, int, str]] = []          # (is a store, value number of the address, metadata)
 
     def run(self, lines: Sequence[str]) -> tuple[list[str], list[str]]:
         reads = " ".join(line.partition(" = ")[2] or line for line in lines) + " "
@@ -105,7 +111,7 @@ class _Body:
         return name
 
     def vector(self, t: str, x: str) -> str:
-        """All elements of an operand."""
+        """The vector of all elements of an operand."""
         if x in self.types:
             return x
         if (t, x) not in self.vectors:
@@ -151,7 +157,7 @@ class _Body:
         self.varying(name, t, f"{opcode}{flags} <{LANES} x {t}> {self.vector(t, x)}, {self.vector(t, y)}")
 
     def _stride(self, opcode: str, x: str, y: str) -> str | None:
-        """The stride of ``x + y``, ``x - y`` or ``x * y``, if it is linear."""
+        """The stride of ``x + y``, ``x - y`` or ``x * y`` if it is linear, else None."""
         moving = [v for v in (x, y) if v in self.strides]
         if len(moving) != 1 or x in self.types or y in self.types:
             return None
@@ -231,7 +237,7 @@ class _Body:
         self.lines.append(f"store <{LANES} x {t}> {self.vector(t, x)}, ptr {at}, align {align}{notes}")
 
     def _check_element(self, t: str, at: str) -> None:
-        """The address's stride counts elements of this type."""
+        """Raise ``NotWhole`` unless the address's stride counts elements of type ``t``."""
         if self.elements.get(at) != t:
             raise NotWhole
 
@@ -258,7 +264,7 @@ class _Body:
         self.varying(name, t, calls[0])
 
     def _call_for(self, call: str, t: str, every: list[str], lanes: int, first: int) -> str:
-        """The call for some of the lanes."""
+        """The call for ``lanes`` of the lanes, starting at ``first``."""
         kind, mask = f"<{LANES} x {t}>", _mask(first, lanes)
         given = [x if lanes == LANES else self.op(f"shufflevector {kind} {x}, {kind} poison, {mask}") for x in every]
         return f"{call}({', '.join(f'<{lanes} x {t}> {x}' for x in given)})"
@@ -266,7 +272,7 @@ class _Body:
     # --- memory ---------------------------------------------------------------------------------------
 
     def _check_memory(self) -> None:
-        """What one element stores no other reads or overwrites: another array, or the same place."""
+        """Raise ``NotWhole`` unless each store is to another array, or to the same address, than every other access."""
         for k, (stores, where, notes) in enumerate(self.accesses):
             for _, other, others in self.accesses[:k] + self.accesses[k + 1:] if stores else ():
                 if where != other and not (_apart(self.writer, notes, others) or _apart(self.writer, others, notes)):
@@ -284,7 +290,7 @@ def _matched(pattern: re.Pattern[str], line: str) -> re.Match[str]:
 
 
 def _apart(writer: Writer, notes: str, others: str) -> bool:
-    """Whether the first access says that it is to none of the arrays that the second one may be to."""
+    """True if the metadata of the first access exclude all arrays that the second one may access."""
     none, some = re.search(r"!noalias !(\d+)", notes), re.search(r"!alias\.scope !(\d+)", others)
     return bool(none and some) and set() < _members(writer, some) <= _members(writer, none)
 
@@ -294,7 +300,7 @@ def _members(writer: Writer, found: re.Match[str] | None) -> set[str]:
 
 
 def _vector_version(writer: Writer, callee: str) -> tuple[str, int]:
-    """The widest vector function that stands for a scalar one, and its lanes."""
+    """The widest vector version of a scalar function, and its lanes."""
     name = re.escape(callee[1:])
     found = [(int(lanes), symbol) for lanes, symbol in
              re.findall(rf"_ZGV_LLVM_N(\d+)v+_{name}\(([^)]+)\)", writer.header(callee[1:])) if int(lanes) <= LANES]

@@ -1,9 +1,9 @@
-"""What all code that lowers ops uses: the state of the function that is being written, and the helpers for writing it.
+"""The base of all lowering code: the state of the function being written, and the helpers for writing it.
 
-``FunctionBuilder`` holds the code written so far, what each IR value has become (``values``) and what was decided
-beforehand (``plan``, ``places``); it writes loads, integer arithmetic, loops, branches, calls and checks.  Its abstract
-methods need parts of the lowering above this folder: memory for an array, and polls in loops.  ``FunctionLowering``, at
-the top, has them.
+``FunctionBuilder`` holds the code written so far, the LLVM names of the IR values (``values``) and the plans
+(``plan``, ``places``).  It writes loads, integer arithmetic, loops, branches, calls and checks.  Its abstract methods
+need parts of the lowering above this folder: memory for an array, and polls in loops.  ``FunctionLowering``, at the
+top, implements them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Body = Callable[[str, list[str]], Sequence[str]]
 
 
 def unlikely(writer: Writer) -> str:
-    """Metadata for a branch whose first target is hardly ever taken."""
+    """Metadata for a branch whose first target is rarely taken."""
     return ", !prof " + writer.node('!"branch_weights", i32 1, i32 1048576')
 
 
@@ -39,8 +39,8 @@ def likely(writer: Writer) -> str:
 class FunctionBuilder(ABC):
     """One function while it is written.
 
-    ``body`` is its code; ``code``, where instructions go, is another one's while a routine is written that ``body``
-    calls.
+    ``body`` is its code.  ``code`` receives the instructions; it differs from ``body`` while a routine that ``body``
+    calls is written.
     """
 
     def __init__(self, module: ModuleBuilder, func: Function) -> None:
@@ -49,22 +49,22 @@ class FunctionBuilder(ABC):
         self.body = self.code = Code()
         self.values: dict[Value, Lowered] = {}
         self.parameters: dict[str, str] = {}             # the LLVM types of the parameters
-        self.plan = plan(func, module.sharing)           # which arrays are stored at all
+        self.plan = plan(func, module.sharing)           # lazy and stored arrays
         self.forest = loop_forest(func)
         self.places = Places(func, self.plan, self.forest)
-        self.in_place = made_in_place(func)              # arrays that are yet to be made without a call
+        self.in_place = made_in_place(func)              # allocations that are still to be written inline
         self.frame = 0                                   # bytes of arrays in the stack frame
-        self.block: Block = func.entry                   # that is being lowered
-        self.loc = func.loc                              # of the op that is being lowered
+        self.block: Block = func.entry                   # the block being lowered
+        self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
         self._failure = self.body.label("fail")
         self._status = self.body.phi("i32", self._failure, "status")
 
-    # --- what parts above this folder do -----------------------------------------------------------
+    # --- implemented above this folder -------------------------------------------------------------
 
     @abstractmethod
     def alloc(self, type: Array, sizes: Sequence[str], value: Value | None = None) -> Buffer:
-        """A new, uninitialised array for ``value``, or (``None``) one that is not needed beyond the current op.
+        """A new, uninitialised array for ``value``, or (with None) a temporary for the current op.
 
         ``sizes`` of literal dimensions are taken from the type.
         """
@@ -72,16 +72,17 @@ class FunctionBuilder(ABC):
     @abstractmethod
     def loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l",
              note: str = "", each: str = "1", unbounded: bool = False) -> list[str]:
-        """``for i in range(n)``: emits the loop, guarded and rotated, and yields the final carried values.
+        """``for i in range(n)``: emits the loop, guarded and rotated, and returns the final carried values.
 
-        ``carried`` is a list of (LLVM type, initial name); ``body(i, values)`` emits the body at ``code`` and yields
-        the next values.  ``note`` goes on the back edge (``", !llvm.loop !4"``).  The body may make blocks.  An
-        iteration walks over ``each`` elements, of an array that memory does not bound if ``unbounded``.
+        ``carried`` is a list of (LLVM type, initial name); ``body(i, values)`` emits the body at ``code`` and returns
+        the next values.  ``note`` goes on the back edge (``", !llvm.loop !4"``).  The body may start blocks.  An
+        iteration processes ``each`` elements; with ``unbounded``, of an array that may have more elements than any in
+        memory.
         """
 
     @abstractmethod
     def count_iterations(self, n: str, each: str) -> None:
-        """Count ``n`` iterations over ``each`` elements, which do not poll, towards the poll of the loop around."""
+        """Count ``n`` iterations over ``each`` elements, which do not poll, towards the enclosing loop's poll."""
 
     # --- values -----------------------------------------------------------------------------------
 
@@ -92,7 +93,7 @@ class FunctionBuilder(ABC):
         return name
 
     def array(self, v: Value) -> Buffer:
-        """Where an array value is in memory."""
+        """The buffer of an array value."""
         buffer = self.values[v]
         assert isinstance(buffer, Buffer), v
         return buffer
@@ -100,19 +101,19 @@ class FunctionBuilder(ABC):
     # --- memory -----------------------------------------------------------------------------------
 
     def address(self, t: Scalar, ptr: str, index: str) -> str:
-        """Pointer to element ``index`` (counted in elements) behind ``ptr``."""
+        """The address of element ``index`` of the array at ``ptr``."""
         if index == "0":
             return ptr
         return self.code.op(f"getelementptr inbounds {types.memory(t)}, ptr {ptr}, i64 {index}", "at")
 
     def load(self, t: Scalar, ptr: str, index: str = "0", note: str = "") -> str:
-        """Element ``index`` behind ``ptr``; ``note`` is metadata as text (``", !alias.scope !3"``)."""
+        """Element ``index`` of the array at ``ptr``; ``note`` is metadata as text (``", !alias.scope !3"``)."""
         at = self.address(t, ptr, index)
         x = self.code.op(f"load {types.memory(t)}, ptr {at}, align {types.width(t)}{note}", "x")
         return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
 
     def store(self, t: Scalar, value: str, ptr: str, index: str = "0", note: str = "") -> None:
-        """Put ``value`` into element ``index`` behind ``ptr``."""
+        """Store ``value`` in element ``index`` of the array at ``ptr``."""
         at = self.address(t, ptr, index)
         if t.is_bool:
             value = self.code.op(f"zext i1 {value} to i8", "byte")
@@ -123,10 +124,10 @@ class FunctionBuilder(ABC):
         return self.code.op(f"getelementptr inbounds i8, ptr %ctx, i64 {context.offset(name)}", "field")
 
     def allocates(self) -> None:
-        """Note that the current block takes memory from the arena."""
+        """Record that the current block takes memory from the arena."""
         self.allocating.add(self.block)
 
-    # --- i64 arithmetic on sizes and indices, folded where literal ----------------------------------
+    # --- i64 arithmetic on sizes and indices, folded if literal -------------------------------------
 
     def add(self, x: str, y: str) -> str:
         if x == "0" or y == "0":
@@ -142,7 +143,7 @@ class FunctionBuilder(ABC):
         return "0" if "0" in (x, y) else self._int("mul", x, y, lambda a, b: a * b)
 
     def product(self, sizes: Sequence[str]) -> str:
-        """The product of sizes, ``"1"`` of none."""
+        """The product of sizes; ``"1"`` if there are none."""
         out = "1"
         for s in sizes:
             out = self.mul(out, s)
@@ -157,7 +158,7 @@ class FunctionBuilder(ABC):
 
     def plain_loop(self, n: str, body: Body, carried: Sequence[tuple[str, str]] = (), hint: str = "l", note: str = "",
                    start: str = "") -> list[str]:
-        """``for i in range(start, n)``, without polls; the first iteration runs for certain where a start is given."""
+        """``for i in range(start, n)``, without polls.  If ``start`` is given, the first iteration is not guarded."""
         code, inits = self.code, [name for _, name in carried]
         head, done, before = code.label(hint), code.label("done"), code.here
         outs = [code.phi(t, done) for t, _ in carried]
@@ -189,7 +190,7 @@ class FunctionBuilder(ABC):
 
     def _whole(self, n: str, start: str, head: str, i: str, carried: list[tuple[str, str, str, str]],
                outs: list[str]) -> bool:
-        """Rewrite the body of a loop that is just begun for vectors of all elements, if that can be."""
+        """Rewrite the body of the current loop with fixed-width vectors.  Returns False if that is not possible."""
         code = self.code
         if n != str(LANES) or start or not self.target.vector_bits:
             return False
@@ -205,7 +206,7 @@ class FunctionBuilder(ABC):
         return True
 
     def _whole_vectors(self, n: str) -> str:
-        """Metadata for a loop over as many elements as a few vectors hold: these, and no loop."""
+        """Metadata for a loop over ``LANES`` elements, to be vectorised without a loop; ``""`` for other loops."""
         bits = self.target.vector_bits
         if n != str(LANES) or not bits or LANES * 64 < bits:
             return ""
@@ -221,7 +222,7 @@ class FunctionBuilder(ABC):
         self.code.start(after)
 
     def either(self, condition: str, then: Callable[[], None], other: Callable[[], None]) -> None:
-        """Emit ``then`` and ``other``, of which the condition chooses."""
+        """Emit ``then`` and ``other`` under a condition and its negation."""
         labels, done = [self.code.label(hint) for hint in ("then", "else")], self.code.label("done")
         self.code.branch(condition, *labels)
         for label, emit in zip(labels, (then, other)):
@@ -233,7 +234,7 @@ class FunctionBuilder(ABC):
     # --- calls and failures -------------------------------------------------------------------------
 
     def call(self, callee: Function, values: Sequence[Lowered]) -> list[Lowered]:
-        """Call, hand on a failure; yields the results."""
+        """Call a function and propagate a failure; returns the results."""
         code = self.code
         struct = types.result_struct(callee.result_types)
         args = ["ptr %ctx"]
@@ -256,7 +257,7 @@ class FunctionBuilder(ABC):
         return results
 
     def require(self, condition: str, status: int | str) -> None:
-        """Return ``status`` unless ``condition``."""
+        """Return ``status`` from the function unless ``condition`` holds."""
         if condition == "true":
             return
         code, go_on = self.body, self.body.label("ok")
@@ -265,7 +266,7 @@ class FunctionBuilder(ABC):
         code.start(go_on)
 
     def shortage(self, status: int) -> int:
-        """The status for a lack of memory or stack that tells the user's line too, where that is known."""
+        """The status for a shortage of memory or stack, specific to the user's line if that is known."""
         loc = self.func.loc if status == context.RECURSION else self.loc
         if not loc.line:
             return status
@@ -277,12 +278,12 @@ class FunctionBuilder(ABC):
         return module.shortages[status, loc]
 
     def fail(self, status: int) -> None:
-        """End the current block: return ``status``."""
+        """End the current block by returning ``status``."""
         self.body.add_incoming(self._status, str(status))
         self.body.jump(self._failure)
 
     def write_failure_exit(self) -> None:
-        """The block that everything that failed goes to, which returns the status."""
+        """Write the block to which all failures branch, which returns the status."""
         code, struct = self.body, types.result_struct(self.func.result_types)
         code.start(self._failure)
         code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self._status}, 0', 'r')}")

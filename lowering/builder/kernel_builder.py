@@ -1,4 +1,4 @@
-"""What routines that are written out in LLVM by Python are made with: counted loops, addresses, numbers of elements."""
+"""Helpers for routines that are hand-written in LLVM IR: counted loops, addresses, integer arithmetic."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Body = Callable[[str, list[str]], Sequence[str]]
 
 
 class Routine:
-    """The body of one, over elements of type ``t``."""
+    """The body of a routine over elements of type ``t``."""
 
     def __init__(self, writer: Writer, t: Scalar) -> None:
         self.writer, self.t, self.of, self.code = writer, t, types.register(t), Code()
 
     def loop(self, start: str, going: Callable[[str], str], step: str, body: Body,
              carried: Sequence[tuple[str, str]] = ()) -> list[str]:
-        """``for i = start; going(i); i += step``; yields the last ``i`` and the last carried values (type, name)."""
+        """``for i = start; going(i); i += step``; returns the last ``i`` and the last carried values (type, name)."""
         code = self.code
         head, inside, done, before = code.label("head"), code.label("body"), code.label("done"), code.here
         code.jump(head)
@@ -37,7 +37,7 @@ class Routine:
         return phis
 
     def below(self, end: str, at_least: int = 1) -> Callable[[str], str]:
-        """Whether ``at_least`` numbers are left before ``end``."""
+        """A condition for ``loop``: at least ``at_least`` numbers are left before ``end``."""
         return lambda i: self.code.op(f"icmp sge i64 {self.sub(end, i)}, {at_least}")
 
     def at(self, ptr: str, index: str) -> str:

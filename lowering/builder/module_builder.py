@@ -1,4 +1,4 @@
-"""The module that functions are written into, and what is known of all of them before the first is."""
+"""The module into which functions are written, and the facts about all of them that are needed before the first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INLINE = {"always": " alwaysinline", "never": " noinline"}
 
 
 class ModuleBuilder:
-    """What is common to the functions of one module."""
+    """The state that the functions of one module share."""
 
     def __init__(self, module: Module, roots: Sequence[str], target: Target, options: Options) -> None:
         self.module, self.roots, self.target, self.options = module, list(roots), target, options
@@ -27,7 +27,7 @@ class ModuleBuilder:
         self.sharing = alias.summaries(self.functions)
         self.cut = {op.attrs["callee"] for func in self.functions.values() for op in func.all_ops()
                     if op.name == "call" and "threads" in op.attrs}
-        self.shared = self.cut.union(*map(self._below, self.cut))       # what several threads may be running
+        self.shared = self.cut.union(*map(self._below, self.cut))       # functions that run on several threads
         self.recursive = {name for name in self.functions if name in self._below(name)}
 
     def _reach(self) -> None:
@@ -40,7 +40,7 @@ class ModuleBuilder:
                 todo += sorted(self.callees[name])
 
     def _below(self, name: str) -> set[str]:
-        """The functions that a call of ``name`` may call in turn."""
+        """The functions that a call of ``name`` may call, directly or not."""
         seen: set[str] = set()
         todo = list(self.callees[name])
         while todo:
@@ -51,11 +51,11 @@ class ModuleBuilder:
         return seen
 
     def is_called(self, func: Function) -> bool:
-        """Whether a function of the module calls ``func``, not only entries."""
+        """True if a function of the module calls ``func``, not only entries."""
         return any(func.name in callees for callees in self.callees.values())
 
     def function_attributes(self, func: Function) -> str:
-        wish = "never" if func.name in self.cut else func.attrs.get("inline", "")      # it has two calls
+        wish = "never" if func.name in self.cut else func.attrs.get("inline", "")      # those of ``cut`` have two calls
         stack = self.writer.vector_stack
         if stack and run_length.of_function(func) == "short":           # no vectors: a recursion's frames stay small
             stack = ""

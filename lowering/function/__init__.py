@@ -3,8 +3,8 @@
 Files, in reading order::
 
     module           the functions that the roots reach, as one LLVM module
-    function         one IR function: ties the parts of the lowering together
+    function         one IR function: combines the parts of the lowering
     array_ops        dispatch of ops on arrays
     control          blocks, terminators, checks
-    block_outlining  long blocks cut into functions
+    block_outlining  outlines the parts of long blocks as functions
 """

@@ -1,6 +1,6 @@
 """Lowers ops that have an array among their operands or results.
 
-``lower`` emits one op: nothing for a lazy result (``planning.array_plan`` says which), a loop nest for a stored one.
+``lower`` emits one op: nothing for a lazy result (``planning.array_plan`` decides), a loop nest for a stored one.
 ``_RULES`` has one line an op; elementwise ops share ``elementwise.store``.
 """
 

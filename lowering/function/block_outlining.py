@@ -1,19 +1,20 @@
-"""Cuts long straight-line code into functions, so that LLVM's time grows with its length and no faster.
+"""Outlines parts of long straight-line blocks as functions, so that LLVM's time is linear in a block's length.
 
-For a value that is used far from where it is made, its register allocator looks at all that is between; and the way
-back through a long block is far from the way there.  So a block of more than ``LEAST`` instructions becomes calls of
-functions with about ``SIZE`` instructions each, its *parts*::
+For a value that is used far from its definition, LLVM's register allocator examines everything between.  In a long
+block the reverse sweep is far from the primal sweep.  Therefore a block of more than ``LEAST`` instructions becomes
+calls of functions with about ``SIZE`` instructions each, its *parts*::
 
     call void @f.part.1(ptr %frame, double %arg0, …)
     call void @f.part.2(ptr %frame, double %arg0, …)
     %slot = getelementptr …
-    %v9 = load double, ptr %slot            what is used behind, in the block or after it
+    %v9 = load double, ptr %slot            a value that is used after the parts
 
-What one part makes and another reads has a slot in the frame, where the register allocator would have put it as well.
-What comes from before the block are arguments.  Blocks in loops stay, since LLVM may vectorise these.
+A value that one part defines and another reads has a slot in the frame, where the register allocator would have
+spilled it as well.  Values defined before the block are arguments.  Blocks in loops are left alone, since LLVM may
+vectorise them.
 
-LLVM's passes leave parts alone: our own have simplified straight-line code by then, and what is left to combine (a
-product with a sum, an address with a load) is combined when instructions are selected.  It runs as fast.
+LLVM's passes skip the parts.  Our own passes have simplified straight-line code by then, and the combinations that
+remain (a product with a sum, an address with a load) are found by instruction selection.  The code is as fast.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _NAME = re.compile(r"%[\w.]+")
 
 
 def cut_long_blocks(fn: FunctionBuilder) -> None:
-    """Cut the long blocks of a function that has been written."""
+    """Outline parts of the long blocks of a function that has been written."""
     code = fn.code
     long = [] if fn.target.is_gpu else [label for label in code.labels() if len(code.lines_of(label)) > LEAST]
     if not long:
@@ -45,9 +46,9 @@ def cut_long_blocks(fn: FunctionBuilder) -> None:
 
 
 class _Around:
-    """What cutting a block asks of all others, found once: what each line names, and where blocks lead to.
+    """Facts about all blocks that outlining needs, computed once: the names in each line, and the successors.
 
-    ``within``: the names in a block; ``blocks``: in how many a name is, all phis being one more.
+    ``within``: the names in a block; ``blocks``: the number of blocks that contain a name, where all phis count as one.
     """
 
     def __init__(self, code: Code) -> None:
@@ -57,7 +58,7 @@ class _Around:
         self.blocks = Counter(chain(*self.within.values(), set(_NAME.findall(code.phis_text()))))
 
     def repeats(self, label: str) -> bool:
-        """Whether a block is in a loop."""
+        """True if a block is in a loop."""
         seen: set[str] = set()
         todo = [*self.following[label]]
         while todo:
@@ -67,12 +68,12 @@ class _Around:
         return label in seen
 
     def reads(self, name: str, label: str) -> bool:
-        """Whether a value of this block is read in another one, or in a phi."""
+        """True if a value of this block is read in another block, or in a phi."""
         return self.blocks[name] > (name in self.within[label])
 
 
 class _Cut:
-    """One block: ``made`` and ``last`` are the line that makes a value and the last one that reads it."""
+    """The outlining of one block; ``made`` and ``last`` are the lines of a value's definition and last use."""
 
     def __init__(self, fn: FunctionBuilder, label: str, around: _Around) -> None:
         self.fn, self.code, self.label = fn, fn.code, label
@@ -86,11 +87,11 @@ class _Cut:
             for name in names:
                 self.last[name] = k
         self.last |= {name: len(self.lines) for name in self.made if around.reads(name, label)}
-        self.types: dict[str, str] = {}          # of what a part takes or leaves
-        self.slots: dict[str, int] = {}          # where in the frame is what crosses from one part to another
+        self.types: dict[str, str] = {}          # types of the values that a part takes or leaves
+        self.slots: dict[str, int] = {}          # frame slots of the values that cross from one part to another
 
     def run(self) -> None:
-        """Replace the block by calls of its parts, loads of what they leave, and the rest."""
+        """Replace the block by calls of its parts, loads of the values that they leave, and the remaining lines."""
         bounds = self._bounds()
         if not bounds:
             return
@@ -111,7 +112,7 @@ class _Cut:
         self.code.replace(self.label, [*lines, *self.lines[bounds[-1]:]])
 
     def _bounds(self) -> list[int]:
-        """Where parts end; the terminator is in none.  Structs and vectors cross no bound."""
+        """The lines at which parts end; the terminator is in no part.  Structs and vectors cross no bound."""
         bounds: list[int] = []
         start = free = 0
         for k, line in enumerate(self.lines):
@@ -124,7 +125,7 @@ class _Cut:
         return bounds
 
     def _part(self, start: int, end: int) -> str:
-        """Write some lines as a function; yields its call."""
+        """Write lines ``start`` to ``end`` as a function; returns the call."""
         body: list[str] = []
         given = {self.frame: "ptr"}
         loaded: set[str] = set()

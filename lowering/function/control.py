@@ -1,7 +1,7 @@
 """Control flow of one function: blocks, their parameters, terminators and checks.
 
-A block parameter is a phi for each of its parts, or no phi at all where every edge brings the same name.  Edges
-back to a loop's head poll for interrupts and give back memory.
+A block parameter is a phi for each of its parts, or no phi if all edges pass the same name.  Back edges of loops poll
+for interrupts and release memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from ..threads.safepoints import Polling
 
 
 class Flow:
-    """``_incoming``: for each block the edges lowered so far, as (LLVM block they come from, arguments)."""
+    """Lowers the control flow of one function.
+
+    ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).
+    """
 
     def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch) -> None:
         self.fn, self.code, self.polling, self.scratch = fn, fn.code, polling, scratch
@@ -36,7 +39,7 @@ class Flow:
     # --- start and end of the function -------------------------------------------------------------
 
     def enter(self) -> str:
-        """Name the parameters; yields them as LLVM text."""
+        """Name the parameters; returns them as LLVM text."""
         fn, code = self.fn, self.code
         texts, i = ["ptr noalias %ctx"], 0
         values: list[Lowered] = []
@@ -102,7 +105,7 @@ class Flow:
         self._phis[block] = phis
 
     def _arrive(self, block: Block, args: list[Lowered]) -> None:
-        """Note that the current LLVM block goes to ``block`` with ``args``."""
+        """Record an edge from the current LLVM block to ``block`` with ``args``."""
         if block not in self._phis:
             self._incoming.setdefault(block, []).append((self.code.here, args))
             return
@@ -114,7 +117,7 @@ class Flow:
     # --- edges ------------------------------------------------------------------------------------------
 
     def _go(self, edge: Edge, results: Sequence[Lowered] = ()) -> None:
-        """End the current LLVM block by taking ``edge``; ``results`` are a call's."""
+        """End the current LLVM block by taking ``edge``; ``results`` are those of a call."""
         args = [*results, *(self.fn.values[v] for v in edge.args)]
         loop = self.fn.places.heads.get(edge.block)
         if loop is not None and self.fn.block in loop.blocks:
@@ -129,7 +132,7 @@ class Flow:
         self.code.jump(self._label(edge.block), self.note([edge]))
 
     def note(self, edges: Sequence[Edge]) -> str:
-        """Metadata for a terminator if one of its ``edges`` goes back to a loop's head."""
+        """Metadata for a terminator if one of its ``edges`` is a back edge, else ``""``."""
         for e in edges:
             loop = self.fn.places.heads.get(e.block)
             if loop is not None and self.fn.block in loop.blocks:
@@ -140,13 +143,13 @@ class Flow:
         return ""
 
     def _masked(self, loop: Loop) -> str:
-        """Metadata for a loop that a mask is to end if LLVM vectorises it."""
+        """Metadata for a loop whose tail should be masked if LLVM vectorises it, else ``""``."""
         if loop.blocks != {loop.head} or not libmvec.masks_tails(self.fn.target.features):
             return ""
         return libmvec.masked(self.fn.writer) if any(op.name in libmvec.OPS for op in loop.head.ops) else ""
 
     def _plain_edge(self, edge: Edge) -> bool:
-        """Whether ``_go`` would do nothing but jump."""
+        """True if ``_go`` would emit nothing but a jump."""
         loop = self.fn.places.heads.get(edge.block)
         if loop is None:
             return True
@@ -183,7 +186,7 @@ class Flow:
         code.start(go_on)
 
     def _raise(self, exc: int, operands: Sequence[Value]) -> None:
-        """Leave the message's operands in the context and fail."""
+        """Store the message's operands in the context and fail."""
         fn, code = self.fn, self.code
         for i, v in enumerate(operands):
             assert isinstance(v.type, Scalar)
@@ -208,7 +211,7 @@ class Flow:
             self._raise(op.attrs["exc"], op.operands)
 
     def _choose(self, op: Op) -> None:
-        """Branch or switch; an edge that needs code, or whose target comes twice, gets a block of its own."""
+        """Lower a branch or switch.  An edge that needs code, or whose target occurs twice, gets a block of its own."""
         loop = self.fn.places.heads.get(op.edges[0].block)
         if loop is not None and loop in self.polling.strips and self.fn.block in loop.blocks:
             args = [self.fn.values[v] for v in op.edges[0].args]
@@ -238,7 +241,7 @@ class Flow:
             self._go(e)
 
     def _call(self, op: Op) -> None:
-        """Call, and go on with the results."""
+        """Lower a call and the jump to its continuation."""
         callee = self.fn.module.functions[op.attrs["callee"]]
         if "threads" in op.attrs and parallel_calls.possible(self.fn.module, callee, op.attrs["threads"]):
             return self._go(op.edges[0], parallel_calls.call(self.fn, op))
@@ -261,7 +264,7 @@ def _plain(name: str) -> str:
 
 
 def _bits(fn: FunctionBuilder, t: Scalar, x: str) -> str:
-    """A scalar as 64 bits: ints and bools extended, floats as the bits of a double."""
+    """A scalar as 64 bits: ints and bools are extended, floats are the bits of a double."""
     if t.is_float:
         wide = ops.cast(fn, t, F64, x)
         return fn.code.op(f"bitcast double {wide} to i64")

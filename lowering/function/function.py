@@ -1,7 +1,7 @@
 """Lowers one IR function to one LLVM function.
 
-Its state and the helpers for writing code are those of ``FunctionBuilder``.  Scalar ops are lines of ``ops.py``; ops
-with an array among operands or results are lowered by ``array_ops.lower(fn, op)``; ``control.py`` has terminators,
+``FunctionBuilder`` holds the state and the helpers for writing code.  Scalar ops are lines of ``ops.py``; ops with an
+array among operands or results are lowered by ``array_ops.lower(fn, op)``; ``control.py`` lowers terminators,
 ``arena.py`` allocation, ``tape.py`` push and pop.
 
 ::
@@ -30,7 +30,7 @@ from .block_outlining import cut_long_blocks
 
 
 class FunctionLowering(FunctionBuilder):
-    """A function whose ops are all lowered by ``lower``; ties the parts of the lowering together."""
+    """A function whose ops are all lowered by ``lower``; combines the parts of the lowering."""
 
     def __init__(self, module: ModuleBuilder, func: Function) -> None:
         super().__init__(module, func)
@@ -39,7 +39,7 @@ class FunctionLowering(FunctionBuilder):
         self.scratch = loop_buffers.Scratch(self)
         self.flow = control.Flow(self, self.polling, self.scratch)
 
-    # --- what the parts below ask for -------------------------------------------------------------
+    # --- interface for the folders below ----------------------------------------------------------
 
     def alloc(self, type: Array, sizes: Sequence[str], value: Value | None = None) -> Buffer:
         return arena.alloc(self, self.scratch, type, sizes, value)

@@ -11,7 +11,7 @@ class ModuleLowering(ModuleBuilder):
     """A module whose functions are all written by ``lower``."""
 
     def lower(self) -> None:
-        """Write every function.  On a GPU nothing can be shared between modules."""
+        """Write every function.  On a GPU modules cannot share routines, so they are defined here too."""
         for func in self.functions.values():
             FunctionLowering(self, func).lower()
         if self.target.is_gpu:

@@ -5,7 +5,7 @@ The top of the lowering.
 Files, in reading order::
 
     cpu           LLVM's ORC JIT
-    object_cache  machine code of shared routines on disk
-    invoke        one IR function on NumPy arguments, for tests
+    object_cache  machine code of shared routines, on disk
+    invoke        runs one IR function on NumPy arguments, for tests
     nvptx         PTX
 """

@@ -1,7 +1,7 @@
-"""From a module to native code of this machine, through LLVM's ORC JIT.
+"""Compiles a module to native code of this machine, through LLVM's ORC JIT.
 
-The pipeline is LLVM's for ``-O1`` with loop vectorisation and without SLP and interleaving: loop-invariant code
-motion and the like are done in our own IR, so this is as fast as ``-O3`` for a quarter of its time.
+The pipeline is LLVM's for ``-O1`` with loop vectorisation and without SLP and interleaving.  Loop-invariant code
+motion and similar passes run on our own IR, so this is as fast as ``-O3`` for a quarter of its time.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ..memory import alloc_runtime, arena_runtime, context_runtime, result_buffe
 from ..threads import thread_pool
 from .object_cache import stored
 
-# A sum in a loop keeps its order and is vectorised all the same: the terms are computed as vectors and added one by
-# one.  LLVM does so by default on other processors.
+# Vectorise a loop with an ordered sum: terms are computed as vectors and added one by one.  LLVM does so by default
+# on other processors.
 ORDERED_SUMS = "force-ordered-reductions"
-# Loops of at least this many lanes have a narrower vector loop for the iterations left over.  LLVM has 16.  In short
-# loops it is worth a fifth of their time, for a fifth of the compile time.
+# Loops of at least this many lanes get a vectorised epilogue.  LLVM's default is 16.  The epilogue saves a fifth of
+# the time of short loops, and costs a fifth of the compile time.
 VECTORS_FOR_THE_REST = "epilogue-vectorization-minimum-VF"
-# A third of the time of code generation, and no faster code on anything measured.
+# Strength reduction takes a third of the time of code generation, and made no measured program faster.
 NO_STRENGTH_REDUCTION = "disable-lsr"
-# Its time grows with the square of a block's length: half of all in large modules, where it is left out.
+# Its time is quadratic in a block's length: half of the total in large modules, for which it is disabled.
 NO_LATE_SCHEDULING = "disable-post-ra"
 LARGE = 300_000             # characters of LLVM IR
-# How many stores are looked at together where none waits for another; the time grows with the square.  LLVM has 2048.
+# Number of independent stores that are considered together; the time is quadratic.  LLVM's default is 2048.
 STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
 Extend = Callable[[ModuleLowering], list[str]]
@@ -53,8 +53,8 @@ Extend = Callable[[ModuleLowering], list[str]]
 _lock = threading.RLock()
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _numbers = itertools.count()
-# Machine code that nobody uses any more.  It is given up when more is made and not when an object is collected, in
-# whatever thread that may be: a process that forked just then would find LLVM locked for ever in the child.
+# Machine code without users.  It is released when more code is made, not when its object is collected: that may happen
+# in any thread, and if the process forked at that moment, LLVM's lock would stay locked in the child for ever.
 _unused: list[llvm.orcjit.ResourceTracker] = []
 
 
@@ -82,7 +82,7 @@ def _machine(codegen: int) -> llvm.TargetMachine:
 
 @contextmanager
 def _set(option: str, value: object, before: object) -> Iterator[None]:
-    """Set one of LLVM's own options, which hold for the process, for as long as it is needed."""
+    """Set one of LLVM's options, which are global to the process, within the context."""
     llvm.set_option("jitad", f"-{option}={value}")
     try:
         yield
@@ -100,10 +100,10 @@ def _jit() -> llvm.orcjit.LLJIT:
 
 
 class Native:
-    """Machine code in memory; it stays there while this object lives.
+    """Machine code in memory, which lives as long as this object.
 
-    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes; ``times``: seconds by phase; ``keep``: on
-    disk too, which asks for code without addresses.
+    ``finished`` is LLVM IR that belongs to ``source`` and needs no passes.  ``times`` are seconds by phase.  With
+    ``keep`` the code is stored on disk too, which requires code without addresses.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
@@ -127,7 +127,7 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
-        outside = self.source.partition("\n\n")[0]             # what the module declares
+        outside = self.source.partition("\n\n")[0]             # the module's declarations
         for routines, home in _SHARED:
             for name in routines:
                 if f"@{name}(" in outside and name not in self.names:
@@ -150,7 +150,7 @@ class Native:
         return image
 
     def _origin(self) -> str:
-        """All that the object file follows from."""
+        """Everything that determines the object file."""
         compiler = (llvmlite.__version__, llvm.llvm_version_info, STORES_AT_ONCE, NO_STRENGTH_REDUCTION)
         return "\n".join(map(str, (compiler, target(), self.options, self.finished, self.source)))
 
@@ -161,7 +161,7 @@ class Native:
 
     @property
     def llvm(self) -> str:
-        """The optimised LLVM IR (made anew: nobody needs it in the normal course)."""
+        """The optimised LLVM IR.  It is made again at each access, as it is rarely needed."""
         with _lock:
             return str(self._unit())
 
@@ -174,7 +174,7 @@ class Native:
                 return str(_machine(_codegen(self.options)).emit_assembly(unit))
 
     def _unit(self) -> Any:
-        """What code is generated for."""
+        """The optimised LLVM module from which code is generated."""
         unit = optimise(self.source, self.options)
         if self.finished:
             unit.link_in(_parsed(self.finished))
@@ -188,7 +188,7 @@ class Native:
 
 
 def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[str], Native]:
-    """The routines of ``module.ROUTINES``, which all modules share, compiled when one is first needed."""
+    """The routines of ``module.ROUTINES``, which all modules share, compiled together when one is first needed."""
     @cache
     def home() -> Native:
         writer = Writer(target().triple, target().layout)
@@ -199,13 +199,13 @@ def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[st
 
 @cache
 def _written(module: Any, name: str) -> Native:
-    """One of the routines of ``module.ROUTINES``, each compiled when it is first needed, as it is written."""
+    """One of the routines of ``module.ROUTINES``, compiled without passes when it is first needed."""
     writer = Writer(target().triple, target().layout)
     module.define(writer, target(), name)
     return immortal(Native(writer.text(), Options(written_out=True), [name], {}, keep=True))
 
 
-_RARE = Options(level=0)                                        # there is nothing to gain from more
+_RARE = Options(level=0)                                        # rarely run: optimisation would gain nothing
 _SHARED: list[tuple[Iterable[str], Callable[[str], Native]]] = [
     (alloc_runtime.ROUTINES, _routines(alloc_runtime, Options(written_out=True), keep=True)),
     (arena_runtime.ROUTINES, _routines(arena_runtime, _RARE, keep=True)),
@@ -250,7 +250,7 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
 
 
 def _inline(unit: llvm.ModuleRef, definitions: str, passes: llvm.PassBuilder) -> None:
-    """Put functions in the place of their calls, of which the vectoriser has made some."""
+    """Link ``definitions`` into the module and inline all calls of them; the vectoriser made some of these calls."""
     machine = f'target triple = "{target().triple}"\ntarget datalayout = "{target().layout}"\n'
     unit.link_in(llvm.parse_assembly(machine + definitions))
     manager = llvm.create_new_module_pass_manager()
@@ -262,8 +262,8 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
                    extend: Extend | None = None) -> Native:
     """Compile the functions that ``roots`` reach.
 
-    ``extend`` adds functions to the LLVM module once these are lowered, and yields the names of those that are to have
-    an address.  (The functions made from IR are internal, so that they can be inlined into their entry points.)
+    ``extend`` adds functions to the LLVM module after these are lowered, and returns the names of those whose addresses
+    are needed.  (Functions made from IR are internal, so that they can be inlined into their entry points.)
     """
     options = options or Options()
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Runs one IR function as compiled code on NumPy arguments: for tests, where speed of the call does not matter.
+"""Runs one IR function as compiled code on NumPy arguments, for tests that do not depend on the speed of the call.
 
 The entry reads every part of its arguments from a row of 64-bit slots and writes the parts of its results to another.
 """
@@ -24,14 +24,14 @@ Slots = ctypes.c_int64
 
 
 def invoke(module: Module, name: str, args: Sequence[Any], options: Options | None = None) -> list[Any]:
-    """Compile function ``name`` and run it; raises what the program raises."""
+    """Compile function ``name`` and run it; raises the program's exceptions."""
     return Compiled(module, name, options)(*args)
 
 
 class Compiled:
-    """One function, compiled, to be called with NumPy arguments; a call yields the list of its results.
+    """A compiled function that is called with NumPy arguments and returns the list of its results.
 
-    ``peak``: the bytes of the arena that the last call used, as far as its giving back memory shows.
+    ``peak``: the number of bytes of the arena that the last call used, as far as releases record it.
     """
 
     def __init__(self, module: Module, name: str, options: Options | None = None) -> None:
@@ -94,7 +94,7 @@ def _unpack(ts: Sequence[Type], slots: list[int]) -> list[Any]:
 
 
 def _entry_text(func: Function) -> str:
-    """``i32 @invoke(ctx, in, out)``."""
+    """LLVM IR of the entry, ``i32 @invoke(ctx, in, out)``."""
     code = Code()
     args = ["ptr %ctx"]
     for i, t in enumerate(p for p_type in func.param_types for p in types.parts_of(p_type)):

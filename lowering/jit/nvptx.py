@@ -1,8 +1,8 @@
-"""From a module to PTX, the assembly of NVIDIA's GPUs, through LLVM's NVPTX target.
+"""Compiles a module to PTX, the assembly language of NVIDIA's GPUs, through LLVM's NVPTX target.
 
-Mathematical functions come from libdevice, LLVM bitcode that is linked in, stripped of what is not used and
-inlined.  It is looked for in the wheel ``nvidia-nvvm``, a CUDA toolkit (``CUDA_HOME``) and the usual place.
-Functions are device functions here; kernels that call them are added by ``extend``.
+Mathematical functions come from libdevice, an LLVM bitcode library that is linked in, stripped of unused functions and
+inlined.  It is searched in the wheel ``nvidia-nvvm``, in a CUDA toolkit (``CUDA_HOME``) and in ``/usr/local/cuda``.
+Functions are device functions here; ``extend`` adds kernels that call them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _places() -> Iterator[Path]:
 
 @cache
 def libdevice() -> Path | None:
-    """Where libdevice is, or ``None``."""
+    """The path of libdevice, or None if it is not installed."""
     return next((p for p in _places() if p.is_file()), None)
 
 
@@ -84,7 +84,7 @@ def assembly(source: str, arch: str, keep: Sequence[str]) -> str:
 
 
 def ptx_name(name: str) -> str:
-    """What a function is called in PTX, which has ASCII names without dots; LLVM ends the process at others."""
+    """The name of a function in PTX: ASCII without dots, since LLVM aborts the process at other names."""
     return re.sub(r"\W", lambda c: "_" if c[0].isascii() else f"u{ord(c[0]):x}", name, flags=re.ASCII)
 
 

@@ -1,12 +1,12 @@
-"""Machine code on disk, for later processes: of the routines that all modules share.
+"""Keeps the machine code of the routines that all modules share on disk, for later processes.
 
-Compiling the product of matrices takes 20 to 30 ms, which every process that has one would wait for anew; other
-libraries come with theirs compiled.  A file is named after all that its code follows from (``Native``: the LLVM IR, the
-compiler, the processor), so nothing on disk is ever out of date, and the directory may be emptied at any time.
+Compiling the matrix product takes 20 to 30 ms, for which every process that uses it would wait; other libraries ship
+theirs compiled.  A file is named after everything that determines its code (``Native``: the LLVM IR, the compiler, the
+processor), so files are never out of date, and the directory may be emptied at any time.
 
-``JITAD_CACHE_DIR`` is the directory, by default ``jitad`` where the user's caches are; set, but empty, it keeps
-nothing.  Files are run as they are, so one that is not whole, or that anybody else may have written, is not read.
-Nothing here fails: where no file can be read or written, code is made anew.
+``JITAD_CACHE_DIR`` is the directory, by default ``jitad`` in the user's cache directory.  If it is set to an empty
+string, nothing is stored.  Files are executed without further checks, so a file that is incomplete, or that another
+user may have written, is not read.  Nothing here raises: if a file cannot be read or written, code is compiled again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DIGEST = hashlib.blake2b().digest_size
 
 
 def stored(origin: str, make: Callable[[], bytes]) -> bytes:
-    """What ``make`` yields, or yielded in an earlier process.  ``origin`` tells all that it follows from."""
+    """The result of ``make``, from this or an earlier process.  ``origin`` holds everything that determines it."""
     if (home := directory()) is None:
         return make()
     name = hashlib.blake2b(origin.encode(), digest_size=20)
@@ -35,21 +35,21 @@ def stored(origin: str, make: Callable[[], bytes]) -> bytes:
 
 
 def directory() -> str | None:
-    """Where the files are, or ``None`` if there are to be none."""
+    """The cache directory, or None if there is none."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     home = os.environ.get("JITAD_CACHE_DIR", os.path.join(base, "jitad"))
     return home if os.path.isabs(home) and hasattr(os, "getuid") else None
 
 
 def _seal(data: bytes, name: bytes) -> bytes:
-    """What shows that a file is whole, and has the name that it was given."""
+    """A checksum that shows that a file is complete and has its original name."""
     return hashlib.blake2b(data, key=name).digest()
 
 
 def _read(path: str, name: bytes) -> bytes | None:
-    """The contents of a file that is this user's own and whole."""
+    """The contents of a file that is complete and writable by this user only; None for other files."""
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:        # of a pipe it does not wait
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:        # a pipe would block
             facts = os.fstat(file.fileno())
             others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
             if facts.st_uid != os.getuid() or others or not stat.S_ISREG(facts.st_mode):
@@ -61,7 +61,7 @@ def _read(path: str, name: bytes) -> bytes | None:
 
 
 def _write(path: str, data: bytes, name: bytes) -> None:
-    """Write a file, which is there as a whole or not at all."""
+    """Write a file atomically."""
     new = f"{path}.{os.getpid()}.{time.time_ns()}"
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

@@ -1,13 +1,13 @@
-"""LLVM at large: text of IR, types, the target, and the record that compiled code runs in.
+"""Basics of LLVM: text of IR, types, the target, and the record that compiled code runs in.
 
 The bottom of the lowering.
 
 Files, in reading order::
 
-    emit     writes LLVM IR as text
-    types    IR types and values in LLVM
-    target   the machine that code is generated for
-    processor  the processor that code is generated for (``JITAD_CPU``)
-    context  the context record that compiled code runs in
-    capi     addresses and layouts of CPython and NumPy
+    emit       writes LLVM IR as text
+    types      IR types and values in LLVM
+    target     the machine for which code is generated
+    processor  the processor for which code is generated (``JITAD_CPU``)
+    context    the context record that compiled code runs in
+    capi       addresses and layouts of CPython and NumPy
 """

@@ -1,9 +1,8 @@
-"""Where CPython and NumPy keep things: addresses of their functions, types and singletons, and the layout of their
-objects.
+"""Addresses of CPython's and NumPy's functions, types and singletons, and the layout of their objects.
 
-Machine code gets addresses as numbers: code and CPython may lie further apart than a relative call reaches, and a
-number needs no relocation.  Offsets are those of the stable parts of the object layout, the same in all 64-bit builds
-that have a GIL.
+Machine code holds addresses as constants: code and CPython may be further apart than a relative call reaches, and a
+constant needs no relocation.  Offsets are those of the stable parts of the object layout, which are the same in all
+64-bit builds with a GIL.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ NARGS_MASK = (1 << 63) - 1                             # without PY_VECTORCALL_A
 
 # --- addresses ------------------------------------------------------------------------------------
 
-# Places in NumPy's table of C functions, part of its ABI.
+# Indices in NumPy's table of C functions, part of its ABI.
 _ARRAY_API = {"PyArray_New": 93, "PyArray_Scalar": 60, "PyArray_SetBaseObject": 282}
 
 _NUMPY_TYPES: dict[Scalar, Any] = {t: t.np.type for t in ALL}
@@ -86,14 +85,17 @@ def type_number(t: Scalar) -> int:
 
 
 def immortal(obj: T) -> T:
-    """An object whose address is in machine code that may run until the process ends: it outlives its module, of which
-    the interpreter takes everything away at its end, while destructors still call compiled functions."""
+    """Keep an object alive until the process ends, and return it.
+
+    Machine code may hold its address until then.  The interpreter clears modules at exit, while destructors still call
+    compiled functions.
+    """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(obj))
     return obj
 
 
 def pointer(obj: object) -> str:
-    """The address of an object as an LLVM operand; whoever owns the code keeps the object alive."""
+    """The address of an object as an LLVM operand; the owner of the code keeps the object alive."""
     return f"inttoptr (i64 {id(obj)} to ptr)"
 
 

@@ -1,7 +1,7 @@
-"""Writes LLVM IR as text, which is far quicker than building it through ``llvmlite.ir``.
+"""Writes LLVM IR as text, which is much faster than building it through ``llvmlite.ir``.
 
 ``Writer`` is one LLVM module: declarations, globals, attribute groups and metadata, each entered once, and
-functions.  ``Code`` is the body of one function: instructions go to the end of the current basic block.
+functions.  ``Code`` is the body of one function: instructions are appended to the current basic block.
 A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000``.
 """
 
@@ -15,12 +15,12 @@ _CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
 
 
 def global_name(name: str) -> str:
-    """``@name``, quoted where LLVM's syntax asks for it."""
+    """``@name``, quoted if LLVM's syntax requires it."""
     return f"@{name}" if _PLAIN.fullmatch(name) else f'@"{name}"'
 
 
 def symbol(name: str) -> str:
-    """The LLVM name (without ``@``) of what IR function ``name`` becomes; no routine of ours has such a name."""
+    """The LLVM name (without ``@``) of the IR function ``name``; no routine of the runtime has such a name."""
     return f"python.{name}"
 
 
@@ -31,7 +31,7 @@ _FIXED = {"getelementptr": "ptr", "alloca": "ptr", "inttoptr": "ptr", "icmp": "i
 
 
 def result_type(text: str) -> str:
-    """The type of what an instruction yields, which begins with its opcode."""
+    """The type of an instruction's result; ``text`` begins with the opcode."""
     opcode, _, rest = " ".join(text.split()).partition(" ")
     if opcode in _FIXED:
         return _FIXED[opcode]
@@ -60,15 +60,15 @@ class Writer:
         self._functions: dict[str, str] = {}
         self._finished: dict[str, str] = {}
         self._used: list[str] = []
-        self.vector_stack = ""               # an attribute of functions that call vector functions in loops
+        self.vector_stack = ""               # attribute of functions that call vector functions in loops
 
     def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
-        """``@name`` of an external function, declared unless the module defines it by then."""
+        """``@name`` of an external function, declared unless the module defines it."""
         self._declared.setdefault(name, f"declare {result} {global_name(name)}({params}) {attributes}".rstrip())
         return global_name(name)
 
     def global_(self, name: str, text: str) -> str:
-        """``@name`` of a global variable whose definition is ``text`` (what follows ``@name =``)."""
+        """``@name`` of a global variable whose definition is ``text`` (the part after ``@name =``)."""
         self._globals.setdefault(name, text)
         return global_name(name)
 
@@ -77,21 +77,22 @@ class Writer:
         return f"#{self._attributes.setdefault(text, len(self._attributes))}"
 
     def node(self, text: str) -> str:
-        """``!n``, the metadata node ``!{text}``; equal texts are one node."""
+        """``!n``, the metadata node ``!{text}``; equal texts share one node."""
         if text not in self._known:
             self._known[text] = self._add_node(f"!{{{text}}}")
         return self._known[text]
 
     def distinct(self, text: Callable[[str], str]) -> str:
-        """``!n``, a new metadata node; ``text`` receives the node's own name, since it often holds itself."""
+        """``!n``, a new metadata node; ``text`` receives the node's own name, as such nodes often refer to themselves.
+        """
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 
     def loop_note(self, cold: bool = False) -> str:
         """Metadata for a loop's back edge.
 
-        LLVM may unroll a loop whose trip count it knows, so that small arrays become registers; others only grow.
-        A ``cold`` loop is kept as it is: small, and quick to compile.
+        LLVM may unroll a loop of known trip count, so that small arrays become registers; others would only grow.
+        A ``cold`` loop is left as it is: small, and quick to compile.
         """
         facts = ["llvm.loop.unroll.disable"] if cold else ["llvm.loop.unroll.runtime.disable"]
         nodes = [self.node(f'!"{f}"') for f in facts]
@@ -100,10 +101,10 @@ class Writer:
         return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *nodes]))
 
     def vector_note(self, vectors: int) -> str:
-        """Metadata for a loop that so many vectors do at once.
+        """Metadata for a loop whose iterations fill ``vectors`` vectors.
 
-        It is not unrolled before, as other loops with so few iterations are: then there would be no loop to vectorise.
-        LLVM is not told to vectorise it: where it cannot, it would say so on the user's terminal.
+        It is not unrolled before vectorisation, as other loops with few iterations are: no loop would be left to
+        vectorise.  Vectorisation is not forced: if it failed, LLVM would print a warning on the user's terminal.
         """
         facts = (f'!"llvm.loop.interleave.count", i32 {vectors}', '!"llvm.loop.unroll.disable"')
         return ", !llvm.loop " + self.distinct(lambda me: ", ".join([me, *map(self.node, facts)]))
@@ -123,37 +124,37 @@ class Writer:
         return global_name(name)
 
     def finished(self, name: str, head: str, lines: Sequence[str]) -> str:
-        """Add a function in which LLVM's passes would find nothing to do, so that only code is generated for it.
+        """Add a function that LLVM's passes would not improve, so that only code generation runs on it.
 
-        ``head`` is what stands between ``define`` and the body, with its visibility: it is in a module of its own.
+        ``head`` is the text between ``define`` and the body, with the visibility: the function is in a separate module.
         """
         self._declared[name] = f"declare {head}"
         self._finished[name] = "\n".join([f"define {head} {{", *lines, "}\n"])
         return global_name(name)
 
     def fresh(self, stem: str) -> str:
-        """A name that no function has yet, without ``@``."""
+        """An unused function name, without ``@``."""
         return f"{stem}.{len(self._functions) + len(self._finished)}"
 
     def node_text(self, number: int) -> str:
-        """The metadata node of this number."""
+        """The text of the metadata node with this number."""
         return self._metadata[number]
 
     def header(self, name: str) -> str:
-        """What the module says of a function before its body, with its attributes."""
+        """The declaration of a function, or the head of its definition, with its attributes."""
         text = self._functions.get(name, self._declared.get(name, "")).partition("{\n")[0]
         groups = {f"#{i}": attributes for attributes, i in self._attributes.items()}
         return " ".join([text, *(groups.get(word, "") for word in text.split())])
 
     def size(self) -> int:
-        """How many characters the functions have so far."""
+        """The number of characters of the functions so far."""
         return sum(len(text) for functions in (self._functions, self._finished) for text in functions.values())
 
     def defines(self, name: str) -> bool:
         return name in self._functions or name in self._finished
 
     def text(self) -> str:
-        """The module as LLVM assembly, without the functions that are finished."""
+        """The module as LLVM assembly, without the finished functions."""
         head = [f"{global_name(n)} = {t}" for n, t in self._globals.items()]
         if self._used:
             names = ", ".join(f"ptr {global_name(n)}" for n in self._used)
@@ -166,7 +167,7 @@ class Writer:
         return self._module([*head, "", *functions])
 
     def finished_text(self) -> str:
-        """The functions that are finished as a module of its own, to be linked with the other one; ``""`` if none."""
+        """The finished functions as a module to be linked with the other one; ``""`` if there are none."""
         if not self._finished:
             return ""
         heads = [self._functions[name].partition(" {\n")[0] for name in self._called_by_finished()]
@@ -175,7 +176,7 @@ class Writer:
         return self._module([*head, "", *self._finished.values()])
 
     def _called_by_finished(self) -> list[str]:
-        """Functions of the module that finished ones call."""
+        """The functions of the module that finished functions call."""
         called = {name for text in self._finished.values() for name in _CALLED.findall(text)}
         return [name for name in self._functions if name in called]
 
@@ -189,9 +190,9 @@ class Writer:
 
 
 class Code:
-    """The body of one LLVM function: basic blocks in the order they are started.
+    """The body of one LLVM function: basic blocks in the order in which they are started.
 
-    ``count`` of names have been given, by another function whose names this one is to leave alone.
+    ``count`` is the number of names already used by another function, whose names this one must not reuse.
     """
 
     def __init__(self, count: int = 0) -> None:
@@ -212,7 +213,7 @@ class Code:
         return f"%{hint}{self.count}"
 
     def op(self, text: str, hint: str = "v") -> str:
-        """Append ``%new = text`` and yield the new name."""
+        """Append ``%new = text`` and return the new name."""
         name = self.fresh(hint)
         self.do(f"{name} = {text}")
         return name
@@ -223,7 +224,7 @@ class Code:
         self._blocks[self.here].append(text)
 
     def gap(self) -> list[str]:
-        """A place for instructions here, which may be given later."""
+        """A position in the block for instructions that are inserted later."""
         lines: list[str] = []
         assert not self.ended
         self._blocks[self.here].append(lines)
@@ -237,11 +238,11 @@ class Code:
         return name
 
     def at_entry(self, text: str) -> None:
-        """Put an instruction without result (that needs allocas only) at the very start of the function."""
+        """Put an instruction without result (whose operands are allocas) at the start of the function."""
         self._first.append(text)
 
     def phi(self, type: str, block: str, hint: str = "p") -> str:
-        """A name at the head of ``block`` whose incoming values ``set_phi`` gives later."""
+        """A phi at the head of ``block`` whose incoming values ``add_incoming`` sets later."""
         name = self.fresh(hint)
         self._phis[block].append(name)
         self._incoming[name] = (type, [])
@@ -250,14 +251,14 @@ class Code:
     # --- blocks -----------------------------------------------------------------------------------
 
     def label(self, hint: str = "b") -> str:
-        """The label of a block that is yet to be started."""
+        """The label of a block that is started later."""
         self.count += 1
         name = f"{hint}{self.count}"
         self._phis[name] = []
         return name
 
     def start(self, label: str) -> None:
-        """Go on in the block ``label``; the one before has ended."""
+        """Continue in the block ``label``; the preceding block must have ended."""
         assert self.ended, f"{self.here} runs into {label}"
         self._blocks[label] = []
         self.here, self.ended = label, False
@@ -274,7 +275,7 @@ class Code:
         self.end(f"br i1 {condition}, label %{then}, label %{other}{note}")
 
     def add_incoming(self, phi: str, value: str, block: str | None = None) -> None:
-        """``phi`` is ``value`` when entered from ``block``, by default the current one."""
+        """Set the value of ``phi`` on the edge from ``block``, by default the current one."""
         self._incoming[phi][1].append((value, block or self.here))
 
     def defined(self) -> set[str]:
@@ -283,7 +284,7 @@ class Code:
         return names | {f"%{label}" for label in self._blocks}
 
     def types_of(self, names: Iterable[str]) -> dict[str, str]:
-        """The LLVM types of those of the names that are values of this function, parameters excepted."""
+        """The LLVM types of those names that are values of this function, except parameters."""
         wanted = set(names)
         found = {name: type for name, (type, _) in self._incoming.items() if name in wanted}
         wanted -= found.keys()
@@ -303,10 +304,10 @@ class Code:
                 else:
                     yield from line
 
-    # --- blocks that are complete -------------------------------------------------------------------
+    # --- complete blocks ----------------------------------------------------------------------------
 
     def labels(self) -> list[str]:
-        """The blocks that have been started."""
+        """The labels of the blocks that have been started."""
         return list(self._blocks)
 
     def lines_of(self, label: str) -> list[str]:
@@ -314,25 +315,25 @@ class Code:
         return [x for line in self._blocks[label] for x in ([line] if isinstance(line, str) else line)]
 
     def successors(self, label: str) -> list[str]:
-        """Where a block leads to."""
+        """The labels of a block's successors."""
         return _TARGET.findall(self.lines_of(label)[-1])
 
     def is_plain(self, label: str) -> bool:
-        """Whether nothing will be put into the block later."""
+        """True if the block has no gaps for later instructions."""
         return all(isinstance(line, str) for line in self._blocks[label])
 
     def drop_phis(self, label: str) -> None:
-        """Take the phis of a block away, which nothing reads any more."""
+        """Remove the phis of a block, which must have no readers."""
         for name in self._phis[label]:
             del self._incoming[name]
         self._phis[label] = []
 
     def replace(self, label: str, lines: list[str]) -> None:
-        """Give a block other instructions."""
+        """Replace the instructions of a block."""
         self._blocks[label] = [*lines]
 
     def phis_text(self) -> str:
-        """What phis receive."""
+        """The incoming values of all phis, separated by spaces."""
         return " ".join(v for _, incoming in self._incoming.values() for v, _ in incoming)
 
     def text(self) -> str:

@@ -1,7 +1,7 @@
-"""The processor that code is compiled for: this machine's, or the one that ``JITAD_CPU`` names.
+"""The processor for which code is compiled: this machine's, or the one that ``JITAD_CPU`` names.
 
-LLVM knows the features of each processor by name, but llvmlite does not tell them.  So LLVM is asked through its
-inliner: a function goes into the place of its call only where the caller's processor has every feature of the callee.
+LLVM knows the features of each processor by name, but llvmlite does not expose them.  LLVM is queried through its
+inliner instead: it inlines a call only if the caller's processor has every feature of the callee.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import cache
 import llvmlite.binding as llvm
 
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-# In 32-bit mode LLVM takes any name, while in 64-bit mode it ends the process at one without 64-bit instructions.
+# In 32-bit mode LLVM takes any name; in 64-bit mode it aborts at a processor without 64-bit instructions.
 _ASKED = "i686-unknown-linux-gnu"
-_OLDEST, _BASELINE = "i386", ("cmov", "cx8", "fxsr", "mmx", "sse", "sse2")       # the latter: what x86-64 has more
-# What no code is made of: instructions that only a system or an intrinsic asks for.  A virtual machine often hides
-# some, and the processor is the same without.
+_OLDEST, _BASELINE = "i386", ("cmov", "cx8", "fxsr", "mmx", "sse", "sse2")       # features that x86-64 adds to i386
+# Features that code generation never uses: instructions for systems and intrinsics only.  Virtual machines often hide
+# some of them, which makes no difference here.
 _ASIDE = re.compile(r"amx-.*|cl(demote|flushopt|wb|zero)|enqcmd|fsgsbase|hreset|invpcid|kl|lwp|mwaitx|pconfig|pku|"
                     r"prefetchi|prfchw|ptwrite|rdp(id|ru)|rdrnd|rdseed|rtm|serialize|sgx|shstk|tsxldtrk|uintr|usermsr|"
                     r"waitpkg|wbnoinvd|widekl|xsave.*")
@@ -45,14 +45,16 @@ llvm.Target.from_default_triple().create_target_machine(cpu="help")
 
 @dataclass(frozen=True)
 class Processor:
-    """LLVM's name and LLVM's list of features (``"+avx2,-avx512f"``)."""
+    """LLVM's name of a processor, and its list of features (``"+avx2,-avx512f"``)."""
 
     name: str
     features: str
 
 
 def chosen() -> Processor:
-    """The processor that ``JITAD_CPU`` names, which this machine must be able to stand for; else this machine's."""
+    """The processor that ``JITAD_CPU`` names, for which this machine must be able to run code; by default this
+    machine's.
+    """
     name = os.environ.get("JITAD_CPU", "")
     if name in ("", "native"):
         return Processor(llvm.get_host_cpu_name(), str(llvm.get_host_cpu_features().flatten()))
@@ -73,14 +75,14 @@ def chosen() -> Processor:
 
 @cache
 def features(name: str) -> frozenset[str]:
-    """The features of an x86 processor, without those that the 64-bit mode alone has; empty for an unknown name."""
+    """The features of an x86 processor, without those of the 64-bit mode only; empty for an unknown name."""
     if not re.fullmatch(r"[\w.-]+", name):
         return frozenset()
     return _differences((name,), _host_map())[name]
 
 
 def _differences(names: Sequence[str], asked: Iterable[str]) -> dict[str, frozenset[str]]:
-    """Of each processor, the features by which it differs from the oldest."""
+    """For each processor, the features by which it differs from the oldest."""
     llvm.initialize_native_target()
     machine = llvm.Target.from_triple(_ASKED).create_target_machine(cpu=_OLDEST)
     everyone, asked = list(enumerate((_OLDEST, *names))), tuple(asked)
@@ -104,7 +106,10 @@ def _host() -> frozenset[str]:
 
 
 def _own_names() -> str:
-    """LLVM prints its names where the process writes errors, so another process asks."""
+    """LLVM's names of 64-bit processors, as text for a message.
+
+    LLVM prints its names on the process's standard error, so a subprocess is run.
+    """
     try:
         told = subprocess.run([sys.executable, "-c", _NAMES], capture_output=True, text=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""The machine that code is generated for."""
+"""The machine for which code is generated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128))
 
 @dataclass(frozen=True)
 class Target:
-    """``features``: LLVM's list (``"+avx2,-avx512f"``)."""
+    """A target machine; ``features`` is LLVM's list (``"+avx2,-avx512f"``)."""
 
     triple: str
     layout: str
@@ -22,6 +22,6 @@ class Target:
 
     @property
     def vector_bits(self) -> int:
-        """Of the widest vectors that the processor is known to have, or 0."""
+        """The width of the widest vectors that the processor is known to have, or 0."""
         have = self.features.split(",")
         return next((bits for feature, bits in _VECTORS if feature in have), 0)

@@ -1,7 +1,7 @@
-"""How IR types and values look in LLVM: element types, literals, and the flat lists of parameters and results.
+"""IR types and values in LLVM: element types, literals, and the flat lists of parameters and results.
 
 A scalar is one LLVM value (a bool is ``i1`` in a register and ``i8`` in memory), an array its pointer and an
-``i64`` for each axis, a stack one pointer.  Functions take and return these parts one after the other.
+``i64`` for each axis, a stack one pointer.  Functions take and return these parts in order.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def literal(value: float | int | bool, t: Scalar) -> str:
     if t.is_bool:
         return "true" if value else "false"
     if t.is_int:
-        number = int(value)                             # LLVM's integers have no sign: the upper half is below 0
+        number = int(value)                             # LLVM's integers are signless: the upper half prints below 0
         return str(number - (1 << t.bits) if number >= 1 << t.bits - 1 else number)
     rounded = struct.unpack("f", struct.pack("f", _f32(value)))[0] if t.name == "f32" else float(value)
     return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
 
 
 def _f32(value: float) -> float:
-    """``value`` if it fits f32, otherwise the infinity that it rounds to (``struct`` would raise)."""
+    """``value`` if it fits f32, otherwise the infinity to which it rounds (``struct`` would raise)."""
     x = float(value)
     return x if x != x or abs(x) < 3.4028235677973366e38 else float("inf") if x > 0 else float("-inf")
 
@@ -50,7 +50,7 @@ def _f32(value: float) -> float:
 class Buffer:
     """An array in memory, C-contiguous: a pointer to its first element and a size for each axis.
 
-    A size of the type's literal dimensions is that literal.  ``type`` is the IR type.
+    The size of a literal dimension is that literal.  ``type`` is the IR type.
     """
 
     ptr: str
@@ -69,14 +69,14 @@ Lowered = str | Buffer
 
 
 def parts_of(t: Type) -> list[str]:
-    """The LLVM types that a value of type ``t`` is passed as."""
+    """The LLVM types of the parts in which a value of type ``t`` is passed."""
     if isinstance(t, Array):
         return ["ptr"] + ["i64"] * t.rank
     return ["ptr"] if isinstance(t, Stack) else [register(t)]
 
 
 def assemble(t: Type, parts: list[str]) -> Lowered:
-    """The lowered value made of these parts; literal dimensions are taken from the type."""
+    """The lowered value with these parts; literal dimensions are taken from the type."""
     if isinstance(t, Array):
         sizes = tuple(p if d is None else str(d) for p, d in zip(parts[1:], t.dims))
         return Buffer(parts[0], sizes, t)
@@ -89,5 +89,5 @@ def split(value: Lowered) -> list[str]:
 
 
 def result_struct(types: list[Type]) -> str:
-    """What a function returns: its status, then the parts of its results."""
+    """The type that a function returns: its status, then the parts of its results."""
     return "{ " + ", ".join(["i32", *(p for t in types for p in parts_of(t))]) + " }"

@@ -1,10 +1,10 @@
-"""Elementwise ops: a table of one line an op, and the mathematical functions that the lines call.
+"""Elementwise ops: a table with one line an op, and the mathematical functions that the lines call.
 
 Files, in reading order::
 
     ops      the lowering table
-    special  functions that neither LLVM nor libm has
-    libm     functions of libm and libdevice, declared
-    libmvec  their vector versions: glibc's
-    own      their vector versions: functions of this project, written in LLVM IR
+    special  functions that neither LLVM nor libm provides
+    libm     declarations of functions of libm and libdevice
+    libmvec  glibc's vector versions of them
+    own      the vector versions of this project, written in LLVM IR
 """

@@ -1,4 +1,4 @@
-"""Functions of libm, or of libdevice on a GPU, as modules declare and call them."""
+"""Functions of libm, or of libdevice on a GPU, as they are declared in modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PURE = "memory(none) nounwind willreturn nocallback nosync"
 
 
 def declare(target: Target, writer: Writer, name: str, t: Scalar, arity: int) -> str:
-    """``@name`` of a function, declared as free of effects, with its vector versions where the target has some."""
+    """``@name`` of a function, declared free of effects, with its vector versions if the target has any."""
     full = ("__nv_" if target.is_gpu else "") + name + ("f" if t.name == "f32" else "")
     own = f"jitad.{full}" if name in libmvec.REPLACED and not target.is_gpu else ""
     vector = "" if target.is_gpu else libmvec.attribute(writer, full, target.features, own)

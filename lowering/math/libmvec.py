@@ -1,11 +1,11 @@
-"""Vector versions of libm's functions, so that loops over ``exp`` and its kin vectorise.
+"""Vector versions of libm's functions, so that loops over ``exp`` and similar functions vectorise.
 
-glibc's libmvec has them for x86-64 under the names of the vector function ABI (``_ZGVeN8v_exp``: AVX-512, eight
-lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call when the scalar function
+glibc's libmvec provides them for x86-64 under the names of the vector function ABI (``_ZGVeN8v_exp``: AVX-512, eight
+lanes, one vector argument).  LLVM's loop vectoriser calls one in place of a scalar call if the scalar function
 carries a ``vector-function-abi-variant`` attribute and is declared free of memory effects (errno is not part of our
-meaning).  A few are our own (``own.py``).
+meaning).  A few are replaced by our own (``own.py``).
 
-Accuracy: libmvec promises at most 4 ulp where scalar libm keeps below 1, so an element computed in a vector may
+Accuracy: libmvec promises at most 4 ulp, scalar libm stays below 1.  An element computed in a vector may therefore
 differ in its last bits from the same element computed alone (a loop's remainder, a scalar call).
 """
 
@@ -19,16 +19,16 @@ from ..llvm.emit import Writer
 from . import own
 
 LIBRARY = "libmvec.so.1"
-SYMBOLS = "_ZGV"       # how the names of its functions begin
+SYMBOLS = "_ZGV"       # prefix of the names of its functions
 
-# What libmvec may have, by the number of arguments.  Which are there is looked up: most came with glibc 2.35.
+# Functions that libmvec may have, by the number of arguments.  Each is looked up: most came with glibc 2.35.
 _UNARY = ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
           "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt")
 _BINARY = ("pow", "atan2", "hypot")
 _ARITY = {name: 1 for name in _UNARY} | {name: 2 for name in _BINARY}
 
-# LLVM makes intrinsics of these where it knows that their argument is not negative, or is allowed to think so; an
-# intrinsic has no vector version and is taken apart into single calls.  So they are called by names of our own.
+# LLVM turns calls of these into intrinsics if it knows or may assume that their argument is not negative.  An
+# intrinsic has no vector version and is split into scalar calls.  So the functions are called by names of our own.
 REPLACED = ("log", "log2", "log10")
 
 # The ABI's letter and the bits of a vector, for each x86-64 level that a vector call may need.
@@ -51,7 +51,7 @@ class Variant:
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """libmvec, or ``None`` where the C library has none (musl, macOS, old glibc)."""
+    """libmvec, or None if the C library does not come with it (musl, macOS, old glibc)."""
     try:
         return ctypes.CDLL(LIBRARY)
     except OSError:
@@ -72,15 +72,15 @@ def variants(scalar: str, features: str) -> tuple[Variant, ...]:
 
 
 def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str:
-    """What to add to the declaration of a libm function so that loops over it vectorise; ``""`` when nothing can.
+    """The attribute that makes loops over a libm function vectorise; ``""`` if the target has no vector version of it.
 
-    ``name``: what it is called by, if not ``scalar``.
+    ``name`` is the name under which it is called, if that is not ``scalar``.
 
     The vector versions are declared and kept, since nothing but this attribute mentions them until the vectoriser runs.
     """
     found = [_ours(scalar, v, features) for v in variants(scalar, features)]
     if any(v.lanes * (64 if v.element == "double" else 32) == 512 for v in found):
-        writer.vector_stack = " alignstack(64)"      # or what is kept across a call lies in two lines of the cache
+        writer.vector_stack = " alignstack(64)"      # else vectors spilled across a call straddle two cache lines
     for v in found:
         vector = f"<{v.lanes} x {v.element}>"
         writer.declare(v.symbol, vector, ", ".join([vector] * v.arity), "memory(none) nounwind willreturn")
@@ -90,21 +90,21 @@ def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str
 
 
 def _ours(scalar: str, v: Variant, features: str) -> Variant:
-    """Our own version in the place of libmvec's, where there is one for this target."""
+    """Our own version in place of libmvec's if there is one for this target, else ``v``."""
     fits = own.suits(scalar, v.lanes, features.split(","))
     return replace(v, symbol=own.name(scalar, v.lanes)) if fits else v
 
 
 def masks_tails(features: str) -> bool:
-    """Whether a loop over these functions had better run its last, partial vector under a mask.
+    """True if a loop over these functions should run its last, partial vector under a mask.
 
-    A remainder of single calls costs several times a vector call; AVX-512 masks any element type at no cost.
+    A scalar remainder costs several times a vector call.  AVX-512 masks any element type at no cost.
     """
     return library() is not None and all(f"+{f}" in features.split(",") for f in ("avx512f", "avx512bw", "avx512vl"))
 
 
 def masked(writer: Writer) -> str:
-    """Loop metadata that asks for it."""
+    """Loop metadata that asks for a masked tail."""
     facts = ('!"llvm.loop.vectorize.predicate.enable", i1 true', '!"llvm.loop.unroll.runtime.disable"')
     nodes = ", ".join(writer.node(f) for f in facts)
     return f", !llvm.loop {writer.distinct(lambda me: f'{me}, {nodes}')}"

@@ -1,8 +1,8 @@
-"""The lowering table: one line an elementwise op, for every target.
+"""The lowering table: one line for each elementwise op, for every target.
 
-A rule gets the emitter (a ``FunctionBuilder``), the operands' dtype, their LLVM names and the float flags, and
-yields the result's name.  ``scalar`` applies the table; array lowering calls it for each element of a fused loop.
-The meaning is NumPy's: see the tests, which compare every op with ``ir/evaluate/meaning.py`` on the edge cases.
+A rule takes the emitter (a ``FunctionBuilder``), the operands' dtype, their LLVM names and the float flags, and
+returns the result's name.  ``scalar`` applies the table; array lowering applies it to each element of a fused loop.
+The meaning is NumPy's.  Tests compare every op with ``ir/evaluate/meaning.py`` on the edge cases.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from . import libm, special
 
 @dataclass(frozen=True)
 class Options:
-    """``level``: 0 to debug, 1 by default, 3 for all that LLVM has.  ``fastmath``: LLVM's ``fast``.
+    """Options of the lowering.
 
-    ``written_out``: LLVM's passes would change nothing, and are left out.
+    ``level``: 0 to debug, 1 by default, 3 for all of LLVM's optimisations.  ``fastmath``: LLVM's ``fast``.
+    ``written_out``: LLVM's passes would change nothing, and are skipped.
     """
 
     fastmath: bool = False
@@ -35,7 +36,7 @@ class Options:
 
 
 class Emitter(Protocol):
-    """What a rule needs."""
+    """The part of a ``FunctionBuilder`` that a rule needs."""
 
     code: Code
     writer: Writer
@@ -45,7 +46,7 @@ class Emitter(Protocol):
 
 Rule = Callable[[Emitter, Scalar, list[str], str], str]
 
-ACCUMULATE = "reassoc nsz contract"      # for sums whose order is ours to choose
+ACCUMULATE = "reassoc nsz contract"      # for sums whose order the compiler may choose
 
 
 def flags(options: Options, attrs: dict[str, Any]) -> str:
@@ -55,7 +56,7 @@ def flags(options: Options, attrs: dict[str, Any]) -> str:
     return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"
 
 
-# --- how lines of the table are made ------------------------------------------------------------------
+# --- constructors of the table's rules ----------------------------------------------------------------
 
 def _suffix(t: Scalar) -> str:
     return t.name if t.is_float else f"i{1 if t.is_bool else t.bits}"
@@ -71,7 +72,7 @@ def intrinsic(e: Emitter, name: str, t: Scalar, xs: Sequence[str], f: str = "", 
 
 
 def _math(name: str) -> Rule:
-    """A function of libm or libdevice."""
+    """The rule of a function of libm or libdevice."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         of = types.register(t)
         callee = libm.declare(e.target, e.writer, name, t, len(xs))
@@ -80,14 +81,14 @@ def _math(name: str) -> Rule:
 
 
 def _intrinsic(floats: str, ints: str = "", extra: str = "") -> Rule:
-    """An LLVM intrinsic, of another name for integers."""
+    """The rule of an LLVM intrinsic; ``ints`` is its name for integers."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         return intrinsic(e, floats, t, xs, f) if t.is_float else intrinsic(e, ints, t, xs, "", extra)
     return rule
 
 
 def _binary(floats: str, ints: str = "", bools: str = "") -> Rule:
-    """An LLVM instruction of two operands, by kind of dtype."""
+    """The rule of an LLVM instruction with two operands, by kind of dtype."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         name = f"{floats} {f}" if t.is_float else bools if t.is_bool else ints
         return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}")
@@ -95,7 +96,7 @@ def _binary(floats: str, ints: str = "", bools: str = "") -> Rule:
 
 
 def _compare(floats: str, signed: str, unsigned: str) -> Rule:
-    """A comparison; bools are unsigned."""
+    """The rule of a comparison; bools are unsigned."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         name = f"fcmp {floats}" if t.is_float else f"icmp {signed if t.is_signed else unsigned}"
         return e.code.op(f"{name} {types.register(t)} {xs[0]}, {xs[1]}", "c")
@@ -118,7 +119,8 @@ def select(e: Emitter, t: Scalar, condition: str, x: str, y: str) -> str:
 # --- ops of more than one instruction ---------------------------------------------------------------------
 
 def _float_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-    """The remainder with the divisor's sign; zero takes that sign too.  Strict: ``f`` would change it."""
+    """The remainder with the divisor's sign, which a zero remainder has too.  Ignores the flags ``f``, for exactness.
+    """
     (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
     m = TABLE["fmod"](e, t, [x, y], "")
     other = c.op(f"xor i1 {c.op(f'fcmp olt {of} {m}, {zero}')}, {c.op(f'fcmp olt {of} {y}, {zero}')}")
@@ -130,7 +132,7 @@ def _float_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 
 def _float_floordiv(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-    """As NumPy: from the exact remainder, then to the nearest integer below."""
+    """As NumPy computes it: from the exact remainder, then rounded to the nearest integer below."""
     (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
     m = TABLE["fmod"](e, t, [x, y], "")
     exact = c.op(f"fdiv {of} {c.op(f'fsub {of} {x}, {m}')}, {y}")
@@ -154,7 +156,7 @@ def _divisor(e: Emitter, of: str, y: str) -> tuple[str, str, str]:
 
 
 def _signs_differ(e: Emitter, of: str, r: str, d: str) -> str:
-    """Whether the remainder is not 0 and has not the divisor's sign."""
+    """A bool that is true if the remainder ``r`` is not 0 and has another sign than the divisor ``d``."""
     c = e.code
     other = c.op(f"icmp slt {of} {c.op(f'xor {of} {r}, {d}')}, 0", "c")
     return c.op(f"and i1 {other}, {c.op(f'icmp ne {of} {r}, 0', 'c')}", "c")
@@ -179,7 +181,7 @@ def _int_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 
 def _unsigned(name: str) -> Rule:
-    """``udiv`` or ``urem``, 0 by 0."""
+    """The rule of ``udiv`` or ``urem``; the result is 0 if the divisor is 0."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         (x, y), of, c = xs, types.register(t), e.code
         is_zero = c.op(f"icmp eq {of} {y}, 0", "c")
@@ -220,7 +222,7 @@ def _unsigned_sign(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 
 def _shift(signed: str, unsigned: str) -> Rule:
-    """Shifts by less than 0 or by the width or more shift everything out."""
+    """The rule of a shift.  A count below 0, or not below the width, shifts all bits out."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         (x, n), of, c = xs, types.register(t), e.code
         name = signed if t.is_signed else unsigned
@@ -245,7 +247,7 @@ def _same(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
 
 
 def _class(predicate: str) -> Rule:
-    """|x| compared with infinity."""
+    """The rule that compares |x| with infinity."""
     def rule(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
         size = intrinsic(e, "fabs", t, xs)
         return e.code.op(f"fcmp {predicate} {types.register(t)} {size}, {types.literal(math.inf, t)}", "c")
@@ -297,8 +299,11 @@ TABLE: dict[str, Rule] = {
 
 
 def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
-    """Convert; float to int truncates, by way of i32 or i64, and what does not fit gives the least of these, as on x86
-    (``ir.evaluate.fold.whole`` is the same of a constant)."""
+    """Convert ``x`` to another dtype.
+
+    A conversion of float to int truncates, through i32 or i64.  A value out of range gives the least integer of these,
+    as on x86 (``ir.evaluate.fold.whole`` does the same for constants).
+    """
     a, b, c = types.register(source), types.register(to), e.code
     if source == to:
         return x
@@ -318,7 +323,7 @@ def cast(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
 
 
 def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
-    """A float as an integer."""
+    """Convert a float to an integer."""
     a, c = types.register(source), e.code
     if to is U64:
         high = c.op(f"fcmp oge {a} {x}, {types.literal(2.0**63, source)}", "c")
@@ -334,7 +339,8 @@ def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
 
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:
-    """One element of an elementwise op; ``t`` is the operands' dtype (of the alternatives, for a ``select``)."""
+    """One element of an elementwise op.  ``t`` is the dtype of the operands; for ``select`` that of the alternatives.
+    """
     if name == "cast":
         return cast(e, t, result, xs[0])
     if name == "select":
@@ -343,11 +349,12 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
 
 
 def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
-    """An op on scalars only: elementwise, or a constant, or an array op of rank 0.
+    """An op on scalars only: elementwise, a constant, or an array op of rank 0.
 
-    ``apart``: a sum that is not to be contracted with the product that it adds (``fma_control.py``)."""
+    ``apart`` marks a sum that must not be contracted with the product that it adds (``fma_control.py``).
+    """
     t = op.result.type
-    if op.name in ("const", "undef", "empty"):       # what is not to be looked at is 0: nothing depends on chance
+    if op.name in ("const", "undef", "empty"):       # undefined values are 0, so that results are deterministic
         return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))
     if op.name in ("fill", "broadcast_to"):
         return xs[0]
@@ -356,6 +363,9 @@ def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
 
 
 def _compares_products(op: Op) -> bool:
-    """Whether ``op`` is ``a * b - c * d``.  Contracted, only one of the products would be rounded, and where they are
-    equal the difference would not be 0: its root would be no number, and a determinant would not vanish."""
+    """True if ``op`` is ``a * b - c * d``, which must not be contracted.
+
+    With contraction only one product would be rounded, and the difference of equal products would not be 0: its square
+    root might be NaN, and a determinant would not vanish.
+    """
     return op.name == "sub" and all(v.op is not None and v.op.name == "mul" for v in op.operands)

@@ -1,8 +1,8 @@
-"""Vector functions of our own, written in LLVM, for loops over ``tanh``, and ``exp``, ``sin`` and ``cos`` of single
-precision.
+"""Vector functions of our own, written in LLVM IR, for loops over ``tanh``, and over ``exp``, ``sin`` and ``cos`` of
+single precision.
 
-libmvec's ``tanh`` of doubles takes twice as long, and all of libmvec's are calls, across which a loop keeps what it
-computes in memory.  These are inlined once loops have been vectorised, so that several of them overlap.
+libmvec's ``tanh`` of doubles takes twice as long, and all of libmvec's functions are calls, across which a loop spills
+its values to memory.  Ours are inlined after loops were vectorised, so that several of them overlap.
 
 With x = k·ln 2 + r and |r| ≤ ln 2 / 2::
 
@@ -10,17 +10,18 @@ With x = k·ln 2 + r and |r| ≤ ln 2 / 2::
     exp(x) − 1 = 2^k·p + (2^k − 1)
     tanh(x)    = sign(x)·e / (e + 2)      e = exp(2a) − 1, a = min(|x|, ``beyond``)
 
-With x = k·π + r, |r| ≤ π / 2, and k a whole number for the sine, half of an odd one for the cosine::
+With x = k·π + r, |r| ≤ π / 2, and k an integer for the sine, an integer plus 1/2 for the cosine::
 
-    sin(x)     = ±sin(r)                  sin(r) = r + r³·p(r²), p the polynomial of the least relative error
-    cos(x)     = ∓sin(r)                  the signs: whether k, or k − 1/2, is even
+    sin(x)     = ±sin(r)                  sin(r) = r + r³·p(r²), p the minimax polynomial of the relative error
+    cos(x)     = ∓sin(r)                  the sign depends on the parity of k, or of k − 1/2
 
-``k·π`` is taken off in three parts (Cody and Waite 1980), which serves up to ``NEAR``; vectors that hold a number
-beyond it go to libmvec.
+``k·π`` is subtracted in three parts (Cody and Waite 1980), which is accurate up to ``NEAR``.  A vector with a lane
+beyond it is passed to libmvec.
 
-``q`` is Taylor's for doubles and that of the least relative error of ``exp`` for single precision (3e-9, by Remez).
-``tanh`` loses nothing near 0, so there is one path for all x.  ``k`` is rounded by adding and taking off ``shift``, in
-whose last bits it then is.  The error stays below 3 ulp, where libmvec promises 4.
+``q`` is the Taylor polynomial for doubles, and the minimax polynomial of the relative error of ``exp`` for single
+precision (3e-9, by Remez).  ``tanh`` loses no accuracy near 0, so there is one path for all x.  ``k`` is rounded by
+adding and subtracting ``shift``; the last bits of the sum are then ``k``.  The error stays below 3 ulp; libmvec
+promises 4.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Precision:
-    """Of a float type: its bits and those of the fraction; ``ln 2`` in two parts, the first with bits to spare; the
-    coefficients of ``q``, constant first; where tanh is 1; where exp is 0 and where it is infinite."""
+    """Constants of a float type.
+
+    Its bits and those of the fraction; ``ln 2`` in two parts, the first with trailing zero bits; the coefficients
+    of ``q``, constant first; the argument from which tanh is 1; those from which exp is 0 and infinite.
+    """
 
     name: str
     bits: int
@@ -62,10 +66,10 @@ FLOAT = Precision("float", 32, 23, (0.693359375, -2.12194440e-4),
                   10.0, (-104.0, 89.0))
 PREFIX = "jitad.vector."
 FUNCTIONS = {"tanh": DOUBLE, "tanhf": FLOAT, "expf": FLOAT, "sinf": FLOAT, "cosf": FLOAT}
-FEATURES = {"avx512f": 512, "fma": 256}              # bits of the vectors that each has
-LETTERS = {512: "e", 256: "d"}                       # how libmvec's names tell them
+FEATURES = {"avx512f": 512, "fma": 256}              # vector width in bits
+LETTERS = {512: "e", 256: "d"}                       # the letter for this width in libmvec's names
 
-# Of sin and cos.  The parts of π are cut off, not rounded: all are positive, so that -0.0 stays.
+# Constants of sin and cos.  The parts of π are truncated, not rounded: all are positive, which preserves -0.0.
 NEAR = 65536.0
 PI = (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14)
 SINE = (-0.16666659712791443, 0.008333069272339344, -0.00019809776858892292, 2.606095677037956e-06)
@@ -77,13 +81,14 @@ def name(function: str, lanes: int) -> str:
 
 
 def suits(function: str, lanes: int, features: list[str]) -> bool:
-    """Whether a target with these features has use for that version."""
+    """True if this version of ``function`` is to be used on a target with these features."""
     known = FUNCTIONS.get(function)
     return known is not None and any(f"+{f}" in features and lanes * known.bits == n for f, n in FEATURES.items())
 
 
 def definitions(source: str) -> str:
-    """LLVM IR of the functions that a module declares, or ``""``; they are for inlining, no code is made of them."""
+    """LLVM IR of the functions that a module declares, or ``""``.  They exist to be inlined; no code is made of them.
+    """
     wanted = sorted(set(re.findall(rf"@{re.escape(PREFIX)}(\w+)\.(\d+)", source)))
     texts = [_Text(function, int(lanes)).text() for function, lanes in wanted]
     return "\n".join([*texts, SELDOM]) if texts else ""
@@ -96,7 +101,7 @@ class _Text:
         self.t, self.n = f"<{lanes} x {precision.name}>", f"<{lanes} x i{precision.bits}>"
         self.suffix = f"v{lanes}f{precision.bits}"
         self.lines: list[str] = []
-        self.outside = ""                            # what is declared
+        self.outside = ""                            # declarations of external functions
 
     def text(self) -> str:
         body = {"tanh": self._tanh, "exp": self._exp, "sin": self._sin, "cos": self._cos}[self.function.rstrip("f")]
@@ -142,12 +147,12 @@ class _Text:
     # --- steps --------------------------------------------------------------------------------------
 
     def _limited(self, x: str, beyond: str, limit: float) -> str:
-        """``x``, or ``limit`` where ``x`` is beyond it; NaN stays."""
+        """``limit`` if ``x`` is beyond it, else ``x``; NaN stays NaN."""
         far = self.op(f"fcmp {beyond} {self.t} {x}, {self.all(limit)}")
         return self.op(f"select <{self.lanes} x i1> {far}, {self.t} {self.all(limit)}, {self.t} {x}")
 
     def _reduced(self, x: str) -> tuple[str, str, str]:
-        """(``k`` plus ``shift``, ``k``, ``r``)."""
+        """Reduce the argument: (``k`` plus ``shift``, ``k``, ``r``)."""
         shifted = self.fma(x, self.all(1 / math.log(2)), self.all(self.p.shift))
         k = self.op(f"fsub {self.t} {shifted}, {self.all(self.p.shift)}")
         r = x
@@ -161,7 +166,7 @@ class _Text:
         return self.fma(square, self._polynomial([self.all(c) for c in self.p.terms], r), start)
 
     def _scaled(self, y: str, shifted: str) -> str:
-        """2^k·y without AVX-512, by two factors, as 2^k may be no normal number where the result is one, or 0."""
+        """2^k·y without AVX-512.  Two factors are used, since 2^k may be out of range where the result is not."""
         bits = self.op(f"bitcast {self.t} {shifted} to {self.n}")
         offset = int(self._bits(self.p.shift), 16)
         k = self.op(f"sub {self.n} {bits}, splat (i{self.p.bits} {offset})")
@@ -170,9 +175,10 @@ class _Text:
         return self.op(f"fmul {self.t} {self.op(f'fmul {self.t} {y}, {self._power(half)}')}, {self._power(rest)}")
 
     def _near(self) -> str:
-        """``x``, and the way out for vectors with a number that is beyond ``NEAR``, infinite or no number.
+        """Freeze and return ``x``, after a branch that leaves if a lane is beyond ``NEAR``, infinite or NaN.
 
-        Lanes that a mask leaves out may hold anything, on which no branch may depend: they are frozen."""
+        Inactive lanes may hold poison, on which no branch may depend.
+        """
         x = self.op(f"freeze {self.t} %x")
         size = self.op(f"call {self.t} @llvm.fabs.{self.suffix}({self.t} {x})")
         far = self.op(f"fcmp ugt {self.t} {size}, {self.all(NEAR)}")
@@ -185,7 +191,7 @@ class _Text:
         return x
 
     def _sine(self, x: str, shifted: str, k: str, even: int) -> str:
-        """sin(``x`` − ``k``·π), negated where the last bit of ``shifted`` is set (``even``: where it is not)."""
+        """sin(``x`` − ``k``·π), negated if the last bit of ``shifted`` is set (with ``even``: if it is clear)."""
         r = x
         for part in PI:
             r = self.fma(k, self.all(-part), r)
@@ -193,8 +199,8 @@ class _Text:
         cube = self.op(f"fmul {self.t} {square}, {r}")
         y = self.fma(cube, self._polynomial([self.all(c) for c in SINE], square), r)
         size = self.op(f"call {self.t} @llvm.fabs.{self.suffix}({self.t} {y})")
-        y = self._limited(size, "ogt", 1.0)                                # or sqrt(1 - sin(x) * sin(x)) may be NaN
-        y = self.op(f"call {self.t} @llvm.copysign.{self.suffix}({self.t} {y}, {self.t} {r})")       # of -0.0 too
+        y = self._limited(size, "ogt", 1.0)                                # else sqrt(1 - sin(x) * sin(x)) may be NaN
+        y = self.op(f"call {self.t} @llvm.copysign.{self.suffix}({self.t} {y}, {self.t} {r})")       # -0.0 as well
         sign = self.op(f"shl {self.n} {self.op(f'bitcast {self.t} {shifted} to {self.n}')}, splat (i32 31)")
         if even:
             sign = self.op(f"xor {self.n} {sign}, splat (i32 -2147483648)")
@@ -202,14 +208,14 @@ class _Text:
         return self.op(f"bitcast {self.n} {turned} to {self.t}")
 
     def _power(self, k: str) -> str:
-        """2^k for integers whose last bits are ``k``."""
+        """2^k for integers ``k``, of which only the low bits are valid."""
         n, bits = self.n, self.p.bits
         moved = self.op(f"shl {n} {k}, splat (i{bits} {self.p.fraction})")
         exponent = self.op(f"add {n} {moved}, splat (i{bits} {self.p.bias << self.p.fraction})")
         return self.op(f"bitcast {n} {exponent} to {self.t}")
 
     def _polynomial(self, terms: list[str], x: str) -> str:
-        """The polynomial with these coefficients, constant first: neighbours in pairs, then pairs of these, …"""
+        """Evaluate the polynomial with these coefficients, constant first, by Estrin's scheme."""
         while len(terms) > 1:
             pairs = [self.fma(high, x, low) for low, high in zip(terms[::2], terms[1::2])]
             terms = pairs + terms[2 * len(pairs):]
@@ -227,10 +233,10 @@ class _Text:
         return self.op(f"call {t} @llvm.fma.{self.suffix}({t} {a}, {t} {b}, {t} {c})")
 
     def all(self, x: float) -> str:
-        """The same number in all lanes; LLVM writes floats as the doubles that they are."""
+        """A splat of ``x``.  LLVM writes float constants as the doubles of the same value."""
         exact = x if self.p is DOUBLE else float(np.float32(x))
         return f"splat ({self.p.name} 0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X})"
 
     def _bits(self, x: float) -> str:
-        """The number as it is stored, in hexadecimal digits."""
+        """The bits of the number, in hexadecimal digits."""
         return struct.pack(">d" if self.p is DOUBLE else ">f", x).hex()

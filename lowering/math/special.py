@@ -1,6 +1,6 @@
-"""Functions that neither LLVM nor libm has, written in LLVM: integer power, digamma and polygamma.
+"""Functions that neither LLVM nor libm provides, written in LLVM IR: integer power, digamma and polygamma.
 
-Each ``…(writer, t)`` defines the function for the scalar type ``t`` once in the module and yields its ``@name``.
+Each function of this file defines the LLVM function for a scalar type once in the module and returns its ``@name``.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ _SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 
 
 def integer_power(writer: Writer, t: Scalar) -> str:
-    """``x ** n`` by squaring; 1 when n is not positive."""
+    """``x ** n`` by repeated squaring; 1 if n is not positive."""
     name, of = f"jitad.power.{t}", types.register(t)
     head = _HEAD.format(t=of, name=name, params=f"{of} %x, {of} %n")
     return writer.function(name, head + "\n" + _POWER.format(t=of, greater="sgt" if t.is_signed else "ugt"))
@@ -107,7 +107,7 @@ def digamma(writer: Writer, target: Target, t: Scalar) -> str:
     return writer.function(name, _HEAD.format(t=of, name=name, params=f"{of} %x") + "\n" + body)
 
 
-# Σ (x + k)^(−s) over k ≥ 0 for x > 0: as ``ir.evaluate.gamma``.
+# The Hurwitz zeta function, Σ (x + k)^(−s) over k ≥ 0 for x > 0, as in ``ir.evaluate.gamma``.
 _ZETA = """entry:
   %minus = fneg double %s
   %end = fadd double %s, 10.0
@@ -198,7 +198,7 @@ done:
 
 
 def polygamma(writer: Writer, target: Target) -> str:
-    """Derivative number ``n`` of digamma, in double precision."""
+    """The derivative of order ``n`` of digamma, in double precision."""
     for name in ("rint", "floor"):
         writer.declare(f"llvm.{name}.f64", "double", "double")
     nan = types.literal(math.nan, F64)
@@ -219,5 +219,5 @@ def _zeta(writer: Writer, target: Target) -> str:
 
 
 def _suffix(t: Scalar) -> str:
-    """How LLVM names the type in an intrinsic."""
+    """LLVM's name of the type in the name of an intrinsic."""
     return t.name if t.is_float else f"i{t.bits}"

@@ -1,17 +1,17 @@
 """Products of matrices, ``c (+)= a · b``: one routine for each float type, compiled once for all modules.
 
-A tile of ``c``, some rows of one or two vectors, stays in registers for all of ``k``: each step loads a piece of a row
-of ``b`` and, for each row, one element of ``a`` that is multiplied with all of it (Goto and van de Geijn 2008, the
-innermost kernel alone).  Nothing is packed, which pays as long as the operands are in a cache, so
+A tile of ``c``, some rows of one or two vectors, stays in registers for all of ``k``.  Each step loads a piece of a
+row of ``b`` and, for each row of the tile, one element of ``a``, which multiplies the whole piece (Goto and van de
+Geijn 2008, the innermost kernel only).  Operands are not packed, which is faster as long as they are in a cache:
 
-* ``a`` may as well be stored transposed: its elements are read one by one;
-* of ``bᵀ`` a panel is transposed into the stack before it is multiplied, by a routine of its own (``transpose.py``);
-* the last columns are part of a vector whose other elements are masked, where the machine masks, and else are
-  computed by narrower vectors;
-* the last rows are computed several times over, to the same result, instead of by code of their own.
+* ``a`` may also be stored transposed, since its elements are read one by one;
+* a panel of ``bᵀ`` is transposed into the stack frame before it is multiplied, by a separate routine
+  (``transpose.py``);
+* the last columns are part of a masked vector if the machine has masks; otherwise narrower vectors compute them;
+* the last rows are computed several times, with the same result, instead of by code of their own.
 
-Every element is the sum of its products in their order, whichever tile it is in.  What is large goes to BLAS, if there
-is one, which packs; measured on one core of a Zen 4 (58.6 G multiplications with additions a second at most), in G of
+Every element is the sum of its products in order, whichever tile it is in.  Large products go to BLAS if there is
+one, which packs.  Measured on one core of a Zen 4 (at most 58.6 G multiplications with additions a second), in G of
 f32 a second, the routine and OpenBLAS, with the call::
 
                       a · b       aᵀ · b      a · bᵀ
@@ -48,14 +48,17 @@ ROUTINES = {f"jitad.product.{t}{form}": (t, form) for t in (F32, F64) for form i
 PARAMS = [("ptr", name) for name in "abc"] + [("i64", name) for name in ("m", "n", "k", "a.row", "b.row", "c.row")] + [
     ("i1", name) for name in ("ta", "add")]
 DEPTH = 128                 # rows of the panel of ``bᵀ`` that is transposed at once
-LARGE = 1 << 26             # multiplications times bytes of an element, from which BLAS, which packs, is faster
-SHARED = 1 << 20            # multiplications from which BLAS is faster if it has several threads
-FEW_ROWS, SOME = 3, 1 << 13     # with fewer rows tiles are not full, and BLAS is faster from so many multiplications
+LARGE = 1 << 26             # multiplications times bytes of an element above which BLAS, which packs, is faster
+SHARED = 1 << 20            # multiplications above which BLAS is faster if it has several threads
+FEW_ROWS, SOME = 3, 1 << 13     # with fewer rows tiles are not full: BLAS is faster above ``SOME`` multiplications
 
 
 @dataclass(frozen=True)
 class Width:
-    """The columns of a tile: the lanes of its vectors; used while ``least`` or more are left; how many rows it has."""
+    """The columns of a tile: the lanes of its vectors.
+
+    ``least`` is the number of remaining columns from which it is used; ``rows`` are the numbers of rows of its tiles.
+    """
 
     lanes: tuple[int, ...]
     masked: bool
@@ -68,11 +71,11 @@ class Width:
 
 
 def widths(target: Target, t: Scalar) -> tuple[Width, ...]:
-    """The tiles that suit a machine, the widest first.
+    """The tiles for a machine, the widest first.
 
-    Two vectors of eight rows are sixteen sums, which hide the latency of four to five additions on two ports, and ten
-    loads for sixteen multiplications; half of AVX-512's registers.  With sixteen registers six rows fill them.  One
-    vector of four rows would wait for its additions about as long as one of eight.
+    Two vectors of eight rows are sixteen sums.  They hide the latency of four to five additions on two ports, need
+    ten loads for sixteen multiplications, and take half of AVX-512's registers.  On machines with sixteen registers
+    six rows fill them.  A tile of one vector and four rows would wait for its additions about as long as one of eight.
     """
     lanes = max(1, target.vector_bits // t.bits)
     half = max(1, lanes // 2)
@@ -101,9 +104,9 @@ def define(writer: Writer, target: Target, name: str) -> None:
 
 
 class _Multiplying(Routine):
-    """What the routines have in common: large products are handed to BLAS."""
+    """The common part of the routines, which passes large products to BLAS."""
 
-    flag = blas.PLAIN               # of ``b``
+    flag = blas.PLAIN               # BLAS's flag for ``b``
 
     def __init__(self, writer: Writer, target: Target, t: Scalar) -> None:
         super().__init__(writer, t)
@@ -126,7 +129,7 @@ class _Multiplying(Routine):
         threads = self.writer.declare(blas.THREADS, "i32", "")
         limits = LARGE // types.width(self.t), SHARED, SOME
         large, shared, some = (code.op(f"icmp sge i64 {work}, {n}") for n in limits)
-        if self.flag == blas.PLAIN:                     # of few rows with a transposed matrix BLAS packs the matrix
+        if self.flag == blas.PLAIN:                     # for few rows BLAS would pack a transposed ``b``
             few = code.op(f"and i1 {some}, {code.op(f'icmp slt i64 %m, {FEW_ROWS}')}")
             large = code.op(f"or i1 {large}, {few}")
         ask, decide, yes, no = (code.label(hint) for hint in ("ask", "decide", "blas", "tiles"))
@@ -168,7 +171,7 @@ class _Product(_Multiplying):
             j = self.loop(j, self.below("%n", width.least), str(width.columns), partial(self._panel, width))[0]
 
     def _panel(self, width: Width, j: str, _: list[str]) -> list[str]:
-        """Columns of ``b`` from ``j`` on."""
+        """The columns of ``b`` from ``j`` on."""
         vectors = [_Vector(self, lanes, sum(width.lanes[:v]), j, width.masked) for v, lanes in enumerate(width.lanes)]
         i = "0"
         for count, smaller in zip(width.rows, (*width.rows[1:], 0)):
@@ -177,7 +180,7 @@ class _Product(_Multiplying):
         return []
 
     def _tile(self, vectors: list[_Vector], count: int, j: str, i: str, _: list[str]) -> list[str]:
-        """``count`` rows from ``i`` on, beyond the last this one again."""
+        """``count`` rows from ``i`` on; rows beyond the last are replaced by the last."""
         code = self.code
         rows = [self.smaller(self.add(i, str(r)), self.last) for r in range(count)]
         starts = [self.mul(r, self.row_step) for r in rows]
@@ -201,7 +204,7 @@ class _Product(_Multiplying):
 
 
 class _Turned(_Multiplying):
-    """``a · bᵀ``: a panel of ``b`` at a time is transposed and multiplied by the other routine."""
+    """``a · bᵀ``: each panel of ``b`` is transposed, then multiplied by the other routine."""
 
     flag = blas.TRANSPOSED
 
@@ -210,7 +213,7 @@ class _Turned(_Multiplying):
         self.width = self.widths[0].columns
         self.space = self.code.alloca(self.of, self.width * (DEPTH + 1), align=64)
         depth_step = self.code.op("select i1 %ta, i64 %a.row, i64 1")
-        end = self.larger("%k", "1")                        # sums of nothing are to be stored, too
+        end = self.larger("%k", "1")                        # empty sums must be stored too
 
         def block(start: str, _: list[str]) -> list[str]:
             depth = self.smaller(str(DEPTH), self.sub("%k", start))
@@ -222,7 +225,7 @@ class _Turned(_Multiplying):
         self.loop("0", self.below(end), str(DEPTH), block)
 
     def _panel(self, a: str, start: str, depth: str, adds: str, j: str) -> list[str]:
-        """Rows of ``b`` from ``j`` on, of which ``depth`` columns from ``start`` on."""
+        """Multiply by the rows of ``b`` from ``j`` on, columns ``start`` to ``start + depth``."""
         columns = self.smaller(str(self.width), self.sub("%n", j))
         first = self.at("%b", self.add(self.mul(j, "%b.row"), start))
         self.code.do(f"call void {self.turn}(ptr {self.space}, i64 {self.width}, ptr {first}, i64 %b.row, "
@@ -235,7 +238,7 @@ class _Turned(_Multiplying):
 
 
 class _Vector:
-    """Columns of a tile that begins with column ``j``, from ``offset`` on; if ``masked``, those before ``%n`` alone."""
+    """Columns of a tile that starts at column ``j``, from ``offset`` on; with ``masked`` only those below ``%n``."""
 
     def __init__(self, routine: _Product, lanes: int, offset: int, j: str, masked: bool) -> None:
         self.code, self.writer, self.t, self.lanes = routine.code, routine.writer, routine.t, lanes
@@ -250,7 +253,7 @@ class _Vector:
             self.some = self.code.op(f"select i1 %add, {self.bits} {self.mask}, {self.bits} zeroinitializer")
 
     def start(self, at: str) -> str:
-        """What the products are added to: what is there already, or zeros."""
+        """The initial value of the sums: the elements of ``c``, or zeros."""
         if self.mask:
             return self._masked_load(at, self.some)
         return self.code.op(f"select i1 %add, {self.type} {self.load(at)}, {self.type} zeroinitializer")

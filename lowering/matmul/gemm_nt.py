@@ -1,8 +1,8 @@
-"""Products of few rows with a matrix that is stored transposed: each element is a dot product along two rows.
+"""Products of few rows with a transposed matrix: each element is a dot product along two rows.
 
-``X @ W.T`` for a handful of vectors is what a layer does to a small batch.  A library packs ``W`` first, which is more
-work than the product.  Here a tile of four by four dot products stays in registers for all of ``k``, eight rows
-being read for sixteen of them; four rows of ``b`` stay in the nearest cache while all of ``a`` goes past them.
+``X @ W.T`` for a few vectors is a layer applied to a small batch.  A library first packs ``W``, which costs more than
+the product.  Here a tile of four by four dot products stays in registers for all of ``k``: eight rows are read for
+sixteen products.  Four rows of ``b`` stay in the L1 cache while all of ``a`` is read.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ..math.libmvec import masks_tails
 from .gemm_small import BITS, Vector, divide
 from .product import Product
 
-TILE = 4                    # rows of each operand that are taken together
-LARGEST = 1 << 15           # elements of ``a``, which is read again for each tile's rows of ``b``
-LONG = 8                    # times as long as there are rows: else ``gemm.py`` turns ``b`` for less than sums cost
+TILE = 4                    # rows of each operand in a tile
+LARGEST = 1 << 15           # elements of ``a`` at most, which is read again for each tile's rows of ``b``
+LONG = 8                    # least ratio of ``k`` to rows; below it transposing ``b`` (``gemm.py``) is cheaper
 
 
 def fit(fn: FunctionBuilder, p: Product) -> bool:
-    """Whether ``p`` multiplies rows with rows, on a machine with masks."""
+    """True if ``p`` multiplies rows with rows, on a machine with masks."""
     plain = p.t.is_float and p.tb and not p.ta and "1" not in (p.m, p.n)
     return plain and not fn.target.is_gpu and masks_tails(fn.target.features)
 
 
 def pays(fn: FunctionBuilder, p: Product) -> str:
-    """The condition under which this is the fastest way.
+    """The run-time condition under which this kernel is the fastest.
 
-    A tile's sums cost as much as some 60 steps along ``k``.  Of 750 columns, in G of multiplications a second with
+    A tile's sums cost as much as some 60 steps along ``k``.  For 750 columns, in G of multiplications a second with
     (without) dot products: 48 (42) for k = 300 and 20 rows, 41 (41) for 150 and 16, 24 (34) for 50 and 12.
     """
     long = fn.code.op(f"icmp sle i64 {fn.mul(p.m, str(LONG))}, {p.k}", "c")
@@ -50,7 +50,7 @@ def product(fn: FunctionBuilder, p: Product) -> None:
 
 
 def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> list[str]:
-    """``rows`` rows by ``TILE`` columns of the result; beyond the last column that one is computed again."""
+    """``rows`` rows by ``TILE`` columns of the result; columns beyond the last are replaced by the last."""
     lanes = BITS // p.t.bits
     groups, _ = divide(fn, p.k, lanes)
     part = Vector(fn, p.t, fn.mul(groups, str(lanes)), p.k)
@@ -60,7 +60,7 @@ def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> 
     starts = [fn.address(p.t, p.a, fn.mul(fn.add(row, str(i)), p.k)) for i in range(rows)]
     starts += [fn.address(p.t, p.b, fn.mul(j, p.k)) for j in columns]
     end = fn.code.op(f"call i64 {smallest}(i64 {fn.add(column, str(TILE))}, i64 {p.n})")
-    place = Vector(fn, p.t, column, end)                 # here: LLVM without optimisations fails on masks used at once
+    place = Vector(fn, p.t, column, end)                 # made early: LLVM at level 0 fails on masks used at once
     flags = ops.flags(fn.options, {"acc": True})
 
     def step(sums: list[str], load: Callable[[str], str]) -> list[str]:
@@ -86,14 +86,14 @@ def _tile(fn: FunctionBuilder, p: Product, row: str, rows: int, column: str) -> 
 
 
 def _totals(fn: FunctionBuilder, part: Vector, vectors: list[str]) -> str:
-    """A vector that begins with the sums of vectors, of which there are a power of two.
+    """A vector that starts with the sums of the elements of each of ``vectors``, whose number is a power of two.
 
-    Even and odd elements of two vectors are added, which leaves one vector with half as many terms of each.
+    Each step adds the even and odd elements of two vectors, which leaves one vector with half as many terms of each.
     """
     flags, wanted, width = ops.flags(fn.options, {"acc": True}), len(vectors), part.lanes
 
     def halved(x: str, y: str, of: int) -> str:
-        """The sums of neighbours in ``of`` elements of ``x``, then ``y``."""
+        """The sums of neighbours in the first ``of`` elements of ``x`` followed by ``y``."""
         kind, half = f"<{width} x {part.element}>", len(range(0, of, 2))
         even, odd = (fn.code.op(f"shufflevector {kind} {x}, {kind} {y}, <{half} x i32> <"
                                 + ", ".join(f"i32 {i}" for i in range(first, of, 2)) + ">") for first in (0, 1))

@@ -1,8 +1,8 @@
-"""Small matrix products tile by tile: a few rows of a vector's width of the result stay in registers for all of ``k``.
+"""Small matrix products, tile by tile: some rows of one vector each stay in registers for all of ``k``.
 
-Written with vectors, for machines that mask elements at no cost: the last columns are part of a vector like any other,
-so narrow results (a layer with two outputs) are no special case.  LLVM's vectoriser would go along a row of the result
-for each ``k``, which for short rows is mostly its remainder, one element at a time.
+This is written with vectors, for machines that mask elements at no cost.  The last columns are a masked vector, so
+narrow results (a layer with two outputs) are no special case.  LLVM's vectoriser would run along a row of the result
+for each ``k``, and short rows would consist mostly of its scalar remainder.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ..math import ops
 from ..math.libmvec import masks_tails
 from .product import Product
 
-BITS = 512                  # of a vector
-ROWS = 4                    # of a tile: enough additions that do not wait for each other
+BITS = 512                  # vector width
+ROWS = 4                    # rows of a tile: enough independent additions
 
 
 def fit(fn: FunctionBuilder, p: Product) -> bool:
-    """Whether ``p`` is computed tile by tile: no vector among its operands, and rows of ``b`` to go along."""
+    """True if ``p`` is to be computed tile by tile: neither operand is a vector, and ``b`` is not transposed."""
     plain = p.t.is_float and not p.tb and "1" not in (p.m, p.n)
     return plain and not fn.target.is_gpu and masks_tails(fn.target.features)
 
 
 def divide(fn: FunctionBuilder, x: str, by: int) -> tuple[str, str]:
-    """(whole groups of ``by`` in ``x``, what is left over)."""
+    """The quotient and the remainder of ``x`` and ``by``."""
     if x[0] != "%":
         return str(int(x) // by), str(int(x) % by)
     return fn.code.op(f"udiv i64 {x}, {by}", "n"), fn.code.op(f"urem i64 {x}, {by}", "n")
@@ -41,8 +41,11 @@ def product(fn: FunctionBuilder, p: Product) -> None:
 
 
 def _any_rows(fn: FunctionBuilder, p: Product) -> None:
-    """The last strip has the last row several times: that takes no longer than fewer rows, each of whose sums waits
-    for itself, and half the code."""
+    """Emit the loop for an unknown number of rows.
+
+    The last chunk repeats the last row.  A loop over fewer rows would take as long, since its sums depend on one
+    another, and would double the code.
+    """
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
     strips, _ = divide(fn, fn.add(p.m, str(ROWS - 1)), ROWS)
     last = fn.sub(p.m, "1")
@@ -79,7 +82,7 @@ def _tile(fn: FunctionBuilder, p: Product, rows: list[str], column: str) -> list
 
 
 class Vector:
-    """Elements of a row from ``first`` on, those before ``end`` alone."""
+    """Elements of a row from ``first`` on, masked to those before ``end``."""
 
     def __init__(self, fn: FunctionBuilder, t: Scalar, first: str, end: str) -> None:
         self.fn, self.first, self.lanes, self.element = fn, first, BITS // t.bits, types.register(t)
@@ -87,7 +90,7 @@ class Vector:
         self.suffix = f"v{self.lanes}{t.name}"
         mask = fn.writer.declare(f"llvm.get.active.lane.mask.v{self.lanes}i1.i64", f"<{self.lanes} x i1>", "i64, i64")
         self.mask = f"<{self.lanes} x i1> " + fn.code.op(f"call <{self.lanes} x i1> {mask}(i64 {first}, i64 {end})")
-        if fn.options.level == 0:                    # LLVM fails on masks that are used in the block that makes them
+        if fn.options.level == 0:                    # LLVM fails on masks that are used in their own block
             behind = fn.code.label()
             fn.code.jump(behind)
             fn.code.start(behind)

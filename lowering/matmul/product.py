@@ -1,4 +1,4 @@
-"""A product of two matrices, as the kernels are told of it."""
+"""The description of a matrix product that is passed to the kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...ir.types import Scalar
 
 @dataclass(frozen=True)
 class Product:
-    """``c (+)= a · b``: pointers, the sizes of the product, which operands are stored transposed, whether to add.
+    """``c (+)= a · b``: pointers, the sizes of the product, which operands are stored transposed, and whether to add.
 
     ``a`` is stored [m, k] or, under ``ta``, [k, m]; ``b`` [k, n] or, under ``tb``, [n, k].
     """

@@ -1,12 +1,12 @@
-"""Matrix products: those of float matrices by a routine that all modules share (``gemm.py``), others here.
+"""Chooses the kernel of a matrix product.
 
-Matrices of known sizes that are small have loops of their own (``gemm_small.py`` where the machine has masks).
-Products with a vector are loops, or BLAS where they are large; so are those of integers, and all on a GPU, without
-BLAS.
+Products of float matrices call a routine that all modules share (``gemm.py``); the others are written here.  Small
+matrices of known sizes have loops of their own (``gemm_small.py`` if the machine has masks).  Products with a vector
+are loops, or BLAS if they are large.  Products of integers, and all products on a GPU, are loops without BLAS.
 
-All ranks come down to ``C[m, n] (+)= op(A)[m, k] · op(B)[k, n]`` (``Product``), vectors being matrices with one row or
-column, chosen so that the innermost loop runs along rows.  Transposes of operands are flags, never copies.
-Sizes that are not known when compiling are tested at run time, in one function for each kind of product.
+All ranks are reduced to ``C[m, n] (+)= op(A)[m, k] · op(B)[k, n]`` (``Product``).  Vectors are matrices with one row
+or column, chosen so that the innermost loop runs along rows.  Transposes of operands are flags, never copies.
+Sizes that are unknown at compile time are tested at run time, in one function for each kind of product.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from . import gemm, gemm_nt, gemm_small
 from .gemm_small import divide
 from .product import Product
 
-LARGE = 8_192               # multiplications from which a call of BLAS pays, or one of a routine if sizes are known
+LARGE = 8_192               # multiplications above which a call of BLAS, or of a routine for known sizes, is faster
 UNROLL = 4                  # rows of b that are added to a row of c in one pass over it
 
 
@@ -44,14 +44,14 @@ def matmul(fn: FunctionBuilder, op: Op) -> None:
 
 
 def accumulate(fn: FunctionBuilder, op: Op) -> None:
-    """``add(c, matmul(a, b))`` that takes over ``c``."""
+    """Lower ``add(c, matmul(a, b))`` that reuses the buffer of ``c``."""
     buffer = elementwise.destination(fn, op.result)
     fn.values[op.result] = buffer
     _into(fn, fn.plan.accumulate[op.result], buffer, add=True)
 
 
 def _operand(fn: FunctionBuilder, v: Value, flag: bool) -> tuple[Buffer, bool]:
-    """Where the operand is stored, and whether transposed."""
+    """The stored operand, and True if it is stored transposed."""
     if v in fn.plan.lazy and exchanges(v.op):
         assert v.op is not None
         return fn.array(v.op.operands[0]), not flag
@@ -126,7 +126,7 @@ def _has_blas(fn: FunctionBuilder, t: Scalar) -> bool:
 
 
 def _call_outlined(fn: FunctionBuilder, p: Product) -> None:
-    """Call the function for this kind of product, made when it is first needed."""
+    """Call the function for this kind of product, which is defined at its first use."""
     if not fn.writer.defines(p.kind):
         _outline(fn, p)
     fn.code.do(f"call void {global_name(p.kind)}(ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k})")
@@ -177,7 +177,7 @@ def _a_index(fn: FunctionBuilder, p: Product, i: str, k: str) -> str:
 
 
 def _element(fn: FunctionBuilder, p: Product, i: str, j: str) -> list[str]:
-    """One element as a dot product: rows of ``a`` with rows of the transposed ``b``."""
+    """One element as a dot product of a row of ``a`` and a row of the transposed ``b``."""
     row = fn.mul(j, p.k)
     value = _dot_loop(fn, p.t, p.k, lambda k: (p.a, _a_index(fn, p, i, k)), lambda k: (p.b, fn.add(row, k)))
     at = fn.add(fn.mul(i, p.n), j)
@@ -188,7 +188,7 @@ def _element(fn: FunctionBuilder, p: Product, i: str, j: str) -> list[str]:
 
 
 def _row(fn: FunctionBuilder, p: Product, i: str) -> list[str]:
-    """One row as a sum of multiples of the rows of ``b``, ``UNROLL`` of them at a time while it is in registers."""
+    """One row as a sum of multiples of the rows of ``b``, ``UNROLL`` of them for each load and store of the row."""
     row = fn.mul(i, p.n)
     if not p.add:
         fn.loop(p.n, lambda j, _: _put(fn, p, fn.add(row, j), literal(0, p.t)))
@@ -200,13 +200,13 @@ def _row(fn: FunctionBuilder, p: Product, i: str) -> list[str]:
 
 
 def _cold(fn: FunctionBuilder) -> str:
-    """Loop metadata for the few rows left over: not worth the time to vectorise or unroll them."""
+    """Loop metadata for the few remaining rows, which are not worth the time to vectorise or unroll."""
     off = [fn.writer.node(text) for text in ('!"llvm.loop.vectorize.enable", i1 false', '!"llvm.loop.unroll.disable"')]
     return f", !llvm.loop {fn.writer.distinct(lambda me: ', '.join([me, *off]))}"
 
 
 def _add_rows(fn: FunctionBuilder, p: Product, i: str, row: str, first: str, count: int, note: str = "") -> list[str]:
-    """Add the multiples of ``count`` rows of ``b``, from row ``first`` on."""
+    """Add the multiples of ``count`` rows of ``b``, starting at row ``first``."""
     ks = [fn.add(first, str(u)) for u in range(count)]
     factors = [fn.load(p.t, p.a, _a_index(fn, p, i, k)) for k in ks]
     starts = [fn.mul(k, p.n) for k in ks]
@@ -246,7 +246,7 @@ _IN, _OUT = "ptr readonly captures(none)", "ptr captures(none)"
 
 
 def _blas(fn: FunctionBuilder, p: Product) -> None:
-    """A product with a vector."""
+    """Call BLAS for a product with a vector."""
     if p.m == "1":
         _gemv(fn, p, p.b, *((p.n, p.k) if p.tb else (p.k, p.n)), p.a, blas.PLAIN if p.tb else blas.TRANSPOSED)
     else:

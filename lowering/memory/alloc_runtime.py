@@ -1,13 +1,13 @@
-"""Short routines that all modules share, since each function costs a millisecond to compile: they make arrays, and ask
-for signals.
+"""Short routines that all modules share: they allocate arrays and poll for signals.  A function costs a millisecond to
+compile, so they are not compiled in each module.
 
 ::
 
-    ptr @jitad.reserve(ptr %ctx, i64 %bytes)                          null where the arena has no room
+    ptr @jitad.reserve(ptr %ctx, i64 %bytes)                          null if the arena is full
     ptr @jitad.reserve.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)      %bytes * %n0 * %n1, which may overflow
-    ptr @jitad.result.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)       if it is large in a block (``result_buffers.py``)
-    ptr @jitad.scratch.2(ptr %ctx, ptr %slot, …)                      where it was last time, if that is enough
-    i32 @jitad.ask(ptr %ctx)                                          asks the handler; not 0 means stop
+    ptr @jitad.result.2(ptr %ctx, i64 %bytes, i64 %n0, i64 %n1)       in a block if it is large (``result_buffers.py``)
+    ptr @jitad.scratch.2(ptr %ctx, ptr %slot, …)                      the memory of the last iteration, if it suffices
+    i32 @jitad.ask(ptr %ctx)                                          calls the poll handler; nonzero means stop
 
 Callers keep their values in registers across them (``preserve_mostcc``).
 """
@@ -20,7 +20,7 @@ from ..llvm import context
 from ..llvm.emit import Code, Writer
 from . import result_buffers
 
-MOST = 2                    # sizes that a routine takes
+MOST = 2                    # largest number of sizes that a routine takes
 ROUTINES = ("jitad.ask", *(f"jitad.{what}{n}" for what in ("reserve", "result", "scratch") for n in ("", ".1", ".2")))
 _MAKING = "nounwind willreturn memory(argmem: readwrite)"
 _ASKING = "cold nounwind memory(argmem: readwrite, inaccessiblemem: readwrite)"
@@ -48,7 +48,7 @@ none:
 }}
 """
 
-# A slot is a pointer, null at first, and the bytes there are (``loop_buffers.py``).
+# A slot is a pointer, initially null, and the number of bytes at it (``loop_buffers.py``).
 _SCRATCH = """define preserve_mostcc ptr @jitad.scratch(ptr %ctx, ptr %slot, i64 %size) nounwind {
 entry:
   %room.at = getelementptr inbounds i8, ptr %slot, i64 8
@@ -90,7 +90,7 @@ go.on:
 
 
 def reserving(writer: Writer, sizes: int, what: str) -> str:
-    """``@name`` of the routine for arrays of so many sizes; ``what``: ``reserve``, ``result`` or ``scratch``."""
+    """``@name`` of the routine for this number of sizes; ``what``: ``reserve``, ``result`` or ``scratch``."""
     name = f"jitad.{what}" + (f".{sizes}" if sizes else "")
     attributes = "nounwind" if what == "result" else writer.attributes(_MAKING)
     given = ["ptr", *(["ptr"] if what == "scratch" else ()), "i64", *["i64"] * sizes]
@@ -98,7 +98,7 @@ def reserving(writer: Writer, sizes: int, what: str) -> str:
 
 
 def asking(writer: Writer) -> str:
-    """``@name`` of ``i32 (ctx)``."""
+    """``@name`` of the poll routine, ``i32 (ctx)``."""
     return writer.declare("jitad.ask", "preserve_mostcc i32", "ptr", writer.attributes(_ASKING))
 
 
@@ -115,7 +115,7 @@ def define(writer: Writer) -> None:
 
 
 def _of_product(writer: Writer, name: str) -> str:
-    """``jitad.reserve.2`` and so on."""
+    """The text of ``jitad.reserve.2`` and so on."""
     code, (_, what, *sizes) = Code(), name.split(".")
     names = [f"%n{k}" for k in range(int(sizes[0]) if sizes else 0)]
     size = product(writer, code, "%bytes", names)
@@ -129,7 +129,7 @@ def _of_product(writer: Writer, name: str) -> str:
 
 
 def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str:
-    """The product of sizes, or −1 where it does not fit: then no arena has room."""
+    """The product of sizes, or −1 on overflow, which no arena can satisfy."""
     total, over = first, ""
     for n in sizes:
         callee = writer.declare("llvm.umul.with.overflow.i64", "{ i64, i1 }", "i64, i64")
@@ -140,7 +140,7 @@ def product(writer: Writer, code: Code, first: str, sizes: Sequence[str]) -> str
 
 
 def _from_block(code: Code, size: str) -> None:
-    """Return a block for what is large, if there is one."""
+    """Emit: return a block if the size is large and there is one."""
     large, take, taken, arena = (code.label(hint) for hint in ("large", "take", "taken", "arena"))
     code.branch(code.op(f"icmp uge i64 {size}, {result_buffers.LARGE}"), large, arena)
     code.start(large)

@@ -1,11 +1,11 @@
-"""Memory of arrays and frames: allocated in the context's arena, given back after an iteration and on return.
+"""Memory of arrays and frames: allocated in the context's arena, released after an iteration and on return.
 
-Giving back.  A loop notes the arena's top when it is entered (its *mark*).  At the end of an iteration all above
-the mark is garbage but for the arrays that are carried on.  ``runtime.recycle`` moves these out of the way (into
-one of two spaces that it uses in turn, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.
-On return ``runtime.keep`` moves the results down to the function's own mark.  Where a stack of frames lives on,
-nothing is given back, since frames hold pointers to arrays: in loops that carry a stack and push, and in functions
-that return one.  What no frame holds has one place in all iterations of such a loop (``loop_buffers.py``).
+A loop records the arena's top on entry (its *mark*).  At the end of an iteration everything above the mark is garbage
+except the arrays that are carried on.  ``arena_runtime``'s ``recycle`` moves these (into one of two spaces used
+alternately, so that ``a, b = b, a`` is no special case) and lowers the top to the mark.  On return ``keep`` moves the
+results down to the function's own mark.  Nothing is released while a stack of frames is live, since frames hold
+pointers to arrays: in loops that carry a stack and push, and in functions that return one.  Arrays that no frame
+holds keep one address in all iterations of such a loop (``loop_buffers.py``).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .loop_buffers import Scratch
 
 ALIGN = 64
 FRAME = 64 << 10
-"""Bytes of arrays in a stack frame, for a thread may have little stack; in recursion ``context.GUARD`` has to
-hold the frames of two, of one that has been let in and of one that it calls."""
+"""Bytes of arrays in a stack frame at most, since a thread may have a small stack.  In recursion ``context.GUARD``
+must hold two frames: that of a function which passed the stack check, and that of its callee."""
 FRAME_IN_RECURSION = 32 << 10
 
 
 def alloc(fn: FunctionBuilder, scratch: Scratch, type: Array, sizes: Sequence[str], value: Value | None) -> Buffer:
-    """A new array, in the stack frame where ``places`` allows it, or in a slot of ``scratch``."""
+    """A new array: in the stack frame if ``places`` allows it, in a slot of ``scratch``, or in the arena."""
     sizes = tuple(s if d is None else str(d) for s, d in zip(sizes, type.dims))
     local = is_small(type) if value is None else fn.places.is_local(value)
     if local and _has_room(fn, type, sizes):
@@ -44,7 +44,7 @@ def alloc(fn: FunctionBuilder, scratch: Scratch, type: Array, sizes: Sequence[st
 
 
 def _has_room(fn: FunctionBuilder, type: Array, sizes: Sequence[str]) -> bool:
-    """Whether the function's stack frame has room for one more array; it is then taken."""
+    """True if the function's stack frame has space for the array, which is then reserved."""
     size = types.width(type.dtype) * int(fn.product(sizes))
     if not fn.target.is_gpu and fn.frame + size > (FRAME_IN_RECURSION if fn.module.recursive else FRAME):
         return False
@@ -53,7 +53,7 @@ def _has_room(fn: FunctionBuilder, type: Array, sizes: Sequence[str]) -> bool:
 
 
 def cleared(fn: FunctionBuilder, type: Array, unknown: Sequence[str]) -> str:
-    """A new array of zeros in the arena, of these sizes where the type has none; its pointer."""
+    """The pointer to a new array of zeros in the arena; ``unknown`` are the sizes that the type lacks."""
     rest = iter(unknown)
     sizes = [next(rest) if d is None else str(d) for d in type.dims]
     ptr = _reserve_array(fn, type, sizes)
@@ -64,14 +64,14 @@ def cleared(fn: FunctionBuilder, type: Array, unknown: Sequence[str]) -> str:
 
 
 def _may_be_result(fn: FunctionBuilder, v: Value) -> bool:
-    """Whether what only entries call may return ``v``, of which there is one in a run."""
+    """True if ``v`` may be returned by a function that only entries call, and is allocated once in a run."""
     if fn.target.is_gpu or fn.module.is_called(fn.func) or fn.forest.loop_of(fn.block) is not None:
         return False
     return result_buffers.available() and fn.plan.roots.is_returned(v)
 
 
 def _result(fn: FunctionBuilder, size: str) -> str:
-    """An array in a block if it is large and there is one, otherwise in the arena."""
+    """The pointer to an array: in a block if it is large and there is one, otherwise in the arena."""
     code = fn.code
     ask, take, arena, done = code.label("large"), code.label("take"), code.label("small"), code.label("have")
     out = code.phi("ptr", done, "a")
@@ -92,7 +92,7 @@ def _result(fn: FunctionBuilder, size: str) -> str:
 
 
 def _bytes(fn: FunctionBuilder, type: Array, sizes: Sequence[str]) -> str:
-    """The size in bytes, or −1 where it does not fit: then no arena has room."""
+    """The size in bytes, or −1 on overflow, which no arena can satisfy."""
     known, unknown = _known(type, sizes)
     if not unknown:
         return str(known)
@@ -100,14 +100,17 @@ def _bytes(fn: FunctionBuilder, type: Array, sizes: Sequence[str]) -> str:
 
 
 def _known(type: Array, sizes: Sequence[str]) -> tuple[int, list[str]]:
-    """The bytes of an element times the sizes that are known, and the others."""
+    """The bytes of an element times the known sizes, and the unknown sizes."""
     known = math.prod((int(s) for s in sizes if s[0] != "%"), start=types.width(type.dtype))
     return known, [s for s in sizes if s[0] == "%"]
 
 
 def _reserve_array(fn: FunctionBuilder, type: Array, sizes: Sequence[str], result: bool = False,
                    slot: str = "") -> str:
-    """Memory for an array; ``result``: it may be in a block; ``slot``: where it may be (``loop_buffers.py``)."""
+    """Memory for an array.
+
+    ``result``: it may be in a block.  ``slot``: the slot that holds its memory (``loop_buffers.py``), or ``""``.
+    """
     known, unknown = _known(type, sizes)
     result = result and (bool(unknown) or known >= result_buffers.LARGE)
     if (fn.in_place > 0 or fn.target.is_gpu) and not slot:
@@ -124,7 +127,7 @@ def _reserve_array(fn: FunctionBuilder, type: Array, sizes: Sequence[str], resul
 
 
 def reserve(fn: FunctionBuilder, size: str, align: int) -> str:
-    """A pointer to ``size`` new bytes; ``MemoryError`` when the arena has no room for them."""
+    """A pointer to ``size`` new bytes; the program raises ``MemoryError`` if the arena is full."""
     code, field = fn.code, fn.field("arena_top")
     top = code.op(f"load ptr, ptr {field}, align 8", "top")
     end = code.op(f"load ptr, ptr {fn.field('arena_end')}, align 8", "end")
@@ -132,7 +135,7 @@ def reserve(fn: FunctionBuilder, size: str, align: int) -> str:
     room = fn.writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
     free = code.op(f"call i64 {room}(i64 {limit}, i64 {at})", "free")
     fn.require(code.op(f"icmp ule i64 {size}, {free}", "fits"), fn.shortage(context.MEMORY))
-    if align > 8:                                    # the arena ends early enough for this step
+    if align > 8:                                    # ``arena_end`` leaves a margin for this step
         step = code.op(f"and i64 {code.op(f'sub i64 0, {at}')}, {align - 1}")
         top = code.op(f"getelementptr inbounds i8, ptr {top}, i64 {step}", "a")
     rounded = str((int(size) + 7) & -8) if size[0] != "%" else code.op(f"and i64 {code.op(f'add i64 {size}, 7')}, -8")
@@ -142,10 +145,10 @@ def reserve(fn: FunctionBuilder, size: str, align: int) -> str:
     return top
 
 
-# --- giving back -------------------------------------------------------------------------------------------
+# --- release -----------------------------------------------------------------------------------------------
 
 class Recycler:
-    """Gives back what the iterations of one loop allocate."""
+    """Releases what the iterations of one loop allocate."""
 
     def __init__(self, fn: FunctionBuilder, loop: Loop) -> None:
         self.fn, self.loop = fn, loop
@@ -155,13 +158,13 @@ class Recycler:
         self.params = [p for p in loop.head.params if isinstance(p.type, Array) and p not in held]
 
     def enter(self) -> None:
-        """On the way into the loop: note the mark; there are no spaces yet."""
+        """At the loop's entry: record the mark; the two spaces do not exist yet."""
         self.entrances.append(self.fn.code.gap())
         if self.state:
             self._fill_gaps()
 
     def _fill_gaps(self) -> None:
-        """Nothing need be noted for a loop that takes no memory, which shows when its end is reached."""
+        """Write the code at the entries, once an iteration is known to allocate.  Other loops need no mark."""
         code = self.fn.code
         self.fn.writer.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1")
         for gap in self.entrances:
@@ -174,7 +177,7 @@ class Recycler:
         self.entrances.clear()
 
     def next(self, passed: list[types.Lowered]) -> None:
-        """On the way into the next iteration, with ``passed`` for the head's parameters; changes ``passed``."""
+        """At a back edge that passes ``passed`` to the head's parameters; updates ``passed``."""
         if not self.fn.allocating & self.loop.blocks:
             return
         if not self.state:
@@ -188,7 +191,7 @@ class Recycler:
 
 
 def recycles(fn: FunctionBuilder, loop: Loop) -> bool:
-    """Whether the iterations of ``loop`` make arrays or frames, and leave no frames behind."""
+    """True if the iterations of ``loop`` allocate arrays or frames, and leave no frames behind."""
     makes = any(isinstance(v.type, (Array, Stack)) for b in loop.blocks for v in _made(b))
     carries = any(isinstance(p.type, Stack) for p in loop.head.params)
     pushes = any(isinstance(v.type, Stack) for b in loop.blocks for v in _made(b))
@@ -196,8 +199,9 @@ def recycles(fn: FunctionBuilder, loop: Loop) -> bool:
 
 
 def _made(block: Block) -> list[Value]:
-    """The results of the ops of a block, and of the call that ends it; what ``pop`` yields was made elsewhere, unless
-    it is an array of zeros.
+    """The values that a block creates: results of its ops, and of the call that ends it.
+
+    The results of ``pop`` were created elsewhere, except arrays of zeros.
     """
     made = [v for op in block.ops for v in op.results
             if op.name != "pop" or op.attrs.get("zeros") and isinstance(v.type, Array)]
@@ -207,9 +211,9 @@ def _made(block: Block) -> list[Value]:
 
 
 def keep_results(fn: FunctionBuilder, op: Op, mark: str, values: list[types.Lowered]) -> list[types.Lowered]:
-    """On return: move array results down to the function's mark and give back the rest.
+    """On return: move array results down to the function's mark and release the rest.
 
-    A function that only entries call leaves them where they are: the entry copies them and empties the arena.
+    A function that only entries call leaves them in place: the entry copies them and empties the arena.
     """
     values = [_out_of_frame(fn, v, x) for v, x in zip(op.operands, values)]
     if not fn.allocating or any(isinstance(v.type, Stack) for v in op.operands):
@@ -237,7 +241,7 @@ def _copy(fn: FunctionBuilder, to: str, source: str, size: str) -> None:
 
 
 class Slots:
-    """The places in the stack frame of a loop's slotted parameters."""
+    """The slots in the stack frame of a loop's slotted parameters."""
 
     def __init__(self, fn: FunctionBuilder, loop: Loop) -> None:
         self.fn = fn
@@ -252,14 +256,14 @@ class Slots:
         return Buffer(self.fn.code.alloca(types.memory(t.dtype), count, 8), sizes, t)
 
     def fill(self, passed: list[types.Lowered]) -> None:
-        """Copy what an edge passes into the slots, all at once; ``passed`` then names the slots."""
+        """Copy the arguments of an edge into the slots, in parallel; ``passed`` then names the slots."""
         moves: list[tuple[Buffer, Buffer]] = []
         for i, slot in self.slots.items():
             given, passed[i] = passed[i], slot
             assert isinstance(given, Buffer)
             if given.ptr != slot.ptr:
                 moves.append((slot, given))
-        if len(moves) > 1:                           # one may be where another is going to
+        if len(moves) > 1:                           # the source of one may be the destination of another
             fresh = [self._frame(slot.type) for slot, _ in moves]
             for copy, (_, given) in zip(fresh, moves):
                 self._move(copy, given)
@@ -272,9 +276,9 @@ class Slots:
 
 
 def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequence[types.Lowered]) -> list[Buffer]:
-    """Call a routine of ``runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
+    """Call a routine of ``arena_runtime`` on a table of arrays if the arena's top is above the mark in ``state``.
 
-    Without arrays the top goes back to the mark, which takes no routine, and ``state`` is a register.
+    Without arrays the top is set back to the mark inline, and ``state`` is a register.
     """
     code, buffers = fn.code, [b for b in arrays if isinstance(b, Buffer)]
     mark = code.op(f"load i64, ptr {state}, align 8")
@@ -306,7 +310,7 @@ def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequenc
 
 
 def _lower_top(fn: FunctionBuilder, top: str, mark: str) -> None:
-    """Give back all above the mark, and note how high the arena has been."""
+    """Release everything above the mark, and record the highest top."""
     code, high = fn.code, fn.field("arena_high")
     umax = fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
     higher = code.op(f"call i64 {umax}(i64 {top}, i64 {code.op(f'load i64, ptr {high}, align 8')})")

@@ -1,8 +1,8 @@
-"""Routines in LLVM that compiled code calls: above all to give back memory; ``arena.py`` has the reasons.
+"""LLVM routines that release memory of the arena; ``arena.py`` explains their purpose.
 
-A module declares ``ROUTINES``: the JIT compiles them once for all modules; code that must stand alone defines them.
-Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of those they move.  A
-*fresh* array is one that was allocated above the mark.  Addresses are integers here.
+A module declares ``ROUTINES``.  The JIT compiles them once for all modules; code that must stand alone defines them.
+Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of the arrays that
+they move.  A *fresh* array was allocated above the mark.  Addresses are integers here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..llvm import context
 from ..llvm.emit import Writer
 
-# What a loop keeps: its mark; two spaces of ``half`` bytes at ``space``; which of the two is in use (0 or 1).
+# The words of a loop: its mark; the address ``space`` and size ``half`` of the two spaces; the space in use (0 or 1).
 LOOP_WORDS = 4
 
 _FIELDS = """  %top.at = getelementptr inbounds i8, ptr %ctx, i64 {top}
@@ -128,8 +128,8 @@ done:
 }}
 """
 
-# Fresh results are taken in the order of their addresses and moved down one behind the other.  If two overlap (one is
-# a view of the other) nothing is done, and the memory goes back with the caller's.
+# Fresh results are moved down, packed, in the order of their addresses.  If two overlap (one is a view of the other)
+# nothing is done, and the memory is released with the caller's.
 _KEEP = """define void @jitad.keep(ptr %ctx, ptr %state, i64 %n, ptr %table) noinline nounwind {{
 entry:
 {fields}
@@ -242,7 +242,7 @@ def declare(writer: Writer, name: str) -> str:
 
 
 def define(writer: Writer) -> None:
-    """Write the routines into a module, which then needs nothing else to run."""
+    """Write the routines into a module, which then needs no other module."""
     for name, arity in (("umax", 2), ("umin", 2)):
         writer.declare(f"llvm.{name}.i64", "i64", ", ".join(["i64"] * arity))
     for name in ("memcpy", "memmove"):

@@ -1,6 +1,6 @@
-"""Routines in LLVM that ready a context for the thread that uses it, and give its memory back: shared by all modules.
+"""LLVM routines that prepare a context for its thread and return its memory, shared by all modules.
 
-They are machine code, and not calls of Python: there a signal's handler may raise, which nobody expects here.
+They are machine code, not calls of Python, in which a signal handler might raise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INTRINSICS = (
 
 
 def trim_text() -> str:
-    """``context.trim``, but that the arena is emptied by whoever gives it back."""
+    """``context.trim`` as LLVM IR, except that the caller empties the arena."""
     at, page = context.offset, mmap.PAGESIZE
     advise = "\n".join(_ADVISE.format(n=n, first=first, advice=advice, madvise=function("madvise"))
                        for n, (first, advice) in enumerate(context.given_back()))
@@ -42,9 +42,9 @@ _ADVISE = """  %start{n} = add i64 %base, {first}
 
 
 def bind_text() -> str:
-    """Set ``stack_limit`` for the calling thread, as ``context.new`` does, and ``thread``.
+    """Text of ``jitad.bind``: set ``stack_limit`` for the calling thread, as ``context.new`` does, and ``thread``.
 
-    Where the system does not tell the stack's end, there is no recursion.
+    If the system does not report the stack's end, recursion is disabled.
     """
     at = context.offset
     return f"""define void @jitad.bind(ptr %ctx, i64 %number) cold {{

@@ -1,15 +1,15 @@
-"""Scratch memory: where an iteration's temporaries were, those of the next one are again.
+"""Loop buffers: temporaries of a loop that reuse the memory of the previous iteration.
 
-A loop that leaves frames behind gives nothing back (``memory.recycles``): arrays that no frame holds would pile up
-between those that are held.  So an array that is dead at the end of the iteration keeps its place: it has a *slot*, two
-words in the stack frame that tell where it was last time and how many bytes there are.  A routine
-(``alloc_runtime.py``) takes new memory from the arena only where there are none yet, or too few.
+A loop that leaves frames behind releases nothing (``arena.recycles``), so arrays that no frame holds would accumulate
+between the arrays that are held.  An array that is dead at the end of the iteration therefore keeps its address.  It
+has a *slot*: two words in the stack frame, its address in the previous iteration and the number of bytes there.  A
+routine (``alloc_runtime.py``) takes new memory from the arena only if there is none yet, or too little.
 
-Nothing ends a slot but the loop's being entered again: no exit of the loop and no failure has anything to put back.
-Where loops that give nothing back lie in each other, slots are emptied at the entry of the outermost only.
+Slots are reset only when the loop is entered again, so exits of the loop and failures need no clean-up.  If loops that
+release nothing are nested, slots are emptied at the entry of the outermost only.
 
-*Dead at the end of the iteration* is an array whose root (``alias.py``) is not on a stack, not given to a callee as
-its own, not a parameter of the loop's head, and made, read and passed in blocks of the loop alone.
+An array is *dead at the end of the iteration* if its root (``alias.py``) is not on a stack, not passed to a callee
+that owns it, not a parameter of the loop's head, and defined, read and passed in blocks of the loop only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..planning.alias import is_array
 
 
 class Scratch:
-    """The slots of one function.  ``_entrances``: of each loop that gives nothing back, where it is entered."""
+    """The slots of one function.  ``_entrances``: the entry positions of each loop that releases nothing."""
 
     def __init__(self, fn: FunctionBuilder) -> None:
         self.fn = fn
@@ -30,13 +30,13 @@ class Scratch:
         self._where: dict[Value, set[Block]] | None = None
 
     def enter(self, loop: Loop) -> None:
-        """On the way into a loop that gives nothing back."""
+        """Record an entry of a loop that releases nothing."""
         gap = self.fn.code.gap()
         gap += map(_empty, self._slots.get(loop, ()))
         self._entrances.setdefault(loop, []).append(gap)
 
     def slot(self, v: Value) -> str:
-        """Where a slot for ``v`` is, whose op is being lowered; nothing where it may not have one."""
+        """The slot for ``v``, whose op is being lowered, or ``""`` if it may not have one."""
         fn, loop = self.fn, self.fn.forest.loop_of(self.fn.block)
         if loop is None or loop not in self._entrances or fn.target.is_gpu or fn.code is not fn.body:
             return ""
@@ -51,7 +51,7 @@ class Scratch:
         return name
 
     def _is_dead_behind(self, v: Value, loop: Loop) -> bool:
-        """Whether nothing has the memory of ``v`` at the end of an iteration."""
+        """True if no live value has the memory of ``v`` at the end of an iteration."""
         if self._where is None:
             self._where = self._blocks_of_roots()
         find = self.fn.plan.roots.find
@@ -61,7 +61,7 @@ class Scratch:
         return self._where[root] <= loop.blocks
 
     def _blocks_of_roots(self) -> dict[Value, set[Block]]:
-        """The blocks in which values of a root are made, read or passed; to ask for a size reads nothing."""
+        """For each root the blocks in which its values are defined, read or passed; ``dim`` does not read."""
         plan, where = self.fn.plan, dict[Value, set[Block]]()
         for block in self.fn.func.blocks:
             values = list(block.params)

@@ -1,14 +1,14 @@
-"""Large results are made where they stay: in a *block* that the new ndarray owns, not in the arena.
+"""Allocates large results in *blocks* that the new ndarray owns, not in the arena.
 
-A copy out of the arena would take as long as many a program, and fresh pages for it longer still.  A block is memory
-of the system's, in huge pages unless it is smaller than one, that begins with a head (``HEAD`` bytes: the next block of
-a list, its own size).  When the array that owns it dies, the block goes to the free list, ``FREE`` bytes at most, where
-each counts as a huge page at least, so that the list is short.  The system may take what lies there when it is short of
-memory (but for the first huge page, which holds the head).
+A copy out of the arena would take as long as many a program, and mapping fresh pages for it longer still.  A block is
+memory from the system, in huge pages unless it is smaller than one.  It begins with a head of ``HEAD`` bytes: the next
+block of a list, and its own size.  When the array that owns it dies, the block goes to the free list.  The list holds
+``FREE`` bytes at most, where each block counts as a huge page at least, so that the list is short.  The system may
+reclaim the memory of free blocks (except the first huge page, which holds the head).
 
-The free list belongs to who holds the GIL.  A call takes it all into its context (``blocks_free``), since it runs
-without the GIL, moves those it uses to ``blocks_used``, and gives back what no result has become the owner of.
-Compiled code asks by ``blocks_take``; where that is null, or yields null, the arena has the result.
+The free list is guarded by the GIL.  A call moves the whole list into its context (``blocks_free``), since it runs
+without the GIL, moves the blocks that it uses to ``blocks_used``, and returns those that no result owns.  Compiled
+code calls ``blocks_take``; if that is null, or returns null, the result is in the arena.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..llvm.capi import function, pointer
 from ..llvm.context import HUGE_PAGE
 from ..llvm.emit import Writer
 
-LARGE = 1 << 18            # bytes of a result from which on it has a block
-GRAIN = 1 << 16            # what the sizes of blocks are multiples of that are smaller than a huge page
+LARGE = 1 << 18            # bytes of a result above which it has a block
+GRAIN = 1 << 16            # granularity of the sizes of blocks smaller than a huge page
 FREE = 256 << 20
 HEAD = 64
 
@@ -31,7 +31,7 @@ _name = capi.immortal(ctypes.create_string_buffer(b"jitad.block"))      # of the
 LIST = f"inttoptr (i64 {ctypes.addressof(_head)} to ptr)"
 
 def rest() -> None:
-    """Let the system have what lies on the free list at once: to measure what a call touches."""
+    """Return the memory of the free list to the system.  Used to measure what a call touches."""
     libc, at = ctypes.CDLL(None), _head[0]
     while at:
         following, size = (ctypes.c_size_t * 2).from_address(at)
@@ -39,7 +39,7 @@ def rest() -> None:
         at = following
 
 
-# A block of at least %size bytes behind its head for a call, or null.  One twice as large and more is left for others.
+# A block with at least %size bytes after its head, or null.  Blocks of twice the size or more are left for others.
 _TAKE = """define ptr @jitad.take(ptr %ctx, i64 %size) noinline nounwind {{
 entry:
   %free.at = getelementptr inbounds i8, ptr %ctx, i64 {free}
@@ -95,7 +95,7 @@ none:
 }}
 """
 
-# A block that nobody uses joins the free list, or goes back to the system.
+# Adds an unused block to the free list, or returns it to the system.
 _FREE = """define internal void @jitad.free(ptr %block, i1 %touched) nounwind {{
 entry:
   %size.at = getelementptr inbounds i64, ptr %block, i64 1
@@ -132,7 +132,7 @@ define internal void @jitad.owner.dies(ptr %capsule) nounwind {{
 }}
 """
 
-# What a call has left of its blocks.
+# Returns the blocks that no result of a call owns.
 _RETURN = """define void @jitad.return(ptr %ctx) noinline nounwind {{
 entry:
   %free.at = getelementptr inbounds i8, ptr %ctx, i64 {free}
@@ -163,7 +163,7 @@ done:
 }}
 """
 
-# A new ndarray that owns the block in which %data is, or null if %data is not the begin of one that it fills half.
+# A new ndarray that owns the block at %data, or null if %data does not start a block that it fills by half at least.
 _WRAP = """define ptr @jitad.wrap(ptr %ctx, ptr %data, i64 %size, i32 %rank, ptr %dims, i32 %type) noinline nounwind {{
 entry:
   %used.at = getelementptr inbounds i8, ptr %ctx, i64 {used}
@@ -222,7 +222,7 @@ def declare(writer: Writer, name: str) -> str:
 
 
 def available() -> bool:
-    """Whether the system has huge pages on request and takes pages back lazily (Linux)."""
+    """True if the system has huge pages on request and reclaims pages lazily (Linux)."""
     return hasattr(mmap, "MADV_HUGEPAGE") and hasattr(mmap, "MADV_FREE")
 
 

@@ -1,8 +1,8 @@
-"""Frames of the ``stack`` type: what a forward sweep leaves for the backward sweep.
+"""Frames of the ``stack`` type, which the forward sweep saves for the reverse sweep.
 
-A stack is a pointer to its top frame, null when it is empty.  A frame is a record in the arena that begins with the
-pointer to the frame below; the parts of the values pushed follow, eight bytes each.  Frames never change, and an
-array in a frame is a pointer: it stays where it is for as long as the frame does (``arena.py``).
+A stack is a pointer to its top frame, null if it is empty.  A frame is a record in the arena that begins with the
+pointer to the frame below; the parts of the pushed values follow, eight bytes each.  Frames are immutable.  An array
+in a frame is a pointer, so its memory lives as long as the frame (``arena.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OPS = ("stack_empty", "push", "pop")
 
 
 def lower(fn: FunctionBuilder, op: Op) -> None:
-    """``stack_empty``, ``push`` or ``pop``."""
+    """Lower ``stack_empty``, ``push`` or ``pop``."""
     if op.name == "stack_empty":
         fn.values[op.result] = "null"
     elif op.name == "push":
@@ -27,7 +27,7 @@ def lower(fn: FunctionBuilder, op: Op) -> None:
 
 
 def _fields(ts: list[Type]) -> list[str]:
-    """The LLVM types of the parts of a frame's values; literal sizes are not kept."""
+    """The LLVM types of the parts of a frame's values; literal sizes are not saved."""
     out: list[str] = []
     for t in ts:
         out += ["ptr"] + ["i64"] * t.dims.count(None) if isinstance(t, Array) else types.parts_of(t)
@@ -72,7 +72,7 @@ def _load(fn: FunctionBuilder, frame: str, kept: list[Type]) -> list[str]:
 
 
 def _or_zeros(fn: FunctionBuilder, op: Op, frame: str, kept: list[Type]) -> list[str]:
-    """The parts of a frame, or of a frame of zeros where there is none: arrays are made there."""
+    """The parts of a frame, or of a frame of zeros, for which arrays are allocated, if the stack is empty."""
     code = fn.code
     some, none, done = code.label("some"), code.label("none"), code.label("popped")
     out = [code.phi(t, done, "popped") for t in _fields(kept)]

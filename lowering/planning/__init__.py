@@ -8,6 +8,6 @@ Files, in reading order::
     fusion_groups     results and reductions that share a loop
     array_plan        both, for one function
     buffer_placement  where arrays live: in place, in the stack frame, in the arena
-    fma_control       additions that a loop carries, left uncontracted
-    run_length        how long a function may run: whether to let the GIL go
+    fma_control       loop-carried additions, which are left uncontracted
+    run_length        estimate of a function's running time, which decides whether its entry releases the GIL
 """

@@ -1,4 +1,4 @@
-"""Plans the arrays of one function: which are stored, which are computed where they are read, which share a loop."""
+"""Plans the arrays of one function: which are stored, which are computed in their readers, which share a loop nest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from .fusion_groups import find_groups, readers_of
 
 
 def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
-    """Decide what is stored, where, and together with what; ``summaries`` tell what callees share."""
+    """Decide which arrays are stored, in which buffers, and in which loop nests.
+
+    ``summaries`` tell which arrays callees share with their arguments.
+    """
     decided = fusion.plan(func, summaries)
     if not holds_arrays(func):
         return decided

@@ -1,16 +1,16 @@
-"""Where arrays live: which loop parameters stay in one place, and which arrays may live in the stack frame.
+"""Buffer placement: which loop parameters keep one address, and which arrays may live in the stack frame.
 
-*Steady*: an array parameter of a loop's head is steady when each iteration passes on the memory it received,
-  because the loop only updates the array in place.  It needs no phi: its pointer is that of the entry edge's
-  argument.
+*Steady* (loop-invariant address): an array parameter of a loop's head is steady if each iteration passes on the
+memory that it received, because the loop only updates the array in place.  It needs no phi: its pointer is that of
+the entry edge's argument.
 
-*Slotted*: an array parameter of a loop's head that is not steady, but of few elements, known in number, has a place
-of its own in the stack frame.  Every edge to the head copies its argument there.
+*Slotted*: an array parameter of a loop's head that is not steady, but has a small known number of elements, has a
+slot of its own in the stack frame.  Every edge to the head copies its argument there.
 
-*Local*: an array of few elements, known in number, may be an ``alloca``, which LLVM turns into registers.  Nothing
-outside of the function may hold it: what is returned is copied, but a callee that owns it may compute its result in
-that memory.  And it must be dead when its op runs again: it must not be carried around a loop that holds the op,
-except in slots.
+*Local*: an array with a small known number of elements may be an ``alloca``, which LLVM turns into registers.
+Nothing outside of the function may hold it.  Returned arrays are copied, but a callee that owns the array may compute
+its result in that memory.  The array must also be dead when its op runs again: it must not be carried around a loop
+that holds the op, except in slots.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .fusion import Plan
 
 LOCAL_LIMIT = 64      # elements
 INLINE, MANY = 2, 20
-"""So many arrays a function makes in code of its own; it calls a routine for more, and for all where it computes many,
-since code takes time to compile and a call 2 ns."""
+"""Number of arrays that a function allocates by inline code.  It calls a routine for further arrays, and for all if it
+computes more than ``MANY``: inline code costs compile time, a call 2 ns."""
 
 
 class Places:
-    """Both questions for one function."""
+    """The placement of the arrays of one function."""
 
     def __init__(self, func: Function, plan: Plan, forest: LoopForest) -> None:
         self.func, self.plan, self.forest = func, plan, forest
@@ -48,7 +48,7 @@ class Places:
     # --- steady parameters --------------------------------------------------------------------------
 
     def _find_steady(self) -> None:
-        """Assume that all are, and drop those that some iteration contradicts, until none is."""
+        """Assume that all candidates are steady; drop those that an iteration contradicts, until a fixed point."""
         for head, loop in self.heads.items():
             if len(self._entries(loop)) == 1:
                 self.steady |= {p for p in head.params if isinstance(p.type, Array)}
@@ -70,7 +70,7 @@ class Places:
                 yield e.argument(p)
 
     def sources(self) -> dict[Value, Value]:
-        """For each array the value whose memory it is, as far as that is one value."""
+        """Map each array to the value whose memory it is, as far as that is one value."""
         source: dict[Value, Value] = {}
         for block in self.forest.dom.order:
             for p in block.params:
@@ -89,7 +89,7 @@ class Places:
         return found.pop() if len(found) == 1 else p
 
     def _worked_on(self, v: Value) -> Value | None:
-        """The operand whose memory the op gives its result as it is."""
+        """The operand whose memory the op returns as its result, or None if the result has memory of its own."""
         op = v.op
         if op is None or not isinstance(v.type, Array):
             return None
@@ -101,7 +101,7 @@ class Places:
         return None
 
     def is_fixed(self, p: Value, part: int) -> bool:
-        """Whether a part of a loop head's parameter is what it was on entry: an array that stays, or a literal size."""
+        """True if a part of a loop head's parameter is loop-invariant: a pointer that is fixed, or a literal size."""
         if p in self.steady or p in self.slotted:
             return True
         return isinstance(p.type, Array) and part > 0 and p.type.dims[part - 1] is not None
@@ -109,7 +109,7 @@ class Places:
     # --- local arrays ---------------------------------------------------------------------------------
 
     def _find_slotted(self) -> None:
-        """All small ones, unless the same memory may be carried in a parameter that cannot have a slot."""
+        """Give slots to all small arrays whose memory cannot be carried in a parameter without a slot."""
         moving = {p: loop for head, loop in self.heads.items() for p in head.params
                   if isinstance(p.type, Array) and p not in self.steady}
         for p, loop in moving.items():
@@ -124,17 +124,17 @@ class Places:
                 self.slotted.add(p)
 
     def is_held(self, v: Value) -> bool:
-        """Whether a stack may hold ``v``, or a callee's result be in its memory."""
+        """True if a stack may hold ``v``, or if a callee's result may be in its memory."""
         return self.plan.roots.find(v) in self._held
 
     def is_local(self, v: Value) -> bool:
-        """Whether the op that makes ``v`` may put it into the stack frame."""
+        """True if the op that makes ``v`` may put it into the stack frame."""
         if not is_small(v.type) or self.is_held(v):
             return False
         return not any(v.block in loop.blocks for loop in self._carried.get(self.plan.roots.find(v), ()))
 
     def may_be_local(self, v: Value) -> bool:
-        """Whether ``v`` may be in the stack frame, in part of the function's runs at least."""
+        """True if ``v`` may be in the stack frame on some path at least."""
         if self._small_roots is None:
             find = self.plan.roots.find
             made = [r for b in self.forest.dom.order for op in b.ops for r in op.results]
@@ -143,10 +143,10 @@ class Places:
 
 
 def made_in_place(func: Function) -> int:
-    """How many arrays code in place is written for."""
+    """The number of arrays that ``func`` allocates by inline code."""
     return INLINE if sum(isinstance(v.type, Array) for v in func.defined()) <= MANY else 0
 
 
 def is_small(t: object) -> bool:
-    """Whether an array type has literal sizes and few elements."""
+    """True if ``t`` is an array type with literal sizes and at most ``LOCAL_LIMIT`` elements."""
     return isinstance(t, Array) and None not in t.dims and prod(d or 0 for d in t.dims) <= LOCAL_LIMIT

@@ -1,7 +1,7 @@
-"""Sums that loops carry, one term an iteration: the addition is all that the next iteration waits for.
+"""Finds the loop-carried sums whose additions must not be contracted into a fused multiply-add.
 
-``s += x * y`` contracted into one operation makes it wait for a multiplication and an addition (four cycles on many
-processors, where an addition alone takes three), although the product could be there before.
+The next iteration waits for the addition only.  If ``s += x * y`` is contracted, it waits for the fused operation,
+which takes four cycles on many processors.  An addition takes three, and the product can be computed beforehand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...passes.analysis.loops import LoopForest
 
 
 def carried_sums(forest: LoopForest) -> set[Op]:
-    """The additions to (and subtractions from) a float that its loop carries and reads nowhere else."""
+    """The float additions and subtractions that update a loop-carried scalar which nothing else reads."""
     found: dict[Value, Op] = {}
     for loop in forest.loops:
         for p, a in zip(loop.head.params, loop.back_edge().args) if loop.latch is not None else ():

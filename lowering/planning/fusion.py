@@ -1,15 +1,16 @@
 """Decides which arrays are stored and which are computed element by element where they are read.
 
-*Lazy*: never stored; a *site* (an op that loops, or that reads one element) computes an element when it needs it.
-*Stored*: has a buffer.  An array is stored when something needs its memory (``_READS_MEMORY``, an edge, a call), or
-when computing it at its sites would repeat work or would read a buffer after it was overwritten.
+*Lazy*: never stored.  A *site* (an op that loops, or that reads one element) computes an element when it needs it.
+*Stored*: has a buffer.  An array is stored if something needs its memory (``_READS_MEMORY``, an edge, a call), or
+if computing it at its sites would repeat work or would read a buffer after it was overwritten.
 
-Pure views (slice, transpose, …) of stored arrays may be lazy for any number of readers in any block, since the
-linearity of arrays keeps what they look at in place.  An *expression* (it computes, or reads without being a view) is
-lazy when all its readers come together in one site in its own block, before which nothing consumes what it reads.
+Pure views (slice, transpose, …) of stored arrays may be lazy for any number of readers in any block, because the
+linearity of arrays preserves the memory that they view.  An *expression* (it computes, or reads without being a view)
+is lazy if all its readers are computed in one site in its own block, and nothing consumes its operands before that
+site.
 
-*Reuse*: a stored elementwise result takes over the buffer of an operand that nobody reads afterwards.
-*Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that adds.
+*Reuse*: a stored elementwise result takes over the buffer of an operand that has no later reader.
+*Accumulation*: ``add(c, matmul(a, b))`` that reuses ``c`` is one matrix product that accumulates into ``c``.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ from .alias import Roots, Summary, holds_arrays, is_array
 from .op_traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
-CHEAP = 3             # what may be computed more than once rather than be stored
+CHEAP = 3             # cost up to which a value is recomputed rather than stored
 
 
 @dataclass
 class Plan:
-    """What is lazy, whose buffer is taken over, and the sizes of every array lowered so far."""
+    """The lazy values, the buffers that are reused, and the sizes of every array lowered so far."""
 
     roots: Roots
     lazy: set[Value] = field(default_factory=set)
     reuse: dict[Value, Value] = field(default_factory=dict)
-    accumulate: dict[Value, Op] = field(default_factory=dict)     # an add's result → the product it takes in
+    accumulate: dict[Value, Op] = field(default_factory=dict)     # an add's result → the product that it absorbs
     deferred: set[Op] = field(default_factory=set)                # those products
     groups: dict[Op, list[Op]] = field(default_factory=dict)      # each member of a group → all (``fusion_groups.py``)
-    passing: set[Value] = field(default_factory=set)              # what only its group reads: it is not stored either
+    passing: set[Value] = field(default_factory=set)              # values read by their group only, so not stored
     sizes: dict[Value, tuple[str, ...]] = field(default_factory=dict)
-    scopes: dict[Value, tuple[list[str], list[str]]] = field(default_factory=dict)   # a root → its own, and others'
+    scopes: dict[Value, tuple[list[str], list[str]]] = field(default_factory=dict)   # a root → its own, the others'
     notes: dict[Value, str] = field(default_factory=dict)         # a root → its alias metadata
 
     def leaves(self, v: Value) -> Iterator[Value]:
-        """The stored arrays that an element of ``v`` is computed from, each once."""
+        """The stored arrays from which an element of ``v`` is computed, each once."""
         seen: set[Value] = set()
         todo = [v]
         while todo:
@@ -68,19 +69,20 @@ class Plan:
 
 
 def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
-    """Decide for every array of ``func``; ``summaries`` tell what its callees share."""
+    """Decide for each array of ``func`` whether it is stored; ``summaries`` tell what its callees share."""
     roots = Roots(func, summaries)
     return _Planner(func, roots).run() if holds_arrays(func) else Plan(roots)
 
 
 DEEPEST = 32
-"""Lazy values one inside another: Python's stack is not endless.  A group keeps those between in registers as well."""
+"""Nesting limit of lazy values, since Python's stack is limited.  A group keeps intermediates in registers as well."""
 
 
 class _Planner:
-    """``users``: readers of each array with the operand's position (−1: an edge).  ``at``: where an op is in its block.
+    """The analysis state of one function.
 
-    For lazy values: ``sites`` where they are computed, ``many`` whether more than once an element there.
+    ``users``: readers of each array with the operand's index (−1: an edge).  ``at``: index of an op in its block.
+    Of each lazy value: ``sites`` that compute it; ``many`` is True if a site computes an element more than once.
     """
 
     def __init__(self, func: Function, roots: Roots) -> None:
@@ -120,7 +122,7 @@ class _Planner:
         return below + OPS[op.name].cost if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
 
     def run(self) -> Plan:
-        for block in reversed(self.func.blocks):     # a reader in a later block is decided first, or counts as a site
+        for block in reversed(self.func.blocks):     # readers in later blocks first; one not yet decided is a site
             for op in reversed(block.ops):
                 if len(op.results) == 1 and is_array(op.result):
                     self._decide(op, op.result)
@@ -150,14 +152,14 @@ class _Planner:
             self.plan.lazy.add(v)
 
     def _is_view(self, op: Op) -> bool:
-        """Whether linearity alone keeps what ``op`` reads in place, whoever reads its result."""
+        """True if linearity alone preserves the memory that ``op`` reads, whatever reads its result."""
         if not any(is_array(v) for v in op.operands):
             return op.name in PURE
         view: bool = OPS[op.name].view
         return view
 
     def _accepts(self, user: Op, i: int) -> bool:
-        """Whether ``user`` can read its operand ``i`` element by element."""
+        """True if ``user`` can read its operand ``i`` element by element."""
         if user.name == "matmul" and exchanges(user.operands[i].op):
             return True
         if user.name in _READS_MEMORY or i < 0:
@@ -174,7 +176,7 @@ class _Planner:
         return sites
 
     def _repeats(self, v: Value, user: Op, i: int) -> bool:
-        """Whether ``user`` reads an element of ``v`` more than once for each of its own, or may."""
+        """True if ``user`` may read an element of ``v`` more than once for each of its own elements."""
         if len(user.results) == 1 and user.result in self.plan.lazy and self.many[user.result]:
             return True
         if user.name in ("take", "put", "add_put", "nonzero", "cumsum", "cumprod", "argmax", "argmin"):
@@ -185,7 +187,7 @@ class _Planner:
         return not alone and user.name in ("slice", "transpose", "get")
 
     def _spreads(self, v: Value, result: Value) -> bool:
-        """Whether broadcasting ``v`` to ``result`` repeats it along an axis that is not its innermost ones."""
+        """True if broadcasting ``v`` to ``result`` repeats elements along an axis that is not one of its innermost."""
         assert isinstance(v.type, Array) and isinstance(result.type, Array)
         if v.type.rank < result.type.rank and any(d != 1 for d in v.type.dims):
             return True
@@ -198,7 +200,7 @@ class _Planner:
         return False
 
     def _fits(self, op: Op, v: Value) -> bool:
-        """Whether the expression ``v`` may be computed at its sites."""
+        """True if the expression ``v`` may be computed at its sites."""
         sites = self.sites[v] or set()
         if any(s.block is not op.block for s in sites):
             return False
@@ -257,10 +259,10 @@ class _Planner:
             del self.plan.accumulate[result]
 
     def _is_dear_by_rows(self, op: Op) -> bool:
-        """Whether transcendental functions are computed row by row.
+        """True if ``op`` computes transcendental functions row by row.
 
-        Each row then ends with a masked store; what is read behind it, the next row if it is in the same memory, waits
-        until that is done: for rows of 50 numbers half of the time.
+        Each row then ends with a masked store.  A later load from the same memory, that of the next row, waits until
+        the store is done.  For rows of 50 numbers this takes half of the time.
         """
         t = op.result.type
         assert isinstance(t, Array)
@@ -273,7 +275,10 @@ class _Planner:
         return a.dtype == b.dtype and a.rank == b.rank and all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
 
     def _pointwise(self, op: Op, target: Value, seen: set[Op] | None = None) -> bool:
-        """Whether every element of ``op`` reads the root of ``target`` at its own place only; ``seen``: what does."""
+        """True if each element of ``op`` reads the root of ``target`` at its own index only.
+
+        ``seen`` holds the ops that were already checked.
+        """
         seen = set() if seen is None else seen
         if op in seen:
             return True

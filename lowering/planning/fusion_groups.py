@@ -1,19 +1,19 @@
-"""Elementwise results and reductions that one loop can compute together.
+"""Finds the elementwise results and reductions that one loop nest can compute together.
 
 A *group* is a list of ops of one block over the same sizes: stored elementwise ops, reductions of whole arrays, and
-parts that are added to arrays where the order is ours (``add_slice``, the adjoint of a slice).
-It is emitted at its last member (``together``), in one nest of loops in which each element is computed once, stored or
-added to a partial result in a register, and used by the members that follow.  So between its first and its last member
-nothing else may read what they compute or overwrite what they read; each member reads what another one overwrites
-at its own place only.
+additions to parts of arrays whose order the compiler may choose (``add_slice``, the adjoint of a slice).
+A group is emitted at its last member, in one loop nest.  The nest computes each element once, stores it or adds it to
+a partial result in a register, and uses it in the members that follow.  Therefore nothing else may read the group's
+results or overwrite its operands between its first and its last member, and a member reads an array that another
+member overwrites at its own index only.
 
-What parts are added to is neither read nor otherwise written by the group.  Parts that are added to one array most
-likely lie side by side (the gates of a recurrent cell): that is tested when they are added.
+The group neither reads the targets of its ``add_slice`` ops nor writes them in another way.  Parts that are added to
+one array are likely to be disjoint (the gates of a recurrent cell); a run-time test decides.
 
-A member whose readers are all in the group is *passing*: it is computed and never stored.  So a program and its
-gradient make one pass over memory: what both need of an element is computed once and is in a register.
+A member whose readers are all in the group is *passing*: it is computed and never stored.  A program and its gradient
+then make one pass over memory: an element that both need is computed once and kept in a register.
 
-That sizes are the same is known from the ops before in the block: operands of an elementwise op that are not
+Sizes are known to be equal from the preceding ops of the block: operands of an elementwise op that are not
 broadcast have the result's sizes.
 """
 
@@ -28,8 +28,8 @@ from ...ir.types import Array
 from .alias import is_array
 from .fusion import Plan
 
-LIMIT = 16            # members that are stored or may be, since each keeps pointers in registers
-PARTS = 8             # parts added, of which each two are compared
+LIMIT = 16            # members that may be stored; each keeps pointers in registers
+PARTS = 8             # parts added; all pairs are compared at run time
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "all", "any"})
 ADDED = "add_slice"
 Readers = Mapping[Value, set[Op]]
@@ -37,10 +37,11 @@ Readers = Mapping[Value, set[Op]]
 
 @dataclass
 class _Group:
-    """Roots ``read``, those of them read elsewhere than at the own place (``afar``), and roots ``written``.
+    """The ops of a group and the roots that it accesses.
 
-    ``reduced`` are the results of reductions, and ``kept`` is how many members have readers that cannot join.
-    ``whole`` are the roots, which are written as well, to which ``parts`` members add.
+    ``read`` are the roots that are read, ``afar`` those read at another index than the member's own, and ``written``
+    the roots that are written.  ``reduced`` are the results of reductions, and ``kept`` counts the members with readers
+    that cannot join.  ``whole`` are the roots to which ``parts`` members add; they are in ``written`` as well.
     """
 
     members: list[Op] = field(default_factory=list)
@@ -54,7 +55,7 @@ class _Group:
 
 
 class _Sizes:
-    """Which arrays have equal sizes, as far as the ops seen so far say."""
+    """Equivalence classes of arrays with equal sizes, as far as the ops seen so far imply."""
 
     def __init__(self) -> None:
         self._same: dict[Value, Value] = {}
@@ -76,7 +77,7 @@ class _Sizes:
 
 
 def same_axes(v: Value, w: Value) -> bool:
-    """Whether two arrays have the same rank and the same axes of literal size 1."""
+    """True if two arrays have the same rank and the same axes of literal size 1."""
     a, b = v.type, w.type
     return isinstance(a, Array) and isinstance(b, Array) and a.rank == b.rank and \
         all((x == 1) == (y == 1) for x, y in zip(a.dims, b.dims))
@@ -88,10 +89,10 @@ def shape_of(op: Op) -> Value:
 
 
 def find_groups(plan: Plan, block: Block, readers: Readers) -> None:
-    """Enter the groups of ``block`` into ``plan``; ``readers`` tells which ops read each stored array."""
+    """Enter the groups of ``block`` into ``plan``; ``readers`` maps each stored array to the ops that read it."""
     sizes = _Sizes()
     every: list[_Group] = []
-    groups: list[_Group] = []                        # those that can still take members
+    groups: list[_Group] = []                        # the groups that are still open
     for op in block.all_ops():
         sizes.see(op)
         groups = [g for g in groups if g.reduced.isdisjoint(op.used())]
@@ -108,7 +109,7 @@ def find_groups(plan: Plan, block: Block, readers: Readers) -> None:
 
 
 def readers_of(plan: Plan, func: Function) -> Readers:
-    """The ops that read each stored array when they run."""
+    """Map each stored array to the ops that read it when they run."""
     out: dict[Value, set[Op]] = {}
     for op in func.all_ops():
         for v in plan.reads(op):
@@ -127,10 +128,10 @@ def _is_member(plan: Plan, op: Op) -> bool:
 
 
 def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Readers) -> _Group | None:
-    """Add ``op`` to the groups that can take it, which become one.
+    """Add ``op`` to the groups that accept it and merge these groups.
 
-    Its operands may be of different groups, until ``op`` says that their sizes are the same.  Groups that are open at
-    the same time do not touch what the other one reads or computes.
+    Returns the group, or None if no group accepts ``op``.  The operands of ``op`` may belong to different groups, since
+    only ``op`` shows that their sizes are the same.  Open groups do not access each other's operands or results.
     """
     afar = {plan.roots.find(v) for v in _far_reads(plan, op)}
     target, over = plan.reuse.get(op.result), sizes.find(shape_of(op))
@@ -148,9 +149,9 @@ def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Read
 
 
 def _mixes(plan: Plan, g: _Group, op: Op) -> bool:
-    """Whether an array to which parts are added would be read, or written in another way, if ``op`` joined.
+    """True if ``op``, once it joined, would read an array to which parts are added, or write it in another way.
 
-    Parts do not go with reductions either, nor with those that overlap for all that is known: as in a stencil.
+    Also True for parts together with reductions, and for parts that may overlap, as in a stencil.
     """
     read = {plan.roots.find(v) for v in _reads(plan, op)}
     if read & g.whole or (g.parts and op.name in REDUCTIONS):
@@ -163,7 +164,7 @@ def _mixes(plan: Plan, g: _Group, op: Op) -> bool:
 
 
 def _near(op: Op, other: Op) -> bool:
-    """Whether two parts begin at a known distance."""
+    """True if the distance between the starts of two parts is known."""
     starts = zip(op.operands[2::2], other.operands[2::2])
     return all(x is y or (x.const is not None and y.const is not None) for x, y in starts)
 
@@ -198,7 +199,10 @@ def _add(plan: Plan, g: _Group, op: Op, readers: Readers) -> _Group:
 
 
 def _pass_on(plan: Plan, g: _Group, readers: Readers) -> None:
-    """Find the passing members of a group that is complete; what took over their buffers looks further back."""
+    """Find the passing members of a complete group.
+
+    A member that reuses the buffer of a passing member takes the buffer which that member would have reused.
+    """
     within = set(g.members)
     for op in g.members:
         if op.name not in (*REDUCTIONS, ADDED) and readers.get(op.result, set()) <= within:
@@ -214,7 +218,7 @@ def _pass_on(plan: Plan, g: _Group, readers: Readers) -> None:
 
 
 def _must_close(plan: Plan, g: _Group, op: Op) -> bool:
-    """Whether ``op``, which is not a member, must find the group done."""
+    """True if ``op``, which is not a member, needs the group to be complete before it runs."""
     find = plan.roots.find
     definition = OPS.get(op.name)
     gone = {find(op.operands[i]) for i in (definition.consumes if definition else ()) if is_array(op.operands[i])}
@@ -224,12 +228,12 @@ def _must_close(plan: Plan, g: _Group, op: Op) -> bool:
 
 
 def _reads(plan: Plan, op: Op) -> Iterator[Value]:
-    """What ``op`` reads when it runs; of an addition to a part, what is added."""
+    """The arrays that ``op`` reads when it runs; for ``add_slice`` only those of the addend."""
     return plan.leaves(op.operands[1]) if op.name == ADDED else plan.reads(op)
 
 
 def _far_reads(plan: Plan, op: Op, seen: set[Op] | None = None) -> set[Value]:
-    """The stored arrays that ``op`` reads elsewhere than at its own place; ``seen``: the ops looked at."""
+    """The stored arrays that ``op`` reads at another index than its own.  ``seen`` holds the ops already visited."""
     out: set[Value] = set()
     seen = set() if seen is None else seen
     if op in seen:

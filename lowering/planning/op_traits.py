@@ -1,4 +1,4 @@
-"""What ops cost, element by element, and how the places of what they read follow from their own."""
+"""Per-element costs and access patterns of ops: which element of an operand an element of the result reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broa
 
 
 def inserts_ones(op: Op) -> bool:
-    """Whether a reshape only adds or drops axes of literal size 1, so that indices map axis by axis."""
+    """True if a reshape only adds or drops axes of literal size 1, so that indices map axis by axis."""
     source, target = op.operands[0], op.result
     assert isinstance(source.type, Array) and isinstance(target.type, Array)
     old = [i for i, d in enumerate(source.type.dims) if d != 1]
@@ -25,7 +25,7 @@ def inserts_ones(op: Op) -> bool:
 
 
 def is_size(v: Value, a: Value, axis: int) -> bool:
-    """Whether ``v`` is known to be the size of ``a`` along ``axis``."""
+    """True if ``v`` is known to be the size of ``a`` along ``axis``."""
     assert isinstance(a.type, Array)
     if v.const is not None:
         return bool(v.const == a.type.dims[axis])
@@ -36,7 +36,7 @@ def is_size(v: Value, a: Value, axis: int) -> bool:
 
 
 def exchanges(op: Op | None) -> bool:
-    """Whether ``op`` exchanges the last two axes, which a matrix product does by itself."""
+    """True if ``op`` transposes the last two axes only.  A matrix product reads such an operand without a copy."""
     if op is None or op.name != "transpose":
         return False
     perm = list(op.attrs["perm"])
@@ -44,7 +44,7 @@ def exchanges(op: Op | None) -> bool:
 
 
 def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
-    """Whether the element of ``v`` at a position in an array of type ``like`` needs no more than that position."""
+    """True if the element of ``v`` at a flat offset in an array of type ``like`` depends on that offset alone."""
     seen: set[Value] = set()
     todo = [v]
     while todo:
@@ -65,12 +65,12 @@ def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
 
 
 def is_full(v: Value) -> bool:
-    """Whether it has an element of its own at each place, which is one more to read: not what is broadcast."""
+    """True if ``v`` is an array with an element of its own at each index, which costs a load: no broadcast, no fill."""
     return is_array(v) and (v.op is None or v.op.name not in ("broadcast_to", "fill"))
 
 
 def is_transcendental(lazy: Collection[Value], op: Op) -> bool:
-    """Whether ``op``, with what is computed where it is, holds a transcendental function."""
+    """True if ``op``, or a lazy operand that is computed inside it, is a transcendental function."""
     seen, todo = {op}, [op]
     while todo:
         op = todo.pop()

@@ -1,8 +1,7 @@
-"""How long a compiled function may run, told from its code: whether it is worth letting the GIL go.
+"""Estimates from a function's code how long it may run, which decides whether its entry releases the GIL.
 
-``short``: no loop, no recursion, no array operation.  ``long``: loops whose length nobody knows beforehand,
-recursion, or a constant amount of work that is large.  ``sizes``: what there is to do grows with the arrays and
-integers passed.
+``short``: no loop, no recursion, no array operation.  ``long``: a loop of unknown trip count, recursion, or a large
+constant amount of work.  ``sizes``: the work grows with the sizes of the arrays and the integers passed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ LARGE = 1000                 # iterations or elements
 
 
 def reachable(module: Module, root: str) -> list[Function]:
-    """The function ``root`` and all that it may call."""
+    """``root`` and all functions that it may call, directly or not."""
     found: dict[str, Function] = {}
     todo = [root]
     while todo:
@@ -36,10 +35,10 @@ def callees(func: Function) -> Iterator[str]:
 
 
 def recursive(module: Module, root: str) -> bool:
-    """Whether ``root`` can reach a function that can reach itself."""
+    """True if ``root`` can reach a function that can reach itself."""
     functions = reachable(module, root)
     done: set[str] = set()
-    while True:                                  # take away what calls nothing but what is taken away
+    while True:                                  # repeatedly remove functions whose callees are all removed
         ready = [f.name for f in functions if f.name not in done and all(c in done for c in callees(f))]
         if not ready:
             return len(done) < len(functions)
@@ -47,7 +46,7 @@ def recursive(module: Module, root: str) -> bool:
 
 
 def effort(module: Module, root: str) -> str:
-    """``"short"``, ``"sizes"`` or ``"long"``."""
+    """The estimate for ``root`` and its callees: ``"short"``, ``"sizes"`` or ``"long"``."""
     if recursive(module, root):
         return "long"
     found = {of_function(f) for f in reachable(module, root)}
@@ -55,7 +54,7 @@ def effort(module: Module, root: str) -> str:
 
 
 def of_function(func: Function) -> str:
-    """The same of one function, whatever it calls."""
+    """The estimate for one function, without its callees."""
     found = "short"
     for loop in loop_forest(func).loops:
         known = counted(loop)

@@ -7,6 +7,6 @@ Files, in reading order::
     unbox         arguments
     unbox_list     long lists of numbers among the arguments
     box           results
-    context_pool  contexts for the time of a call; the GIL
-    exceptions    from a status to a Python exception
+    context_pool  contexts for the duration of a call; the GIL
+    exceptions    Python exceptions made from statuses
 """

@@ -1,7 +1,7 @@
-"""From machine values to Python objects: the last part of an entry point.
+"""Boxing: makes Python objects of machine values, the last part of an entry point.
 
-Containers are made first and filled from the outside in, so that at any moment one object, ``root``, owns everything
-made so far: when an allocation fails, ``root`` is let go and that is all.
+Containers are made first and filled from the outside in.  Thus one object, ``root``, owns all objects made so far at
+any moment.  If an allocation fails, it is enough to release ``root``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Leaf = Computed | Fixed
 
 
 def buildable(s: Structure) -> bool:
-    """Whether machine code can put a result together; other structures are built by Python from a flat tuple."""
+    """True if machine code can build a result of this structure.  Python builds others from a flat tuple."""
     if s.type is Columns:
         return not s.static.counts and not any(c.array for c in s.static.cells) and buildable(s.static.element)
     known = s.is_leaf or s.type in (tuple, list, dict, str, type(None)) or is_namedtuple(s) or is_record(s)
@@ -50,16 +50,16 @@ def buildable(s: Structure) -> bool:
 
 
 class Boxer:
-    """Emits the making of results; ``fail`` is the label that an allocation failure leads to.
+    """Emits the code that makes results; allocation failures branch to the label ``fail``.
 
-    ``context``: where to look for blocks that arrays may be in, if they may.
+    ``context`` is the context whose blocks arrays may be in, or ``""`` if they cannot be in blocks.
     """
 
     def __init__(self, writer: Writer, code: Code, fail: str, likely: str) -> None:
         self.writer, self.code, self.fail, self.likely = writer, code, fail, likely
         self.context = ""
         self.root = "null"
-        self.failures: list[tuple[str, str]] = []    # (block, the root there), for the phi at ``fail``
+        self.failures: list[tuple[str, str]] = []    # (block, its root), for the phi at ``fail``
 
     def result(self, s: Structure, leaves: Sequence[Leaf]) -> str:
         """A new reference to the object with structure ``s`` and these leaves."""
@@ -77,7 +77,7 @@ class Boxer:
     # --- structures -------------------------------------------------------------------------------
 
     def node(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
-        """Make the object for ``s`` and hand it to ``put``, which gives it its owner, before it is filled."""
+        """Make the object for ``s`` and pass it to ``put``, which stores it in its owner, before it is filled."""
         if s.is_leaf:
             put(self.leaf(next(leaves)))
         elif s.type is type(None) or s.type is str:
@@ -104,7 +104,7 @@ class Boxer:
             self.node(child, leaves, lambda obj, i=i: self.store(obj, base, offset + 8 * i))  # type: ignore[misc]
 
     def long_list(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
-        """A list of which the columns are arrays."""
+        """Make a list from columns, which are arrays."""
         code, kind = self.code, s.static
         columns = [leaf.value for leaf in (next(leaves) for _ in s.children)]
         assert all(isinstance(c, Buffer) for c in columns)
@@ -138,14 +138,14 @@ class Boxer:
             self.node(child, leaves, lambda obj, key=key: self.insert(whole, key, obj))  # type: ignore[misc]
 
     def record(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
-        """A dataclass, not through ``__init__``, which may check or convert its arguments."""
+        """Make a dataclass instance without calling ``__init__``, which may check or convert its arguments."""
         whole = self.instance(s, 0, put)
         setter = "PyObject_GenericSetAttr"
         for name, child in zip(s.static, s.children):
             self.node(child, leaves, lambda obj, name=name: self.insert(whole, name, obj, setter))  # type: ignore[misc]
 
     def instance(self, s: Structure, n: int, put: Put) -> str:
-        """An empty instance of a class, with room for ``n`` items."""
+        """An empty instance of a class, with space for ``n`` items."""
         whole = self.checked(f"call ptr {function('PyType_GenericAlloc')}(ptr {pointer(s.type)}, i64 {n})")
         self.own(whole, put)
         return whole
@@ -175,7 +175,10 @@ class Boxer:
     # --- leaves -----------------------------------------------------------------------------------
 
     def leaf(self, leaf: Leaf) -> str:
-        """A new object: Python's float, int, bool; NumPy's scalar of another type; an array; or one always the same."""
+        """A new reference to the leaf's object.
+
+        Python's float, int or bool; NumPy's scalar for other dtypes; an array; or the fixed object.
+        """
         if isinstance(leaf, Fixed):
             return self.shared(leaf.value)
         value, t = leaf.value, leaf.type
@@ -194,7 +197,7 @@ class Boxer:
         return self.checked(f"call ptr {function('PyArray_Scalar')}(ptr {cell}, ptr {descr}, ptr null)")
 
     def array(self, b: Buffer) -> str:
-        """A new ndarray that owns the block in which the elements are, or else has a copy of them."""
+        """A new ndarray that owns the block of its elements, or else has a copy of them."""
         code, rank = self.code, len(b.sizes)
         dims = code.alloca("i64", rank)
         for i, size in enumerate(b.sizes):
@@ -221,7 +224,7 @@ class Boxer:
         return array
 
     def copied(self, b: Buffer, dims: str, size: str) -> str:
-        """A new ndarray with a copy of the elements: what compiled code makes is in its arena, for the call only."""
+        """A new ndarray with a copy of the elements, for elements in the arena, which lives for the call only."""
         array = self.checked(f"call ptr {function('PyArray_New')}(ptr {pointer(capi.NDARRAY)}, i32 {len(b.sizes)}, "
                              f"ptr {dims}, i32 {capi.type_number(b.dtype)}, ptr null, ptr null, i32 0, i32 0, "
                              "ptr null)")
@@ -231,7 +234,7 @@ class Boxer:
         return array
 
     def shared(self, obj: object) -> str:
-        """A new reference to an object that exists."""
+        """A new reference to an existing object."""
         return self.shared_from(pointer(obj))
 
     def shared_from(self, obj: str) -> str:
@@ -241,7 +244,7 @@ class Boxer:
     # --- failure ----------------------------------------------------------------------------------
 
     def checked(self, call: str) -> str:
-        """The object that a call yields; null (with an exception set) leads to ``fail``."""
+        """The object that a call returns; null (with an exception set) branches to ``fail``."""
         obj = self.code.op(call, "obj")
         self.require(self.code.op(f"icmp ne ptr {obj}, null", "c"))
         return obj

@@ -1,15 +1,16 @@
-"""The type of the object that a user holds: called at the speed of a C function, with attributes like a Python one.
+"""The type of the object that a user holds: called at the speed of a C function, with attributes like a Python object.
 
-CPython calls an object without making a tuple when its type has a *vectorcall* offset: it jumps to the pointer stored
-in the object. Here that pointer is first CPython's own ``method_vectorcall``, which calls ``function(self, *args)``,
-and later machine code that tests the types of the arguments, runs, and goes on to ``method_vectorcall`` when they are
-not the ones it is for.
+CPython calls an object without making a tuple if its type has a *vectorcall* offset: it jumps to the pointer stored
+in the object.  Here that pointer is first CPython's own ``method_vectorcall``, which calls ``function(self, *args)``.
+Later it is machine code that tests the types of the arguments and runs, or continues at ``method_vectorcall`` if they
+have other types.
 
-Why a type made through ``PyType_FromSpec`` and not a class: a class cannot have a vectorcall offset, and defining
-``__call__`` takes the fast path away.  Why these slots: nothing here needs a C compiler, nor machine code before the
-first compilation. What a type needs in C it borrows from types that have it: garbage collection from any plain class
-(``subtype_traverse`` visits what the members list), binding as a method from functions, and the slow call from bound
-methods, whose layout (``function``, ``self``, weak references, vectorcall) this object shares.
+The type is made through ``PyType_FromSpec`` because a class statement cannot set a vectorcall offset, and because
+defining ``__call__`` disables the fast path.  The slots are chosen so that nothing needs a C compiler, nor machine
+code before the first compilation.  The C functions that such a type needs are borrowed from existing types: garbage
+collection from any plain class (``subtype_traverse`` visits the listed members), binding as a method from functions,
+and the slow call from bound methods, whose layout (``function``, ``self``, weak references, vectorcall) this object
+shares.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ class _GetSet(ctypes.Structure):
 
 
 class _Plain:
-    """A class as any other, to borrow from."""
+    """A plain class to borrow slots from."""
 
     def method(self) -> None:
-        """Bound, it shows how CPython lays out a bound method."""
+        """A method; bound, it shows CPython's layout of bound methods."""
 
 
 def read_pointer(address: int) -> int:
@@ -65,7 +66,7 @@ def read_pointer(address: int) -> int:
 
 
 def _slow_vectorcall() -> int:
-    """The address of ``method_vectorcall``, after a look at whether bound methods are what this file takes them for."""
+    """The address of ``method_vectorcall``, after a check that bound methods have the layout that this file assumes."""
     plain = _Plain()
     method = types.MethodType(_Plain.method, plain)
     at = id(method)
@@ -113,7 +114,7 @@ Jit: Any = _make_type()
 
 
 def make(function: Function[..., Any], self: object) -> Any:
-    """A ``Jit`` object that calls ``function(self, …)`` until it is given an entry point."""
+    """A ``Jit`` object that calls ``function(self, …)`` until it gets an entry point."""
     jit = Jit()
     jit._function, jit._self = function, self
     set_entry(jit, SLOW_VECTORCALL)
@@ -121,17 +122,17 @@ def make(function: Function[..., Any], self: object) -> Any:
 
 
 def set_entry(jit: Any, address: int) -> None:
-    """Let calls of ``jit`` go to the vectorcall function at ``address``."""
+    """Make calls of ``jit`` go to the vectorcall function at ``address``."""
     ctypes.c_void_p.from_address(id(jit) + VECTORCALL).value = address
 
 
 def entry_of(jit: Any) -> int:
-    """The vectorcall function that calls of ``jit`` go to."""
+    """The address of the vectorcall function to which calls of ``jit`` go."""
     return read_pointer(id(jit) + VECTORCALL)
 
 
 def last_of(jit: Any) -> int:
-    """What the entry point that took the last call left behind (``pycall.Entry.mark``); 0 where it was none."""
+    """The mark of the entry point that took the last call (``entry_point.Entry.mark``); 0 if there was none."""
     return read_pointer(id(jit) + LAST)
 
 

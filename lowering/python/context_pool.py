@@ -1,4 +1,4 @@
-"""What an entry point borrows for the time of a call: a context, and leave to run without the GIL.
+"""Acquires what an entry point needs for a call: a context, and the permission to run without the GIL.
 
 Contexts come from a free list that the GIL guards, so calls may nest and threads may run side by side.
 """
@@ -15,18 +15,18 @@ from ..llvm.emit import Code, Writer
 from ..memory import context_runtime
 from ..memory import result_buffers as blocks
 
-LONG_BODY = 4096             # elements and counts among the arguments, from which on the GIL is let go
+LONG_BODY = 4096             # sum of the sizes and counts among the arguments above which the GIL is released
 
 
 class _Pool:
-    """The head of the free list of contexts, in memory that stays where it is."""
+    """The head of the free list of contexts, at a fixed address."""
 
     def __init__(self) -> None:
         self._head = immortal(ctypes.c_void_p())
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """A child process has none of its parent's arenas."""
+        """Empty the list in a child process, which does not inherit the arenas of its parent."""
         self._head.value = None
 
     @property
@@ -39,9 +39,9 @@ _NEW = immortal(context.new)
 
 
 class Lease:
-    """Emits the taking and giving back.  ``effort`` is what ``effort.effort`` says of the function.
+    """Emits the code that takes a context and gives it back.
 
-    ``blocks``: whether the function may ask for blocks.
+    ``effort`` is the estimate of ``run_length.effort``.  ``blocks`` is True if the function may ask for blocks.
     """
 
     def __init__(self, writer: Writer, code: Code, likely: str, effort: str, blocks: bool) -> None:
@@ -52,7 +52,10 @@ class Lease:
     # --- the context ------------------------------------------------------------------------------
 
     def take(self, held: Sequence[str]) -> str:
-        """The first of the free list, or a new one; without memory for one, let go what is ``held`` and fail."""
+        """Take the first context of the free list, or a new one.
+
+        If there is no memory for a new one, release the objects ``held`` and fail.
+        """
         code = self.code
         first = code.op(f"load ptr, ptr {POOL.pointer}, align 8", "first")
         have, lack, done = code.label("have"), code.label("lack"), code.label("context")
@@ -80,7 +83,7 @@ class Lease:
         return ctx
 
     def prepare(self, ctx: str, recursive: bool) -> None:
-        """Tell the context how to ask for signals, and where this thread's stack ends."""
+        """Store in the context the routine that polls for signals and the limit of this thread's stack."""
         code = self.code
         if self.effort != "short":
             poll = self.writer.declare("jitad.poll", "i32", "ptr")
@@ -94,7 +97,7 @@ class Lease:
             self.rarely(moved, lambda: code.do(f"call void {bind}(ptr {ctx}, i64 {here})"))
 
     def lend_blocks(self, ctx: str) -> None:
-        """All free blocks, for large results."""
+        """Pass all free blocks to the context, for large results."""
         code = self.code
         if not self.blocks:
             return
@@ -113,7 +116,7 @@ class Lease:
         self.rarely(some, lambda: code.do(f"call void {blocks.declare(self.writer, 'jitad.return')}(ptr {ctx})"))
 
     def trim(self, ctx: str) -> None:
-        """After a call that took much memory, let the system have it back."""
+        """Return memory to the system after a call that used much of it."""
         code = self.code
         if self.effort == "short":
             return
@@ -126,7 +129,7 @@ class Lease:
                     lambda: code.do(f"call void {trim}(ptr {ctx}, i64 {most})"))
 
     def give_back(self, ctx: str, held: Sequence[str]) -> None:
-        """Let go what is ``held``, empty the arena, put the context back at the head of the free list."""
+        """Release the objects ``held``, empty the arena, and put the context back at the head of the free list."""
         code = self.code
         self.drop(held)
         self.return_blocks(ctx)
@@ -146,9 +149,10 @@ class Lease:
     # --- the GIL ----------------------------------------------------------------------------------
 
     def release_gil(self, amounts: Sequence[str]) -> str | None:
-        """Let others run if this can take long; yields the thread's state, or null if the GIL was kept.
+        """Release the GIL if the call may take long.
 
-        ``amounts``: sizes and counts among the arguments, which tell how much there is to do.
+        Returns the thread's state, which is null if the GIL was kept at run time; None if it is never released.
+        ``amounts``: sizes and counts among the arguments, which measure the work.
         """
         code = self.code
         if self.effort == "short":

@@ -1,5 +1,4 @@
-"""From the status that compiled code returns to the Python exception that it stands for, with the user's line in its
-traceback."""
+"""Makes Python exceptions, with the user's line in the traceback, from the statuses that compiled code returns."""
 
 from __future__ import annotations
 
@@ -16,12 +15,15 @@ from ..llvm import context
 
 
 class Failures:
-    """What the functions of one module can raise.  Called with a status and the four words left in the context."""
+    """The exceptions that the functions of one module can raise.
+
+    An instance is called with a status and the four words that were stored in the context.
+    """
 
     def __init__(self, module: Module) -> None:
         self.exceptions: list[ExcInfo] = list(module.exceptions)
         self.shortages: list[ExcInfo] = module.shortages         # lowering adds to them
-        self.operands: dict[int, list[Type]] = {}        # by exception: the types of the message's operands
+        self.operands: dict[int, list[Type]] = {}        # exception number → types of the message's operands
         for func in module.functions.values():
             for op in func.all_ops():
                 if op.name in ("check", "raise"):
@@ -43,7 +45,7 @@ class Failures:
 
 
 def decode(word: int, t: Type) -> float | int | bool:
-    """The scalar of type ``t`` that a word of the context holds: floats as f64, integers and bools extended."""
+    """The scalar of type ``t`` in a word of the context: floats are f64, integers and bools are extended."""
     assert isinstance(t, Scalar)
     if t.is_float:
         return float(struct.unpack("<d", struct.pack("<q", word))[0])
@@ -51,15 +53,14 @@ def decode(word: int, t: Type) -> float | int | bool:
 
 
 def located(error: BaseException, loc: Loc, calls: tuple[Loc, ...] = ()) -> BaseException:
-    """``error`` with a traceback that goes through the user's ``calls``, and ends at the user's line.
+    """``error`` with a traceback through the user's ``calls`` that ends at the user's line.
 
-    The traceback is a real one: code compiled under the user's file names, at the user's lines, is run, and what it
-    raises caught.
+    The traceback is real: code compiled under the user's file names and lines is run, and its exception is caught.
     """
     if not loc.line:
         return error
     run = _at(loc, "raise __next__", error)
-    own = calls[:-1] if calls[-1:] == (loc,) else calls      # what code of the library raises is raised at its call
+    own = calls[:-1] if calls[-1:] == (loc,) else calls      # library code raises at the line of the call to it
     for call in reversed(own):
         run = _at(call, "__next__()", run)
     try:
@@ -71,9 +72,9 @@ def located(error: BaseException, loc: Loc, calls: tuple[Loc, ...] = ()) -> Base
 
 
 def _at(loc: Loc, statement: str, following: Any) -> FunctionType:
-    """A function that runs a statement on ``__next__``, at a place in the user's source."""
+    """A function that runs a statement on ``__next__`` at a location in the user's source."""
     tree = ast.parse(statement)
-    for node in ast.walk(tree):                          # the columns are what Python's carets show
+    for node in ast.walk(tree):                          # Python's carets show the columns
         if isinstance(node, (ast.stmt, ast.expr)):
             node.lineno = node.end_lineno = loc.line
             node.col_offset, node.end_col_offset = loc.col, max(loc.end_col, loc.col + 1)

@@ -1,16 +1,15 @@
 """Calls of functions that are loops with independent iterations (``passes/parallel/outline.py``), on several threads.
 
-The caller leaves the arguments in a job (``thread_pool.py``) and reserves a row for each share of the iterations.  A
-function of the loop's own runs a share: from the job's arguments, with what its role gives each result to begin with,
-to the row.
+The caller stores the arguments in a job (``thread_pool.py``) and reserves a row for each share of the iterations.  A
+generated function runs a share: it reads the job's arguments, initialises each result by its role, and writes the row.
 
-* ``each``: all work on the same array.
-* Reductions of numbers begin with the op's neutral element, but for the first share, which goes on from what came
-  before; the caller then puts the rows together in their order.  The best so far begins with the worst.
-* Sums in arrays: every share but the first has an array of its own, cleared by the thread that works on it.
-* ``last``: the last share's.
+* ``each``: all threads work on the same array.
+* Reductions of numbers start from the op's neutral element.  The first share starts from the caller's value.  The
+  caller combines the rows in order.  A search for the best starts from the worst value.
+* Sums in arrays: every share but the first has a private array, cleared by the thread that works on it.
+* ``last``: the result of the last share.
 
-What is reserved for this is given back at once.
+The memory reserved for this is released immediately afterwards.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def _neutral(role: str, t: Scalar) -> str:
 
 
 def possible(module: ModuleBuilder, callee: Function, roles: Sequence[str]) -> bool:
-    """Whether machine code works in place on what all threads share.  If it does not there is one thread."""
+    """True if the callee works in place on the arrays that all threads share.  Otherwise one thread runs it."""
     if module.target.is_gpu:
         return False
     where = Places(callee, plan(callee, module.sharing), loop_forest(callee)).sources()
@@ -55,7 +54,7 @@ def possible(module: ModuleBuilder, callee: Function, roles: Sequence[str]) -> b
 
 
 def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
-    """The call on several threads, if the context has them; otherwise as any other.  Yields the results."""
+    """The call on several threads if the context has them, otherwise a plain call.  Returns the results."""
     roles: Sequence[str] = op.attrs["threads"]
     callee = fn.module.functions[op.attrs["callee"]]
     code, args = fn.code, [fn.values[v] for v in op.operands]
@@ -83,7 +82,7 @@ def call(fn: FunctionBuilder, op: Op) -> list[Lowered]:
 
 
 class _Several:
-    """One call on several threads.  ``sums``: results that are arrays which every share has of its own."""
+    """One call on several threads.  ``sums``: the array results of which every share has a private copy."""
 
     def __init__(self, fn: FunctionBuilder, callee: Function, roles: Sequence[str], args: list[Lowered],
                  shares: str) -> None:
@@ -124,7 +123,7 @@ class _Several:
         return self.fn.code.op(f"getelementptr inbounds i8, ptr {rows}, i64 {self.fn.mul(s, str(width))}", "row")
 
     def _arrays(self, i: int, rows: str, width: int) -> str:
-        """Reserve arrays for all shares but the first; each row tells where its own is."""
+        """Reserve arrays for all shares but the first and store their addresses in the rows; returns their size."""
         fn, code = self.fn, self.fn.code
         given = self.args[2 + i]
         assert isinstance(given, Buffer)
@@ -162,7 +161,7 @@ class _Several:
         return self.fn.load(t, self.fn.code.op(f"getelementptr inbounds i8, ptr {row}, i64 {offset}"))
 
     def _add_up(self, i: int, rows: str, width: int) -> Lowered:
-        """Add the shares' arrays to the first one's, which is what was given."""
+        """Add the shares' arrays to the first share's, which is the caller's."""
         fn, code, total = self.fn, self.fn.code, self.args[2 + i]
         assert isinstance(total, Buffer)
         count, t = fn.product(total.sizes), total.dtype
@@ -186,19 +185,19 @@ def _is_sum(role: str, t: Type) -> bool:
 
 
 class Layout:
-    """Where the words of a job and of a row are."""
+    """The positions of the words of a job and of a row."""
 
     def __init__(self, callee: Function, roles: Sequence[str]) -> None:
         self.arguments = sum(len(types.parts_of(t)) for t in callee.param_types[2:])
         self.width = len(thread_pool.ROW) + len(roles)
 
     def result(self, i: int) -> int:
-        """The byte offset of result ``i`` in a row: a number, or where the share's own array is."""
+        """The byte offset in a row of result ``i``: a number, or the address of the share's private array."""
         return 8 * (len(thread_pool.ROW) + i)
 
 
 class _ShareWriter:
-    """``i32 @f.share(ctx, job, share, row)``: run the iterations of one share."""
+    """Writes ``i32 @f.share(ctx, job, share, row)``, which runs the iterations of one share."""
 
     def __init__(self, module: ModuleBuilder, callee: Function, roles: Sequence[str], layout: Layout) -> None:
         self.module, self.writer, self.callee, self.roles, self.layout = module, module.writer, callee, roles, layout
@@ -243,7 +242,7 @@ class _ShareWriter:
         return [self._word("%job", at + 8 * i, kind) for i, kind in enumerate(kinds)], at + 8 * len(kinds)
 
     def _begin(self, k: int, t: Type, parts: list[str], first: str, buffers: dict[int, Buffer]) -> list[str]:
-        """What the share goes on from: the caller's value, or nothing yet."""
+        """The initial value of a result in this share: the caller's value, or the neutral element."""
         role, code = self.roles[k], self.code
         if role in ("each", "last"):
             return parts
@@ -265,7 +264,7 @@ class _ShareWriter:
         return [ptr, *parts[1:]]
 
     def _clear(self, mine: str, t: Array, size: str) -> None:
-        """Nothing yet: of floats −0, as sums of −0 and the like stay what they are."""
+        """Fill a private array with the neutral element: −0 for floats, so that a sum of negative zeros stays −0."""
         code = self.code
         if not t.dtype.is_float:
             code.do(f"call void @llvm.memset.p0.i64(ptr {mine}, i8 0, i64 {size}, i1 false)")
@@ -289,7 +288,7 @@ class _ShareWriter:
         return total
 
     def _leave(self, struct: str, out: str, buffers: dict[int, Buffer]) -> None:
-        """Put numbers into the row, and sums in arrays where they are expected, should they be elsewhere."""
+        """Store numbers in the row, and copy sums in arrays to the private array if they are elsewhere."""
         code, i = self.code, 1
         for k, t in enumerate(self.callee.result_types):
             x = code.op(f"extractvalue {struct} {out}, {i}")

@@ -1,8 +1,8 @@
-"""Walks over large arrays on several threads: the outermost loop of a nest (``elements.nest``), in shares (``team``).
+"""Runs the outermost loop of a nest over large arrays (``elements.nest``) on several threads (``thread_pool``).
 
-The body of the loop becomes a function of its own, which runs the iterations of a share; what it reads of the function
-around it are words of the job.  Partial results of reductions are put together in the order of the shares.  Whether
-there is enough to do is tested before; where there is not, the same function does it all at once.
+The loop's body becomes a function that runs the iterations of one share.  The values that it captures from the
+enclosing function are words of the job.  Partial results of reductions are combined in the order of the shares.  A
+run-time test decides whether there is enough work; if not, the same function runs all iterations at once.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..memory import arena
 from . import thread_pool
 
 ENOUGH = 400_000
-"""Instructions or so, from which on several threads are faster."""
-LEAST = 64                    # iterations, if they are known in number
-CALL = 16                     # what a call counts
+"""Approximate number of instructions above which several threads are faster."""
+LEAST = 64                    # iterations at least, if their number is known
+CALL = 16                     # instructions that a call counts as
 
 Carried = Sequence[tuple[str, str]]
 Body = Callable[[str, list[str]], Sequence[str]]
@@ -30,9 +30,9 @@ _NAME = re.compile(r"%[\w.]+")
 
 @dataclass(frozen=True)
 class Walk:
-    """``for i in range(n)``: an iteration emits ``body(i, carried)`` and walks over ``each`` elements.
+    """``for i in range(n)``: an iteration emits ``body(i, carried)`` and processes ``each`` elements.
 
-    ``join`` puts two partial results together; ``note`` goes on the back edge.
+    ``join`` combines two partial results; ``note`` goes on the back edge.
     """
 
     n: str
@@ -44,7 +44,7 @@ class Walk:
 
 
 def possible(fn: FunctionBuilder, walk: Walk) -> bool:
-    """Whether a walk may be cut: not where threads are at work already, nor in a routine of its own."""
+    """True if a loop may be divided: not in code that several threads already run, nor in an outlined routine."""
     if fn.target.is_gpu or fn.code is not fn.body or fn.func.name in fn.module.shared:
         return False
     if walk.n[0] != "%" and int(walk.n) < LEAST:
@@ -53,7 +53,7 @@ def possible(fn: FunctionBuilder, walk: Walk) -> bool:
 
 
 def run(fn: FunctionBuilder, walk: Walk) -> list[str]:
-    """Emit it; yields the final carried values."""
+    """Emit the loop; returns the final carried values."""
     code = fn.code
     fn.count_iterations(walk.n, walk.each)
     share, captured, weight = _share(fn, walk)
@@ -90,7 +90,7 @@ def _at(code: Code, base: str, offset: int) -> str:
 # --- the share's function -------------------------------------------------------------------------
 
 def _share(fn: FunctionBuilder, walk: Walk) -> tuple[str, dict[str, str], int]:
-    """``i32 (ctx, job, share, row)``: its name, what it reads of the function around it, what an element costs."""
+    """Write ``i32 (ctx, job, share, row)``; returns its name, its captured values, and its cost per element."""
     outer, name = fn.code, fn.writer.fresh("jitad.walk")
     fn.code = code = Code(outer.count)
     try:
@@ -119,7 +119,7 @@ def _share(fn: FunctionBuilder, walk: Walk) -> tuple[str, dict[str, str], int]:
 
 
 def _load(code: Code, name: str, offset: int, t: str) -> list[str]:
-    """Give an argument the name that it has outside."""
+    """The lines that load a captured value under its original name."""
     at, byte = code.fresh("at"), code.fresh("byte")
     lines = [f"{at} = getelementptr inbounds i8, ptr %job, i64 {offset}"]
     if t == "i1":
@@ -138,7 +138,7 @@ def _captured(fn: FunctionBuilder, code: Code) -> dict[str, str]:
 # --- the caller -------------------------------------------------------------------------------------
 
 def _shares(fn: FunctionBuilder, walk: Walk, weight: int) -> str:
-    """As many as there are threads, if there is enough to do, otherwise one."""
+    """The number of shares: that of the threads if there is enough work, else one."""
     code = fn.code
     work = fn.mul(fn.mul(walk.n, walk.each), str(weight))
     many, done, before = code.label("many"), code.label("cut"), code.here
@@ -169,7 +169,7 @@ def _call(fn: FunctionBuilder, share: str, job: str, rows: str, shares: str) -> 
 
 
 def _joined(fn: FunctionBuilder, walk: Walk, rows: str, shares: str, width: int) -> list[str]:
-    """The rows put together, in their order."""
+    """The rows, combined in order."""
     code = fn.code
 
     def row(s: str) -> list[str]:

@@ -1,9 +1,9 @@
-"""How loops let themselves be interrupted: every million or so iterations they ask the context whether to stop.
+"""Safepoints: about every million iterations, loops poll the context for a request to stop.
 
-* A loop that holds loops, calls or array ops, or does not count, subtracts from a counter at each back edge; the
-  innermost counted loops in it subtract their trip count when they are entered.
-* An innermost counted loop that stands alone must not have a counter, so that it can vectorise.  It is strip-mined:
-  an outer loop around it runs it for a million iterations at a time and polls in between.
+* A loop that holds loops, calls or array ops, or that is not counted, decrements a counter at each back edge.  The
+  innermost counted loops in it subtract their trip count on entry.
+* An innermost counted loop on its own must not have a counter, so that it can vectorise.  It is strip-mined: an outer
+  loop runs it for a million iterations at a time and polls between these chunks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..llvm import context, types
 from ..llvm.types import Lowered
 from ..memory import alloc_runtime
 
-# What one iteration counts if it holds calls or array ops; and if it only holds loops, which count themselves.
+# Weight of an iteration that holds calls or array ops; of one that holds only loops, which count themselves.
 _HEAVY, _OUTER = 1 << 10, 16
 
 
 @dataclass
 class Strip:
-    """The loop around an innermost one: its label, its phis by parameter and part, and where the current strip ends."""
+    """The outer loop of a strip-mined loop: its label, its phis by parameter and part, and the current chunk's end."""
 
     count: Counted
     label: str
@@ -44,12 +44,12 @@ class Polling:
         self.strips: dict[Loop, Strip] = {}
         self._counter = ""
         self._weights: dict[Loop, int] = {}
-        self._within = False                             # a loop over arrays
+        self._within = False                             # inside a loop over arrays
 
     # --- counting -------------------------------------------------------------------------------------
 
     def weight(self, loop: Loop) -> int:
-        """What an iteration counts; 0 in an innermost counted loop that carries scalars."""
+        """The weight of an iteration; 0 in an innermost counted loop that carries scalars."""
         if not self.active:
             return 0
         if loop not in self._weights:
@@ -60,7 +60,7 @@ class Polling:
         return self._weights[loop]
 
     def _takes_long(self, op: Op) -> bool:
-        """Whether an op may take long: a call, or one that walks over arrays."""
+        """True if an op may take long: a call, or an op that loops over arrays."""
         if op.name not in OPS or op.name in ("push", "pop"):
             return op.name == "call"
         if op.name in ("set", "add_at"):
@@ -70,7 +70,7 @@ class Polling:
         return any(isinstance(v.type, Array) for v in (*op.operands, *op.results))
 
     def count(self, weight: str, counter: str = "") -> str:
-        """Subtract from a counter, by default the function's own; yields what is left."""
+        """Subtract from a counter, by default the function's own; returns the remaining count."""
         code = self.code
         counter = counter or self._own_counter()
         left = code.op(f"load i64, ptr {counter}, align 8")
@@ -85,7 +85,7 @@ class Polling:
         return self._counter
 
     def poll(self, weight: int, counter: str = "") -> None:
-        """Count, and ask when the count is over."""
+        """Count, and poll if the count is exhausted."""
         left = self.count(str(weight), counter)
         counter = counter or self._own_counter()
 
@@ -95,7 +95,7 @@ class Polling:
         self.fn.if_(self.code.op(f"icmp slt i64 {left}, 0", "c"), reset_and_ask, rare=True)
 
     def ask(self) -> None:
-        """Ask the handler, if there is one, and fail if it says so."""
+        """Call the handler, if there is one, and fail if it requests a stop."""
         fn, code = self.fn, self.code
         stop = code.op(f"call preserve_mostcc i32 {alloc_runtime.asking(fn.writer)}(ptr %ctx)", "stop")
         fn.require(code.op(f"icmp eq i32 {stop}, 0", "c"), context.INTERRUPT)
@@ -104,11 +104,11 @@ class Polling:
 
     @contextmanager
     def around(self, n: str, each: str, unbounded: bool) -> Iterator[bool]:
-        """Around a loop of ``n`` iterations of ``each`` elements: whether it runs in strips, with a poll between.
+        """Yields True if the loop that is emitted within the context must be chunked, with a poll after each chunk.
 
-        In a loop of the program it counts towards that loop's poll.  Elsewhere it runs in strips if it is unbounded: if
-        no array that is stored has as many elements.  Walks over stored arrays end soon enough, and strips would cost
-        a fifth of the time that compiling them takes.
+        The loop has ``n`` iterations of ``each`` elements.  Inside a loop of the program they count towards that loop's
+        poll instead.  Elsewhere a loop is chunked if it is unbounded: if no stored array has as many elements.  Loops
+        over stored arrays end soon enough, and chunks would cost a fifth of their compile time.
         """
         inner, self._within = self._within, True
         known = [int(x) for x in (n, each) if x[0] != "%"]
@@ -124,7 +124,7 @@ class Polling:
 
     def strips_of(self, n: str, each: str, carried: Sequence[tuple[str, str]],
                   run: Callable[[str, str, list[str]], list[str]]) -> list[str]:
-        """``for i in range(n)`` in strips: ``run(start, end, values)`` emits one, which is not empty."""
+        """``for i in range(n)`` in chunks: ``run(start, end, values)`` emits one, which is not empty."""
         code, length = self.code, self._strip_length(each)
         strip, again, done, before = code.label("strip"), code.label("again"), code.label("done"), code.here
         outs = [code.phi(t, done) for t, _ in carried]
@@ -149,7 +149,7 @@ class Polling:
         return outs
 
     def _strip_length(self, each: str) -> str:
-        """How many iterations of ``each`` elements make a strip."""
+        """The number of iterations of ``each`` elements in a chunk."""
         if each[0] != "%":
             return str(max(1, context.POLL_PERIOD // max(1, int(each))))
         umax = self.fn.writer.declare("llvm.umax.i64", "i64", "i64, i64")
@@ -157,10 +157,10 @@ class Polling:
         quotient = self.code.op(f"udiv i64 {context.POLL_PERIOD}, {most}")
         return self.code.op(f"call i64 {umax}(i64 {quotient}, i64 1)")
 
-    # --- strips -----------------------------------------------------------------------------------------
+    # --- strip-mined loops ------------------------------------------------------------------------------
 
     def enter(self, loop: Loop, args: list[Lowered]) -> list[Lowered]:
-        """On the way into a loop; yields what its head receives."""
+        """Emit code at the entry of a loop; returns the arguments of its head."""
         count = counted(loop)
         if not self.active or count is None or self.weight(loop):
             return args
@@ -196,7 +196,7 @@ class Polling:
         return inner
 
     def end_strip(self, loop: Loop, head: str, note: str, args: Sequence[Lowered], leave: Callable[[], None]) -> None:
-        """At the latch, whose edge to ``head`` has been noted: go on in the strip, start the next one, or leave.
+        """At the latch, whose edge to ``head`` is recorded: continue the chunk, start the next one, or leave.
 
         ``note``: metadata for the edge to ``head``.
         """

@@ -1,16 +1,15 @@
-"""The routines that run a job on several threads.
+"""Routines that run a job on several threads.
 
-A *job* is a row of 64-bit words in the stack frame of who has it done: ``HEAD``, then the arguments of the loop's
-function.
-The iterations are cut into *shares* of equal length, as many as there are to be threads, so that results do not depend
-on how many there are in the end.  Where an iteration's work grows with its number there are twice as many, which the
-threads take in turns that go to and fro: the first and the last, the second and the last but one.  A share is run by a
-function of the loop's own (``parallel_calls.py``), which leaves its results in the share's row of the table ``rows``: a
-status, the operands of a failure, then results.
+A *job* is a row of 64-bit words in the caller's stack frame: ``HEAD``, then the arguments of the loop's function.
+The iterations are divided into *shares* of equal length, as many as there should be threads, so that results do not
+depend on the number of threads that actually run.  If the work of an iteration grows with its number, there are twice
+as many shares, which the threads take in an order that alternates: the first and the last, the second and the last
+but one.  A function of the loop's own runs a share (``parallel_calls.py``) and stores its results in the share's row
+of the table ``rows``: a status, the operands of a failure, then results.
 
-``stop`` is the first share that need not go on: a failure in a share makes the later ones idle, and −1 stops all.  A
-thread asks when it polls, in place of asking for signals.  The thread that called answers signals: while it works,
-and while it waits for the others, which ``left`` counts.
+``stop`` is the first share that need not continue: a failure in a share cancels the later ones, and −1 cancels all.
+A thread tests it when it polls, instead of polling for signals.  The calling thread handles signals, both while it
+works and while it waits for the other threads, whose remaining shares ``left`` counts.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from ..memory import context_runtime
 
 HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
-SPINS = 40_000                # looks one after the other: some tens of microseconds
-PAUSE = 100                   # microseconds between looks, when others take longer
-PATIENCE = 500                # looks between questions for signals
+SPINS = 40_000                # tests of ``left`` in a spin loop: some tens of microseconds
+PAUSE = 100                   # microseconds between later tests
+PATIENCE = 500                # tests between polls for signals
 
 
 def at(field: str) -> int:
@@ -36,17 +35,17 @@ def at(field: str) -> int:
 
 
 def run(writer: Writer) -> str:
-    """``@name`` of ``i32 (ctx, job)``: have all shares done; the status of the first that failed, or 0."""
+    """``@name`` of ``i32 (ctx, job)``: runs all shares and returns the status of the first that failed, or 0."""
     return writer.declare("jitad.team", "i32", "ptr, ptr", "nounwind")
 
 
 def crew(writer: Writer) -> str:
-    """``@name`` of ``i64 (ctx)``: how many threads there are, whose contexts then are there too."""
+    """``@name`` of ``i64 (ctx)``: returns the number of threads, after making their contexts."""
     return writer.declare("jitad.crew", "i64", "ptr", "nounwind")
 
 
 def define(writer: Writer) -> None:
-    """Write the routines, which all modules share; ``DeviceError`` where there is no OpenMP runtime."""
+    """Write the routines, which all modules share; raises ``DeviceError`` if there is no OpenMP runtime."""
     known = {name: f"inttoptr (i64 {address} to ptr)" for name, address in openmp.functions().items()}
     fields = {f"ctx_{name}": context.offset(name) for name in context.FIELDS}
     words = {f"job_{name}": at(name) for name in HEAD}
@@ -64,7 +63,7 @@ def define(writer: Writer) -> None:
 
 
 def bounds(code: Code) -> tuple[str, str]:
-    """In the function of a share: its first iteration, and the one behind its last."""
+    """In the function of a share: its first iteration, and the end of its range."""
     def word(name: str) -> str:
         where = code.op(f"getelementptr inbounds i8, ptr %job, i64 {at(name)}")
         return code.op(f"load i64, ptr {where}, align 8", name)
@@ -97,7 +96,7 @@ one:
 }}
 """
 
-# In place of asking for signals: whether this share is needed any more.
+# The poll of a worker, instead of a poll for signals: nonzero if this share was cancelled.
 _STOPPED = """define internal i32 @jitad.stopped(ptr %ctx) {{
   %job.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_job}
   %job = load ptr, ptr %job.at, align 8
@@ -111,7 +110,7 @@ _STOPPED = """define internal i32 @jitad.stopped(ptr %ctx) {{
 }}
 """
 
-# What falls to thread ``me`` of ``team``.  A failure is noted with its operands; the arena is left as it was.
+# Runs the shares of thread ``me`` of ``team``.  A failure is recorded with its operands; the arena is restored.
 _WORK = """define internal void @jitad.work(ptr %ctx, ptr %job, i64 %me, i64 %team) noinline {{
 entry:
   %shares.at = getelementptr inbounds i8, ptr %job, i64 {job_shares}
@@ -183,7 +182,7 @@ done:
 }}
 """
 
-# What each thread of the team runs.
+# The function that each thread of the team runs.
 _MEMBER = """define internal void @jitad.member(ptr %job) {{
 entry:
   %number = call i32 {omp_get_thread_num}()
@@ -233,7 +232,7 @@ done:
 }}
 """
 
-# Until nothing is left.  Who has no way to ask for signals goes on to the runtime's own barrier.
+# Waits until no share is left.  Without a poll handler the runtime's own barrier waits instead.
 _WAIT = """define internal void @jitad.wait(ptr %ctx, ptr %job) noinline {{
 entry:
   %left.at = getelementptr inbounds i8, ptr %job, i64 {job_left}
@@ -273,7 +272,7 @@ done:
 }}
 """
 
-# The caller's own polls ask for signals: an interrupt of its share stops the others.
+# The caller's own polls handle signals: an interrupt of its share cancels the others.
 _TEAM = """define i32 @jitad.team(ptr %ctx, ptr %job) nounwind {{
 entry:
   %shares.at = getelementptr inbounds i8, ptr %job, i64 {job_shares}
