@@ -6,11 +6,11 @@
 * ``vjp``: (params…, result cotangents…) → (results…, cotangents of ``wrt``…), both sweeps in one function;
 * ``fwd``: (params…) → (results…, stack), and ``bwd``: (params neither ``own`` nor stacks…, result cotangents…, one
   accumulator for each array of ``wrt`` that is not ``own``…, stack) → (cotangents of ``wrt``…), for functions that
-  are called: compiled once for all callers; ``keep``: ``fwd`` for one who has the results already, and wants the
-  stack alone;
+  are called: compiled once for all callers; ``keep``: ``fwd`` for a caller that already has the results and needs
+  only the stack;
 * ``jvp``: (params…, tangents…) → (results…, tangents of the float results…).
 
-A function with a rule (``ir.graph.Rule``) is differentiated as the rule says (``rules.py``).
+A function with a rule (``ir.graph.Rule``) is differentiated by its rule (``rules.py``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .rules import by_rule
 from .storage.frames import Frames
 from .storage.late_results import results_at_end
 
-# The order up to which a function that is defined through its own derivative is differentiated.
+# Highest order of derivative of a function that is defined through its own derivative.
 HIGHEST = 4
 
 
@@ -55,9 +55,10 @@ def differentiate(module: Module) -> None:
 
 
 def _through_one_another(module: Module, todo: list[str]) -> list[str]:
-    """A function defined through its own derivative has derivatives of every order, each defined through the next.
+    """The next derivative to make of a function that is defined through its own derivative.
 
-    They are made up to ``HIGHEST``; beyond, the program would need a derivative of a higher order, and raises.
+    Such a function has derivatives of every order, each defined through the next.  They are made up to ``HIGHEST``.
+    The derivative of the next order raises.
     """
     there = [n for n in todo if module.derived[n].base in module.functions]
     for name in there:
@@ -85,9 +86,9 @@ def _too_high(module: Module, name: str) -> Function:
 
 
 def _tidy(module: Module, made: set[str]) -> None:
-    """Between derivatives of derivatives: small calls are opened, so that what they pass needs no stack.
+    """Simplify between derivatives of derivatives: small calls are inlined, so that their values need no stack.
 
-    What has not been ``made`` since the last time is as tidy as it was, unless something is opened there.
+    Functions that were not ``made`` since the last time are skipped unless a call was inlined there.
     """
     untidy = made | inline(module)
     for func in [f for name, f in module.functions.items() if name in untidy]:
@@ -97,7 +98,7 @@ def _tidy(module: Module, made: set[str]) -> None:
 
 
 def _waits(module: Module, base: str) -> bool:
-    """Whether ``base`` or something that it calls, however far down, has yet to be made."""
+    """True if ``base``, or a function that it calls directly or not, has yet to be made."""
     seen, todo = {base}, [base]
     while todo:
         func = module.functions.get(todo.pop())
@@ -131,7 +132,7 @@ def _make(module: Module, name: str, what: Derived) -> None:
 
 
 def _results_read(module: Module, name: str) -> bool:
-    """Whether a caller looks at the primal results of a ``vjp`` (without callers: somebody outside may)."""
+    """True if a caller reads the primal results of a ``vjp``, or if there is no caller (it may be an entry)."""
     count = len(module.functions[module.derived[name].base].result_types)
     calls = [op for f in module.functions.values() for op in f.all_ops()
              if op.name == "call" and op.attrs["callee"] == name]
@@ -140,9 +141,7 @@ def _results_read(module: Module, name: str) -> bool:
 
 
 def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Function:
-    """Both sweeps in one function.  Where no caller reads the primal results, they are not computed for their own
-    sake.
-    """
+    """Both sweeps in one function.  If no caller reads the primal results, they are not computed."""
     results = _results_read(module, name)
     sweep = ThereAndBack(module, base, name, wrt, accumulate=False)
     func = sweep.func
@@ -166,7 +165,7 @@ def _vjp(module: Module, base: Function, name: str, wrt: tuple[int, ...]) -> Fun
 
 def _pair(module: Module, base: Function, forward: str, backward: str,
           wrt: tuple[int, ...]) -> tuple[Function, Function]:
-    """The two sweeps as two functions; what both need goes over on the stack."""
+    """The two sweeps as two functions; the stack passes the values that both need."""
     sweep = ThereAndBack(module, base, forward, wrt, accumulate=True)
     first, frames = sweep.func, Frames(sweep, split=True)
     primals = [p for p in first.params if p.index not in base.own and not isinstance(p.type, Stack)]
@@ -179,7 +178,7 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
     first.result_types = [*base.result_types, STACK]
     entry = Builder(second.entry)
     if sweep.pivot is None:
-        entry.ret([entry.undef(t) for t in second.result_types])     # nothing comes back from it
+        entry.ret([entry.undef(t) for t in second.result_types])     # the forward sweep never returns
         first.blocks = [b for b in first.blocks if b is not sweep.first_bar]
         return first, second
     frames.homes |= dict(zip(primals, second.params))
@@ -202,14 +201,15 @@ def _pair(module: Module, base: Function, forward: str, backward: str,
 
 
 def _keep(module: Module, name: str, what: Derived) -> Function:
-    """``fwd`` run once more with the same arguments: what only the results need is left out, calls too, and so are
-    checks, since they hold as they did before.
+    """``fwd`` run a second time with the same arguments, for its stack only.
+
+    Computations, calls included, that only the results need are dropped, and so are checks, which held the first time.
     """
     func, _ = clone_function(_made(module, module.derive(what.base, "fwd", what.wrt)), name)
     for block in list(func.blocks):
         callee = block.term.attrs["callee"] if block.term is not None and block.term.name == "call" else ""
         if callee in module.derived and module.derived[callee].base in module.rules:
-            splice(block, _made(module, callee))             # which shows that a checkpoint leaves an empty stack
+            splice(block, _made(module, callee))             # shows that the stack of a checkpoint is empty
     for block in func.blocks:
         block.ops = [op for op in block.ops if op.name != "check"]
         if block.term is not None and block.term.name == "return":

@@ -1,7 +1,7 @@
-"""Which values take part in a derivative: those that depend on what is differentiated and reach the result.
+"""Activity analysis: the values that depend on the differentiated inputs and reach the result.
 
 *Varied*: a float (or stack) that depends on a seed.  *Useful*: one on which a float result depends.
-*Active*: both.  Stacks are always useful, so that what one sweep pushes as an adjoint another one pops.
+*Active*: both.  Stacks are always useful, so that every adjoint frame that one sweep pushes is popped by another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def differentiable_operands(op: Op) -> list[Value]:
 
 
 def _edges_into(func: Function) -> list[tuple[Value, Value]]:
-    """(argument, parameter) for every edge; the results of a call are not among them."""
+    """(argument, parameter) for every edge, without the results of calls."""
     pairs: list[tuple[Value, Value]] = []
     for block in func.blocks:
         for edge in block.term.edges if block.term else ():
@@ -50,7 +50,7 @@ def _reach(seeds: Iterable[Value], flows: dict[Value, list[Value]]) -> set[Value
 
 
 def _flows(func: Function) -> dict[Value, list[Value]]:
-    """From each value that carries a derivative to those that it flows into."""
+    """Map each value that carries a derivative to the values into which it flows."""
     flows: dict[Value, list[Value]] = {}
     def note(source: Value, target: Value) -> None:
         if carries_adjoint(source.type) and carries_adjoint(target.type):
@@ -70,18 +70,18 @@ def _flows(func: Function) -> dict[Value, list[Value]]:
 
 
 def holds_nothing(v: Value) -> bool:
-    """A stack without frames, or one that nothing looks at."""
+    """True if ``v`` is a stack without frames, or an undefined one."""
     return v.op is not None and v.op.name in ("undef", "stack_empty")
 
 
 def varied(func: Function, seeds: Iterable[Value]) -> set[Value]:
-    """What depends on ``seeds``; stacks that hold anything count as varied too."""
+    """The values that depend on ``seeds``; stacks that hold anything count as varied too."""
     stacks = [r for op in func.all_ops() for r in op.results if isinstance(r.type, Stack)]
     return _reach([*seeds, *(s for s in stacks if not holds_nothing(s))], _flows(func))
 
 
 def active(func: Function, seeds: Iterable[Value]) -> set[Value]:
-    """What depends on ``seeds`` and reaches a result of the function."""
+    """The values that depend on ``seeds`` and reach a result of the function."""
     flows = _flows(func)
     backward: dict[Value, list[Value]] = {}
     for source, targets in flows.items():

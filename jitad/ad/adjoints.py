@@ -1,4 +1,4 @@
-"""The adjoints at one point of the backward sweep, and what each op adds to them."""
+"""The adjoints at one point of the reverse sweep, and the contributions of each op to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Env = dict[Value, Value]
 
 
 class Adjoints:
-    """``env`` maps values to what is known so far of their adjoints; only ``active`` values have one."""
+    """``env`` maps values to their adjoints as far as they are known; only ``active`` values have one."""
 
     def __init__(self, active: set[Value]) -> None:
         self.active = active
@@ -85,9 +85,9 @@ class Adjoints:
                 self.add(x, b.mul(slope, ct))
 
     def _push(self, op: Op) -> None:
-        """The adjoint of ``push`` is ``pop``; every float of a frame has its place in the adjoint's frame.
+        """The adjoint of ``push`` is ``pop``; the adjoint's frame has one entry for each float of the frame.
 
-        A stack that nothing was popped from on the way that was taken has the adjoint ``stack_empty``: zeros.
+        A stack from which no executed path popped has the adjoint ``stack_empty``, which means zeros.
         """
         below, *kept = op.operands
         ct = self.env.pop(op.result, None)

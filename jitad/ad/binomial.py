@@ -1,15 +1,15 @@
-"""The binomial schedule: any number of iterations reversed with at most ``c`` states kept.
+"""The binomial checkpointing schedule: any number of iterations is reversed with at most ``c`` saved states.
 
-``steps(m, c, state)`` runs ``m`` iterations, and has the rule ``checkpoint`` (``rules.py``): on the way back ``split``
-is run in place of it,
+``steps(m, c, state)`` runs ``m`` iterations, and has the rule ``checkpoint`` (``rules.py``): in the reverse sweep
+``split`` replaces it,
 
     split(m, c, state) = step(state)                                         if m = 1
                          steps(m − p, c − 1, steps(p, c, state))             otherwise,
 
-whose own way back keeps the state in the middle, goes back through the second part with one state less to keep, and
-then through the first.  With β(c, r) = (c + r choose c), the number of iterations that c states reach when none runs
-more than r times, and r the least with β(c, r) ≥ m, the split at p = min(β(c, r − 1), m − β(c − 1, r − 1)) runs the
-fewest iterations again.
+whose own reverse sweep saves the state in the middle, reverses the second part with one saved state less, and then
+reverses the first.  Let β(c, r) = (c + r choose c), the number of iterations that c states can reverse if none runs
+more than r times, and let r be the least with β(c, r) ≥ m.  The split at p = min(β(c, r − 1), m − β(c − 1, r − 1))
+recomputes the fewest iterations.
 
 A ``while`` loop runs once more to be counted.
 
@@ -30,7 +30,7 @@ EVER = (1 << 63) - 1
 
 
 class Segments(Protocol):
-    """A loop whose iterations can be run some at a time (``checkpoint.Cut``)."""
+    """A loop whose iterations can be run in segments (``checkpoint.Cut``)."""
 
     module: Module
     state: list[Value]
@@ -40,14 +40,14 @@ class Segments(Protocol):
 
     @property
     def counted(self) -> bool:
-        """Whether it is known how often the loop runs."""
+        """True if the trip count is known before the loop."""
 
     def found(self, results: Sequence[Value]) -> Mapping[Value, Value]:
-        """What the results of a segment stand for."""
+        """Map the values that the loop leaves to the results of a segment."""
 
 
 def ruled(module: Module, func: Function, again: Function) -> Function:
-    """``func`` with the rule that ``again`` is run in its place on the way back; machine code keeps it apart."""
+    """``func`` with the rule that the reverse sweep runs ``again`` in its place.  It is never inlined."""
     func.attrs["inline"] = "never"
     wrt = tuple(i for i, t in enumerate(func.param_types) if is_float(t))
     module.rules[func.name] = Rule("checkpoint", (again.name,), wrt)
@@ -55,7 +55,7 @@ def ruled(module: Module, func: Function, again: Function) -> Function:
 
 
 class Binomial:
-    """The functions for one loop whose iterations ``segment`` runs."""
+    """The functions for one loop; ``segment`` runs some of its iterations."""
 
     def __init__(self, loop: Segments, segment: Function) -> None:
         self.loop, self.segment, self.module = loop, segment, loop.module
@@ -74,7 +74,9 @@ class Binomial:
         return self.module.add(made)
 
     def _parts(self, func: Function) -> tuple[list[Value], Value, list[Value]]:
-        """Parameters: (first index and) how many iterations; how many states; state and what else is read."""
+        """The parameters: (first index and) number of iterations; number of states; the state and the other values
+        read.
+        """
         return func.params[:self.counts], func.params[self.counts], func.params[self.counts + 1:]
 
     def _run(self, b: Builder, counts: list[Value], rest: list[Value]) -> list[Value]:
@@ -99,7 +101,7 @@ class Binomial:
         return func
 
     def _following(self, b: Builder, results: Sequence[Value], rest: list[Value]) -> list[Value]:
-        """State and what else is read, behind a segment with these results."""
+        """The state after a segment with these results, and the other values read."""
         loop, outside = self.loop, rest[len(self.loop.state):]
         values = {**dict(zip(loop.outside, outside)), **loop.found(results)}
         for v in loop.constants:
@@ -110,7 +112,7 @@ class Binomial:
         return [*(values[v] for v in loop.next), *outside]
 
     def whole(self, states: int) -> Function:
-        """An uncounted loop from its start to its end."""
+        """A function that runs an uncounted loop from start to end."""
         types = self.segment.param_types[1:]
         func, again = self._function("whole", types), self._function("again", types)
         for f in (func, again):

@@ -1,17 +1,17 @@
-"""Loops that reverse mode would keep every iteration of are cut into segments that are run again on the way back.
+"""Cuts loops of which reverse mode would save every iteration into segments that are recomputed in the reverse sweep.
 
-A loop with state ``s`` becomes a loop over segments: ``s = segment(k, s)``, and ``segment`` is a function with the
-rule ``checkpoint`` (``rules.py``).  What is kept is the state at the start of each segment, and of one segment at a
-time what its iterations leave.  Each iteration runs twice forward and once back.
+A loop with state ``s`` becomes a loop over segments: ``s = segment(k, s)``, where ``segment`` is a function with the
+rule ``checkpoint`` (``rules.py``).  Saved are the state at the start of each segment, and the frames of the iterations
+of one segment at a time.  Each iteration runs forward twice and in reverse once.
 
 * A counted loop of ``n`` iterations has ⌈n / ⌈√n⌉⌉ segments of ⌈√n⌉ iterations: 2 √n states.
 * A ``while`` loop has segments of 1, 2, 3, … iterations, √(2n) of them, the longest of √(2n): 2 √(2n) states.
-  Counting it first would make that 2 √n, for one more run of all of it.
+  Counting it first would reduce that to 2 √n, for one more run of the whole loop.
 
-With a number of states instead (``binomial.py``) the loop becomes one call.
+With a given number of states (``binomial.py``) the loop becomes one call.
 
-Only loops are cut that keep something otherwise, the outermost ones of those: a trial of the derivative tells
-(``_keeping``).  A loop that only feeds reductions keeps nothing as it is.
+Only loops that would otherwise save something are cut, the outermost ones of those.  A trial derivative determines
+them (``_keeping``).  A loop that only feeds reductions saves nothing anyway.
 
 Source: Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12; segments of √n are Chen et al. (2016).
 """
@@ -35,10 +35,9 @@ _MARK = "checkpoint_loop"
 
 
 def checkpoint_loops(module: Module, names: Iterable[str] | None = None) -> set[str]:
-    """Cut the loops of functions that ask for it (attribute ``checkpoint``), once, and are differentiated; the names of
-    those that were cut.
+    """Cut the loops of functions with the attribute ``checkpoint`` that are differentiated, once; returns their names.
 
-    ``names``: the derivatives that are about to be made, of functions that call none that has yet to be made.
+    ``names``: the derivatives that are about to be made, of functions whose callees are all made.
     """
     found: set[str] = set()
     if not any("checkpoint" in f.attrs for f in module.functions.values()):
@@ -54,7 +53,7 @@ def checkpoint_loops(module: Module, names: Iterable[str] | None = None) -> set[
 
 
 def _differentiated(module: Module, names: Iterable[str]) -> dict[str, set[tuple[tuple[int, ...], bool]]]:
-    """The functions that reverse mode may meet: by which parameters, and whether as two functions."""
+    """The functions that reverse mode may meet: for each the (parameters, True if it is split into two functions)."""
     found: dict[str, set[tuple[tuple[int, ...], bool]]] = {}
     for d in map(module.derived.__getitem__, names):
         if d.base in module.functions:
@@ -76,10 +75,10 @@ def _callees(module: Module, name: str) -> Iterable[str]:
     return [n for n in dict.fromkeys(names) if n in module.functions]
 
 
-# --- which loops ----------------------------------------------------------------------------------
+# --- choice of loops ------------------------------------------------------------------------------
 
 def _chosen(module: Module, func: Function, ways: Iterable[tuple[tuple[int, ...], bool]]) -> list[Loop]:
-    """The outermost loops of which the way back would keep something."""
+    """The outermost loops for which the reverse sweep would save something."""
     forest = loop_forest(func)
     marked = {i: loop for i, loop in enumerate(forest.loops) if loop.latch is not None and loop.exit is not None}
     if not marked:
@@ -102,13 +101,13 @@ def _chosen(module: Module, func: Function, ways: Iterable[tuple[tuple[int, ...]
 
 
 def _holds_frames(loop: Loop) -> bool:
-    """Whether a stack comes in, or goes round: a loop of a derivative that stands here."""
+    """True if the loop reads or carries a stack, as loops of derivatives do."""
     values = {v for b in loop.blocks for op in b.all_ops() for v in op.used() if v.block not in loop.blocks}
     return any(isinstance(v.type, Stack) for v in (*values, *loop.head.params, *loop.exit_edge().args))
 
 
 def _keeping(module: Module, func: Function, wrt: tuple[int, ...], split: bool) -> set[int]:
-    """The marks of the loops that keep something, found by a derivative that is thrown away."""
+    """The marks of the loops that save something, found by a derivative that is discarded."""
     derived = dict(module.derived)
     try:
         sweep = ThereAndBack(module, func, "trial", wrt, accumulate=split)
@@ -116,7 +115,7 @@ def _keeping(module: Module, func: Function, wrt: tuple[int, ...], split: bool) 
             return set()
         frames = Frames(sweep, split)
         frames.place()
-    except DifferentiationError:                             # the derivative itself will say so
+    except DifferentiationError:                             # the derivative itself reports it
         return set()
     finally:
         module.derived = derived
@@ -125,13 +124,13 @@ def _keeping(module: Module, func: Function, wrt: tuple[int, ...], split: bool) 
             and _MARK in loop.latch.term.attrs}
 
 
-# --- cutting one ----------------------------------------------------------------------------------
+# --- cutting one loop -----------------------------------------------------------------------------
 
 class Cut:
     """``loop`` of ``func`` as a loop over segments.
 
-    ``state``: the head's parameters but for the index of a counted loop; ``outside``: the values from outside that
-    the loop reads; ``left``: what an iteration leaves, for the next one or for what comes behind the loop.
+    ``state``: the head's parameters except the index of a counted loop.  ``outside``: the values from outside that
+    the loop reads.  ``left``: the values that an iteration passes to the next one or to the code after the loop.
     """
 
     def __init__(self, module: Module, func: Function, loop: Loop) -> None:
@@ -153,11 +152,11 @@ class Cut:
         return self.known is not None
 
     def found(self, results: Sequence[Value]) -> dict[Value, Value]:
-        """What the results of a segment stand for."""
+        """Map the values that the loop leaves to the results of a segment."""
         return dict(zip(self.left, results if self.counted else results[2:]))
 
     def run(self, states: str | int) -> None:
-        """``states``: ``"sqrt"``, or how many may be kept."""
+        """Cut the loop.  ``states``: ``"sqrt"``, or the number of states that may be saved."""
         segment = self._segment()
         if isinstance(states, int):
             self._call(Binomial(self, segment), states)
@@ -169,8 +168,11 @@ class Cut:
     # --- a segment ----------------------------------------------------------------------------------
 
     def _segment(self) -> Function:
-        """(first index, how many iterations, state…, outside…) → left…, of a counted loop; of others
-        (how many at most, state…, outside…) → (whether to go on, how many there were, left…)."""
+        """The function that runs a segment.
+
+        Of a counted loop: (first index, number of iterations, state…, outside…) → left….  Of other loops: (greatest
+        number of iterations, state…, outside…) → (continue, number of iterations, left…).
+        """
         first = [I64] if self.known else []
         types = [*first, I64, *(p.type for p in self.state), *(v.type for v in self.outside)]
         left = [v.type for v in self.left]
@@ -204,7 +206,7 @@ class Cut:
         return self.loop.latch
 
     def _count_from(self, start: Value, head: Block, values: dict[Value, Value]) -> Value:
-        """The copy's index counts from zero; what the loop reads instead is ``start`` more."""
+        """Make the copy's index count from zero; other readers of the index read ``start`` plus it."""
         assert self.known is not None
         j = values[self.known.iv]
         ops, head.ops = head.ops, []
@@ -219,7 +221,7 @@ class Cut:
 
     def _end(self, segment: Function, latch: Block, head: Block, j: Value, count: Value,
              values: dict[Value, Value]) -> None:
-        """The latch: another iteration while the segment has one."""
+        """Write the latch: another iteration if the segment has one."""
         term = latch.term
         assert term is not None
         latch.term = None
@@ -237,7 +239,7 @@ class Cut:
         Builder(done).ret([done.add_param(v.type) for v in left])
 
     def _with_rule(self, segment: Function) -> Function:
-        """The function that is called; ``segment`` is what is run again."""
+        """The function that is called; the reverse sweep recomputes ``segment``."""
         name = self.module.unique_name(f"{segment.name}.checkpoint")
         over = self.module.add(Function(name, segment.param_types, segment.result_types))
         over.loc = segment.loc
@@ -270,7 +272,7 @@ class Cut:
                  self.loop.exit, [found.get(v, v) for v in self.results])
 
     def _call(self, binomial: Binomial, states: int) -> None:
-        """One call that keeps so many states."""
+        """Replace the loop by one call that saves ``states`` states."""
         assert self.loop.exit is not None
         entry, b = self._instead()
         given = [*(entry[p.index] for p in self.state), *self.outside]
@@ -282,14 +284,14 @@ class Cut:
         b.jump(self.loop.exit, [found.get(v, v) for v in self.results])
 
     def _instead(self) -> tuple[list[Value], Builder]:
-        """The loop's entry opened: its arguments, and where to go on."""
+        """Remove the loop's entry edge; returns its arguments and a builder in its place."""
         before, entry = self.loop.preheader, self.loop.entry_edge().args
         assert before is not None
         before.term = None
         return entry, Builder(before)
 
     def _sizes(self, b: Builder) -> tuple[Value | None, Value | None]:
-        """Of a counted loop: how many iterations a segment has, and how many segments there are."""
+        """For a counted loop the number of iterations of a segment, and the number of segments; else (None, None)."""
         if self.known is None:
             return None, None
         n = self.known.trip

@@ -1,8 +1,8 @@
-"""What the forward sweep must tell the backward sweep: which way it came.
+"""The control tape: what the forward sweep records of its control flow for the reverse sweep.
 
-A block with several predecessors is gone back from by the condition of the branch above it, or by a *tag*: a
-parameter that each way in sets.  A loop that is not counted already counts its iterations.  A call returns its stack.
-Loops and branches in which nothing is active are passed over, and need none of this.
+From a block with several predecessors, the reverse sweep branches by the condition of the branch above it, or by a
+*tag*: a parameter that each incoming edge sets.  A loop that is not counted counts its iterations.  A call returns
+its stack.  Loops and branches without active values are skipped, and record nothing.
 """
 
 from __future__ import annotations
@@ -17,26 +17,29 @@ _DIAMONDS = ([[False, True], [True, False]], [[True, False], [False, True]])
 
 
 class LoopBack:
-    """What pairs a loop with its backward loop, which counts up (as every counted loop does) while ``index``, the
-    forward iteration that it is about, goes down from ``trip - 1``."""
+    """Pairs a loop with its reverse loop.
+
+    The reverse loop counts up, as every counted loop does, while ``index``, the forward iteration that it reverses,
+    goes down from ``trip - 1``.
+    """
 
     def __init__(self, loop: Loop, iv: Value, trip: Value) -> None:
         self.loop, self.iv, self.trip = loop, iv, trip
-        self.top: Block | None = None                       # latch_bar, where the backward iteration starts
+        self.top: Block | None = None                       # latch_bar, where the reverse iteration starts
         self.count: Value | None = None                     # its first parameter
         self.index: Value | None = None
-        self.carried: list[Value] = []                      # whose adjoints are parameters of latch_bar, after index
-        # of those, arrays that only the last iteration gives an adjoint
+        self.carried: list[Value] = []                      # values whose adjoints are parameters of latch_bar
+        # arrays among them that receive an adjoint from the last iteration only
         self.outside: set[Value] = set()
         self.entry: tuple[Block, Edge] | None = None        # from exit_bar into latch_bar
         self.back: tuple[Block, Edge] | None = None         # from head_bar into latch_bar
 
 
 class Ways:
-    """Adds tags, counts and stacks to ``func``, and knows the way back.
+    """Adds tags, counts and stacks to ``func``, and determines the control flow of the reverse sweep.
 
-    ``preds``: the ways into each block, in the order that its tag numbers them.  ``loops``: what pairs each lively
-    loop with its backward loop.  ``tapes``: for a block that ends in an active call, the stack that the call returns.
+    ``preds``: the incoming edges of each block, in the order of its tag's numbers.  ``loops``: maps each lively loop to
+    its ``LoopBack``.  ``tapes``: for a block that ends in an active call, the stack that the call returns.
     """
 
     def __init__(self, module: Module, func: Function, forest: LoopForest, active: set[Value]) -> None:
@@ -52,13 +55,16 @@ class Ways:
         self._augment()
 
     def _is_lively(self, block: Block) -> bool:
-        """Whether something active is defined here, or called for."""
+        """True if the block defines an active value, or ends in an active call."""
         defined = [*block.params, *(r for op in block.ops for r in op.results)]
         return any(v in self.active for v in defined) or self._active_call(block)
 
     def _active_call(self, block: Block) -> bool:
-        """One that an adjoint goes through; of a stack there always is one, though nothing needs the call's results:
-        what it pops has been pushed, and the adjoint of that expects a frame."""
+        """True if the block ends in a call through which an adjoint flows.
+
+        A call with an active stack always is one, even if its results are not needed: the adjoint of the push of a
+        frame that it pops expects a frame.
+        """
         term = block.term
         if term is None or term.name != "call" or not any(v in self.active for v in term.operands):
             return False
@@ -78,7 +84,7 @@ class Ways:
                 self.tags[block] = self._tag(block)
 
     def _count(self, loop: Loop) -> LoopBack:
-        """How often a loop runs: known, or counted as it runs."""
+        """Determine the trip count of a loop, or add a parameter that counts it."""
         assert loop.preheader is not None and loop.latch is not None, "not in cps form"
         b = self.b
         known = counted(loop)
@@ -90,13 +96,13 @@ class Ways:
         b.at(loop.latch)
         following = b.add(iv, 1)
         loop.back_edge().args.append(following)
-        if loop.exit is None:                              # it ends by raising: nothing comes back
+        if loop.exit is None:                              # it ends by raising: there is no reverse sweep
             return LoopBack(loop, iv, iv)
         loop.exit_edge().args.append(following)
         return LoopBack(loop, iv, loop.exit.add_param(I64, "trip"))
 
     def _call_forward(self, block: Block) -> None:
-        """``call g`` → ``call g.fwd``, which returns its stack behind its results."""
+        """Rewrite ``call g`` to ``call g.fwd``, which returns its stack after its results."""
         term = block.term
         assert term is not None
         term.attrs["wrt"] = tuple(i for i, v in enumerate(term.operands) if v in self.active)
@@ -112,7 +118,8 @@ class Ways:
         term.attrs["callee"] = self.module.derive(term.attrs["base"], "fwd", term.attrs["wrt"])
 
     def back_from(self, block: Block) -> list[Block] | None:
-        """Where to go back to from a block that is no loop head, when that needs no tag."""
+        """The predecessors to which the reverse sweep goes from a block that is no loop head; None if that needs a tag.
+        """
         incoming = [p for p, _ in self.preds[block]]
         if len(incoming) == 1:
             loop = self.forest.loop_of(incoming[0])
@@ -137,7 +144,7 @@ class Ways:
         return found
 
     def _tag(self, block: Block) -> Value:
-        """Which way ``block`` was entered: the number of its predecessor (a bool where there are two)."""
+        """The tag of ``block``: the number of the predecessor from which it was entered (a bool if there are two)."""
         incoming = self.preds[block]
         above = self.forest.dom.idom[block]
         if len(incoming) == 2 and above is not None and above.term is not None and above.term.name == "branch":

@@ -5,13 +5,13 @@ Notation: ``y = op(x, …)``; ``t`` a tangent, ``ct`` the cotangent of ``y``; ``
 * ``PARTIALS``: elementwise ops.  One entry an operand: a number, ``None`` (derivative zero), or a function
   ``(b, y, *xs) -> ∂y/∂x``.  Tangent ``Σ ∂ᵢ tᵢ``, cotangent ``x_bar += unbroadcast(∂ᵢ ct)``.
 * ``WEIGHTS``: reductions ``y = Σ w a`` to first order; ``(b, op) -> w`` of the shape of ``a``.
-* ``LINEAR``: ops linear in their float operands together.  Tangents: the op itself on the tangents.
+* ``LINEAR``: ops that are linear in their float operands together.  Tangents: the op itself on the tangents.
   Cotangents: ``(s, op, ct)``, which adds to the adjoints of the operands through the sweep ``s``.
-* ``BILINEAR``: linear in each float operand apart; cotangents as for ``LINEAR``.
+* ``BILINEAR``: ops that are linear in each float operand separately; cotangents as for ``LINEAR``.
 * ``ZERO``: no derivative (discrete results, or constant almost everywhere).
 
 At kinks the value is fixed: ``abs`` and ``sign`` 0 at 0, ties of ``maximum``/``minimum``/``max``/``min`` shared
-equally, ``sqrt`` inf at 0, ``hypot`` 0 at (0, 0), ``pow(x, y)`` takes x^y·log x as 0 where x ≤ 0. Sources: Griewank
+equally, ``sqrt`` inf at 0, ``hypot`` 0 at (0, 0), ``pow(x, y)`` takes x^y·log x as 0 where x ≤ 0.  Sources: Griewank
 and Walther, *Evaluating Derivatives* (2008); for matrix products Giles (2008).
 """
 
@@ -29,7 +29,7 @@ Partial = Callable[..., Value] | float | None
 
 
 class Sweep(Protocol):
-    """What a transpose rule sees of the backward sweep."""
+    """The interface of the reverse sweep for transpose rules."""
 
     b: Builder
 
@@ -40,7 +40,7 @@ class Sweep(Protocol):
         """``x_bar = how(x_bar, v, at…)`` in place, ``how`` one of ``add_at``, ``add_slice``, ``add_put``."""
 
     def wants(self, x: Value) -> bool:
-        """Whether ``x`` has an adjoint at all."""
+        """True if ``x`` has an adjoint."""
 
 
 # --- elementwise ----------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def spread(b: Builder, v: Value, like: Value, axes: Sequence[int]) -> Value:
 
 
 def _ties(b: Builder, op: Op) -> Value:
-    """The extreme elements, each with an equal share of 1."""
+    """Weights of 1 shared equally among the extreme elements, 0 elsewhere."""
     a, axes = op.operands[0], op.attrs["axes"]
     t = dtype_of(a.type)
     hit = b.select(b.eq(a, spread(b, op.result, a, axes)), b.const(1.0, t), b.const(0.0, t))
@@ -187,7 +187,7 @@ def _fill(s: Sweep, op: Op, ct: Value) -> None:
 
 
 def _broadcast_to(s: Sweep, op: Op, ct: Value) -> None:
-    s.add(op.operands[0], ct)                     # ``add`` sums over what broadcasting repeated
+    s.add(op.operands[0], ct)                     # ``add`` sums over the axes that were broadcast
 
 
 def _get(s: Sweep, op: Op, ct: Value) -> None:
@@ -205,7 +205,7 @@ def _take(s: Sweep, op: Op, ct: Value) -> None:
 
 
 def _set(s: Sweep, op: Op, ct: Value) -> None:
-    """Reads the adjoint of the element written, then clears it: what was there before does not matter."""
+    """Read the adjoint of the written element, then clear it, since the overwritten element has no influence."""
     a, v, *at = op.operands
     if s.wants(v):
         s.add(v, s.b.get(ct, *at))
@@ -221,7 +221,7 @@ def _add_at(s: Sweep, op: Op, ct: Value) -> None:
 
 
 def _lengths(s: Sweep, v: Value, at: Sequence[Value]) -> list[Value]:
-    """The operands of the ``slice`` that reads where a ``set_slice`` of ``v`` wrote."""
+    """The operands of the ``slice`` that reads the part which a ``set_slice`` of ``v`` wrote."""
     return [x for i, n in enumerate(s.b.dims(v)) for x in (at[2 * i], n, at[2 * i + 1])]
 
 
@@ -241,7 +241,7 @@ def _add_slice(s: Sweep, op: Op, ct: Value) -> None:
 
 
 def _put(s: Sweep, op: Op, ct: Value) -> None:
-    """Where an index occurs more than once the last write wins, and only it has a derivative."""
+    """If an index occurs more than once the last write wins, and only it has a derivative."""
     a, v, index = op.operands
     b = s.b
     if s.wants(v):
@@ -354,5 +354,5 @@ ZERO = frozenset(
 # Handled by the sweeps themselves: ``push`` and ``pop`` are each other's adjoints.
 STRUCTURAL = frozenset({"push", "pop"})
 
-# Differentiated as the loops they stand for (``expand.py``), so that zeros among the factors are no special case.
+# Expanded to loops before differentiation (``expand.py``), so that zeros among the factors are no special case.
 EXPANDED = frozenset({"prod", "cumprod"})

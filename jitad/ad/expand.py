@@ -1,7 +1,7 @@
-"""``prod`` and ``cumprod`` as the loops they stand for, before differentiation.
+"""Expands ``prod`` and ``cumprod`` to loops before differentiation.
 
-The derivative of a product by one factor is the product of the others; dividing the product by the factor is wrong at
-zeros, and in second derivatives even where only one factor is zero.  The loop's own derivative has neither problem,
+The derivative of a product by one factor is the product of the others.  Dividing the product by the factor is wrong
+at zeros, and in second derivatives even if only one factor is zero.  The loop's own derivative has neither problem,
 and costs the same.
 """
 
@@ -14,14 +14,17 @@ from .derivatives import EXPANDED
 
 
 def expand(func: Function) -> None:
-    """Replace every product over floats in ``func``, which stays in cps form."""
+    """Replace every product over floats in ``func``, which must be in cps form and remains so."""
     todo = [op for op in func.all_ops() if op.name in EXPANDED and is_float(op.result.type)]
     for op in todo:
         _Product(func, op)
 
 
 class _Product:
-    """``t`` is the operand with the axes multiplied in front, as one axis; the loop runs over it."""
+    """The expansion of one op.
+
+    The loop runs over ``t``, the operand with the multiplied axes moved to the front as one axis.
+    """
 
     def __init__(self, func: Function, op: Op) -> None:
         self.func, self.op = func, op
@@ -47,7 +50,7 @@ class _Product:
             other.replace_uses(mapping)
 
     def _split(self) -> Block:
-        """What follows the op, as a block of its own."""
+        """Move the ops after the product to a block of their own."""
         after = self.func.new_block(f"{self.before.name}_on")
         at = self.before.ops.index(self.op)
         after.ops, self.before.ops = self.before.ops[at + 1:], self.before.ops[:at]
@@ -61,7 +64,7 @@ class _Product:
         return self.b.fill(one, *self.rest) if self.rest else one
 
     def _loop(self, t: Value, count: Value) -> Value:
-        """A rotated loop behind a guard; carries the product so far, and for ``cumprod`` what it was at each index."""
+        """A rotated, guarded loop.  It carries the product so far, and for ``cumprod`` the array of all products."""
         b, func = self.b, self.func
         products = [self._one()]
         if self.op.name == "cumprod":

@@ -1,8 +1,8 @@
 """Forward mode: every float value that depends on a seed is paired with its tangent.
 
 ``dot`` maps a value to its tangent; a value without one has tangent zero.  Block parameters that vary get a second
-parameter for the tangent.  Calls become calls of the callee's own derivative.  Stacks carry tangents beside each
-float that they keep.
+parameter for the tangent.  Calls become calls of the callee's own derivative.  Frames on stacks hold tangents beside
+each float.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def jvp(module: Module, base: Function, name: str, wrt: Sequence[int]) -> Functi
 
 
 def _paired(t: Type) -> bool:
-    """Stacks need no second value: what they keep is paired inside them."""
+    """True if a value of this type is paired with a tangent.  The frames of a stack contain the pairs."""
     return is_float(t)
 
 
@@ -39,7 +39,7 @@ class _Forward:
         seeds = [self.func.params[i] for i in wrt]
         self.varied, self.active = varied(self.func, seeds), active(self.func, seeds)
         self.dot: dict[Value, Value] = {}
-        # parameters whose tangents stand last in the block's parameters
+        # parameters whose tangents are the last of the block's parameters
         self.paired: dict[Block, list[Value]] = {}
         count = len(self.func.params)
         self._block_params()
@@ -61,7 +61,7 @@ class _Forward:
                 self.dot[p] = block.add_param(p.type, p.hint and f"{p.hint}_dot")
 
     def tangent(self, v: Value) -> Value:
-        """The tangent of ``v``, zero when it has none: of the very type of its value, literal sizes included."""
+        """The tangent of ``v``, zero if it has none, with exactly the type of its value, literal sizes included."""
         return self.dot[v] if v in self.dot else self.b.typed(self.b.zeros_like(v), v.type)
 
     def _block(self, block: Block) -> None:
@@ -108,7 +108,7 @@ class _Forward:
         return total
 
     def _linear(self, op: Op) -> Value:
-        """The op itself on tangents; a consumed tangent stands in for the array of the primal."""
+        """The op itself on tangents; a consumed tangent replaces the array of the primal."""
         operands = [self.tangent(v) if is_float(v.type) else v for v in op.operands]
         return self.b.emit_op(op.name, operands, **op.attrs).result
 
@@ -122,7 +122,7 @@ class _Forward:
         return total
 
     def _stack_op(self, op: Op) -> None:
-        """A frame holds its values and behind them the tangents of its floats."""
+        """A frame holds its values followed by the tangents of its floats."""
         if op.name == "push":
             kept = op.operands[1:]
             op.operands += [self.tangent(v) for v in kept if is_float(v.type)]
@@ -153,7 +153,7 @@ class _Forward:
             self._edge(edge)
 
     def _edge(self, edge: Edge) -> None:
-        """Tangents for the parameters that have one."""
+        """Pass tangents for the parameters that have one."""
         paired = self.paired[edge.block]
         first = edge.offset - len(paired)
         edge.args += [self.tangent(edge.args[p.index - first]) for p in paired]
@@ -163,8 +163,8 @@ class _Forward:
         count = term.edges[0].offset - len(self.paired[after])
         results = after.params[:count]
         wrt = tuple(i for i, v in enumerate(term.operands) if v in self.dot or isinstance(v.type, Stack))
-        stacks = any(isinstance(v.type, Stack) for v in term.operands)       # whose frames hold tangents
-        if not stacks and not any(r in self.active for r in results):       # need not have a derivative
+        stacks = any(isinstance(v.type, Stack) for v in term.operands)       # their frames hold tangents
+        if not stacks and not any(r in self.active for r in results):       # it may lack a derivative
             return
         if not wrt and not any(isinstance(r.type, Stack) for r in results):
             return

@@ -1,16 +1,16 @@
-"""Pullbacks that may be called often, or never, in programs that are themselves differentiated in reverse.
+"""Replaces pullbacks by their arguments in programs that are themselves differentiated in reverse.
 
-The adjoint of a stack is a stack (``adjoints.py``): that holds for one that is filled once and emptied once, as those
-of the sweeps are.  A pullback that a program holds (the arguments of a function and the stack that its forward sweep
-left) can be called twice, chosen by a branch, carried through a loop: what came back would have to be added up, or be
-zeros of unknown types.  So, where such a program is differentiated in reverse, its pullbacks are the arguments alone,
-and a call runs both sweeps; and where forward mode is taken of a function that captures a pullback, in the frames of
-which there is no place for tangents:
+The adjoint of a stack is a stack (``adjoints.py``).  That holds for a stack that is filled once and emptied once, like
+those of the sweeps.  A pullback that a program holds (the arguments of a function and the stack of its forward sweep)
+can be called twice or never, chosen by a branch, or carried through a loop: its adjoints would have to be added up, or
+be zeros of unknown types.  So if such a program is differentiated in reverse, its pullbacks are the arguments alone,
+and a call runs both sweeps.  The same holds for forward mode of a function that captures a pullback, whose frames have
+no space for tangents:
 
-* ``f.fwd(x) → y, tape`` becomes ``f(x) → y``, and the number 0 stands for the tape wherever it goes;
+* ``f.fwd(x) → y, tape`` becomes ``f(x) → y``, and the number 0 replaces the tape everywhere;
 * ``f.bwd(x, y_bar, x_acc, tape) → x_bar`` becomes ``f.vjp(x, y_bar) → y, x_bar``, and ``x_bar + x_acc``.
 
-Pairs of sweeps that follow one another straight away stay.
+Pairs of sweeps in which the reverse sweep directly follows the forward sweep remain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..ir.types import I64, Array, Stack
 
 
 def arguments_alone(module: Module) -> None:
-    """Rewrite the module where it has to be; before any derivative is made."""
+    """Rewrite the module if necessary; must run before any derivative is made."""
     needing = [d.base for d in module.derived.values() if d.kind != "jvp" or _captures_a_tape(module, d)]
     if any(_held(module, module.functions[name]) for name in _reached(module, needing)):
         stacks = {f.name: [isinstance(t, Stack) for t in f.param_types] for f in module.functions.values()}
@@ -33,13 +33,13 @@ def arguments_alone(module: Module) -> None:
 
 
 def _captures_a_tape(module: Module, what: Derived) -> bool:
-    """Whether forward mode meets a stack that was made outside, whose frames have no tangents."""
+    """True if the derivative's function has a stack made outside, whose frames have no tangents, as a parameter."""
     base = module.functions.get(what.base)
     return base is not None and any(isinstance(t, Stack) and i not in what.wrt for i, t in enumerate(base.param_types))
 
 
 def _reached(module: Module, names: list[str]) -> set[str]:
-    """The functions that are called, or differentiated by what is called."""
+    """The functions that are called, or whose derivatives are called."""
     found: set[str] = set()
     todo = list(names)
     while todo:
@@ -54,10 +54,10 @@ def _reached(module: Module, names: list[str]) -> set[str]:
     return found
 
 
-# --- which ------------------------------------------------------------------------------------------
+# --- choice of sweeps -------------------------------------------------------------------------------
 
 def _sweep(module: Module, block: Block) -> Derived | None:
-    """What the call that ends a block is a sweep of."""
+    """The derivative that the call at the end of a block calls, if it is a sweep, else None."""
     term = block.term
     what = module.derived.get(term.attrs["callee"]) if term is not None and term.name == "call" else None
     return what if what is not None and what.kind in ("fwd", "bwd") else None
@@ -76,7 +76,7 @@ def _tape(module: Module, there: Block) -> Value:
 
 
 def _held(module: Module, func: Function) -> list[Block]:
-    """The blocks that end in a sweep which is not one of a pair, one straight after the other."""
+    """The blocks that end in a sweep which is not in a pair of directly consecutive sweeps."""
     sweeps = [b for b in func.blocks if _sweep(module, b) is not None]
     paired: set[Block] = set()
     for there in sweeps:
@@ -86,7 +86,7 @@ def _held(module: Module, func: Function) -> list[Block]:
 
 
 def _straight_back(module: Module, func: Function, there: Block) -> Block | None:
-    """The block that ends in the backward sweep for this forward sweep, where nothing else is done with the stack."""
+    """The block that ends in the reverse sweep for this forward sweep; None if the stack has another use."""
     what = _sweep(module, there)
     if not _is_forward(module, there) or what is None or any(
             isinstance(t, Stack) for t in module.functions[what.base].param_types):
@@ -125,7 +125,7 @@ def _rewrite(module: Module, func: Function, held: list[Block], stacks: dict[str
 
 
 def _taken_off(block: Block) -> tuple[Op, Edge, Builder]:
-    """The call that ends a block, the way on from it, and a builder where it stood."""
+    """The call that ends a block, removed; its continuation edge; and a builder in its place."""
     call = block.term
     assert call is not None
     block.term = None

@@ -1,20 +1,21 @@
-"""Reverse mode, there and back: the forward sweep is the function's own graph, the backward sweep that graph reversed.
+"""Reverse mode: the forward sweep is the function's own graph, the reverse sweep is that graph reversed.
 
-Notation.  ``x_bar`` is the adjoint of ``x``, ``B_bar`` the backward block of ``B``.  ``env`` holds, while ``B_bar``
-is being written, the adjoints known so far of the values that are live at that point of ``B``.
+Notation.  ``x_bar`` is the adjoint of ``x``, ``B_bar`` the block of the reverse sweep for block ``B``.  While
+``B_bar`` is written, ``env`` holds the adjoints known so far of the values that are live at that point of ``B``.
 
-The backward sweep is written *naively*: it reads forward values as if they were still there.  ``frames.py`` then finds
-each a home.  One block goes back like this (``_block``):
+The reverse sweep is first written as if it could read forward values directly.  ``frames.py`` then finds a home for
+each.  A block is reversed as follows (``_block``):
 
-1. ``env`` at the end of ``B``: the adjoints of the values live there.  With one way into ``B_bar`` they are at hand;
-   with several, or in a loop, each becomes a parameter of ``B_bar``, and a way in that has none passes zero.
-2. The terminator, when it is a call: the callee's backward sweep.
-3. The ops, last first; each adds to the adjoints of its operands (``derivatives.py``).
-4. On to ``B``'s predecessors.  The adjoint of a parameter goes to the argument that each edge gave it.
+1. ``env`` at the end of ``B``: the adjoints of the values live there.  If ``B_bar`` has one incoming edge they are
+   available; with several, or in a loop, each becomes a parameter of ``B_bar``, and an edge that has none passes zero.
+2. The terminator, if it is a call: the callee's reverse sweep.
+3. The ops in reverse order; each adds to the adjoints of its operands (``derivatives.py``).
+4. A jump to the reverse blocks of ``B``'s predecessors.  The adjoint of a parameter is added to that of the argument
+   on each edge.
 
-Which predecessor it was is known from the branch that decided it, or from a tag, a parameter added to ``B``.  A loop is
-counted down: its trip count is known, or counted by a parameter added to the loop.  Loops and branches in which
-nothing is active are passed over.
+The predecessor is known from the condition of the branch, or from a tag, a parameter added to ``B``.  A loop is
+reversed by its trip count, which is known, or counted by a parameter added to the loop.  Loops and branches without
+active values are skipped.
 """
 
 from __future__ import annotations
@@ -36,13 +37,12 @@ from .storage.final_loads import settled
 
 
 class ThereAndBack(Adjoints):
-    """``base`` with its backward sweep behind it, in one function ``func`` that still reads across.
+    """``base`` followed by its reverse sweep in one function ``func``, which still reads forward values directly.
 
-    ``wrt`` are parameters by index.  ``accumulate``: the adjoints of array parameters, but of those that it consumes,
-    start from values given (parameters added behind), not from zero.  Afterwards: ``pivot`` is the block in which the
-    forward sweep ends, its results ``results``; ``seeds`` the parameters of ``first_bar`` that take the result
-    cotangents;
-    ``last_bar`` the block in which the cotangents of ``wrt``, ``cotangents``, are known.
+    ``wrt`` are parameters by index.  ``accumulate``: the adjoints of array parameters, except those that it consumes,
+    start from given values (added parameters), not from zero.  Results: ``pivot`` is the block in which the forward
+    sweep ends with the results ``results``; ``seeds`` are the parameters of ``first_bar`` for the result cotangents;
+    ``last_bar`` is the block in which the cotangents of ``wrt``, ``cotangents``, are known.
     """
 
     def __init__(self, module: Module, base: Function, name: str, wrt: Sequence[int], accumulate: bool) -> None:
@@ -57,13 +57,13 @@ class ThereAndBack(Adjoints):
         self.live_in = Liveness(self.func).live_in
         super().__init__(active(self.func, [self.func.params[i] for i in self.wrt]))
         self.bar: dict[Block, Block] = {}
-        self.home: dict[Block, Block] = {}              # backward block → the forward block it reverses
+        self.home: dict[Block, Block] = {}              # reverse block → the forward block that it reverses
         self.pending: dict[Block, list[tuple[Block, Edge, Env]]] = {}
         self.ways = Ways(module, self.func, self.forest, self.active)
         self.preds, self.loops = self.ways.preds, self.ways.loops
         self._write()
 
-    # --- the backward sweep -------------------------------------------------------------------------
+    # --- the reverse sweep --------------------------------------------------------------------------
 
     def _write(self) -> None:
         func = self.func
@@ -114,7 +114,7 @@ class ThereAndBack(Adjoints):
             self.env = dict(incoming[0][2])
         else:
             wanted = dict.fromkeys(v for _, _, env in incoming for v in env)
-            if back is not None:                             # what only passes by the loop needs no parameter
+            if back is not None:                             # adjoints that the loop does not use need no parameter
                 around = self._around(back)
                 inside = back.loop.blocks
                 agreed = {v: g for v, g in incoming[0][2].items() if v not in around and v.block not in inside}
@@ -136,8 +136,9 @@ class ThereAndBack(Adjoints):
         self._body(block)
 
     def _only_from_outside(self, back: LoopBack) -> None:
-        """An array that leaves the loop but is not carried has an adjoint in the last iteration; in others zeros
-        of its own size.
+        """Select the adjoints of arrays that leave the loop but are not carried.
+
+        The last iteration receives them from outside; the others use zeros of the array's own size.
         """
         around, b = self._around(back), self.b
         for v in [v for v in self.env if v not in around and isinstance(v.type, Array) and v.block in back.loop.blocks]:
@@ -153,8 +154,7 @@ class ThereAndBack(Adjoints):
             self.env[v] = v_bar
 
     def _around(self, back: LoopBack) -> dict[Value, None]:
-        """The values whose adjoints the backward loop carries: arguments of the back edge, and what it uses from
-        outside.
+        """The values whose adjoints the reverse loop carries: arguments of the back edge, and values used from outside.
         """
         loop = back.loop
         edge = loop.back_edge()
@@ -164,10 +164,10 @@ class ThereAndBack(Adjoints):
         return dict.fromkeys(around) | invariant
 
     def _passed(self, source: Block, env: Env, v: Value, like: Value) -> Value:
-        """The adjoint of ``v`` as it leaves ``source``, of the very type of ``v``.
+        """The adjoint of ``v`` as it leaves ``source``, with exactly the type of ``v``.
 
-        Where it has none, it is zero, of the size of ``like``: a successor's parameter is there on the way through
-        that successor only, and its argument on all.
+        If there is none, it is zero, of the size of ``like``: a successor's parameter is defined on the path through
+        that successor only, its argument on all paths.
         """
         here = self.b
         self.b = Builder(source)
@@ -176,9 +176,7 @@ class ThereAndBack(Adjoints):
         return value
 
     def _zero_outside(self, source: Block, v: Value) -> Value:
-        """Zero for a way into the backward loop: the sizes of an array defined in the loop leave it with the exit
-        edge.
-        """
+        """Zero for an edge into the reverse loop: the exit edge passes the sizes of an array defined in the loop."""
         inside = self.forest.loop_of(v.block)
         at = self.forest.loop_of(self.home[source])
         while at is not None and at is not inside:
@@ -208,9 +206,9 @@ class ThereAndBack(Adjoints):
             self._go_back(block)
 
     def _arguments(self, block: Block) -> None:
-        """Adjoints of the successors' parameters, passed under the parameters' names, go to this block's arguments.
+        """Add the adjoints of the successors' parameters to those of this block's arguments.
 
-        A latch has had its own already: there the head's parameters can be arguments themselves.
+        A latch has received its own already: there the head's parameters can be arguments themselves.
         """
         loop = self.forest.loop_of(block)
         if loop is not None and loop.latch is block and loop in self.ways.lively:
@@ -221,7 +219,7 @@ class ThereAndBack(Adjoints):
                     self.add(a, self.env.pop(p))
 
     def _go_back(self, block: Block) -> None:
-        """End ``B_bar``: on to the predecessors of ``B``."""
+        """End ``B_bar`` with a jump to the reverse blocks of ``B``'s predecessors."""
         here = self.b.block
         self.home.setdefault(here, block)
         live = self.live_in[block]
@@ -233,8 +231,8 @@ class ThereAndBack(Adjoints):
         to = self.ways.back_from(block)
         latch = self.preds[block][0][0]
         if to is not None and to[0] is not latch and len(self.preds[block]) == 1:
-            env = self._renamed(latch, env, block)           # past a loop: what left it came from before it
-        if to is not None and len(self.preds[block]) > 1:    # passed over: nothing of the parameters is active
+            env = self._renamed(latch, env, block)           # skips a loop: its results came from before it
+        if to is not None and len(self.preds[block]) > 1:    # skips a branch: no parameter is active
             env = {v: g for v, g in env.items() if v.owner is not block}
         if to is not None:
             self._leave([self._edge_to(p, env) for p in to], None)
@@ -257,13 +255,13 @@ class ThereAndBack(Adjoints):
             b._end("switch", [selector], edges)
 
     def _edge_to(self, pred: Block, env: Env) -> Edge:
-        """A way into ``pred_bar``; its arguments are filled in when ``pred_bar`` is written."""
+        """An edge into ``pred_bar``; its arguments are set when ``pred_bar`` is written."""
         loop = self.forest.loop_of(pred)
         back = self.loops.get(loop) if loop is not None and loop.latch is pred else None
         bar = self._bar(pred)
         edge = Edge(bar)
         source = self.b.block
-        if back is not None:                                 # from the exit of a loop into its last iteration
+        if back is not None:                                 # from a loop's exit into its last iteration
             assert back.loop.exit is not None
             env = self._renamed(pred, env, back.loop.exit)
             back.top = bar
@@ -280,7 +278,7 @@ class ThereAndBack(Adjoints):
         return self.bar[block]
 
     def _renamed(self, pred: Block, env: Env, to: Block) -> Env:
-        """Adjoints of parameters given to the arguments that the latch passed: one sum here instead of one an
+        """Add the adjoints of ``to``'s parameters to the arguments that the latch passed: one sum, not one an
         iteration.
         """
         assert pred.term is not None
@@ -293,7 +291,7 @@ class ThereAndBack(Adjoints):
         return renamed
 
     def _next_iteration(self, back: LoopBack, env: Env) -> None:
-        """End ``head_bar``: another iteration back while there is one, else out by the preheader."""
+        """End ``head_bar``: continue with another reverse iteration if there is one, else leave by the preheader."""
         loop, b = back.loop, self.b
         assert back.count is not None and back.top is not None and loop.latch is not None and loop.preheader is not None
         source = b.block
@@ -308,7 +306,8 @@ class ThereAndBack(Adjoints):
         b._end("branch", [b.lt(following, back.trip)], [edge, out])
 
     def _call_backward(self, block: Block) -> None:
-        """The callee's backward sweep: primal arguments, result cotangents, accumulators, its stack → cotangents."""
+        """Call the callee's reverse sweep: primal arguments, result cotangents, accumulators, its stack → cotangents.
+        """
         if block not in self.ways.tapes:
             for r in call_results(block):
                 self.env.pop(r, None)
@@ -338,7 +337,7 @@ class ThereAndBack(Adjoints):
 
 
 def _single_return(func: Function) -> Block | None:
-    """The one block that returns (several are joined in a new one); ``None`` when every path raises."""
+    """The only block that returns (several are joined in a new one); None if every path raises."""
     returning = [b for b in func.blocks if b.term is not None and b.term.name == "return"]
     if len(returning) <= 1:
         return returning[0] if returning else None
@@ -354,5 +353,5 @@ def _single_return(func: Function) -> Block | None:
 
 
 def _passed_on(edge: Edge) -> list[tuple[Value, Value]]:
-    """Arguments with the parameters they are given to; before them a block may have the results of a call."""
+    """(argument, parameter) for each argument of an edge, without the results of a call."""
     return [(a, p) for p, a in edge.passed()]

@@ -1,20 +1,19 @@
-"""Derivatives of functions that have a rule (``ir.graph.Rule``): each is a function of calls alone.
+"""Derivatives of functions that have a rule (``ir.graph.Rule``): each is a function that consists of calls.
 
-Written for a function ``f(x) -> y`` with ``x_bar``, ``y_bar`` adjoints and ``x_dot``, ``y_dot`` tangents:
+For a function ``f(x) -> y`` with ``x_bar``, ``y_bar`` adjoints and ``x_dot``, ``y_dot`` tangents:
 
 =============  ===============================  ===============================================  ===================
 kind of rule   ``f.fwd``                        ``f.bwd``                                        ``f.jvp``
 =============  ===============================  ===============================================  ===================
-vjp            ``forward(x)``, keeps residuals  ``backward(x, residuals, y_bar)``                ``rule(x, x_dot)``
+vjp            ``forward(x)``, saves residuals  ``backward(x, residuals, y_bar)``                ``rule(x, x_dot)``
 jvp            ``rule.fwd(x, 0)``               ``rule.bwd(x, 0, y_bar)``: its transpose         ``rule(x, x_dot)``
-checkpoint     ``f(x)``, keeps nothing          ``body.keep(x)``, then ``body.bwd(x, y_bar)``    ``body.jvp(x, x_dot)``
+checkpoint     ``f(x)``, saves nothing          ``body.keep(x)``, then ``body.bwd(x, y_bar)``    ``body.jvp(x, x_dot)``
 =============  ===============================  ===============================================  ===================
 
-A function linear in ``x_dot`` has one derivative, itself, so the transpose of a jvp rule is its reverse sweep at any
-tangent, and zero is as good as others (JAX, autodidax: "linearize, then transpose").  Recomputing instead of keeping
-is Griewank and Walther, *Evaluating Derivatives* (2008), chapter 12.  A vjp rule of two functions has no forward
-mode.  The ``bwd`` of a checkpoint stays a function of its own, so that what it computes again is not found to be the
-same as what has been computed already.
+A function linear in ``x_dot`` is its own derivative, so the transpose of a jvp rule is its reverse sweep at any
+tangent, for example zero (JAX, autodidax: "linearize, then transpose").  Recomputing instead of saving is chapter 12
+of Griewank and Walther, *Evaluating Derivatives* (2008).  A vjp rule of two functions has no forward mode.  The
+``bwd`` of a checkpoint is never inlined, so that CSE does not merge its recomputation with the first computation.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def _check_wrt(base: Function, rule: Rule, wrt: Sequence[int]) -> None:
 
 
 class _Made:
-    """A derivative in the making: its function, and the builder in it."""
+    """A derivative under construction: its function, and the builder in it."""
 
     def __init__(self, module: Module, base: Function, rule: Rule, name: str, what: Derived) -> None:
         self.module, self.base, self.rule, self.wrt = module, base, rule, what.wrt
@@ -70,15 +69,15 @@ class _Made:
 
     @property
     def arrays(self) -> int:
-        """How many accumulators there are."""
+        """The number of accumulators."""
         return sum(self.accumulates(i) for i in self.wrt)
 
     def accumulates(self, i: int) -> bool:
-        """Whether there is an accumulator for a parameter."""
+        """True if there is an accumulator for parameter ``i``."""
         return isinstance(self.base.params[i].type, Array) and i not in self.base.own
 
     def split(self, values: Sequence[Value], *counts: int) -> list[list[Value]]:
-        """``values`` in pieces of these lengths, and what is left."""
+        """``values`` in pieces of these lengths, and the remaining values."""
         pieces, at = [], 0
         for n in counts:
             pieces.append(list(values[at:at + n]))
@@ -91,7 +90,7 @@ class _Made:
 
     @property
     def tangents(self) -> tuple[int, ...]:
-        """For each of ``wrt``, the parameter of a jvp rule that is its tangent."""
+        """For each of ``wrt``, the index of the tangent among the parameters of a jvp rule."""
         return tuple(len(self.base.params) + self.rule.wrt.index(i) for i in self.wrt)
 
     def zeros(self, values: Sequence[Value]) -> list[Value]:
@@ -101,7 +100,7 @@ class _Made:
         return self.b.typed(self.b.zeros_like(like), type)
 
     def cotangents(self, all: Sequence[Value], accumulators: Sequence[Value]) -> list[Value]:
-        """Of those of ``rule.wrt`` the ones of ``wrt``, arrays added to their accumulators."""
+        """The cotangents of ``wrt``, selected from those of ``rule.wrt``; arrays are added to their accumulators."""
         left, found = iter(accumulators), []
         for i in self.wrt:
             x_bar = all[self.rule.wrt.index(i)]
@@ -115,7 +114,7 @@ class _Made:
 # --- both sweeps in one function ------------------------------------------------------------------
 
 def _both(m: _Made) -> None:
-    """Whatever the rule: one sweep, then the other."""
+    """For any rule: the forward sweep, then the reverse sweep."""
     base, b = m.base, m.b
     params, seeds = m.split(m.func.params, len(base.params))
     accumulators = [m.zero(params[i], params[i].type) for i in m.wrt if m.accumulates(i)]
@@ -124,7 +123,7 @@ def _both(m: _Made) -> None:
     b.ret([*results, *m.call(m.derived("bwd", base.name, m.wrt), [*primals, *seeds, *accumulators, tape])])
 
 
-# --- there ----------------------------------------------------------------------------------------
+# --- forward sweep --------------------------------------------------------------------------------
 
 def _forward(m: _Made) -> None:
     params, b, n = m.func.params, m.b, len(m.base.result_types)
@@ -139,12 +138,12 @@ def _forward(m: _Made) -> None:
     else:
         consumed = [params[i] for i in sorted(m.base.own)]
         if consumed:
-            kept = b.push(kept, *consumed)                   # the function will have changed them
+            kept = b.push(kept, *consumed)                   # the function overwrites them
         values = m.call(m.base.name, params)
     b.ret([*values[:n], kept])
 
 
-# --- and back -------------------------------------------------------------------------------------
+# --- reverse sweep --------------------------------------------------------------------------------
 
 def _backward(m: _Made) -> None:
     base, b, rule = m.base, m.b, m.rule
@@ -164,7 +163,7 @@ def _backward(m: _Made) -> None:
 
 
 def _again(m: _Made, primals: list[Value], seeds: list[Value], accumulators: list[Value], tape: Value) -> None:
-    """A checkpoint: the forward sweep now, and then back."""
+    """A checkpoint: the forward sweep of the body now, then its reverse sweep."""
     base, b, (body,) = m.base, m.b, m.rule.functions
     m.func.attrs["inline"] = "never"
     own = sorted(base.own)
@@ -193,7 +192,7 @@ def _tangents(m: _Made) -> None:
     m.func.own = set(base.own) | {len(base.params) + k for k, i in enumerate(m.wrt) if i in base.own}
     m.b.ret(m.call(body, m.func.params))
     float_params = tuple(i for i, p in enumerate(m.func.params) if is_float(p.type))
-    m.module.rules[m.name] = Rule("checkpoint", (body,), float_params)     # the way back of this is run again too
+    m.module.rules[m.name] = Rule("checkpoint", (body,), float_params)     # its own reverse sweep recomputes too
 
 
 _MAKE: dict[str, Callable[[_Made], None]] = {"vjp": _both, "fwd": _forward, "bwd": _backward, "jvp": _tangents}

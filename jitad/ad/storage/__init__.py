@@ -7,8 +7,8 @@ Files, in reading order::
     frames          the cheapest home for each forward value
     kept_sizes      arrays of which only the sizes are read
     unmodified      arrays that nothing overwrites before the reverse sweep
-    final_loads     elements that nothing overwrites any more
-    reuse_primals   values that the forward sweep has computed already
+    final_loads     loads of elements that have their final value
+    reuse_primals   values that the forward sweep has already computed
     recompute_plan  loops whose iterations are recomputed in the reverse sweep
     recompute_copy  the copy of such an iteration
     late_results    results of merged loops, computed after the reverse sweep

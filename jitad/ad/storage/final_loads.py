@@ -1,11 +1,11 @@
-"""Loads, in loops, of elements that nothing overwrites any more: the finished array still has them.
+"""Finds loads, in loops, of elements that have their final value, so that the finished array can be read instead.
 
-``l[i, k]`` with ``k < j`` in a factorisation that fills column ``j`` is final when it is read.  So the backward sweep
-reads it again from the finished array, and it is not kept for each of the iterations that read it (n³ of them).
+``l[i, k]`` with ``k < j`` in a factorisation that fills column ``j`` is final when it is read.  The reverse sweep
+reads it again from the finished array, and it is not saved for each of the iterations that read it (n³ of them).
 
 Notation.  The *carrier* of an array is the outermost loop around the load that carries it from iteration to iteration;
-its *names* are all values that it is in there.  Every write in the carrier has to stay clear of what the load reads
-from then on.  It does if, along one axis, its index is at least ``g``, which does not decrease with the carrier's
+its *names* are all values that it has there.  No write in the carrier may touch the loaded element after the load.
+That holds if, along one axis, the write's index is at least ``g``, which does not decrease with the carrier's
 counter, and the load's index is below ``g``; or the same with above and below exchanged.
 """
 
@@ -23,7 +23,7 @@ from ...passes.loops.check_elimination import Walk
 
 WRITES = frozenset(("set", "add_at"))
 DEEP = 4
-"""Trip counts that depend on counters of loops further out are looked into this far."""
+"""Recursion limit for trip counts that depend on the counters of enclosing loops."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Carried:
 
 
 def settled(func: Function, forest: LoopForest) -> dict[Op, Carried]:
-    """The loads of floats whose elements are final, with where the array is found at the end."""
+    """Map the loads of floats whose elements are final to the array that holds them at the end."""
     if not forest.loops or not any(op.name in WRITES for op in func.all_ops()):
         return {}
     incoming: dict[Block, list[Edge]] = {b: [e for _, e in es] for b, es in func.predecessors().items()}
@@ -72,7 +72,7 @@ def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]])
 
 
 def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge]]) -> list[Op] | None:
-    """The writes of single elements to the array in its carrier; ``None`` if anything else may happen to it."""
+    """The writes of single elements to the array in its carrier; None if it may be changed in another way."""
     loop, param = carried.loop, carried.param
     blocks = [b for b in func.blocks if b in loop.blocks]
     names, found, grown = {param}, dict[Op, None](), True
@@ -92,7 +92,7 @@ def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge
 
 
 def _harmless(op: Op, names: set[Value], writes: dict[Op, None]) -> bool:
-    """Whether an op reads the array, or writes one element, which is noted."""
+    """True if an op reads the array, or writes one element; such a write is added to ``writes``."""
     definition = OPS.get(op.name)
     if definition is None:
         return op.name not in ("call", "return")
@@ -106,8 +106,10 @@ def _harmless(op: Op, names: set[Value], writes: dict[Op, None]) -> bool:
 
 
 class _Judge(Walk):
-    """Goes through the function twice: writes come after loads in the order of a walk, but what is known of a write's
-    index has to be there when a load is looked at."""
+    """Decides which loads are final, in two walks over the function.
+
+    Writes come after loads in the order of a walk, but the facts about a write's index are needed at the load.
+    """
 
     def __init__(self, func: Function, forest: LoopForest, loads: Mapping[Op, Carried],
                  writes: Mapping[Carried, list[Op] | None]) -> None:
@@ -139,7 +141,9 @@ class _Judge(Walk):
         return g is not None and self.prover.proves(g.minus(load).plus(Affine(-1)))
 
     def _least(self, form: Affine, carrier: Loop, depth: int) -> Affine | None:
-        """A lower bound that does not decrease as the carrier goes on, over all iterations of loops inside."""
+        """A lower bound, over all iterations of inner loops, that does not decrease with the carrier's counter; None if
+        unknown.
+        """
         for v, c in form.terms:
             known = self.counts.get(v)
             if v.block not in carrier.blocks or (v.owner is carrier.head and known is not None and c > 0):
@@ -152,18 +156,20 @@ class _Judge(Walk):
 
 
 def _run(trip: Value) -> Value:
-    """The number of iterations of a loop that runs: of ``max(n, 0)``, ``n``."""
+    """The number of iterations of a loop that runs: ``n`` for ``max(n, 0)``."""
     op = trip.op
     if op is not None and op.name == "maximum" and op.operands[1].const == 0:
         return op.operands[0]
     return trip
 
 
-# --- in the backward sweep ----------------------------------------------------------------------------------
+# --- in the reverse sweep -----------------------------------------------------------------------------------
 
 class Finished:
-    """For each settled load, the finished array: what leaves the carrier, as a parameter of its exit that is added
-    where the array did not leave.  ``may_stay``: whether one that leaves for other ends may be kept as it is.
+    """For each final load, the finished array: the carrier's result, as a parameter of its exit, added if it is
+    missing.
+
+    ``may_stay``: True for an array that leaves the loop for other uses and may be read later without a copy.
     """
 
     def __init__(self, loads: Mapping[Op, Carried], may_stay: Callable[[Value], bool]) -> None:
@@ -171,7 +177,7 @@ class Finished:
         self.known: dict[Carried, Value | None] = {}
 
     def array(self, load: Op) -> Value | None:
-        """What to read in the load's stead; ``None`` if it is not settled."""
+        """The array to read in place of the load's; None if the load is not final."""
         carried = self.loads.get(load)
         if carried is None:
             return None

@@ -1,19 +1,19 @@
-"""Gives every forward value that the backward sweep reads its cheapest home.
+"""Gives every forward value that the reverse sweep reads its cheapest home.
 
-The backward sweep of ``reverse.py`` reads across.  Here each value read is one of
+The reverse sweep of ``reverse.py`` reads forward values directly.  Here each value read is one of
 
-* *free*: a constant, a parameter, a loop index (the backward loop has its own), a value of the function's top level
-  that is still in a register when the backward sweep is in the same function (case 1);
-* in the copy of an iteration, where the backward loop runs it again (case 2, ``recompute_plan.py``);
-* *redone*: one cheap op on values that are free or kept: indices, casts, one-flop values, reciprocals, and loads from
-  arrays that nothing overwrites;
-* *kept*: at the end of each iteration of its loop it is stored, in an array indexed by the iteration where it is a
-  scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
-  itself a value of the loop around, and so on outwards.  At the function's top level, where the two sweeps are two
-  functions, a last frame holds what both need.
+* *free*: a constant, a parameter, a loop index (the reverse loop has its own), a value of the function's top level
+  that is still in a register if the reverse sweep is in the same function (case 1);
+* in the copy of an iteration, if the reverse loop recomputes it (case 2, ``recompute_plan.py``);
+* *recomputed* (``REDONE``): one cheap op on values that are free or saved: indices, casts, one-flop values,
+  reciprocals, and loads from arrays that nothing overwrites;
+* *saved* (``KEPT``): it is stored at the end of each iteration of its loop, in an array indexed by the iteration if it
+  is a scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
+  itself a value of the enclosing loop, and so on outwards.  At the function's top level, if the two sweeps are two
+  functions, a last frame holds the values that both need.
 
-What a value is worth follows to-be-recorded analysis (Hascoët, Naumann, Pascual 2005): only what the backward sweep
-reads is considered at all.
+Only values that the reverse sweep reads are considered, which is to-be-recorded analysis (Hascoët, Naumann, Pascual
+2005).
 """
 
 from __future__ import annotations
@@ -36,40 +36,44 @@ from .unmodified import Stability
 
 FREE, REDONE, KEPT = "free", "redone", "kept"
 
-# Cheaper to compute again than to store and load.
+# Ops that are cheaper to recompute than to store and load.
 CHEAP = frozenset(
     "add sub mul neg abs sign copysign maximum minimum floor ceil trunc round eq ne lt le gt ge and or xor not shl shr "
     "select cast stop isnan isinf isfinite dim get slice reshape transpose broadcast_to fill iota as_type".split())
 
 
 LONGEST = 100
-"""A value is redone from at most so many others, one made of the other, before what it stems from."""
+"""Longest chain of ops by which a value is recomputed."""
 
 
 def _cheap(op: Op) -> bool:
-    """A reciprocal too: one division, as in ``1 / (1 + exp(-x))``, against an element written far away and read."""
+    """True for ops in ``CHEAP`` and for reciprocals.
+
+    A reciprocal is one division, as in ``1 / (1 + exp(-x))``, and saves a store and a load of memory far away.
+    """
     return op.name in CHEAP or (op.name == "div" and op.operands[0].const is not None)
 
 
 class Frames:
-    """Decides and places; afterwards ``homes`` maps values to what the backward sweep reads instead."""
+    """Decides and places; afterwards ``homes`` maps forward values to the values that the reverse sweep reads instead.
+    """
 
     def __init__(self, sweep: ThereAndBack, split: bool, results: bool = True) -> None:
         self.sweep, self.split = sweep, split
         self.dom = sweep.forest.dom
         self.plan: dict[Value, str] = {}
-        self.readers: dict[Value, set[Block]] = {}            # the backward blocks that read a value
-        self.wanted_in: set[Block] = set()                    # those of the value that is being decided about
-        self.shared: set[Value] = set()                       # read by what is redone, wherever that is
-        self.kept: dict[Loop | None, list[Value]] = {}        # by the loop at the end of whose iterations they are kept
+        self.readers: dict[Value, set[Block]] = {}            # value → the reverse blocks that read it
+        self.wanted_in: set[Block] = set()                    # readers of the value that is being decided
+        self.shared: set[Value] = set()                       # operands of recomputed values, read anywhere
+        self.kept: dict[Loop | None, list[Value]] = {}        # loop → the values saved at the end of its iterations
         self.homes: dict[Value, Value] = {}
-        self.lost: set[Value] = set()                         # found to be out of reach once
+        self.lost: set[Value] = set()                         # known to be unreachable
         self.levels = dict(sweep.forest.innermost)            # block → innermost loop, or the copy of an iteration
         self.loops = [sweep.loops[x] for x in sweep.forest.loops if x in sweep.loops]     # inner loops first
-        self.original: dict[Block, Block] = {}                # block of a copy → the block copied
+        self.original: dict[Block, Block] = {}                # block of a copy → the original block
         self.reruns: list[Loop] = []
         self.live_in = dict(sweep.live_in)
-        self.left: dict[Loop, dict[Value, Value]] = {}        # of merged loops: what they leave behind
+        self.left: dict[Loop, dict[Value, Value]] = {}        # merged loop → values after its last iteration
         for plan in [] if split else candidates(sweep, results):
             self._run_again(Rerun(sweep, plan), plan)
         self.copies = {old: new for new, old in self.original.items()}
@@ -83,7 +87,7 @@ class Frames:
         self._number()
 
     def _run_again(self, rerun: Rerun, plan: Plan) -> None:
-        """Case 2: the loop's copy takes its place among the forward blocks."""
+        """Case 2: replace the loop by its copy among the forward blocks."""
         if plan.merged:
             self.left[rerun.loop] = rerun.left
         inner = set(rerun.levels)
@@ -97,12 +101,15 @@ class Frames:
             remove_forward(self.sweep, rerun.loop)
 
     def _may_stay(self, array: Value) -> bool:
-        """Whether an array can be kept as it is.  What a function returns beside its stack belongs to the caller, who
-        would have to copy it to go on writing."""
+        """True if an array can be read later without a copy.
+
+        An array that a function returns beside its stack belongs to the caller, which would have to copy it before a
+        write.
+        """
         return self.stable(array) and not (self.split and self.stable.becomes(array, self.sweep.results))
 
     def place(self) -> None:
-        """Find a home for all; ``rewrite`` then makes the backward sweep use them."""
+        """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
         for back in self.sweep.loops.values():
             if back.index is not None:
                 self.plan[back.iv], self.homes[back.iv] = FREE, back.index
@@ -138,17 +145,22 @@ class Frames:
         return list(self.readers)
 
     def _across(self, block: Block, op: Op) -> list[Value]:
-        """The forward values that an op of the backward sweep reads; a copy's own values are not forward to it."""
+        """The forward values that an op of the reverse sweep reads; a copy's own values are not forward values in the
+        copy.
+        """
         own = self.original if block in self.original else ()
         return [v for v in dict.fromkeys(op.used()) if v.block in self.forward and v.block not in own]
 
     def level(self, v: Value) -> Loop | None:
-        """The loop in whose every iteration ``v`` is computed anew."""
+        """The innermost loop that computes ``v``, or None at the top level."""
         return self.levels.get(v.block)
 
     def _at_hand(self, block: Block, bar: Block) -> bool:
-        """Whether what ``block`` computes had better be read on the way back through ``bar`` than be computed again: in
-        a register, or in a frame of a loop that is not counted, which runs one iteration at a time both ways."""
+        """True if ``bar`` should read the values of ``block`` rather than recompute them.
+
+        They are then in a register, or in a frame of an uncounted loop, which runs one iteration at a time in both
+        sweeps.
+        """
         level, home = self.levels.get(block), self.sweep.home.get(bar)
         if home is None or not (level is None or level in self.reruns or counted(level) is None):
             return False
@@ -156,14 +168,14 @@ class Frames:
         return self._dominates(block, home) and (loop is None or home in loop.blocks)
 
     def _uncounted(self, bar: Block) -> Block | None:
-        """The forward block that ``bar`` goes back through, if frames of a loop that is not counted hold its values."""
+        """The forward block that ``bar`` reverses, if frames of an uncounted loop hold its values, else None."""
         home = self.sweep.home.get(bar)
         block = self.copies.get(home, home) if home is not None else None
         level = self.levels.get(block) if block is not None and block in self.forward else None
         return block if level is not None and level not in self.reruns and counted(level) is None else None
 
     def _dominates(self, a: Block, b: Block) -> bool:
-        """As among the blocks copied, where both are copies."""
+        """Dominance, where blocks of copies are replaced by the original blocks."""
         return self.dom.dominates(self.original.get(a, a), self.original.get(b, b))
 
     def _decide(self, v: Value) -> None:
@@ -176,7 +188,7 @@ class Frames:
     def _free(self, v: Value) -> bool:
         if self.plan.get(v) is not None:
             return self.plan[v] == FREE
-        if v.block not in self.forward:                       # the index of an iteration that is run again
+        if v.block not in self.forward:                       # the index of an iteration that is recomputed
             return True
         op = v.op
         if op is None:
@@ -195,7 +207,7 @@ class Frames:
         return self.sweep.pivot
 
     def _can_redo(self, v: Value) -> bool:
-        """Whether one cheap op on what is there gives ``v``; notes what must then be there."""
+        """True if one cheap op on available values gives ``v``.  Decides about these values too."""
         needed: dict[Value, None] = {}
         self.wanted_in = self.readers.get(v, set())
         if not self._redoable(v, self.level(v), needed):
@@ -206,9 +218,10 @@ class Frames:
         return True
 
     def _reachable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int) -> bool:
-        """Whether ``v`` is there, or can be, for something of ``level``; each value is looked at once.
+        """True if ``v`` is available at ``level``, or can be; visits each value once.
 
-        What is longer than ``depth`` in the making is rather kept."""
+        A value whose recomputation is longer than ``depth`` is saved instead.
+        """
         if v in needed:
             return True
         needed[v] = None
@@ -228,7 +241,7 @@ class Frames:
         return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
 
     def _reads(self, op: Op) -> dict[Value, Value]:
-        """What an op that is redone reads for each of its operands: a settled load reads the finished array."""
+        """For each operand of a recomputed op, the value to read: a final load reads the finished array."""
         reads = {u: u for u in op.operands}
         if op.name == "get" and not self.stable(op.result) and (array := self.finished.array(op)) is not None:
             reads[op.operands[0]] = array
@@ -236,14 +249,14 @@ class Frames:
 
     @staticmethod
     def _outside(outer: Loop | None, inner: Loop | None) -> bool:
-        """Whether ``outer`` holds ``inner`` and is another loop: keeping there costs less often."""
+        """True if ``outer`` is a proper ancestor of ``inner``, where saving happens less often."""
         while inner is not None:
             inner = inner.parent
             if inner is outer:
                 return True
         return False
 
-    # --- keeping --------------------------------------------------------------------------------------
+    # --- saving ---------------------------------------------------------------------------------------
 
     def _keep_in_loop(self, back: LoopBack) -> None:
         kept = self.kept.get(back.loop, [])
@@ -277,9 +290,9 @@ class Frames:
         return Reaching(self.preds, dict.fromkeys(read, v), [start], bypass).at_end(end)
 
     def _read_on(self, v: Value) -> set[Block]:
-        """The forward blocks on whose way back ``v`` is read: an array is kept on these ways alone.
+        """The forward blocks whose reverse blocks read ``v``: an array is saved on paths through these blocks only.
 
-        Where it is kept on a way, nothing may overwrite it.
+        On such a path nothing may overwrite it.
         """
         readers = self.readers.get(v, set())
         if not isinstance(v.type, Array) or v in self.shared or self.reruns or not readers \
@@ -289,7 +302,9 @@ class Frames:
         return found if all(b in self.forward and self._dominates(v.block, b) for b in found) else {v.block}
 
     def _before_loops(self, block: Block, level: Loop | None) -> Block:
-        """The block of this level on the way to ``block``: before the loops that ``block`` is in."""
+        """The block at ``level`` on the path to ``block``: the preheader of the loops around ``block`` inside
+        ``level``.
+        """
         inner = self.levels.get(block)
         while inner is not level and inner is not None and inner.preheader is not None:
             block, inner = inner.preheader, inner.parent
@@ -320,7 +335,8 @@ class Frames:
         return load
 
     def _stack_frame(self, back: LoopBack, kept: list[Value], ends: list[Value]) -> Op:
-        """Case 4: one frame an iteration on a stack that the loop carries; the backward loop carries it back."""
+        """Case 4: one frame an iteration on a stack that the forward loop carries, and the reverse loop carries back.
+        """
         loop = back.loop
         assert loop.preheader is not None and loop.latch is not None and back.top is not None
         assert back.entry is not None and back.back is not None
@@ -337,7 +353,8 @@ class Frames:
         return pop
 
     def keep_at_top(self, tape: Value, backward: Builder) -> Value:
-        """Where the sweeps are two functions: push one last frame in the first, pop it with ``backward`` from ``tape``.
+        """For sweeps in two functions: push one last frame in the first; ``backward`` pops it from ``tape`` in the
+        second.
 
         Returns the stack that the forward function returns.
         """
@@ -350,14 +367,14 @@ class Frames:
         return b.push(b.stack_empty(), *ends)
 
     def stay_at_top(self) -> None:
-        """Case 1: both sweeps in one function; what does not dominate the pivot is carried there through the joins."""
+        """Case 1, both sweeps in one function: carry values that do not dominate the pivot there through the joins."""
         for v in self.kept.get(None, []):
             self.homes[v] = self._at_end(v, None)
 
     # --- rewriting ------------------------------------------------------------------------------------
 
     def rewrite(self) -> None:
-        """Make every op of the backward sweep read the homes."""
+        """Make every op of the reverse sweep read the homes."""
         for block in (*self.bars, *self.original):
             ops, block.ops = block.ops, []
             b, seen = Builder(block), dict[Value, Value]()
@@ -368,8 +385,10 @@ class Frames:
                     block.ops.append(op)
 
     def forwards(self) -> None:
-        """Backward loops whose iterations may run in any order run in the order of the forward loop: machine code goes
-        along arrays with vectors that need not be turned round, and next to a forward loop they can be one."""
+        """Run reverse loops whose iterations may run in any order upwards, like the forward loop.
+
+        Vectors along arrays then need no reversal, and the loop can be fused with an adjacent forward loop.
+        """
         for back in self.sweep.loops.values():
             index = back.index.op if back.index is not None else None
             if index is not None and index.name == "sub" and back.back is not None and order_free(self.sweep, back):
@@ -380,7 +399,8 @@ class Frames:
                 index.name, index.operands = "add", [back.count, zero.result]
 
     def _home(self, v: Value, b: Builder, seen: dict[Value, Value]) -> Value:
-        """Where to read ``v``; what is redone is, from what it is made of on: chains of integers may be long."""
+        """The value to read for ``v``.  Recomputes it if necessary, iteratively, since chains of integers may be long.
+        """
         todo = [v]
         while todo:
             u = todo[-1]

@@ -1,8 +1,8 @@
-"""Arrays of which the backward sweep reads nothing but the sizes: the sizes are kept, and not the arrays.
+"""Saves only the sizes of arrays of which the reverse sweep reads nothing else.
 
-So the adjoint of ``set_slice``, which is a slice as long as what was stored, does not hold on to what was stored; an
-array that grows by and by (``frontend/trees/heaps.py``) is not kept at every iteration.  This goes by ways: where an
-array is read on another way only, it need not be there on this one.
+The adjoint of ``set_slice``, a slice of the same length as the stored array, then does not keep that array alive, and
+an array that grows step by step (``frontend/trees/heaps.py``) is not saved at every iteration.  This is decided for
+each path: an array that is read on another path only need not be saved on this one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from ...passes.analysis.cfg import substitute
 
 
 class Sizes:
-    """``readers``: of each forward array the forward blocks on whose way back it itself is read; ``None``: anywhere."""
+    """``readers``: for each forward array, the forward blocks whose reverse blocks read its elements; None: any block.
+    """
 
     def __init__(self, dominates: Callable[[Block, Block], bool], home: Mapping[Block, Block]) -> None:
         self.dominates, self.home = dominates, home
         self.readers: dict[Value, set[Block | None]] = {}
 
     def there(self, v: Value, bars: Collection[Block]) -> bool:
-        """Whether an array is kept for others on every way back through these backward blocks."""
+        """True if an array is saved for other readers on every path through these reverse blocks."""
         read = self.readers.get(v, set())
         return None in read or all(
             any(b is not None and self.dominates(b, self.home[bar]) for b in read) if bar in self.home else True
@@ -30,9 +31,9 @@ class Sizes:
 
     def keep(self, func: Function, forward: Collection[Block], backward: Collection[Block],
              copies: Collection[Block]) -> None:
-        """Compute sizes in the forward sweep, where the arrays are made, if those are not there anyway.
+        """Compute sizes in the forward sweep, next to the arrays, unless the arrays are saved anyway.
 
-        ``copies``: blocks of iterations that are run again.
+        ``copies``: blocks of iterations that are recomputed.
         """
         asked: dict[Value, list[Op]] = {}
         for block in (*backward, *copies):
@@ -56,7 +57,7 @@ class Sizes:
 
 
 def _dim(v: Value, axis: int) -> Value:
-    """The size of an array, computed right where the array is."""
+    """The size of an array, computed directly after its definition."""
     op = Op("dim", [v], [I64], {"axis": axis})
     op.block = v.block
     v.block.ops.insert(v.block.ops.index(v.op) + 1 if v.op is not None else 0, op)

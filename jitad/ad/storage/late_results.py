@@ -1,8 +1,8 @@
-"""What follows merged loops on the way to the results: computed after the backward sweep.
+"""Computes results that depend on merged loops after the reverse sweep.
 
-A loop that has been merged into its backward loop (``recompute_plan.py``) has its final values only when that has
-run.  The results then are computed at the very end, from those values: one op after another, and through the one join
-that every loop has behind it, where the way round a loop that runs no iteration comes in.
+A loop that was merged into its reverse loop (``recompute_plan.py``) has its final values only after that loop.  The
+results are then computed from these values at the very end: op by op, and through the join that follows every loop,
+which merges the path that bypasses the loop if it has no iteration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..reverse import ThereAndBack
 
 
 def _behind(sweep: ThereAndBack, merged: Collection[Loop]) -> dict[Block, tuple[Loop, Block]]:
-    """Joins behind the loops: each with its loop and the block on the way round it."""
+    """The joins after the loops: each with its loop and the block on the path that bypasses it."""
     found: dict[Block, tuple[Loop, Block]] = {}
     for loop in merged:
         assert loop.exit is not None and loop.exit.term is not None
@@ -33,7 +33,7 @@ def _behind(sweep: ThereAndBack, merged: Collection[Loop]) -> dict[Block, tuple[
 
 
 def _late(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
-    """Forward values that depend on what merged loops leave behind, by data (block parameters on any argument)."""
+    """The forward values that depend on values of merged loops, by data (block parameters on any argument)."""
     late = {p for loop in merged if loop.exit is not None
             for p, a in zip(loop.exit.params, loop.exit_edge().args) if a.block in loop.blocks}
     for block in sweep.forward:
@@ -48,7 +48,7 @@ def _late(sweep: ThereAndBack, merged: Collection[Loop]) -> set[Value]:
 
 
 def computable(sweep: ThereAndBack, result: Value, merged: Collection[Loop]) -> bool:
-    """Whether a result can be computed at the end."""
+    """True if a result can be computed at the end."""
     late, joins = _late(sweep, merged), _behind(sweep, merged)
     exits = {loop.exit: loop for loop in merged}
     todo, seen = [result], {result}
@@ -79,12 +79,12 @@ def computable(sweep: ThereAndBack, result: Value, merged: Collection[Loop]) -> 
 
 
 def _starts_late(loop: Loop, late: Container[Value]) -> bool:
-    """Whether the loop carries on what another merged loop leaves behind: that one's pass is behind this one's."""
+    """True if the loop's initial values come from another merged loop, whose pass runs after this one's."""
     return any(a in late for a in loop.entry_edge().args)
 
 
 def _certain(sweep: ThereAndBack, loop: Loop) -> bool:
-    """Whether the loop is on every path to the end."""
+    """True if the loop is on every path to the end."""
     assert sweep.pivot is not None and loop.preheader is not None
     return sweep.forest.dom.dominates(loop.preheader, sweep.pivot)
 
@@ -95,7 +95,7 @@ def _argument(pred: Block | None, p: Value) -> Value:
 
 
 def reads(sweep: ThereAndBack, results: list[Value], merged: Collection[Loop]) -> list[Value]:
-    """What computing the results at the end reads that is there before."""
+    """The values that computing the results at the end reads and that are available before."""
     late, joins = _late(sweep, merged), _behind(sweep, merged)
     found: list[Value] = []
     todo, seen = list(results), set(results)
@@ -111,7 +111,7 @@ def reads(sweep: ThereAndBack, results: list[Value], merged: Collection[Loop]) -
 
 
 def results_at_end(sweep: ThereAndBack, left: Mapping[Loop, Mapping[Value, Value]], b: Builder) -> list[Value]:
-    """The results, computed where ``b`` stands from what the merged loops left."""
+    """The results, computed at ``b`` from the final values of the merged loops."""
     late, joins = _late(sweep, left), _behind(sweep, left)
     known: dict[Value, Value] = {}
     for loop, values in left.items():

@@ -1,6 +1,6 @@
-"""An iteration of a loop, run again at the start of the backward iteration: a copy of its blocks.
+"""Copies the blocks of an iteration to the start of the reverse iteration, which recomputes it.
 
-Which loops that is done for, and how, ``recompute_plan.py`` decides.
+``recompute_plan.py`` decides for which loops this is done.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .recompute_plan import Plan
 
 
 class Rerun:
-    """The copy of a loop's iteration at the start of the backward iteration.
+    """The copy of a loop's iteration at the start of the reverse iteration.
 
-    ``values`` maps forward values to the copy's; ``level`` stands for the copy as a loop level (its ``head`` and
-    ``latch`` are the first and last block); ``original`` maps blocks of the copy to the loop's, and to those that hang
-    off it only to raise; ``loops`` are the copies of the inner loops with what pairs them with their backward loops.
+    ``values`` maps forward values to those of the copy.  ``level`` represents the copy as a loop level (its ``head``
+    and ``latch`` are the first and last block).  ``original`` maps blocks of the copy to those of the loop, and of its
+    exits that only raise.  ``loops`` are the copies of the inner loops, paired with their reverse loops.
     """
 
     def __init__(self, sweep: ThereAndBack, plan: Plan) -> None:
@@ -53,7 +53,7 @@ class Rerun:
         self._redirect()
 
     def _carry_on(self) -> None:
-        """What the forward loop carries becomes parameters of the backward loop."""
+        """Make the values that the forward loop carries parameters of the reverse loop."""
         assert self.back.top is not None and self.back.entry is not None
         for p, start in zip(self.loop.head.params, self.loop.entry_edge().args):
             if p is not self.back.iv:
@@ -61,8 +61,8 @@ class Rerun:
                 self.back.entry[1].args.append(start)
 
     def _pass_on(self) -> None:
-        """… and goes on to the next iteration, or out: ``left`` maps the exit's parameters to what they would have
-        been.
+        """Pass these values to the next iteration.  ``left`` maps the exit's parameters to their values after the last
+        one.
         """
         assert self.back.back is not None and self.loop.exit is not None
         for p, a in zip(self.loop.head.params, self.loop.back_edge().args):
@@ -87,9 +87,9 @@ class Rerun:
         b = Builder(self.copies[self.loop.head])
         gone: dict[Value, Value] = {}
         for v in taint:
-            if v not in self.values:                          # parameters of inner blocks stay, and are passed undef
+            if v not in self.values:                          # parameters of inner blocks remain, and receive undef
                 gone[v] = b.undef(v.type)
-        unknown = set(taint)                                  # and what a block that raises makes of them in vain
+        unknown = set(taint)                                  # and values computed from them in blocks that raise
         for old in order:
             new = self.copies[old]
             for op in old.ops:
@@ -116,7 +116,7 @@ class Rerun:
         return self.levels[old]
 
     def _inner(self, back: LoopBack) -> LoopBack:
-        """An inner loop's copy, paired with the backward loop of the original."""
+        """The copy of an inner loop, paired with the reverse loop of the original."""
         new = self._inner_level(back.loop)
         twin = LoopBack(new, self.values.get(back.iv, back.iv), self.values.get(back.trip, back.trip))
         twin.top, twin.count, twin.index, twin.carried = back.top, back.count, back.index, back.carried
@@ -124,7 +124,7 @@ class Rerun:
         return twin
 
     def _join(self, first: Block, last: Block) -> None:
-        """``latch_bar``: count, then the copy, then what it did before."""
+        """Insert the copy in ``latch_bar`` between the computation of the index and the remaining ops."""
         top, index = self.back.top, self.back.index
         assert top is not None and index is not None and index.op is not None
         rest = self.sweep.func.new_block(f"{top.name}_rest")
@@ -143,7 +143,7 @@ class Rerun:
         last.term.block = last
 
     def _redirect(self) -> None:
-        """The backward sweep of this loop reads the copy."""
+        """Make the reverse sweep of this loop read the copy."""
         mine = {b for b, f in self.sweep.home.items() if f in self.loop.blocks}
         for block in mine:
             for op in block.all_ops():
@@ -151,12 +151,12 @@ class Rerun:
 
 
 def _region(sweep: ThereAndBack, loop: Loop) -> set[Block]:
-    """The blocks of a loop, and what hangs off them only to raise, with values that the loop has or that are before."""
+    """The blocks of a loop, and the blocks that it can reach which only raise."""
     return loop.region(raising_blocks(sweep.forest.dom))
 
 
 def _inside(loop: Loop) -> list[Loop]:
-    """The loops in ``loop``, inner ones before those that hold them."""
+    """The loops in ``loop``, inner loops first."""
     found: list[Loop] = []
     for child in loop.children:
         found += [*_inside(child), child]
@@ -164,7 +164,7 @@ def _inside(loop: Loop) -> list[Loop]:
 
 
 def remove_forward(sweep: ThereAndBack, loop: Loop) -> None:
-    """The forward loop is not needed: go past it, with what it only passed on."""
+    """Remove the forward loop, which is not needed; the preheader jumps to its exit with the values from before it."""
     assert loop.preheader is not None and loop.exit is not None
     b = Builder(loop.preheader)
     loop.preheader.term = None

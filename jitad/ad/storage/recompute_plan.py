@@ -1,20 +1,20 @@
-"""Case 2 of the frames: which loops are run again inside their backward loops, and keep nothing across iterations.
+"""Case 2 of ``frames``: the loops that are recomputed inside their reverse loops, and save nothing across iterations.
 
-A loop whose iterations only feed reductions is the commonest there is.  What its backward sweep reads does not depend
-on the values that the loop carries, so an iteration can be run again from its index alone.  It is done where the
-forward loop then is not needed at all: nothing reads what it computes but the backward sweep of the loop itself.
-Then the two sweeps become one pass over the iterations.
+A loop whose iterations only feed reductions is the most common kind.  The values that its reverse sweep reads do not
+depend on loop-carried values, so an iteration can be recomputed from its index.  This is done if the forward loop is
+then not needed at all: if nothing reads its values but its own reverse sweep.  The two sweeps become one pass over
+the iterations.
 
-*Merged*: the function's results do need what the loop computes, but nothing before its backward sweep does.  Then the
-one pass, in forward order, carries on what the loop carries, and what follows the loop on the way to the results is
-computed after it (``late_results.py``).
+*Merged*: the function's results do need values of the loop, but nothing before its reverse sweep does.  The one pass,
+in forward order, then carries the loop's values too, and the computation from the loop to the results follows it
+(``late_results.py``).
 
-*Kept*: something needs what the loop computes before its backward sweep, so the forward loop stays as well.  That is
-done for several threads alone: frames on a stack would bind each iteration to the one before.
+*Kept*: something before its reverse sweep needs values of the loop, so the forward loop stays as well.  This is done
+only for several threads: frames on a stack would order the iterations.
 
-*In order*: an iteration that may raise is not put off behind a loop that may have no end.
+*In order*: an iteration that may raise is not delayed until after a loop that may not terminate.
 
-*Tainted*: a value of the loop that depends on something that the loop carries other than its index.
+*Tainted*: a value of the loop that depends on a loop-carried value other than the index.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ from . import late_results
 
 @dataclass(frozen=True)
 class Plan:
-    """A loop to run again, the values that are then not to be had, and whether the forward loop is merged into it, or
-    kept beside it.  Where the order does not matter the iterations are run ``upwards``, as memory is best read, and as
-    the first to fail is the first."""
+    """A loop to recompute, with the values that are then unavailable.
+
+    ``merged``: the forward loop is merged into the reverse loop.  ``kept``: it stays beside it.  ``upwards``: if the
+    order does not matter, the iterations run upwards, which is the best order for memory, and raises for the first
+    failure.
+    """
 
     back: LoopBack
     taint: set[Value]
@@ -46,7 +49,7 @@ class Plan:
 
 
 def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
-    """The outermost loops to run again."""
+    """The outermost loops to recompute."""
     found: dict[Loop, Plan] = {}
     for loop in sweep.forest.roots:
         back = sweep.loops.get(loop)
@@ -63,7 +66,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     if results:
         merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
         before: list[Loop] = []
-        while before != merged:                              # with fewer loops merged less can wait for the end
+        while before != merged:                              # with fewer merged loops, fewer results can be late
             result_values = [v for v in sweep.results if not late_results.computable(sweep, v, merged)]
             _keep_unneeded(sweep, found, [*result_values, *late_results.reads(sweep, sweep.results, merged)])
             before, merged = merged, [loop for loop in merged if loop in found]
@@ -80,23 +83,23 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
 
 
 def _raises(loop: Loop) -> bool:
-    """Whether an iteration may raise: blocks that only do that are no part of a loop."""
+    """True if an iteration may raise, itself or in a block outside the loop that only raises."""
     return any(op.name in ("check", "call") for b in loop.blocks for op in b.all_ops()) or any(
         s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
 def _may_wait_for_ever(sweep: ThereAndBack, back: LoopBack) -> bool:
-    """Whether anything that runs before the iterations, where they are put off to the way back, may have no end."""
+    """True if code that may not terminate runs before the iterations when they are delayed to the reverse sweep."""
     assert back.loop.exit is not None
     behind = reached([back.loop.exit])
-    if not order_free(sweep, back):                          # later iterations come before earlier ones
+    if not order_free(sweep, back):                          # later iterations run before earlier ones
         behind |= back.loop.blocks - {back.loop.head}
     return any(b in behind and b.term is not None and b.term.name == "call" for b in sweep.forward) or any(
         loop.head in behind and counted(loop) is None for loop in sweep.forest.loops)
 
 
 def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Value]) -> None:
-    """Drop loops whose forward values something needs; their own needs may then need others."""
+    """Drop the loops whose forward values are needed, until a fixed point."""
     while found:
         needed = needed_forward(sweep, seeds, found)
         late = [loop for loop in found if any(v.block in loop.blocks for v in needed)]
@@ -107,7 +110,7 @@ def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Val
 
 
 def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
-    """Whether the backward iterations may run in any order: what they carry is passed on unchanged or only added to."""
+    """True if the reverse iterations may run in any order: carried values are passed on unchanged or only added to."""
     assert back.top is not None and back.back is not None
     following = back.back[1].args
     blocks = [b for b, home in sweep.home.items() if home in back.loop.blocks]
@@ -118,8 +121,9 @@ def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
 
 
 def _last_one_counts(sweep: ThereAndBack, back: LoopBack, blocks: list[Block]) -> bool:
-    """Whether something of the last backward iteration is used after it that is not carried: what the first iteration
-    alone reads of a variable that each assigns.
+    """True if a value of the last reverse iteration is used after it without being carried.
+
+    An example is a variable that each iteration assigns and only the first reads.
     """
     assert back.back is not None
     latch, edge = back.back
@@ -130,7 +134,7 @@ def _last_one_counts(sweep: ThereAndBack, back: LoopBack, blocks: list[Block]) -
 
 
 def _passed(blocks: list[Block]) -> dict[Value, set[Value]]:
-    """What the edges from ``blocks`` pass for each parameter."""
+    """For each parameter, the arguments that edges from ``blocks`` pass to it."""
     found: dict[Value, set[Value]] = {}
     for edge in (e for b in blocks for e in (b.term.edges if b.term else ())):
         for param, arg in edge.passed():
@@ -140,8 +144,9 @@ def _passed(blocks: list[Block]) -> dict[Value, set[Value]]:
 
 def _only_added_to(p: Value, last: Value, top: Block, used: dict[Value, list[tuple[Op, int]]],
                    given: dict[Value, set[Value]]) -> bool:
-    """Whether ``last``, which the next iteration gets for ``p``, is a sum of ``p`` and something on every path: where
-    one clears it, as that of a variable that was assigned, the order counts.
+    """True if ``last``, the next iteration's value of ``p``, is ``p`` plus something on every path.
+
+    If a path clears it, like the adjoint of a variable that was assigned, the order matters.
     """
     todo, seen = [p], {p}
     while todo:
@@ -168,16 +173,17 @@ def _only_added_to(p: Value, last: Value, top: Block, used: dict[Value, list[tup
 
 
 def _read_by(sweep: ThereAndBack, loop: Loop) -> list[Value]:
-    """What the backward sweep of ``loop`` reads of it."""
+    """The values of ``loop`` that its reverse sweep reads."""
     return [v for block, home in sweep.home.items() if home in loop.blocks
             for op in block.all_ops() for v in op.used() if v.block in loop.blocks]
 
 
 def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loop]) -> set[Value]:
-    """Forward values that are needed when the loops in ``rerun`` are run again in the backward sweep.
+    """The forward values that are needed if the loops in ``rerun`` are recomputed in the reverse sweep.
 
-    Needed are ``seeds`` and with them what the backward sweep reads, but for what a loop that is run again reads of
-    itself; what such a loop takes from outside; conditions, arguments of calls and checks elsewhere.
+    These are ``seeds``; the values that the reverse sweep reads, except those that a recomputed loop reads of itself;
+    the values that such a loop reads from outside; and conditions, arguments of calls and checks outside of these
+    loops.
     """
     forward = set(sweep.forward)
     outermost = {b: loop for loop in sweep.forest.roots for b in loop.blocks}
@@ -189,7 +195,7 @@ def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loo
     entered: set[Block] = set()
     for block in sweep.forward:
         loop = outermost.get(block)
-        if loop is None or loop not in rerun:                # its values may not be needed, but it runs
+        if loop is None or loop not in rerun:                # it runs even if its values are not needed
             _enter(block, entered, todo)
         else:
             todo += [v for op in block.all_ops() for v in op.used() if v.block not in loop.blocks]
@@ -206,7 +212,7 @@ def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loo
 
 
 def _enter(block: Block, entered: set[Block], todo: list[Value]) -> None:
-    """Everything that must be there for ``block`` to do what it does to others."""
+    """Add the operands of all effects and the terminator of ``block``."""
     if block in entered:
         return
     entered.add(block)
@@ -218,7 +224,7 @@ def _enter(block: Block, entered: set[Block], todo: list[Value]) -> None:
 
 
 def _arguments(sweep: ThereAndBack, p: Value) -> list[Value]:
-    """What the edges into its block give a parameter."""
+    """The arguments that incoming edges pass for a parameter."""
     found: list[Value] = []
     for pred, edge in sweep.preds.get(p.block, ()):
         if (given := edge.argument(p)) is not None:
@@ -229,7 +235,7 @@ def _arguments(sweep: ThereAndBack, p: Value) -> list[Value]:
 
 
 def tainted(loop: Loop, iv: Value) -> set[Value] | None:
-    """The tainted values, or ``None`` when control flow, a check or a call depends on one."""
+    """The tainted values; None if control flow, a check or a call depends on one."""
     found = {p for p in loop.head.params if p is not iv}
     grown = True
     while grown:

@@ -1,9 +1,9 @@
-"""What the forward sweep has computed already: ``cos x`` on the way back of ``sin x``, where there was a ``cos x`` too.
+"""Reuses values that the forward sweep has already computed, such as ``cos x`` for the derivative of ``sin x``.
 
-The backward sweep, as it is first written, computes what the derivatives ask for anew.  A transcendental function of
-forward values that has been computed in the same iteration, on every way that leads here, is read instead: in a
-register, or in the frame of a call or of an iteration of a ``while``, it costs a load.  In a counted loop it would cost
-memory in each iteration, and the loop that goes back computes it for many iterations side by side.
+The reverse sweep, as first written, computes the values that the derivatives need again.  A transcendental function
+of forward values that was computed in the same iteration, on every path to this point, is read instead if it is in a
+register, or in the frame of a call or of an iteration of a ``while`` loop, where it costs a load.  In a counted loop
+it would cost memory in each iteration, and the reverse loop computes it for many iterations as vectors.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Key = tuple[str, tuple[Value, ...]]
 
 
 def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callable[[Block, Block], bool]) -> None:
-    """Let the blocks ``bars`` read what the blocks ``forward`` have computed.
+    """Make the blocks ``bars`` read values that the blocks ``forward`` have computed.
 
-    ``reaches(f, bar)``: whether what ``f`` computes may be read in ``bar`` at the cost of a load.
+    ``reaches(f, bar)``: True if ``bar`` can read the values of ``f`` at the cost of a load.
     """
     there: dict[Key, list[Op]] = {}
     for block in forward:
@@ -48,8 +48,8 @@ def read_again(forward: Iterable[Block], bars: Iterable[Block], reaches: Callabl
 def compute_there(forward: Collection[Block], bars: Iterable[Block], place: Callable[[Block], Block | None]) -> None:
     """Move transcendental functions of forward values from a block of ``bars`` to the forward block ``place(bar)``.
 
-    It is the same work there, in company: with the tangents of a forward sweep come the same functions of the same
-    values, and those of ``sin x`` and ``cos x`` are one call.
+    The number of calls is the same, but they can be shared there: the tangents of a forward sweep need the same
+    functions of the same values, and ``sin x`` and ``cos x`` are one call.
     """
     for bar in bars:
         there = place(bar) if any(map(_transcendental, bar.ops)) else None
