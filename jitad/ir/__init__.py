@@ -1,6 +1,6 @@
 """The typed SSA intermediate representation.
 
-Imports ``errors`` alone; imported by everything that works on programs.
+Imports only ``errors``; imported by everything that works on programs.
 
 Files, in reading order::
 
@@ -9,16 +9,16 @@ Files, in reading order::
     graph      the grammar and the classes: modules, functions, blocks, ops
     builder    appends ops to a block, typed and folded
     text       printer, lexer and parser of the text form
-    verify     what every pass may rely on
+    verify     the verifier of the invariants on which passes rely
     linearity  its part about arrays that are updated in place
     evaluate   the meaning of ops, folding, the reference interpreter
     dominance  reverse postorder, the dominator tree
     dataflow   forward dataflow to a fixed point
     uses       use lists: the ops that read each value
-    type_rules, size_rules  the rules that rows of the op table name
-    strings    strings known at run time, by number
-    reverify   verification of what a pass has changed
-    window     parts of arrays, as they are read and written
+    type_rules, size_rules  the rules to which rows of the op table refer
+    strings    numbers of the strings that a program holds at run time
+    reverify   verification of the functions that a pass has changed
+    window     parts of arrays that ops read and write
     signature  types of a function by name
     clone      copies of functions and blocks
 """

@@ -1,4 +1,4 @@
-"""Appends operations to a block, typing each and folding what is already known.
+"""Appends operations to a block; types each op and folds it if its value is known.
 
 ``b.mul(x, y)`` is short for ``b.emit("mul", x, y)``; Python numbers among the operands become constants
 of the other operands' dtype.
@@ -18,13 +18,13 @@ from .types import BOOL, F64, I64, Array, Scalar, Type, dtype_of
 
 
 class Builder:
-    """Emits at the end of ``block``; ``loc`` is given to each op emitted."""
+    """Emits ops at the end of ``block``; each op gets the location ``loc``."""
 
     def __init__(self, block: Block | None = None, loc: Loc = NOWHERE) -> None:
         self._block = block
         self.loc = loc
 
-    # --- where ------------------------------------------------------------------------------------
+    # --- position ---------------------------------------------------------------------------------
 
     @property
     def block(self) -> Block:
@@ -36,7 +36,7 @@ class Builder:
         return self.block.func
 
     def at(self, block: Block | None) -> None:
-        """Go on at the end of ``block``."""
+        """Continue at the end of ``block``."""
         self._block = block
 
     @contextmanager
@@ -50,14 +50,14 @@ class Builder:
     # --- operations -------------------------------------------------------------------------------
 
     def emit_op(self, name: str, operands: Sequence[Value], **attrs: Any) -> Op:
-        """Append one op, whatever it yields."""
+        """Append one op, with any number of results."""
         op = Op(name, operands, result_types(name, operands, attrs), attrs, loc=self.loc)
         op.block = self.block
         self.block.ops.append(op)
         return op
 
     def emit(self, name: str, *operands: Value | float | int | bool, **attrs: Any) -> Value:
-        """Append an op with one result, or find the value without one (constants, ``x * 1``)."""
+        """Append an op with one result, or return the value if it is known (constants, ``x * 1``)."""
         values = self._values(name, operands)
         known = fold(name, values, attrs)
         if isinstance(known, Value):
@@ -86,7 +86,7 @@ class Builder:
                 for i, v in enumerate(operands)]
 
     def const(self, value: float | int | bool, type: Scalar | None = None) -> Value:
-        """A constant scalar; without ``type`` bool, i64 or f64 by the Python type."""
+        """A constant scalar; without ``type`` it is bool, i64 or f64 by the Python type."""
         if type is None:
             type = BOOL if isinstance(value, bool) else I64 if isinstance(value, int) else F64
         python = bool(value) if type.is_bool else int(value) if type.is_int else float(value)
@@ -95,11 +95,11 @@ class Builder:
         return self.emit_op("const", (), value=python, type=type).result
 
     def undef(self, type: Type) -> Value:
-        """A value that stands on a path where it is never looked at."""
+        """A value for paths on which it is never read."""
         return self.emit_op("undef", (), type=type).result
 
     def dims(self, a: Value) -> list[Value]:
-        """The sizes of an array as i64 values (constants where the type has them)."""
+        """The sizes of an array as i64 values (constants if the type has them)."""
         assert isinstance(a.type, Array)
         return [self.emit("dim", a, axis=i) for i in range(a.type.rank)]
 
@@ -109,16 +109,16 @@ class Builder:
         return self.emit("fill", zero, *self.dims(v)) if isinstance(v.type, Array) else zero
 
     def typed(self, v: Value, type: Type) -> Value:
-        """An array as one of this very type, literal sizes included; anything else as it is."""
+        """An array as one of exactly this type, literal sizes included; other values unchanged."""
         return self.emit("as_type", v, type=type) if isinstance(type, Array) and v.type != type else v
 
     def pop(self, stack: Value, types: Sequence[Type]) -> tuple[Value, list[Value]]:
-        """Take one frame off: (the stack below, the values pushed together)."""
+        """Pop one frame: (the stack below, the values that were pushed together)."""
         op = self.emit_op("pop", (stack,), types=tuple(types))
         return op.results[0], op.results[1:]
 
     def pop_like(self, stack: Value, values: Sequence[Value]) -> tuple[Value, list[Value]]:
-        """Take a frame of values like these off, zeros where the stack is empty: (the stack below, the frame)."""
+        """Pop a frame of values like these, zeros if the stack is empty: (the stack below, the frame)."""
         sizes = [n for v in values if isinstance(v.type, Array) for n, d in zip(self.dims(v), v.type.dims) if d is None]
         op = self.emit_op("pop", (stack, *sizes), types=tuple(v.type for v in values), zeros=True)
         return op.results[0], op.results[1:]
@@ -147,15 +147,15 @@ class Builder:
         self._end("branch", [condition], [Edge(then, list(then_args)), Edge(other, list(other_args))])
 
     def switch(self, selector: Value, edges: Sequence[Edge]) -> None:
-        """Go to ``edges[selector]``; anything out of range goes to the last."""
+        """Go to ``edges[selector]``; values out of range go to the last edge."""
         self._end("switch", [selector], edges)
 
     def call(self, callee: str, args: Sequence[Value], block: Block, extra: Sequence[Value] = ()) -> None:
-        """Call and go on in ``block``: results are its first parameters, ``extra`` the others."""
+        """Call and continue in ``block``: the results are its first parameters, ``extra`` the others."""
         self._end("call", args, [Edge(block, list(extra))], callee=callee)
 
     def call_then(self, callee: str, args: Sequence[Value], results: Sequence[Type]) -> list[Value]:
-        """Call and go on in a new block of this function; yields the results."""
+        """Call and continue in a new block of this function; returns the results."""
         func = self.func
         block = func.new_block()
         values = [block.add_param(t) for t in results]

@@ -10,7 +10,7 @@ Mapping = dict[Value, Value]
 
 
 def clone_op(op: Op, values: Mapping, blocks: dict[Block, Block] | None = None) -> Op:
-    """One op with operands, edge arguments and targets mapped; its results are entered in ``values``."""
+    """Copy one op with operands, edge arguments and targets mapped; its results are entered in ``values``."""
     copy = _begin(op, values)
     _finish(op, copy, values, blocks or {})
     return copy
@@ -33,7 +33,7 @@ def _finish(op: Op, copy: Op, values: Mapping, blocks: dict[Block, Block]) -> No
 def clone_blocks(source: Iterable[Block], into: Function, values: Mapping) -> dict[Block, Block]:
     """Copy blocks, in any order, to the end of ``into``.
 
-    Edges to blocks outside the group and values from outside stay as they are; ``values`` receives old → new.
+    Edges to blocks outside the group and values from outside are not mapped; ``values`` receives old → new.
     """
     group = list(source)
     blocks: dict[Block, Block] = {}
@@ -61,7 +61,7 @@ def clone_function(func: Function, name: str) -> tuple[Function, Mapping]:
 
 
 def _copy_ops(blocks: dict[Block, Block], values: Mapping) -> None:
-    """Fill the copies: first all definitions, then what reads them."""
+    """Fill the copies: first all definitions, then operands and edges."""
     pairs: list[tuple[Op, Op]] = []
     for old, new in blocks.items():
         for op in old.ops:

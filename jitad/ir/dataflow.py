@@ -10,17 +10,17 @@ from .graph import Block, Function
 
 
 class Joined(Protocol):
-    """What is known at the beginning of a block."""
+    """The state at the beginning of a block."""
 
     def join(self, other: Any) -> bool:
-        """Take in what another path knows; true if that changed anything."""
+        """Join with the state of another path; returns True if this state changed."""
 
 
 S = TypeVar("S", bound=Joined)
 
 
 def fixed_point(func: Function, states: dict[Block, S], after: Callable[[Block], Iterable[tuple[Block, S]]]) -> None:
-    """Follow every edge until no state grows: ``after(block)`` gives the states that its edges bring to others."""
+    """Propagate states along edges until none changes: ``after(block)`` gives the states of its outgoing edges."""
     position = {b: i for i, b in enumerate(reverse_postorder(func))}
     todo = {func.entry}
     while todo:

@@ -1,6 +1,6 @@
 """Reverse postorder and the dominator tree (Cooper, Harvey and Kennedy: iterate on immediate dominators).
 
-Unreachable blocks are in no map: they dominate nothing and nothing dominates them.
+Unreachable blocks are in no map: they dominate no block and no block dominates them.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from .graph import Block, Function, Op, Value
 
 
 def reverse_postorder(func: Function) -> list[Block]:
-    """The reachable blocks, each before its successors but for back edges; the first edge comes first."""
+    """The reachable blocks, each before its successors except along back edges; the first edge comes first."""
     order: list[Block] = []
     seen = {func.entry}
     path = [(func.entry, func.entry.successors())]
     while path:
         block, rest = path[-1]
         while rest:
-            s = rest.pop()                               # the last first: what is walked last comes first in the end
+            s = rest.pop()                               # the last first, since the order is reversed at the end
             if s not in seen:
                 seen.add(s)
                 path.append((s, s.successors()))
@@ -32,7 +32,7 @@ def reverse_postorder(func: Function) -> list[Block]:
 
 
 def shape_of_control(func: Function) -> list[Any]:
-    """The blocks, what each ends in, and where that leads: all that an analysis of control flow depends on."""
+    """The blocks, their terminators and successors: everything on which an analysis of control flow depends."""
     shape: list[Any] = []
     for b in func.blocks:
         shape.append(b)
@@ -43,7 +43,7 @@ def shape_of_control(func: Function) -> list[Any]:
 
 
 def dominators(func: Function) -> Dominators:
-    """The dominator tree: the one of last time as long as control flow is what it was then."""
+    """The dominator tree, which is cached as long as control flow does not change."""
     shape = shape_of_control(func)
     if func.control is None or func.control[0] != shape:
         func.control = shape, Dominators(func)
@@ -52,12 +52,12 @@ def dominators(func: Function) -> Dominators:
 
 
 class Dominators:
-    """The dominator tree of a function as it stands; any change of control flow makes it stale.
+    """The dominator tree of a function; any later change of control flow makes it stale.
 
-    ``order``: reachable blocks in reverse postorder.  ``idom``: the immediate dominator (``None`` at the
-    entry).  ``preds``: the predecessors of each reachable block, each once per edge.  ``back``: the edges that do not
-    go on in that order (source, target); there is one in each loop.  ``forest`` and ``raising``: places for
-    the loops and the blocks that only raise (``loops.py``).
+    ``order``: reachable blocks in reverse postorder.  ``idom``: the immediate dominator (None at the entry).
+    ``preds``: the predecessors of each reachable block, once for each edge.  ``back``: the edges (source, target)
+    against that order; every loop has one.  ``forest`` and ``raising``: caches for the loops and the blocks that only
+    raise (``loops.py``).
     """
 
     forest: Any = None
@@ -91,7 +91,7 @@ class Dominators:
         return self._enter[a] <= self._enter[b] and self._leave[b] <= self._leave[a]
 
     def value_dominates(self, v: Value, op: Op) -> bool:
-        """Whether ``v`` is defined whenever ``op`` runs."""
+        """True if ``v`` is defined whenever ``op`` runs."""
         home = op.block
         assert home is not None
         if v.block is not home:
@@ -101,11 +101,11 @@ class Dominators:
         return _position(home.ops, v.op) < _position(home.ops, op)
 
     def preorder(self) -> list[Block]:
-        """The dominator tree from the top, each block before those it dominates."""
+        """The blocks of the dominator tree, each before those that it dominates."""
         return sorted(self.order, key=self._enter.__getitem__)
 
     def _iterate(self) -> list[int]:
-        """Immediate dominators by number: meet over the predecessors until nothing moves."""
+        """Immediate dominators by number: meet over the predecessors until a fixed point."""
         preds = [[self.number[p] for p in self.preds[b]] for b in self.order]
         idom: list[int] = [-1] * len(self.order)
         idom[0] = 0
@@ -122,7 +122,9 @@ class Dominators:
         return idom
 
     def _intervals(self) -> tuple[dict[Block, int], dict[Block, int]]:
-        """When a walk of the tree enters and leaves each block: an ancestor's interval holds the block's."""
+        """The times at which a walk of the tree enters and leaves each block; an ancestor's interval contains the
+        block's.
+        """
         enter: dict[Block, int] = {}
         leave: dict[Block, int] = {}
         clock = 0

@@ -17,18 +17,18 @@
     edge      ::= "^" id ["(" value* ")"]
     attrs     ::= "{" (id "=" literal)* "}"                    ; Python literals and types
 
-Lists have commas between their items; ``;`` begins a comment; an op stands on one line.  The literal of ``const``
-is its value.  Attributes that the result types imply are not written (``printer.IMPLIED``), result types that the op's
-rule gives may be left out.
+Lists have commas between their items; ``;`` begins a comment; an op is on one line.  The literal of ``const`` is its
+value.  Attributes that the result types imply are not written (``printer.IMPLIED``), and result types that the op's
+rule gives may be omitted.
 
-A block is a continuation and its parameters are that continuation's; there are no phi nodes.
-``call`` names the continuation it returns to: its edge's block takes the callee's results as its
-first parameters and the edge's arguments as the rest.
+A block is a continuation, with the block's parameters; there are no phi nodes.  ``call`` names the continuation to
+which it returns: its edge's block takes the callee's results as its first parameters and the edge's arguments as the
+rest.
 
-Arrays are values: ``set`` yields a new array.  ``set`` and its kin *consume* their first operand,
-which must not be used afterwards (``ops.OpDef.consumes``, checked by ``verify``), so machine code
-works in place.  A parameter marked ``own`` may be consumed by the callee; others are borrowed.
-``stack`` values are immutable linked lists of frames (an array pushed counts as still in use).
+Arrays are values: ``set`` returns a new array.  ``set`` and similar ops *consume* their first operand, which must not
+be used afterwards (``ops.OpDef.consumes``, checked by ``verify``), so machine code works in place.  A parameter marked
+``own`` may be consumed by the callee; others are borrowed.  ``stack`` values are immutable linked lists of frames (an
+array that was pushed counts as still in use).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Value:
 
     @property
     def op(self) -> Op | None:
-        """The operation that defines this value, or ``None`` for a block parameter."""
+        """The operation that defines this value, or None for a block parameter."""
         owner = self.owner
         return owner if type(owner) is Op else None
 
@@ -66,7 +66,7 @@ class Value:
 
     @property
     def const(self) -> Any:
-        """The Python value of a ``const``, otherwise ``None``."""
+        """The Python value of a ``const``, else None."""
         owner = self.owner
         return owner.attrs["value"] if owner.name == "const" and type(owner) is Op else None
 
@@ -76,7 +76,7 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """A jump to a block with arguments for its last parameters; those before them are the results of a call."""
+    """A jump to a block with arguments for its last parameters; the first parameters receive the results of a call."""
 
     block: Block
     args: list[Value] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Edge:
 
     @property
     def results(self) -> list[Value]:
-        """The parameters that receive the results of the call that the edge leaves; none of other terminators."""
+        """The parameters that receive the results of the call that the edge leaves; empty for other terminators."""
         return self.block.params[:self.offset]
 
     def passed(self) -> Iterator[tuple[Value, Value]]:
@@ -96,7 +96,7 @@ class Edge:
         return zip(self.block.params[self.offset:], self.args)
 
     def argument(self, param: Value) -> Value | None:
-        """The argument for ``param``; ``None`` if that is the result of a call."""
+        """The argument for ``param``, or None if that receives a result of a call."""
         index = param.index - self.offset
         return self.args[index] if index >= 0 else None
 
@@ -122,13 +122,13 @@ class Op:
         return result
 
     def used(self) -> Iterator[Value]:
-        """Every value read here: operands, then edge arguments."""
+        """Every value that the op reads: operands, then edge arguments."""
         yield from self.operands
         for edge in self.edges:
             yield from edge.args
 
     def replace_uses(self, mapping: dict[Value, Value]) -> None:
-        """Rewrite operands and edge arguments through ``mapping`` (values not in it stay)."""
+        """Rewrite operands and edge arguments through ``mapping`` (other values are unchanged)."""
         for v in self.operands:
             if v in mapping:
                 self.operands = [mapping.get(v, v) for v in self.operands]
@@ -158,7 +158,7 @@ class Block:
         return value
 
     def remove_param(self, index: int) -> None:
-        """Drop one parameter; the caller drops the argument of every edge that comes here."""
+        """Remove one parameter; the caller removes the argument of every incoming edge."""
         del self.params[index]
         for i, p in enumerate(self.params):
             p.index = i
@@ -177,12 +177,11 @@ class Block:
 
 
 class Function:
-    """A function: the first block is the entry and its parameters are the function's.
+    """A function; the first block is the entry, and its parameters are the function's.
 
-    ``own``: indices of array (and stack) parameters that the function may consume.
-    ``attrs``: free-form facts (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.
-    ``control``: a place for an analysis of the control flow, with what it was made for
-    (``ir/dominance.py``).
+    ``own``: indices of array (and stack) parameters that the function may consume.  ``attrs``: free-form facts
+    (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.  ``control``: cache for an
+    analysis of the control flow, with the control flow that it analysed (``ir/dominance.py``).
     """
 
     def __init__(self, name: str, param_types: Iterable[Type] = (), result_types: Iterable[Type] = (),
@@ -228,7 +227,7 @@ class Function:
                 yield from op.results
 
     def predecessors(self) -> dict[Block, list[tuple[Block, Edge]]]:
-        """For each block the edges that come in, with the block each comes from."""
+        """For each block the incoming edges, with their source blocks."""
         preds: dict[Block, list[tuple[Block, Edge]]] = {b: [] for b in self.blocks}
         for b in self.blocks:
             for e in b.term.edges if b.term else ():
@@ -241,7 +240,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Operand:
-    """In ``ExcInfo.args``: the operand of the op that has this number."""
+    """In ``ExcInfo.args``: the operand of the op with this number."""
 
     number: int
 
@@ -255,13 +254,13 @@ class Filled:
 
 @dataclass(frozen=True)
 class ExcInfo:
-    """What a ``raise`` or a failed ``check`` throws.
+    """The exception that a ``raise`` or a failed ``check`` throws.
 
-    ``kind`` names a builtin exception, or is ``""`` when ``cls`` is the user's own class.  ``message`` is a
-    ``str.format`` template over the operands of the op (at most four scalars); ``None``: no argument, or ``args``,
-    which hold ``Operand`` and ``Filled`` where they are known at run time only, inside tuples and lists too.
-    ``calls``: those of the user's that lead there, as far as they are known, the outermost first.
-    ``texts``: the operands that stand for a string, by its number in ``strings``.
+    ``kind`` names a builtin exception, or is ``""`` if ``cls`` is the user's own class.  ``message`` is a
+    ``str.format`` template over the operands of the op (at most four scalars).  If it is None there is no argument, or
+    ``args``, which hold ``Operand`` and ``Filled`` for parts that are known only at run time, inside tuples and lists
+    too.  ``calls``: the user's calls that lead there, as far as they are known, the outermost first.  ``texts``: the
+    operands that are strings, by their numbers in ``strings``.
     """
 
     kind: str
@@ -275,11 +274,11 @@ class ExcInfo:
 
 @dataclass(frozen=True)
 class Derived:
-    """A function that is to be made from another by differentiation.
+    """A function that differentiation makes from another function.
 
     ``kind`` is ``"vjp"``: (params…, result cotangents…) → (results…, param cotangents of ``wrt``…);
-    ``"jvp"``: (params…, tangents of ``wrt``…) → (results…, tangents of the float results…).
-    Only float results have cotangents and tangents; ``wrt`` lists float parameters by index.
+    ``"jvp"``: (params…, tangents of ``wrt``…) → (results…, tangents of the float results…); or ``"fwd"``, ``"bwd"`` or
+    ``"keep"`` (see ``ad``).  Only float results have cotangents and tangents; ``wrt`` lists float parameters by index.
     """
 
     base: str
@@ -289,7 +288,8 @@ class Derived:
 
 @dataclass(frozen=True)
 class Rule:
-    """How a function is differentiated where its body does not say it; until then it is not inlined.
+    """The derivative of a function that does not come from its body.  The function is not inlined before
+    differentiation.
 
     ``kind`` and ``functions``:
 
@@ -297,9 +297,9 @@ class Rule:
       (cotangents of ``wrt``…); forward mode is a third function, like that of ``"jvp"``, or there is none;
     * ``"jvp"``: (params…, tangents of ``wrt``…) → (results…, tangents of the float results…), linear in the tangents;
       reverse mode is its transpose;
-    * ``"checkpoint"``: a function that does the same; the way back runs it again, and nothing but arguments is kept.
+    * ``"checkpoint"``: a function with the same results; the reverse sweep recomputes it, and only arguments are saved.
 
-    ``wrt``: the float parameters, rising, that the rule speaks of.  By others there is no derivative.
+    ``wrt``: the float parameters, in ascending order, that the rule covers.  There is no derivative by others.
     """
 
     kind: str
@@ -308,17 +308,17 @@ class Rule:
 
 
 class Module:
-    """Functions by name, exceptions by number, the derivatives that are still to be made, and rules for making them."""
+    """Functions by name, exceptions by number, derivatives still to be made, and rules for making them."""
 
     def __init__(self) -> None:
         self.functions: dict[str, Function] = {}
         self.exceptions: list[ExcInfo] = []
-        self.shortages: list[ExcInfo] = []           # of memory and stack: lowering adds them
+        self.shortages: list[ExcInfo] = []           # exceptions for memory and stack, added by lowering
         self.derived: dict[str, Derived] = {}
         self.rules: dict[str, Rule] = {}
-        self.parallel = False                        # whether loops may run on several threads
-        self.fastmath = False                        # whether formulas may be transformed as if numbers were exact
-        self.notes: list[tuple[Loc, str]] = []       # which of them do, and why others do not
+        self.parallel = False                        # loops may run on several threads
+        self.fastmath = False                        # formulas may be transformed as if numbers were exact
+        self.notes: list[tuple[Loc, str]] = []       # loops that run in parallel, and why others do not
 
     def add(self, func: Function) -> Function:
         assert func.name not in self.functions, func.name
@@ -332,12 +332,12 @@ class Module:
         return name
 
     def exception(self, info: ExcInfo) -> int:
-        """The number of this exception, entering it when it is new (``loc`` makes it distinct)."""
+        """Enter an exception and return its number (``loc`` makes it distinct)."""
         self.exceptions.append(info)
         return len(self.exceptions) - 1
 
     def derive(self, base: str, kind: str, wrt: Iterable[int]) -> str:
-        """The name of a derivative of ``base``; the ``ad`` pass makes every function asked for."""
+        """The name of a derivative of ``base``; the ``ad`` pass makes every function that was requested."""
         key = Derived(base, kind, tuple(wrt))
         for name, known in self.derived.items():
             if known == key:

@@ -1,12 +1,12 @@
-"""The op table: each operation once, with all that the compiler knows of it but for four things.
+"""The op table: each operation once, with everything that the compiler knows about it except four things.
 
 These are its meaning in ``ir/evaluate/meaning.py``, its derivative in ``ad/derivatives.py``, the same derivative by
 definition in ``semantics/partials.py``, and its machine code in ``lowering/math/ops.py``: a line each.  The tests find
 new ops by walking ``OPS``.
 
-Elementwise ops take scalars and arrays mixed, all of one dtype, and broadcast as NumPy does by the
-*types* (a literal 1 broadcasts, ``?`` does not); the front end checks run-time sizes with ``check``.
-No op raises: bounds, sizes and domains are ``check`` ops of their own, written by the front end.
+Elementwise ops take any mix of scalars and arrays of one dtype, and broadcast as in NumPy by the *types* (a literal 1
+broadcasts, ``?`` does not); the front end checks run-time sizes with ``check``.  No op raises: bounds, sizes and
+domains are separate ``check`` ops, emitted by the front end.
 
 Notation in the comments: a, b arrays; n, i, j, s, l, t i64 scalars (start, length, step).
 """
@@ -24,25 +24,25 @@ from .type_rules import TypeRule, TypeRuleError, elementwise
 from .types import BOOL, STACK, Scalar, Type
 
 EXPENSIVE = 5
-"""The cost of a division, in additions: from here on an op is not computed where it may not be needed."""
+"""The cost of a division, in additions.  Ops of this cost or more are not computed speculatively."""
 TRANSCENDENTAL = 20
-"""The cost of ``exp`` and its kin, in additions: a vector of eight takes some 20 cycles in libmvec."""
+"""The cost of ``exp`` and similar ops, in additions: a vector of eight takes some 20 cycles in libmvec."""
 
 
 @dataclass(frozen=True)
 class OpDef:
-    """What the compiler knows of an op.
+    """The facts about an op.
 
     ``rule``: the types of the results.  ``doc``: the meaning, in NumPy.  ``arity``: the number of operands, unless it
-    varies.  ``sizes``: where the sizes of the result come from.
+    varies.  ``sizes``: the origin of the result's sizes.
 
-    ``elementwise``: acts on each element alone.  ``effect``: must run, in order, even if unused.  ``consumes``:
-    indices of operands used up (updated in place).  ``view``: may share its first operand's memory.  ``indices``: the
-    first operand that is an index, of ops that name elements; 0 of others.
+    ``elementwise``: acts on each element independently.  ``effect``: must run, in order, even if unused.  ``consumes``:
+    indices of operands that are consumed (updated in place).  ``view``: may share its first operand's memory.
+    ``indices``: the number of the first operand that is an index; 0 if there is none.
 
     ``cost``: of an element, in additions.  ``transcendental``: a function of libm that is worth saving, batching or
-    moving; ``vector``: one that has a vector version.  ``commutative``: operands may change places.  ``smooth``: has
-    a derivative wherever it has a value (``semantics/kinks.py`` lists where the others have none).
+    moving; ``vector``: one that has a vector version.  ``commutative``: operands may be exchanged.  ``smooth``: has a
+    derivative wherever it has a value (``semantics/kinks.py`` lists the exceptions of the others).
     """
 
     name: str
@@ -72,7 +72,7 @@ def _op(name: str, rule: TypeRule, doc: str, **facts: Any) -> None:
 
 
 def _elementwise(operands: int, kinds: str, names: str, result: Scalar | None = None, **facts: Any) -> None:
-    """Rows of elementwise ops; ``kinds``: the dtypes they take, of f(loat), i(nt) and b(ool)."""
+    """Rows of elementwise ops; ``kinds``: the accepted dtypes, of f(loat), i(nt) and b(ool)."""
     for name in names.split():
         doc = f"np.{_NUMPY_NAME.get(name, name)}({', '.join('xyz'[:operands])})"
         _op(name, elementwise(operands, kinds, result), doc, elementwise=True, sizes=size_rules.broadcast, **facts)
@@ -199,7 +199,8 @@ def result_types(name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> l
 
 
 def size_origin(v: Value, axis: int) -> Value | Axis | None:
-    """The value that a size is, the axis of an operand that has it, or ``None`` where the array itself makes it."""
+    """The value that is a size, the axis of an operand that has the same size, or None if the op determines the size.
+    """
     definition = OPS.get(v.op.name) if v.op is not None else None
     if definition is None or definition.sizes is None:
         return None

@@ -1,6 +1,6 @@
-"""Verification after each pass: a function that the pass has left alone is not verified again.
+"""Verification after each pass that skips functions which the pass has not changed.
 
-Most passes change nothing in most functions, and to see that takes a tenth of the time of verifying them.
+Most passes change nothing in most functions, and the comparison takes a tenth of the time of verifying them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from .graph import Function, Module, Value
 from .signature import signature
 from .verify import verify
 
-_NEXT = object()                # between parts, so that two functions whose contents differ never look the same
+_NEXT = object()                # separates parts, so that different contents never give equal lists
 
 
 class Verifier:
-    """Remembers what it has found sound: every object that the verifier reads, in order.
+    """Remembers the contents of each function that it has verified: every object that the verifier reads, in order.
 
     Attributes hold values that are never changed in place.
     """
@@ -25,9 +25,9 @@ class Verifier:
         self._sound: dict[str, list[Any]] = {}
 
     def verify(self, module: Module) -> None:
-        """Raise ``VerifyError`` unless every invariant holds but those of memory."""
+        """Raise ``VerifyError`` unless every invariant except those of memory holds."""
         if not all(func.blocks for func in module.functions.values()):
-            verify(module, linear=False)                                # which says so
+            verify(module, linear=False)                                # reports it
         found = {name: _contents(module, func) for name, func in module.functions.items()}
         changed = {name for name, contents in found.items() if not _same(contents, self._sound.get(name, []))}
         verify(module, linear=False, only=changed)
@@ -35,7 +35,7 @@ class Verifier:
 
 
 def _same(a: list[Any], b: list[Any]) -> bool:
-    """The same objects, not equal ones: ``1 == True``."""
+    """True if both lists hold the same objects; equality would not do, since ``1 == True``."""
     return len(a) == len(b) and all(map(operator.is_, a, b))
 
 

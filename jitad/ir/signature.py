@@ -1,4 +1,4 @@
-"""The types of a function by name, whether it is there or still to be derived."""
+"""The types of a function by name, whether the function exists or is still to be derived."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ class Signature:
     own: frozenset[int] = frozenset()
 
     def accumulated(self, wrt: Sequence[int]) -> tuple[int, ...]:
-        """The parameters, of ``wrt``, for which a backward sweep takes an accumulator: arrays that the function does
-        not consume.  What is consumed has no use after the call, so its adjoint begins there.
+        """The parameters among ``wrt`` for which a reverse sweep takes an accumulator.
+
+        These are arrays that the function does not consume.  A consumed array has no use after the call, so its adjoint
+        starts there.
         """
         return tuple(i for i in wrt if isinstance(self.params[i], Array) and i not in self.own)
 
 
 def signature(module: Module, name: str) -> Signature | None:
-    """The signature of ``@name``, or ``None`` when the module knows nothing of it."""
+    """The signature of ``@name``, or None if the module neither has nor derives it."""
     func = module.functions.get(name)
     if func is not None:
         return Signature(tuple(func.param_types), tuple(func.result_types), frozenset(func.own))
@@ -35,7 +37,7 @@ def signature(module: Module, name: str) -> Signature | None:
 
 
 def _derived(base: Signature, d: Derived) -> Signature | None:
-    """As ``graph.Derived`` describes it."""
+    """The signature of a derivative, as ``graph.Derived`` defines it; None if ``wrt`` is out of range."""
     if any(not 0 <= i < len(base.params) for i in d.wrt):
         return None
     wrt = tuple(base.params[i] for i in d.wrt)

@@ -1,7 +1,7 @@
-"""Size rules: the source of each size of an op's result; ``ops.py`` says which op has which.
+"""Size rules: the origin of each size of an op's result; ``ops.py`` assigns them to the ops.
 
-A rule takes the op and an axis of its result.  It returns the value that the size is, the axis of an operand that has
-the same size, or ``None`` if the op itself makes the size.
+A rule takes the op and an axis of its result.  It returns the value that is the size, the axis of an operand that has
+the same size, or None if the op itself determines the size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SizeRule = Callable[[Any, int], Any]        # (ir.graph.Op, axis) -> Value | tup
 
 
 def operand(first: int, step: int = 1) -> SizeRule:
-    """The sizes are operands: ``first``, and every ``step``-th behind it."""
+    """The sizes are operands: ``first``, and every ``step``-th after it."""
     return lambda op, axis: op.operands[first + step * axis]
 
 
@@ -29,7 +29,7 @@ def permuted(op: Any, axis: int) -> Any:
 
 
 def subarray(op: Any, axis: int) -> Any:
-    """``a[i, …]``: the axes behind those that have an index."""
+    """``a[i, …]``: the axes after those that have an index."""
     return op.operands[0], axis + len(op.operands) - 1
 
 
@@ -50,7 +50,7 @@ def reduced(op: Any, axis: int) -> Any:
 
 
 def product(op: Any, axis: int) -> Any:
-    """Rows are the first operand's, columns the second's, and both have the axis that counts products."""
+    """Rows come from the first operand, columns from the second, and the batch axis from the first."""
     a, b = op.operands
     n, m = len(dims_of(a.type)), len(dims_of(b.type))
     if n == 3 and axis == 0:

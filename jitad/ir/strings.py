@@ -1,4 +1,4 @@
-"""The strings that a program holds at run time, each by its number: an i64 to compiled code."""
+"""Numbers of the strings that a program holds at run time: a string is an i64 in compiled code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class Strings:
-    """Each string that a node has held, by number."""
+    """All strings that have a number."""
 
     def __init__(self) -> None:
         self.all: list[str] = []

@@ -1,4 +1,4 @@
-"""Type rules: the result types of each op from its operands and attributes; ``ops.py`` says which op has which.
+"""Type rules: the result types of each op from its operands and attributes; ``ops.py`` assigns them to the ops.
 
 Notation: a, b arrays; n, i, j, s, l, t i64 scalars (start, length, step).
 """
@@ -15,7 +15,7 @@ TypeRule = Callable[[Sequence[Any], dict[str, Any]], list[Type]]   # operands ar
 
 
 class TypeRuleError(Exception):
-    """Operands that an op's type rule refuses."""
+    """An op's type rule rejects the operands."""
 
 
 def _need(condition: bool, message: str) -> None:
@@ -43,7 +43,9 @@ def _same_dtype(vs: Sequence[Any]) -> Scalar:
 
 
 def elementwise(n: int, kinds: str, result: Scalar | None = None) -> TypeRule:
-    """``n`` operands of one dtype whose kind is among ``kinds`` (f, i, b); ``result`` overrides."""
+    """``n`` operands of one dtype whose kind is among ``kinds`` (f, i, b); ``result`` overrides the dtype of the
+    result.
+    """
     def rule(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
         if len(vs) != n:
             raise TypeRuleError(f"takes {n} operands")
@@ -75,7 +77,7 @@ def undef(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
 
 
 def _size(v: Any) -> Dim:
-    """The dimension that an i64 value gives: literal when it is a constant."""
+    """The dimension that an i64 value gives: a literal if it is a constant, else None."""
     if v.type is not I64:
         raise TypeRuleError(f"a size must be i64, not {v.type}")
     known: int | None = v.const
@@ -96,7 +98,7 @@ def _axis(a: Array, axis: int) -> int:
 
 
 def _fit(xs: Sequence[Dim], ys: Sequence[Dim]) -> bool:
-    """Whether sizes can be equal at run time."""
+    """True if the sizes can be equal at run time."""
     return len(xs) == len(ys) and all(x is None or y is None or x == y for x, y in zip(xs, ys))
 
 

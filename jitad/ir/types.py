@@ -7,8 +7,8 @@
     dim    ::= "?" | integer            ; "?": known at run time only
 
 A dimension that is the literal 1 broadcasts; ``?`` never does.  Literal dimensions other than 1
-come from constants in the program (``np.zeros(3)``).  An array has rank 1 or more; what NumPy
-calls a 0-d array is a scalar here.  Integers wrap at their width, signed (``i``) or unsigned (``u``).
+come from constants in the program (``np.zeros(3)``).  An array has rank 1 or more; NumPy's 0-d
+arrays are scalars here.  Integers wrap at their width, signed (``i``) or unsigned (``u``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NUMPY = {"f64": "float64", "f32": "float32", "i64": "int64", "i32": "int32", "b
 
 
 class Scalar:
-    """There is one object of each, so that comparing two is asking whether they are the same.
+    """A scalar type.  There is one object for each, so types are compared by identity.
 
     ``kind``: f, i (signed or not) or b.  ``bits``: of the value; a bool occupies 8 in memory.  ``low`` and ``high``:
-    the range of an integer type.  ``of_python``: a type that Python has a scalar of.  ``is_narrow``: an integer that
-    no other number's type stands in for, since it wraps elsewhere.
+    the range of an integer type.  ``of_python``: True for the types of Python's own scalars.  ``is_narrow``: True for
+    integer types other than i64 and i32; another type cannot represent them, since they wrap elsewhere.
     """
 
     __slots__ = ("name", "kind", "is_float", "is_int", "is_bool", "is_signed", "bits", "low", "high", "of_python",
@@ -59,7 +59,7 @@ class Scalar:
 ALL = F64, F32, I64, I32, BOOL, I16, I8, U64, U32, U16, U8 = tuple(Scalar(n) for n in _NUMPY)
 SCALARS: dict[str, Scalar] = {s.name: s for s in ALL}
 INSTEAD = "float64, float32, an integer of 8 to 64 bits or bool"
-"""The dtypes that there are, in words."""
+"""The supported dtypes, in words."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class Array:
 
 
 class Stack:
-    """What the forward sweep keeps for the backward sweep: an immutable linked list of frames.  There is one object."""
+    """The type of the frames that a forward sweep saves for the reverse sweep: an immutable linked list.  One object.
+    """
 
     def __repr__(self) -> str:
         return "Stack()"
@@ -117,24 +118,24 @@ def with_dtype(t: Type, dtype: Scalar) -> Type:
 
 
 def make(dtype: Scalar, dims: tuple[Dim, ...]) -> Type:
-    """An array type, or the scalar type when ``dims`` is empty."""
+    """An array type, or the scalar type if ``dims`` is empty."""
     return Array(dtype, dims) if dims else dtype
 
 
 def is_float(t: Type) -> bool:
-    """Whether values of this type carry derivatives: float scalars and arrays of them."""
+    """True if values of this type carry derivatives: float scalars and arrays of them."""
     return not isinstance(t, Stack) and dtype_of(t).is_float
 
 
 def carries_adjoint(t: Type) -> bool:
-    """Whether reverse mode gives values of this type an adjoint (floats and stacks)."""
+    """True if values of this type have an adjoint in reverse mode (floats and stacks)."""
     return isinstance(t, Stack) or is_float(t)
 
 
 def broadcast_dims(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """NumPy broadcasting of two dimension lists; ``?`` against ``?`` is taken to be equal.
+    """NumPy broadcasting of two dimension lists; ``?`` and ``?`` are assumed to be equal.
 
-    Raises ``ValueError`` when two literal sizes differ and neither is 1.
+    Raises ``ValueError`` if two literal sizes differ and neither is 1.
     """
     out: list[Dim] = []
     for i in range(1, max(len(a), len(b)) + 1):
@@ -152,7 +153,7 @@ def broadcast_dims(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 def join(a: Type, b: Type) -> Type | None:
-    """The least type that holds both (sizes may be forgotten, nothing is converted), or ``None``."""
+    """The least type that holds both (sizes may be forgotten, nothing is converted), or None."""
     if a == b:
         return a
     if isinstance(a, Array) and isinstance(b, Array) and a.dtype == b.dtype and a.rank == b.rank:
@@ -166,7 +167,7 @@ _OF_NUMPY = {t.np: t for t in ALL}
 
 
 def from_numpy(dtype: np.dtype) -> Scalar | None:
-    """The scalar type of a NumPy dtype in native byte order, or ``None`` if it has no place here."""
+    """The scalar type of a NumPy dtype in native byte order, or None if it is not supported."""
     return _OF_NUMPY.get(dtype)
 
 

@@ -19,7 +19,7 @@ def ops_of(blocks: Iterable[Block]) -> Iterable[Op]:
 
 
 def users(ops: Iterable[Op]) -> dict[Value, list[Op]]:
-    """The ops among ``ops`` that read each value, as an operand or an argument of an edge; once for each use."""
+    """The ops among ``ops`` that read each value, as an operand or an edge argument; once for each use."""
     found: dict[Value, list[Op]] = {}
     for op in ops:
         for v in op.used():

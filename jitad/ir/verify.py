@@ -1,29 +1,29 @@
-"""Checks that a module is well-formed; the one place that says what every pass may rely on.
+"""The verifier: checks that a module is well-formed.  This docstring lists everything that passes may rely on.
 
 ``verify`` reports all violations of these invariants together, each with its line of IR and a caret.
 
 Module
-  * A function stands under its own name (a derivative that has been made stays in the list of derivatives).
-  * A derivative to be made has a base that exists, a kind, and float parameters, rising, to differentiate by.
-  * A rule is of a function that exists, and its functions exist and have the types that its kind says (``graph.Rule``).
+  * A function is entered under its own name (a derivative that has been made stays in the list of derivatives).
+  * A derivative to be made has a base that exists, a kind, and float parameters, in ascending order, as ``wrt``.
+  * A rule belongs to a function that exists, and its functions exist and have the types of its kind (``graph.Rule``).
 Function
-  * It has blocks; each block, op and value stands in one place only and points back to it (owner, index, block, func).
+  * It has blocks; each block, op and value occurs once and points back to its place (owner, index, block, func).
   * No edge enters the first block.  Edges lead to blocks of the same function.
   * ``own`` names parameters that are arrays or stacks.
 Block
-  * It ends in one terminator; no terminator stands among its ops, and nothing but a terminator has edges.
+  * It ends in one terminator; none of its ops is a terminator, and only terminators have edges.
 Values
   * Every operand and edge argument is defined in the same function, and on every path before its use
     (its definition dominates it).  In unreachable blocks it need only be defined somewhere.
 Types
-  * Every op is in the table, and its result types are what its rule gives, or that with sizes forgotten (``?``).
+  * Every op is in the table, and its result types are those of its rule, possibly with sizes forgotten (``?``).
   * A constant has a Python value of its type's kind, in its type's range.
-  * An edge has as many arguments as its block has parameters, of the same types; behind a call, its results come first.
+  * An edge has as many arguments as its block has parameters, of the same types; after a call, the results come first.
   * A call names a function of the module, or one to be derived, and has arguments of its parameters' types.
   * ``branch`` takes a bool and two edges, ``switch`` an i64 and one edge or more, ``jump`` one edge, ``return`` values
     of the function's result types, ``raise`` at most four scalars.
   * ``check`` and ``raise`` carry the number of an exception of the module.
-Memory (``linear``): see ``linear.py``.
+Memory (``linear``): see ``linearity.py``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .types import BOOL, I64, Array, Scalar, Stack, Type, carries_adjoint
 
 @dataclass(frozen=True)
 class Violation:
-    """One invariant that does not hold: ``where`` shows the line of IR and a caret."""
+    """A violated invariant; ``where`` shows the line of IR and a caret."""
 
     message: str
     function: str
@@ -59,7 +59,7 @@ class Violation:
 
 
 class VerifyError(CompileError):
-    """IR that breaks the invariants; ``violations`` lists them all."""
+    """IR that violates invariants; ``violations`` lists them all."""
 
     def __init__(self, violations: Sequence[Violation], text: str = "") -> None:
         self.violations = list(violations)
@@ -68,9 +68,9 @@ class VerifyError(CompileError):
 
 
 def verify(module: Module, linear: bool = True, only: Container[str] | None = None) -> None:
-    """Raise ``VerifyError`` unless every invariant holds; ``linear``: those of memory too.
+    """Raise ``VerifyError`` unless every invariant holds; with ``linear`` those of memory too.
 
-    ``only``: the functions that are looked into, where all others are known to be sound.
+    ``only``: the functions to verify, if all others are known to be well-formed.
     """
     violations = list(_module(module))
     if violations:
@@ -121,7 +121,7 @@ def _module(module: Module) -> Iterator[Violation]:
 
 
 def _rule(module: Module, name: str, rule: Rule) -> Iterator[str]:
-    """What does not fit between a function and its rule (``graph.Rule``)."""
+    """Messages about the differences between a function and its rule (``graph.Rule``)."""
     known = [signature(module, f) for f in (name, *rule.functions)]
     if any(s is None for s in known):
         yield f"its rule names a function that does not exist: {', '.join(rule.functions)}"
@@ -158,7 +158,7 @@ class _Function:
         self._printer: FunctionPrinter | None = None
 
     def run(self) -> bool:
-        """Whether the function holds together; what is found is in ``violations``."""
+        """Check the function; returns True if there is no violation."""
         self._blocks()
         if self.violations:
             return False
@@ -171,14 +171,14 @@ class _Function:
         return not self.violations
 
     def fail(self, message: str, op: Op | None = None, value: Value | None = None) -> None:
-        """Note a violation, at an op and under one of its values."""
+        """Record a violation, at an op and under one of its values."""
         where, loc = "", self.func.loc
         if op is not None:
             self._printer = self._printer or FunctionPrinter(self.func)
             line = self._printer.op(op)
             name = self._printer.value(value) if value is not None else op.name
             places = [m.start() for m in re.finditer(re.escape(name) + r"(?![\w.])", line)] or [0]
-            caret = " " * places[-1] + "^" * len(name)          # the last one: operands stand behind results
+            caret = " " * places[-1] + "^" * len(name)          # the last one, since operands follow results
             where, loc = f"    {line}\n    {caret}", op.loc if op.loc.line else loc
         self.violations.append(Violation(message, self.func.name, where, loc))
 
@@ -327,7 +327,7 @@ _EDGES = {"jump": (1, 1), "branch": (2, 2), "switch": (1, 1 << 30), "return": (0
 
 
 def _forgets(known: Type, declared: Type) -> bool:
-    """Whether ``declared`` is ``known``, perhaps with sizes forgotten."""
+    """True if ``declared`` is ``known``, possibly with sizes forgotten."""
     if isinstance(known, Array) and isinstance(declared, Array):
         return (known.dtype == declared.dtype and known.rank == declared.rank
                 and all(d is None or d == k for k, d in zip(known.dims, declared.dims)))

@@ -1,7 +1,7 @@
-"""Parts of arrays, as they are read and written: ``a[i]``, ``a[i:j]``, ``a[i, j:k]``, ``a[i:j, k]``.
+"""Parts of arrays that ops read and write: ``a[i]``, ``a[i:j]``, ``a[i, j:k]``, ``a[i:j, k]``.
 
-A part is read by ``get``, ``slice``, ``slice`` of ``get``, and shown by ``reshape`` without its axes of size 1; it is
-written by ``set`` or by ``set_slice``, whose value has every axis.
+A part is read by ``get``, ``slice``, or ``slice`` of ``get``, possibly followed by a ``reshape`` that drops axes of
+size 1.  It is written by ``set``, or by ``set_slice``, whose value has every axis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .graph import Op, Value
 
 
 def unshaped(v: Value) -> tuple[Value, Sequence[Value] | None]:
-    """What ``v`` is before it is reshaped, and the sizes that it has been given."""
+    """The value that ``v`` reshapes, and the sizes that it has been given; None if there is no reshape."""
     shape = None
     while v.op is not None and v.op.name == "reshape":
         shape = shape or v.op.operands[1:]
@@ -22,7 +22,7 @@ def unshaped(v: Value) -> tuple[Value, Sequence[Value] | None]:
 
 
 def reads(v: Value, update: Op, shape: Sequence[Value] | None = None) -> bool:
-    """Whether ``v``, given the sizes ``shape``, is what the ``set`` or ``set_slice`` ``update`` overwrites."""
+    """True if ``v``, given the sizes ``shape``, is the part that the ``set`` or ``set_slice`` ``update`` overwrites."""
     array = update.operands[0]
     if update.name == "set":
         return v.op is not None and v.op.name == "get" and _all_same(v.op.operands, [array, *update.operands[2:]])
@@ -46,5 +46,5 @@ def _all_same(xs: Sequence[Value], ys: Sequence[Value]) -> bool:
 
 
 def _long(sizes: Sequence[Value]) -> list[Value]:
-    """The sizes that are not 1: between arrays of equal ones a reshape moves no element."""
+    """The sizes other than 1.  A reshape between arrays with the same such sizes moves no element."""
     return [n for n in sizes if n.const != 1]

@@ -1,7 +1,8 @@
 """The derivative of a trace: the chain rule, step by step from the last.
 
 ``reverse`` of a trace C with inputs x and outputs y is a trace with inputs x and y_bar, and outputs y and x_bar =
-y_bar · ∂y/∂x: C itself, and behind it what each step of C contributes to the cotangents of its operands.
+y_bar · ∂y/∂x.  It consists of C itself, followed by the contributions of each step of C to the cotangents of its
+operands.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ def _varying(x: Sequence[Var], steps: Sequence[Step]) -> set[Any]:
 
 
 def contributions(s: Step, read: Sequence[int], y_bar: Sequence[Any]) -> list[Any]:
-    """What a step adds to the cotangents of the operands ``read`` when its results have the cotangents ``y_bar``."""
+    """The contributions of a step to the cotangents of the operands ``read``, given the cotangents of its results."""
     if isinstance(s.op, Ruled):
         return _by_rule(s, s.op, read, y_bar)
     return [contribution(s, i, y_bar[0]) for i in read]
 
 
 def _by_rule(s: Step, f: Ruled, read: Sequence[int], y_bar: Sequence[Any]) -> list[Any]:
-    """The rule is one more step, which gives the cotangents of all operands that it speaks of."""
+    """Add the rule as one more step, which gives the cotangents of all operands that the rule covers."""
     if not set(read) <= set(f.wrt):
         raise DifferentiationError(f"the rule of `{f.name}` says nothing of a value that is differentiated")
     given = [ct if ct is not None else np.zeros(y.shape, y.dtype)[()] for y, ct in zip(s.results, y_bar)]
@@ -75,7 +76,10 @@ def _not_again(values: list[Any]) -> Sequence[Any]:
 
 
 def contribution(s: Step, i: int, y_bar: Any) -> Any:
-    """What a step adds to the cotangent of its operand ``i`` when its result has the cotangent ``y_bar``."""
+    """The contribution of a step to the cotangent of its operand ``i``, given the cotangent of its result.
+
+    None if there is no derivative.
+    """
     if s.op in PARTIALS:
         partial = PARTIALS[s.op][i]
         return None if partial is None else y_bar * partial(*s.operands)
@@ -87,7 +91,7 @@ def contribution(s: Step, i: int, y_bar: Any) -> Any:
 
 
 def _spread(s: Step, y_bar: Any) -> Any:
-    """A reduced array's cotangent, over again along the axes that are gone."""
+    """The cotangent of a reduced array, repeated along the reduced axes."""
     shape = s.operands[0].shape
     kept = [1 if axis in s.attrs["axes"] else n for axis, n in enumerate(shape)]
     return emit("broadcast_to", emit("reshape", y_bar, *map(np.int64, kept)), *map(np.int64, shape))
@@ -98,15 +102,15 @@ def _extreme(s: Step, i: int, y_bar: Any) -> Any:
 
 
 def _contract(s: Step, i: int, y_bar: Any) -> Any:
-    """z = Σ x y: x_bar = Σ z_bar y over what x has not, y_bar likewise."""
+    """z = Σ x y: x_bar = Σ z_bar y over the indices that x lacks, and y_bar likewise."""
     x, y, z = s.attrs["spec"].replace("->", ",").split(",")
     if i == 0:
         return emit("contract", y_bar, s.operands[1], spec=f"{z},{y}->{x}")
     return emit("contract", s.operands[0], y_bar, spec=f"{x},{z}->{y}")
 
 
-# Ops without a derivative, since their results, or all that they read, are discrete; and those that act on the
-# interpreter's own state (``ir.evaluate.meaning.STATEFUL``).
+# Ops without a derivative, since their results, or all their operands, are discrete.  Ops that access the
+# interpreter's own state (``ir.evaluate.meaning.STATEFUL``) have none either.
 DISCRETE = frozenset("isnan isinf isfinite eq ne lt le gt ge and or xor not shl shr all any argmax argmin nonzero "
                      "const empty iota dim".split())
 

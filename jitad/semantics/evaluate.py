@@ -8,8 +8,8 @@
     evaluate fwd f(x)      = f(x), x;   evaluate bwd f(…, u, a, x) = a + vjp f(x, u)
 
 ``L`` is linear in ``u``, and the reverse derivative of a linear map is its transpose: forward mode by double reverse.
-A derivative within a function that is being recorded is evaluated in the same way, on traced values; what comes out is
-played into the trace, which thus holds primitives alone and may be differentiated in turn, to any order.
+A derivative within a function that is being recorded is evaluated in the same way, on traced values.  Its steps are
+played into the trace, which therefore holds only primitives and may be differentiated again, to any order.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Evaluator(Interpreter):
     """Runs functions of a module and the derivatives that it asks for, whether or not they have been made."""
 
     def run(self, name: str, args: Sequence[Any], budget: int | None = None) -> list[Any]:
-        """The results of a function, or derivative, as NumPy scalars and arrays; raises what the program raises."""
+        """The results of a function, or derivative, as NumPy scalars and arrays; raises the program's exceptions."""
         with np.errstate(all="ignore"):
             return self.evaluate(name, self._arguments(name, args))
 
     def trace(self, name: str, args: Sequence[Any]) -> Trace:
-        """The trace that a function, or derivative, leaves at a point."""
+        """The trace of a function, or derivative, at a point."""
         with np.errstate(all="ignore"):
             return record(lambda x: self.evaluate(name, x), self._arguments(name, args))
 
@@ -50,7 +50,7 @@ class Evaluator(Interpreter):
         return [argument(x, t) for x, t in zip(args, params)]
 
     def evaluate(self, name: str, args: Sequence[Any]) -> list[Any]:
-        """The same on values, which may be traced."""
+        """The results of a function, or derivative, on values, which may be traced."""
         if name in self.module.derived:
             what = self.module.derived[name]
             return _DERIVATIVES[what.kind](self, what, list(args))
@@ -61,7 +61,7 @@ class Evaluator(Interpreter):
     # --- the steps of the interpreter -----------------------------------------------------------------
 
     def _enter(self, calls: list[Activation], term: Op, operands: list[Any]) -> Block:
-        """A derivative, or a function with a rule, is evaluated at once; its results go where the call returns to."""
+        """Evaluate a derivative, or a function with a rule, at once and pass its results to the call's continuation."""
         name = term.attrs["callee"]
         if name not in self.module.derived and not (self._has_rule(name) and _any_traced(operands)):
             return super()._enter(calls, term, operands)
@@ -76,11 +76,11 @@ class Evaluator(Interpreter):
     # --- functions with a rule ------------------------------------------------------------------------
 
     def _has_rule(self, name: str) -> bool:
-        """Whether a function has a derivative of its own; a checkpoint has the same."""
+        """True if a function has a derivative of its own; a checkpoint has that of its body."""
         return name in self.module.rules and self.module.rules[name].kind != "checkpoint"
 
     def _by_rule(self, name: str, rule: Rule, x: list[Any]) -> list[Any]:
-        """A step of the trace, which is differentiated as the rule says."""
+        """Record one step, which is differentiated by the rule."""
         types = self._signature(name).results
         zeros = [] if rule.kind == "vjp" else _zeros(x[i] for i in rule.wrt)
         y = self.evaluate(rule.functions[0], [*map(number, x), *zeros])[:len(types)]
@@ -99,7 +99,7 @@ class Evaluator(Interpreter):
         return apply_ruled(Ruled(name, wrt, run, pull), x, y)
 
     def _pull_by_rule(self, rule: Rule, x: list[Any], count: int, y_bar: list[Any]) -> list[Any]:
-        """The cotangents of the parameters ``rule.wrt``: a jvp rule is linear in the tangents, and transposed at 0."""
+        """The cotangents of the parameters ``rule.wrt``; a jvp rule is linear in the tangents, and transposed at 0."""
         if rule.kind == "vjp":
             forward, backward = rule.functions[:2]
             return self.evaluate(backward, [*x, *self.evaluate(forward, x)[count:], *y_bar])
@@ -130,7 +130,7 @@ class Evaluator(Interpreter):
         return values[:count] + _where_defined([x[i] for i in what.wrt], values[count:])
 
     def _recorded(self, what: Derived, x: list[Any]) -> Trace:
-        """The trace of what is differentiated."""
+        """The trace of the function that is differentiated."""
         return record(lambda x: self.evaluate(what.base, x), x)
 
     def _jvp(self, what: Derived, args: list[Any]) -> list[Any]:
@@ -166,11 +166,11 @@ def _any_traced(xs: Sequence[Any]) -> bool:
 
 
 def float_positions(xs: Sequence[Any], wrt: Sequence[int]) -> list[int]:
-    """Where the parameters ``wrt`` stand among the floats."""
+    """The positions of the parameters ``wrt`` among the floats."""
     return [len(floats(xs[:i])) for i in wrt if xs[i] is not UNDEFINED]
 
 
-# What a path does not make is undefined there; such a value is no input of a trace, and its derivatives are undefined.
+# A value that a path does not define is undefined there.  It is no input of a trace, and its derivatives are undefined.
 
 def _where_defined(values: Iterable[Any], derivatives: Iterable[Any]) -> list[Any]:
     """The derivative of each value, given those of the defined ones."""

@@ -1,8 +1,8 @@
-"""Where a program is evaluated exactly at a point at which one of its primitives, or a branch, has no derivative.
+"""Finds points at which a program is evaluated where one of its primitives, or a branch, has no derivative.
 
-The program is evaluated as ever (``evaluate.py``).  A primitive of traced numbers that is at such a point (``KINKS``)
-is noted, and so is a comparison of equal floats that decides which way to go.  When the trace is complete, those notes
-are told whose operand depends on what is differentiated, and on whose result an output depends.
+The program is evaluated as usual (``evaluate.py``).  A primitive of traced numbers at such a point (``KINKS``) is
+recorded, and so is a comparison of equal floats that decides control flow.  When the trace is complete, a record is
+reported if its operand depends on the differentiated inputs and an output depends on its result.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _whole(x: Any) -> Any:
 
 
 def _jump(x: Any, y: Any) -> Any:
-    """Where x / y is whole, or no number."""
+    """True where x / y is an integer, or NaN."""
     return (y == 0) | (np.remainder(x, y) == 0)
 
 
@@ -56,7 +56,7 @@ def _at_both(x: Any) -> Any:
     return np.abs(x) == 1
 
 
-# For each op and each operand: where there is no derivative by that operand, or only one from one side.
+# For each op and each operand: a predicate for points without a derivative by it, or with a one-sided one only.
 KINKS: dict[str, tuple[Where, ...]] = {
     "abs": (_at(0),), "sign": (_at(0),),
     "floor": (_whole,), "ceil": (_whole,), "trunc": (lambda x: _whole(x) & (x != 0),),
@@ -79,7 +79,7 @@ SHOWN = {**COMPARISONS, "floordiv": "//", "mod": "%", "div": "/", "pow": "**"}
 
 
 def _ties(op: str, a: Any, axes: tuple[int, ...]) -> Any:
-    """The extreme elements of which there are several."""
+    """The extreme elements, where there are several."""
     if not a.size:
         return np.zeros(a.shape, bool)
     extreme = a == getattr(np, op)(a, axis=axes, keepdims=True)
@@ -91,7 +91,7 @@ def _jumps_to_int(x: Any, kind: str) -> Any:
 
 
 def kinks(op: Op, numbers: Sequence[Any]) -> list[Any]:
-    """For each operand where there is no derivative by it; ``None``: there always is."""
+    """For each operand a mask of the elements without a derivative by it; None if there always is one."""
     name = op.name
     if name in KINKS:
         return [at and at(*numbers) for at in KINKS[name]]
@@ -106,7 +106,7 @@ def kinks(op: Op, numbers: Sequence[Any]) -> list[Any]:
 
 @dataclass
 class Note:
-    """An op at a kink: for each traced operand its variable and where; the variable that the op yields, if any."""
+    """An op at a kink: for each traced operand its variable and the mask; the variable of the op's result, if any."""
 
     op: Op
     reads: list[tuple[Var, Any]]
@@ -115,7 +115,7 @@ class Note:
 
 
 class Watcher(Evaluator):
-    """Evaluates, and tells ``(op, where in the source, operands, how many elements)`` of what it finds."""
+    """Evaluates, and calls ``tell(op, location, operands, number of elements)`` for each finding."""
 
     def __init__(self, module: Any, tell: Tell) -> None:
         super().__init__(module)
@@ -125,7 +125,9 @@ class Watcher(Evaluator):
         self.readers: dict[Function, dict[Value, list[Op]]] = {}
 
     def watch(self, name: str, args: Sequence[Any], count: int) -> list[Any]:
-        """The results; a program without derivatives is watched as if its first ``count`` arguments were varied."""
+        """The results; a program without derivatives is watched as if its first ``count`` arguments were
+        differentiated.
+        """
         values = self._arguments(name, args)
         with np.errstate(all="ignore"):
             if self.module.derived:
@@ -159,7 +161,7 @@ class Watcher(Evaluator):
         if reads and not same and (op.name not in COMPARISONS or self._decides(op)):
             self.notes.append(Note(op, reads, result.var if isinstance(result, Traced) else None, numbers))
 
-    # --- what matters -------------------------------------------------------------------------------
+    # --- selection of records -----------------------------------------------------------------------
 
     def _judge(self, trace: Trace, wrt: Sequence[int]) -> None:
         mine = [n for n in self.notes if n.reads[0][0].trace is trace]
@@ -185,13 +187,13 @@ class Watcher(Evaluator):
         self.tell(SHOWN.get(n.op.name, n.op.name), n.op.loc, values, int(np.sum(at)))
 
     def _counts(self, op: Op) -> bool:
-        """Whether the result becomes an integer: an index, a number of iterations."""
+        """True if the result becomes an integer: an index, a number of iterations."""
         assert op.block is not None
         readers = self._readers(op.block.func)
         return any(r.name == "cast" and not r.attrs["dtype"].is_float for v in op.results for r in readers.get(v, ()))
 
     def _decides(self, op: Op) -> bool:
-        """Whether a comparison decides which way to go or what to choose, and not only whether to raise."""
+        """True if a comparison decides control flow or a selection, not only a check."""
         if op not in self.deciding:
             assert op.block is not None
             readers = self._readers(op.block.func)

@@ -1,4 +1,4 @@
-"""Partial derivatives of the elementwise primitives: a line each, an entry for each operand, ``None`` for none.
+"""Partial derivatives of the elementwise primitives: one line each, with an entry for each operand, None for zero.
 
 At kinks: ``abs`` 0, ties of ``maximum`` and ``minimum`` half and half, ``sqrt`` at 0 inf, ``hypot`` at (0, 0) 0,
 ``x ** y`` by ``y`` 0 where x ≤ 0.  Source: *NIST Digital Library of Mathematical Functions* (https://dlmf.nist.gov),
@@ -33,7 +33,7 @@ def _larger(x: Any, y: Any) -> Any:
 
 
 def _power_by_base(x: Any, y: Any) -> Any:
-    """y x^(y−1); of x⁰ it is 0, at x = 0 too, where x^(y−1) is inf."""
+    """y x^(y−1); 0 for x⁰, at x = 0 too, where x^(y−1) is inf."""
     return y * power(where(both(equal(x, 0.0), equal(y, 0.0)), x.dtype.type(1), x), y - 1.0)
 
 

@@ -1,17 +1,17 @@
-"""What each primitive yields on numbers: the ops of the IR, and four that only derivatives have.
+"""The results of primitives on numbers: the ops of the IR, and four primitives that only derivatives have.
 
-Many ops do no arithmetic: each element of the result *is* an element of an operand (``STRUCTURAL``).  Which one is
-found by running the op on positions in place of numbers.  So one pair of primitives, transposes of each other, serves
-the derivatives of all of them:
+Many ops do no arithmetic: each element of the result *is* an element of an operand (``STRUCTURAL``).  The op is run on
+positions instead of numbers to find which.  One pair of primitives, transposes of each other, therefore serves the
+derivatives of all of them:
 
-* ``pick``: a structural op as a linear map of one of its operands, the others zero;
-* ``unpick``: its transpose, which gives each element of the operand the sum of what came out of it.
+* ``pick``: a structural op as a linear map of one of its operands, with the others zero;
+* ``unpick``: its transpose, which gives each element of the operand the sum over its copies in the result.
 
-Their attributes: ``of`` (the op), ``attrs``, ``operand`` (its number) and ``given``, the operands, of which those that
-hold floats are stood for by their shapes.
+Their attributes: ``of`` (the op), ``attrs``, ``operand`` (its number) and ``given``, the operands, where floats are
+replaced by their shapes.
 
-* ``contract``: a sum of products (``np.einsum``); ``share``: the extreme elements of an array, each with an equal
-  share of 1.
+* ``contract``: a sum of products (``np.einsum``); ``share``: weights of 1 shared equally among the extreme elements
+  of an array.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STRUCTURAL = frozenset("get slice reshape broadcast_to transpose concat take cop
 
 
 def yields(op: str, attrs: Attrs, operands: Sequence[Any]) -> Any:
-    """The result of a primitive; operands stay as they are."""
+    """The result of a primitive; operands are not changed."""
     if op in DERIVATIVES_ONLY:
         return DERIVATIVES_ONLY[op](attrs, *operands)
     consumed = OPS[op].consumes
@@ -40,18 +40,18 @@ def yields(op: str, attrs: Attrs, operands: Sequence[Any]) -> Any:
 
 
 def is_float(x: Any) -> bool:
-    """Whether a number, an array of them, or a variable, has derivatives."""
+    """True if a number, an array of numbers, or a variable has derivatives."""
     return getattr(getattr(x, "dtype", None), "kind", "") == "f"
 
 
 def operand_map(op: str, attrs: Attrs, operands: Sequence[Any], operand: int) -> Attrs:
-    """The attributes of ``pick`` and ``unpick`` for an operand of a structural op; only the shapes of floats count."""
+    """The attributes of ``pick`` and ``unpick`` for an operand of a structural op; only the shapes of floats matter."""
     given = tuple(np.shape(x) if is_float(x) else x for x in operands)
     return {"of": op, "attrs": attrs, "operand": operand, "given": given}
 
 
 def _positions(attrs: Attrs) -> Any:
-    """Which element of the operand each element of the result is, counted from 1; 0: none."""
+    """For each element of the result, the number of the operand's element that it is, counted from 1; 0 if none."""
     stand_ins = [x if not isinstance(x, tuple) else _counted(x) if i == attrs["operand"] else np.zeros(x, int)[()]
                  for i, x in enumerate(attrs["given"])]
     return MEANING[attrs["of"]](attrs["attrs"], *stand_ins)

@@ -1,10 +1,10 @@
-"""Evaluation of primitives and traces: on numbers, and symbolically.
+"""Evaluation of primitives and traces, on numbers and symbolically.
 
-Symbolic evaluation computes the numbers as ordinary evaluation does, so that it knows which way to go, and writes
-down the steps that gave them.  Its values are numbers, and ``Traced``: numbers that a variable of a trace stands for.
-``play`` of a trace on values of another trace writes it down there: the trace of a derivative is that of its steps.
+Symbolic evaluation computes the same numbers as ordinary evaluation, so that control flow is known, and records the
+steps that gave them.  Its values are numbers, and ``Traced``: numbers with a variable of a trace.  ``play`` of a trace
+on values of another trace records its steps there: the trace of a derivative consists of the derivative's steps.
 
-``EXPANDED`` are the primitives that are written down as simpler ones.
+``EXPANDED`` are the primitives that are recorded as simpler ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Program = Callable[[list[Any]], Sequence[Any]]
 
 
 class Traced:
-    """A number, and the variable that stands for it."""
+    """A number, and its variable."""
 
     __slots__ = ("number", "var")
 
@@ -35,7 +35,7 @@ def number(x: Any) -> Any:
 
 
 def apply(op: str, attrs: Attrs, operands: Sequence[Any]) -> Any:
-    """What a primitive yields; where an operand is traced, with a step in its trace."""
+    """The result of a primitive; if an operand is traced, its trace gets a step."""
     trace = next((x.var.trace for x in operands if isinstance(x, Traced)), None)
     if trace is not None and op in EXPANDED:
         return EXPANDED[op](attrs, *operands)
@@ -48,14 +48,14 @@ def apply(op: str, attrs: Attrs, operands: Sequence[Any]) -> Any:
 
 
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    """Broadcasting is a step of its own, so that elementwise steps are between equal shapes."""
+    """Make broadcasting a step of its own, so that elementwise steps have operands of equal shapes."""
     if not isinstance(x, Traced) or x.number.shape == shape:
         return x
     return apply("broadcast_to", {}, [x, *map(np.int64, shape)])
 
 
 def apply_ruled(function: Ruled, operands: Sequence[Any], results: Sequence[Any]) -> list[Any]:
-    """The ``results`` of a function with a rule on traced operands, with a step in their trace."""
+    """The ``results`` of a function with a rule on traced operands, recorded as a step of their trace."""
     trace = next(x.var.trace for x in operands if isinstance(x, Traced))
     floats = [y for y in results if is_float(y)]
     variables = iter(trace.ruled(function, [x.var if isinstance(x, Traced) else x for x in operands], floats))
@@ -63,7 +63,7 @@ def apply_ruled(function: Ruled, operands: Sequence[Any], results: Sequence[Any]
 
 
 def record(program: Program, point: Sequence[Any]) -> Trace:
-    """The trace of a program at a point: on a neighbourhood of it, program and trace are the same function.
+    """The trace of a program at a point; on a neighbourhood of the point, program and trace are the same function.
 
     The floats of the point are the inputs, the results of the program the outputs.
     """
@@ -76,7 +76,7 @@ def record(program: Program, point: Sequence[Any]) -> Trace:
 
 
 def floats(xs: Sequence[Any]) -> list[Any]:
-    """Those of the values that are inputs of a trace taken there, in order."""
+    """The values that are inputs of a trace taken at this point, in order."""
     found: list[Any] = []
     mapped(lambda x: found.append(x) if is_float(number(x)) else None, xs)
     return found
@@ -94,16 +94,16 @@ def play(trace: Trace, floats: Sequence[Any]) -> list[Any]:
             of.update(zip(s.results, s.op.run(operands), strict=True))
         else:
             of[s.results[0]] = apply(s.op, s.attrs, operands)
-        for x in s.operands:                             # arrays that nothing reads any more go
+        for x in s.operands:                             # release arrays after their last use
             if isinstance(x, Var) and last[x] == i and x not in kept:
                 of.pop(x, None)
     return value(trace.outputs)
 
 
-# --- primitives that are written down as simpler ones -----------------------------------------------
+# --- primitives that are recorded as simpler ones ---------------------------------------------------
 
 def _add_at(attrs: Attrs, a: Any, v: Any, *where: Any) -> Any:
-    """Where ``get`` reads, its transpose adds."""
+    """The transpose of ``get`` adds to the element that ``get`` reads."""
     return _add_where("get", a, v, where)
 
 
@@ -122,7 +122,7 @@ def _add_where(reads: str, a: Any, v: Any, where: Sequence[Any]) -> Any:
 
 
 def _matmul(attrs: Attrs, a: Any, b: Any) -> Any:
-    """Rows m, columns n, the sum over k, a batch of products b."""
+    """Indices: rows m, columns n, the sum over k, a batch of products b."""
     ranks = number(a).ndim, number(b).ndim
     left = {1: "k", 2: "mk", 3: "bmk"}[ranks[0]]
     right = {1: "k", 2: "kn", 3: "bkn"}[ranks[1]]
@@ -148,7 +148,7 @@ def _scan(op: str, unit: float) -> Callable[..., Any]:
 
 
 def _prod(attrs: Attrs, a: Any) -> Any:
-    """The last of the running products, axis by axis, from the last."""
+    """The last of the running products, axis by axis, starting with the last axis."""
     if number(a).size == 0:
         return yields("prod", attrs, [number(a)])
     for axis in sorted(attrs["axes"], reverse=True):

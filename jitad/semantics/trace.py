@@ -1,4 +1,4 @@
-"""Traces: straight lines of primitives, which is what is left of a program at a point once control flow is resolved.
+"""Traces: the straight line of primitives that a program executes at a point, once control flow is resolved.
 
 ::
 
@@ -6,11 +6,11 @@
     step    ::= variable* "=" primitive attributes? operand*
     operand ::= variable | number
 
-Only floats are variables.  What is discrete (counts, indices, sizes, conditions) is known at the point, and its
-number stands in the trace.  A trace is closed: it has no variables but its own, so traces that are taken while another
-is being taken cannot be confused.
+Only floats are variables.  Discrete values (counts, indices, sizes, conditions) are known at the point, and the trace
+holds their numbers.  A trace is closed: it has only its own variables, so traces that are taken while another is being
+taken cannot be confused.
 
-Expressions of variables write steps: ``-x / (y * y)`` is three of them.
+Expressions of variables append steps: ``-x / (y * y)`` is three of them.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Ruled:
 
 
 class Var:
-    """A variable of a trace; ``shape`` and ``dtype`` are known where the trace was taken at a point."""
+    """A variable of a trace; ``shape`` and ``dtype`` are known if the trace was taken at a point."""
 
     __slots__ = ("trace", "shape", "dtype")
-    __array_ufunc__ = None                               # NumPy's numbers leave arithmetic with variables to these
+    __array_ufunc__ = None                               # NumPy's numbers defer to the methods below
 
     def __init__(self, trace: Trace, shape: tuple[int, ...] = (), dtype: Any = None) -> None:
         self.trace, self.shape, self.dtype = trace, shape, dtype
@@ -73,53 +73,54 @@ class Var:
 
 
 class Kept:
-    """Values in place of one: what the forward half of a derivative leaves for the backward half."""
+    """Several values in place of one: those that the forward half of a derivative saves for the reverse half."""
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.values = values
 
 
 def emit(op: str, *operands: Any, **attrs: Any) -> Any:
-    """A primitive of variables: their trace grows by a step.  Of numbers: its result."""
+    """Apply a primitive: append a step to the trace of its variables, or return its result if all operands are numbers.
+    """
     trace = next((x.trace for x in operands if isinstance(x, Var)), None)
     return yields(op, attrs, operands) if trace is None else trace.step(op, attrs, operands)
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A primitive, which has one result, or a function with a rule (``Ruled``), which has any number."""
+    """A primitive, which has one result, or a function with a rule (``Ruled``), which may have several."""
 
     results: list[Var]
     op: str | Ruled
     attrs: Attrs
-    operands: list[Any]                                  # of variables and numbers
+    operands: list[Any]                                  # variables and numbers
 
 
 @dataclass(eq=False)
 class Trace:
     inputs: list[Var] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    outputs: list[Any] = field(default_factory=list)     # of variables and numbers
+    outputs: list[Any] = field(default_factory=list)     # variables and numbers
 
     def input(self, like: Any) -> Var:
-        """One more input, of the shape and dtype of a number or variable."""
+        """Add an input with the shape and dtype of a number or variable."""
         self.inputs.append(Var(self, like.shape, like.dtype))
         return self.inputs[-1]
 
     def step(self, op: str, attrs: Attrs, operands: Iterable[Any], like: Any = None) -> Var:
-        """One more step; ``like``: the number that it yields at the point."""
+        """Append a step; ``like``: its result at the point."""
         result = Var(self) if like is None else Var(self, like.shape, like.dtype)
         self.steps.append(Step([result], op, attrs, list(operands)))
         return result
 
     def ruled(self, function: Ruled, operands: Iterable[Any], like: Sequence[Any]) -> list[Var]:
-        """One more step, which applies a function; ``like``: its floats at the point, or variables of their shapes."""
+        """Append a step that applies a function; ``like``: its floats at the point, or variables of their shapes."""
         results = [Var(self, x.shape, x.dtype) for x in like]
         self.steps.append(Step(results, function, {}, list(operands)))
         return results
 
     def copy(self) -> Trace:
-        """The same with variables of its own."""
+        """A copy with variables of its own."""
         new = Trace()
         of: dict[Any, Var] = {x: new.input(x) for x in self.inputs}
         renamed = renaming(of)
@@ -140,12 +141,12 @@ class Trace:
 
 
 def mapped(f: Callable[[Any], Any], xs: Sequence[Any]) -> list[Any]:
-    """``f`` of each value, those that are kept in another included."""
+    """``f`` of each value, including those inside ``Kept``."""
     return [Kept(mapped(f, x.values)) if isinstance(x, Kept) else f(x) for x in xs]
 
 
 def renaming(of: dict[Any, Any]) -> Callable[[Sequence[Any]], list[Any]]:
-    """What replaces variables among operands by what ``of`` has for them."""
+    """A function that replaces variables among operands by their values in ``of``."""
     return lambda xs: mapped(lambda x: of[x] if isinstance(x, Var) else x, xs)
 
 

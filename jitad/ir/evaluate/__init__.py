@@ -4,7 +4,7 @@ Imports ``ir``; ``fold`` serves the builder, ``interp`` tests, ``interpret`` and
 
 Files, in reading order::
 
-    meaning  what each op means in NumPy, one entry an op
+    meaning  the meaning of each op in NumPy, one entry an op
     gamma    digamma and polygamma
     fold     constants and exact identities
     interp   the reference interpreter

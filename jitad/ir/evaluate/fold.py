@@ -1,6 +1,6 @@
-"""What an op's value is known to be without running it: constants and identities that hold exactly.
+"""Folding: the value of an op if it is known without running it, by constants and identities that hold exactly.
 
-Only identities true for every float are used (``x * 1`` but not ``x + 0``: −0 + 0 is 0; not ``x * 0``: NaN).
+Only identities that are true for every float are used (``x * 1`` but not ``x + 0``: −0 + 0 is 0; not ``x * 0``: NaN).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Rule = Callable[[Sequence[Value], dict[str, Any]], Known]
 
 
 def fold(name: str, vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-    """A value, or ``(constant, type)``, or ``None`` when the op must be emitted."""
+    """A value, or ``(constant, type)``, or None if the op must be emitted."""
     rule = _RULES.get(name)
     return None if rule is None else rule(vs, attrs)
 
@@ -42,7 +42,7 @@ def wrap(x: int, t: Scalar) -> int:
 
 
 def _arithmetic(name: str, neutral: Callable[[Sequence[Value], list[Any]], Known] | None = None) -> Rule:
-    """``neutral``: what is known where some operands are constant.  Most often none is."""
+    """A rule that folds constants; ``neutral`` is tried first if some operand is constant, which is rare."""
     def rule(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
         xs = [v.const for v in vs]
         if xs.count(None) == len(xs):
@@ -70,7 +70,7 @@ def _is(c: Any, number: float) -> bool:
 
 
 def _keeps(v: Value, other: Value) -> bool:
-    """Whether broadcasting against scalar ``other`` leaves ``v``'s type."""
+    """True if broadcasting ``v`` against ``other`` leaves the type of ``v`` unchanged."""
     return isinstance(other.type, Scalar) or v.type == other.type
 
 
@@ -138,8 +138,10 @@ def _cast(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
 
 
 def whole(x: float, t: Scalar) -> int:
-    """A float as an integer, as the machine converts it: what does not fit the integer that is converted to first, of
-    32 or 64 bits, is the least one, of which the low bits are taken.
+    """A float as an integer, as the machine converts it.
+
+    It is converted to 32 or 64 bits first, where a value out of range becomes the least integer; the result has the low
+    bits of that.
     """
     if t is U64 and x >= 2.0**63:
         return wrap(whole(x - 2.0**63, I64) + I64.low, t)
@@ -148,7 +150,7 @@ def whole(x: float, t: Scalar) -> int:
 
 
 def _dim(vs: Sequence[Value], attrs: dict[str, Any]) -> Known:
-    """The literal size, or the value that made the array, so that equal sizes are equal values."""
+    """The literal size, or the value that is the size, so that equal sizes are equal values."""
     a: Value = vs[0]
     axis: int = attrs["axis"]
     while True:
@@ -171,11 +173,11 @@ _RULES: dict[str, Rule] = {
     "select": _select, "and": _and, "or": _or, "not": _not, "cast": _cast, "dim": _dim, "as_type": _same_type,
 }
 FOLDED = frozenset(_RULES)
-"""The ops that ``fold`` may know something of."""
+"""The ops that ``fold`` may fold."""
 
 
 def same(x: Value, y: Value) -> bool:
-    """Whether two values are known to be equal: one value, or equal constants (0.0 and -0.0 are two)."""
+    """True if two values are known to be equal: the same value, or equal constants (0.0 and -0.0 differ)."""
     if x is y:
         return True
     a, b = x.const, y.const

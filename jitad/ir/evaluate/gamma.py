@@ -32,7 +32,7 @@ def digamma(x: float) -> float:
 
 
 def polygamma(n: float, x: float) -> float:
-    """Derivative number ``n``, rounded to an integer, of digamma: (−1)ⁿ⁺¹ n! ζ(n + 1, x); NaN at poles."""
+    """The derivative of order ``n``, rounded to an integer, of digamma: (−1)ⁿ⁺¹ n! ζ(n + 1, x); NaN at poles."""
     if math.isnan(n) or math.isnan(x) or not 0 <= round(min(max(n, -1), HIGHEST + 1)) <= HIGHEST:
         return math.nan
     n = round(n)
@@ -43,7 +43,7 @@ def polygamma(n: float, x: float) -> float:
     sign = 1 if n % 2 else -1
     if x > 0:
         zeta = _zeta(n + 1, x)
-    else:                                                # the sum over all of ℤ + x, less what is below x
+    else:                                                # the sum over all of ℤ + x, less the terms below x
         f = x - math.floor(x)
         zeta = _zeta(n + 1, f) + sign * (_zeta(n + 1, 1 - f) - _zeta(n + 1, 1 - x))
     return sign * math.gamma(n + 1) * zeta

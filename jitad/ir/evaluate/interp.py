@@ -1,11 +1,11 @@
-"""The reference interpreter: what a module means, by definition.
+"""The reference interpreter, which defines the meaning of modules.
 
-Slow and simple: one NumPy call an op (``meaning.py``), values in a dict a frame, calls on a stack of its own, so
-that recursion goes as deep as memory.  Arrays are values: an op that consumes an array works on a copy.  With
-``in_place`` it works on the array itself, as machine code does; after the uniqueness pass both give the same.
+Slow and simple: one NumPy call an op (``meaning.py``), a dict of values for each frame, and an explicit call stack, so
+that only memory limits recursion.  Arrays are values: an op that consumes an array works on a copy.  With ``in_place``
+it works on the array itself, like machine code; after the pass ``copy_insertion`` both give the same result.
 
-``counts`` and ``elements`` say how often each op ran and how many elements it touched, ``kept`` how much lay on a
-stack: complexity tests read them.
+``counts`` and ``elements`` record how often each op ran and how many elements it touched, ``kept`` the most that a
+stack held; complexity tests read them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .meaning import MEANING, conforms, work
 
 
 class BudgetExceeded(JitadError):
-    """More steps than ``run`` was given."""
+    """The program took more steps than ``run`` allows."""
 
 
 class Undefined:
-    """What ``undef`` yields.  Arithmetic on it yields it again; a branch or a check on it is a bug."""
+    """The result of ``undef``.  Arithmetic on it gives it again; a branch or a check on it is a bug."""
 
     def __repr__(self) -> str:
         return "undefined"
@@ -43,9 +43,9 @@ UNDEFINED = Undefined()
 
 @dataclass(frozen=True)
 class Frames:
-    """A stack value: the values pushed together, on top of what lies below (``None``: nothing).
+    """A stack value: the values that were pushed together, and the stack below (None for the empty stack).
 
-    ``elements`` and ``depth`` count all that can be reached: frames below, and stacks on the stack.
+    ``elements`` and ``depth`` count everything reachable: frames below, and stacks on the stack.
     """
 
     below: Frames | None
@@ -65,7 +65,7 @@ def _pushed(below: Frames, values: list[Any]) -> Frames:
 
 @dataclass(slots=True)
 class Activation:
-    """A running function: its values, and where its results go when it returns."""
+    """A running function: its values, and the edge by which it returns."""
 
     func: Function
     values: dict[Value, Any]
@@ -73,7 +73,7 @@ class Activation:
 
 
 def exception(info: ExcInfo, values: Sequence[Any] = ()) -> BaseException:
-    """The Python exception that a ``raise``, or a ``check`` that failed, throws with these operands."""
+    """The Python exception that a ``raise``, or a failed ``check``, throws with these operands."""
     cls: Any = info.cls if info.cls is not None else getattr(builtins, info.kind)
     known = [v.item() if isinstance(v, np.generic) else v for v in values]
     for k in info.texts:
@@ -89,7 +89,7 @@ def exception(info: ExcInfo, values: Sequence[Any] = ()) -> BaseException:
 
 
 def _filled(x: Any, values: Sequence[Any]) -> Any:
-    """Arguments of an exception with their places filled."""
+    """Arguments of an exception with their ``Operand`` and ``Filled`` places replaced."""
     if isinstance(x, Operand):
         return values[x.number]
     if isinstance(x, Filled):
@@ -105,7 +105,7 @@ def _filled(x: Any, values: Sequence[Any]) -> Any:
 class Interpreter:
     """Runs functions of a module.
 
-    ``counts``: times each op ran; ``elements``: elements it touched; ``steps``: all ops run;
+    ``counts``: times each op ran; ``elements``: elements that it touched; ``steps``: all ops run;
     ``kept``, ``kept_frames``: the most elements, and frames, that one stack held.
     """
 
@@ -120,9 +120,9 @@ class Interpreter:
         self.steps = self.kept = self.kept_frames = 0
 
     def run(self, name: str, args: Sequence[Any], budget: int | None = None) -> list[Any]:
-        """The results of a function as NumPy scalars and arrays; ``budget`` bounds the ops run.
+        """The results of a function as NumPy scalars and arrays; ``budget`` bounds the number of ops run.
 
-        Raises what the program raises, ``RecursionError``, and ``BudgetExceeded``.
+        Raises the program's exceptions, ``RecursionError``, and ``BudgetExceeded``.
         """
         func = self._function(name)
         if len(args) != len(func.params):
@@ -163,7 +163,7 @@ class Interpreter:
                 block = follow(_choose(term, operands, frame.func), values)
 
     def _enter(self, calls: list[Activation], term: Op, operands: list[Any]) -> Block:
-        """The block where a call goes on."""
+        """Start a call; returns the block in which execution continues."""
         if len(calls) >= self.max_depth:
             raise RecursionError("maximum recursion depth exceeded")
         callee = self._function(term.attrs["callee"])
@@ -200,7 +200,7 @@ class Interpreter:
         values[op.results[0]] = result
 
     def _apply(self, op: Op, operands: list[Any]) -> Any:
-        """What an op yields."""
+        """The result of an op."""
         if not self.in_place:
             for i in OPS[op.name].consumes:
                 operands[i] = operands[i].copy()
@@ -209,9 +209,10 @@ class Interpreter:
         return result
 
     def _with_undefined(self, op: Op, operands: list[Any]) -> Any:
-        """An op on something undefined: an update leaves the array as it was, a choice may not look at it.
+        """The result of an op on an undefined value: an update returns the array unchanged, a choice must not depend on
+        it.
 
-        The size of an array that is not there is 0, as in machine code: adjoints of what a path does not take have it.
+        The size of an undefined array is 0, as in machine code; adjoints of paths that are not taken have this size.
         """
         if op.name == "dim":
             return np.int64(0)
@@ -221,7 +222,7 @@ class Interpreter:
         return operands[0] if OPS[op.name].consumes else UNDEFINED
 
     def _number(self, x: Any) -> Any:
-        """A value as NumPy has it."""
+        """The NumPy value of a value."""
         return x
 
     def _undef(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
@@ -263,7 +264,7 @@ _SPECIAL: dict[str, Callable[[Interpreter, Op, list[Any], dict[Value, Any]], Non
 
 
 def follow(edge: Edge, values: dict[Value, Any], results: Sequence[Any] = ()) -> Block:
-    """Give an edge's block its parameters, all at once; yields the block."""
+    """Set the parameters of an edge's block, in parallel; returns the block."""
     args = [*results, *(values[v] for v in edge.args)]
     values.update(zip(edge.block.params, args, strict=True))
     return edge.block
@@ -286,7 +287,7 @@ def _elements(values: Iterable[Any]) -> int:
 
 
 def argument(x: Any, t: Type) -> Any:
-    """An argument as a value of its type, copied: the program may own it."""
+    """An argument as a value of its type, copied, since the program may own it."""
     if isinstance(t, Stack):
         return x
     value = np.array(x, dtype_of(t).np)[()] if not isinstance(t, Array) else np.array(x, dtype_of(t).np, order="C")
@@ -300,7 +301,7 @@ def _fits(x: Any, t: Type) -> bool:
 
 
 def _zeros(types: Sequence[Type], sizes: Iterable[int]) -> list[Any]:
-    """Zeros of these types; ``sizes``: those of arrays that the types do not have."""
+    """Zeros of these types; ``sizes`` are the sizes of arrays that are not literal."""
     rest = iter(sizes)
     return [EMPTY if isinstance(t, Stack) else
             np.zeros([next(rest) if d is None else d for d in dims_of(t)], dtype_of(t).np)[()] for t in types]

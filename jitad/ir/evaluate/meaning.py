@@ -1,7 +1,7 @@
-"""What each op means, in NumPy: one entry an op, for the reference interpreter.
+"""The meaning of each op in NumPy, one entry an op, for the reference interpreter.
 
-An entry takes the op's attributes and its operands (NumPy scalars and arrays).  It writes into no operand but
-those that the op consumes, of which the interpreter hands over copies.
+An entry takes the op's attributes and its operands (NumPy scalars and arrays).  It writes only to operands that the op
+consumes, for which the interpreter passes copies.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Meaning = Callable[..., Any]                 # (attrs, *operands) -> result
 
 
 class OutOfRange(CompileError):
-    """An index that no ``check`` kept in range: a bug of whoever wrote or moved the op."""
+    """An index that no ``check`` kept in range: a bug in the code that emitted or moved the op."""
 
 
 # --- elementwise --------------------------------------------------------------------------------------
 
 def _each(f: Callable[[float], float]) -> Callable[[Any], Any]:
-    """A function of Python floats on NumPy scalars and arrays, keeping the dtype."""
+    """Map a function of Python floats over NumPy scalars and arrays, preserving the dtype."""
     def g(x: Any) -> Any:
         x = np.asarray(x)
         return np.array([f(float(e)) for e in x.flat], dtype=x.dtype).reshape(x.shape)[()]
@@ -36,7 +36,7 @@ def _each(f: Callable[[float], float]) -> Callable[[Any], Any]:
 
 
 def _each_pair(f: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
-    """A function of two Python floats on NumPy scalars and arrays that broadcast, keeping the dtype."""
+    """Map a function of two Python floats over NumPy scalars and arrays that broadcast, preserving the dtype."""
     def g(x: Any, y: Any) -> Any:
         x, y = np.broadcast_arrays(x, y)
         return np.array([f(float(a), float(b)) for a, b in zip(x.flat, y.flat)], dtype=x.dtype).reshape(x.shape)[()]
@@ -51,7 +51,7 @@ def _lgamma(x: float) -> float:
 
 
 def _pow(x: Any, y: Any) -> Any:
-    """Integer powers have exponents of zero or more: the front end checks it."""
+    """Integer exponents are not negative, which the front end checks."""
     return np.power(x, y if np.asarray(y).dtype.kind == "f" else np.maximum(y, np.zeros_like(y)))
 
 
@@ -79,7 +79,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
 # --- sizes and indices --------------------------------------------------------------------------------
 
 def garbage(t: Type | Scalar) -> Any:
-    """What stands where nothing has been written: a value that no test expects."""
+    """The value of uninitialised memory, one that no test expects."""
     dtype = dtype_of(t)
     return dtype.np.type(math.nan if dtype.is_float else False if dtype.is_bool else wrap(-1234567, dtype))
 
@@ -153,7 +153,7 @@ def _reduce(f: Any) -> Meaning:
 
 
 def _extreme(f: Any) -> Meaning:
-    """``max``, ``min`` and their indices; of nothing they are anything."""
+    """``max``, ``min`` and their indices; arbitrary for empty arrays."""
     def meaning(attrs: dict[str, Any], a: Any) -> Any:
         axes = tuple(attrs["axes"]) if "axes" in attrs else (attrs["axis"],)
         if all(a.shape[axis] for axis in axes):
@@ -170,7 +170,8 @@ def _matmul(attrs: dict[str, Any], a: Any, b: Any) -> Any:
 
 
 def _cast(x: Any, to: Scalar) -> Any:
-    """Defined for every float, where NumPy leaves to the machine what does not fit (``fold.whole`` says it of one)."""
+    """Conversion that is defined for every float; NumPy leaves values out of range to the machine (see ``fold.whole``).
+    """
     if not to.is_int or x.dtype.kind != "f":
         return x.astype(to.np)
     if to is U64:
@@ -180,7 +181,7 @@ def _cast(x: Any, to: Scalar) -> Any:
 
 
 def _whole(x: Any, t: Scalar) -> Any:
-    """Floats as i32 or i64, the least of which stands for what does not fit."""
+    """Floats as i32 or i64; values out of range become the least integer."""
     fits = (x >= float(t.low)) & (x < float(t.high + 1))
     return np.where(fits, np.where(fits, x, 0).astype(t.np), t.low)
 
@@ -226,12 +227,12 @@ MEANING: dict[str, Meaning] = {
     "matmul": _matmul,
 }
 
-# These touch the interpreter's own state: they stand in ``interp.py``.
+# Ops that access the interpreter's own state; ``interp.py`` defines them.
 STATEFUL = ("undef", "stack_empty", "push", "pop", "check")
 
 
 def work(name: str, operands: tuple[Any, ...], result: Any) -> int:
-    """How many elements an op touches: what a compiled program would spend on it, up to a constant."""
+    """The number of elements that an op touches: the time of a compiled program, up to a constant."""
     if name == "matmul":
         return int(np.size(result)) * _contracted(operands[0], operands[1], result)
     if OPS[name].view:
@@ -250,7 +251,7 @@ def _contracted(a: Any, b: Any, result: Any) -> int:
 
 
 def conforms(x: Any, t: Type) -> bool:
-    """Whether a NumPy value has dtype, rank and literal sizes of an array or scalar type."""
+    """True if a NumPy value has the dtype, rank and literal sizes of an array or scalar type."""
     if not isinstance(x, (np.generic, np.ndarray)) or x.dtype != dtype_of(t).np:
         return False
     dims = t.dims if isinstance(t, Array) else ()

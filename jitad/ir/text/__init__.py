@@ -1,4 +1,4 @@
-"""Modules as text and back: ``print_module(parse_module(text)) == text`` for whatever was printed."""
+"""The text form of modules; ``print_module(parse_module(text)) == text`` for every printed text."""
 
 from .lexer import ParseError
 from .parser import parse_module

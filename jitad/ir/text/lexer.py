@@ -25,7 +25,7 @@ _TOKEN = re.compile(r"""
 
 
 class ParseError(CompileError):
-    """Text that is not IR: the message shows the line with a caret."""
+    """Text that is not IR; the message shows the line with a caret."""
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 class Tokens:
-    """The tokens of a text, read one by one."""
+    """The tokens of a text, read in order."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text, self.file = text, file
@@ -66,7 +66,7 @@ class Tokens:
         return token
 
     def accept(self, text: str) -> bool:
-        """Step over a mark or word if it comes next."""
+        """Consume a mark or word if it is next.  Returns True if so."""
         if self.now.text == text and self.now.kind != "string":
             self.at += 1
             return True
@@ -95,7 +95,7 @@ class Tokens:
         raise ParseError(f"{self.file or '<ir>'}:{loc.line}: {message}\n    {line}\n    {caret}")
 
     def list(self, item: Callable[[], Any], close: str) -> list[Any]:
-        """Items between commas up to ``close`` (the opening mark has been read)."""
+        """Items separated by commas, up to ``close`` (the opening mark has been read)."""
         items: list[Any] = []
         while not self.accept(close):
             if items:

@@ -1,7 +1,7 @@
 """Reads the text form of modules (grammar: ``graph.py``; printed by ``printer.py``).
 
-Result types may be left out where the op's rule gives them.  Text is checked for its grammar and its names
-only; whether the program makes sense is for ``verify`` to say, so that its tests can be written as text.
+Result types may be omitted if the op's rule gives them.  Only the grammar and the names are checked; all other checks
+are left to ``verify``, so that its tests can be written as text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NUMBERED = re.compile(r"\.\d+\Z")
 
 
 def parse_module(text: str, file: str = "") -> Module:
-    """The module that ``text`` describes; with ``file``, ops are located in it by line.
+    """The module that ``text`` describes; with ``file``, ops have locations in that file.
 
     Raises ``ParseError``.
     """
@@ -82,7 +82,7 @@ def _rule(t: Tokens) -> tuple[str, Rule]:
 
 
 def _stand_in(name: str) -> type[Exception]:
-    """A class that goes by the name of a user's exception class, which text cannot hold."""
+    """A class with the name of a user's exception class, which text cannot represent."""
     where, _, qualname = name.rpartition(":")
     cls = type(qualname.rpartition(".")[2], (Exception,), {"__module__": where})
     cls.__qualname__ = qualname
@@ -162,7 +162,7 @@ class FunctionParser:
         self.t = tokens
         self.func = Function("")
         self.values: dict[str, Value] = {}
-        self.early: dict[str, tuple[Token, Value]] = {}      # used so far, not defined yet
+        self.early: dict[str, tuple[Token, Value]] = {}      # used but not yet defined
         self.blocks: dict[str, tuple[Token, Block]] = {}
         self.block = self.func.entry
 
@@ -256,7 +256,7 @@ class FunctionParser:
         return op
 
     def _types(self, word: Token, operands: list[Value], attrs: dict[str, Any]) -> list[Type]:
-        """The types behind the colon, or those of the op's rule."""
+        """The types after the colon, or those of the op's rule."""
         t = self.t
         if t.accept(":"):
             types = [type_(t)]
@@ -294,7 +294,7 @@ class FunctionParser:
         return Op(name, operands, (), attrs, self._edges())
 
     def _operands(self) -> list[Value]:
-        """Values between commas, on one line; the comma before an edge is read as well."""
+        """Values between commas, on one line; the comma before an edge is consumed as well."""
         t, values = self.t, []
         while t.now.kind == "value" and not t.now.first:
             values.append(self._use())

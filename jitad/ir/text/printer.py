@@ -1,7 +1,7 @@
-"""The text form of modules; the grammar stands at the head of ``graph.py``.
+"""The text form of modules; the grammar is at the head of ``graph.py``.
 
 Names are stable: a value is ``%hint`` (``%hint.1`` for the second of that name) or a running number,
-a block ``^name`` or ``^b`` and its position.  What follows from the result types is not printed (``IMPLIED``).
+a block ``^name`` or ``^b`` and its position.  Attributes that the result types imply are not printed (``IMPLIED``).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op,
 from ..ops import TERMINATORS
 from ..types import Array, Scalar, Stack, Type, dtype_of
 
-# op name → (attribute, the value it has given the result types): such attributes are not printed.
+# op name → (attribute, its value as a function of the result types): such attributes are not printed.
 IMPLIED: dict[str, tuple[str, Callable[[Sequence[Type]], Any]]] = {
     "const": ("type", lambda types: types[0]),
     "undef": ("type", lambda types: types[0]),
@@ -39,7 +39,7 @@ _NUMBERED_BLOCK = re.compile(r"b\d+\Z")
 
 
 class Opaque:
-    """A Python object in an attribute that has no text form: it is known by its ``repr`` alone."""
+    """A Python object in an attribute that has no text form; only its ``repr`` is known."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -49,7 +49,7 @@ class Opaque:
 
 
 def print_module(module: Module, locations: bool = False) -> str:
-    """The text of a module; with ``locations`` each op's line ends in its place in the user's source."""
+    """The text of a module; with ``locations`` each op's line ends with its location in the user's source."""
     head = [_exception(i, info) for i, info in enumerate(module.exceptions)]
     head += [_derived(name, d) for name, d in module.derived.items()]
     head += [_rule(name, r) for name, r in module.rules.items()]
@@ -63,7 +63,7 @@ def print_function(func: Function, locations: bool = False) -> str:
 
 
 class FunctionPrinter:
-    """Prints one function, and single lines of it for messages; what is not in the function is ``%?``."""
+    """Prints one function, and single lines of it for messages; a value of another function is ``%?``."""
 
     def __init__(self, func: Function, locations: bool = False) -> None:
         self.func, self.locations = func, locations
@@ -173,7 +173,7 @@ def _block_names(func: Function) -> dict[Block, str]:
 
 
 def _hint(text: str) -> str:
-    """A hint as the text can hold it: word characters, not a number."""
+    """A hint in a form that the text allows: word characters, not starting with a digit."""
     text = _NOT_IN_HINT.sub("_", text)
     return f"_{text}" if text[0].isdigit() else text
 
