@@ -29,7 +29,7 @@ class Adjoints:
         return x in self.active
 
     def add(self, x: Value, contribution: Value) -> None:
-        """``x_bar += contribution``, summed over what broadcasting repeated."""
+        """``x_bar += contribution``, summed over the axes along which ``x`` was broadcast."""
         if x not in self.active:
             return
         if not isinstance(x.type, Stack):

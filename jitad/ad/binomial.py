@@ -74,9 +74,7 @@ class Binomial:
         return self.module.add(made)
 
     def _parts(self, func: Function) -> tuple[list[Value], Value, list[Value]]:
-        """The parameters: (first index and) number of iterations; number of states; the state and the other values
-        read.
-        """
+        """The parameters: (first index and) number of iterations; number of states; the state and other values."""
         return func.params[:self.counts], func.params[self.counts], func.params[self.counts + 1:]
 
     def _run(self, b: Builder, counts: list[Value], rest: list[Value]) -> list[Value]:

@@ -118,8 +118,7 @@ class Ways:
         term.attrs["callee"] = self.module.derive(term.attrs["base"], "fwd", term.attrs["wrt"])
 
     def back_from(self, block: Block) -> list[Block] | None:
-        """The predecessors to which the reverse sweep goes from a block that is no loop head; None if that needs a tag.
-        """
+        """The predecessors to which the reverse sweep goes from a block that is no loop head, or None to use a tag."""
         incoming = [p for p, _ in self.preds[block]]
         if len(incoming) == 1:
             loop = self.forest.loop_of(incoming[0])

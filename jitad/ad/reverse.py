@@ -154,8 +154,7 @@ class ThereAndBack(Adjoints):
             self.env[v] = v_bar
 
     def _around(self, back: LoopBack) -> dict[Value, None]:
-        """The values whose adjoints the reverse loop carries: arguments of the back edge, and values used from outside.
-        """
+        """The values whose adjoints the reverse loop carries: back edge arguments, and values used from outside."""
         loop = back.loop
         edge = loop.back_edge()
         used = {v for b in loop.blocks for op in b.all_ops() for v in op.used()}
@@ -278,9 +277,7 @@ class ThereAndBack(Adjoints):
         return self.bar[block]
 
     def _renamed(self, pred: Block, env: Env, to: Block) -> Env:
-        """Add the adjoints of ``to``'s parameters to the arguments that the latch passed: one sum, not one an
-        iteration.
-        """
+        """Add the adjoints of ``to``'s parameters to those of the latch's arguments, as one sum outside the loop."""
         assert pred.term is not None
         before, self.env = self.env, dict(env)
         edge = next(e for e in pred.term.edges if e.block is to)
@@ -306,8 +303,7 @@ class ThereAndBack(Adjoints):
         b._end("branch", [b.lt(following, back.trip)], [edge, out])
 
     def _call_backward(self, block: Block) -> None:
-        """Call the callee's reverse sweep: primal arguments, result cotangents, accumulators, its stack → cotangents.
-        """
+        """Call the callee's reverse sweep: primals, result cotangents, accumulators, its stack → cotangents."""
         if block not in self.ways.tapes:
             for r in call_results(block):
                 self.env.pop(r, None)

@@ -122,9 +122,7 @@ class Dominators:
         return idom
 
     def _intervals(self) -> tuple[dict[Block, int], dict[Block, int]]:
-        """The times at which a walk of the tree enters and leaves each block; an ancestor's interval contains the
-        block's.
-        """
+        """The times at which a walk of the tree enters and leaves each block; ancestors have larger intervals."""
         enter: dict[Block, int] = {}
         leave: dict[Block, int] = {}
         clock = 0

@@ -288,8 +288,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Rule:
-    """The derivative of a function that does not come from its body.  The function is not inlined before
-    differentiation.
+    """The derivative of a function whose body does not define it.  Such a function is not inlined before then.
 
     ``kind`` and ``functions``:
 

@@ -199,8 +199,7 @@ def result_types(name: str, operands: Sequence[Any], attrs: dict[str, Any]) -> l
 
 
 def size_origin(v: Value, axis: int) -> Value | Axis | None:
-    """The value that is a size, the axis of an operand that has the same size, or None if the op determines the size.
-    """
+    """The value that is a size, or the axis of an operand of the same size; None if the op determines the size."""
     definition = OPS.get(v.op.name) if v.op is not None else None
     if definition is None or definition.sizes is None:
         return None

@@ -43,9 +43,7 @@ def _same_dtype(vs: Sequence[Any]) -> Scalar:
 
 
 def elementwise(n: int, kinds: str, result: Scalar | None = None) -> TypeRule:
-    """``n`` operands of one dtype whose kind is among ``kinds`` (f, i, b); ``result`` overrides the dtype of the
-    result.
-    """
+    """``n`` operands of one dtype whose kind is among ``kinds`` (f, i, b); ``result`` overrides the result's dtype."""
     def rule(vs: Sequence[Any], attrs: dict[str, Any]) -> list[Type]:
         if len(vs) != n:
             raise TypeRuleError(f"takes {n} operands")

@@ -81,8 +81,7 @@ class Array:
 
 
 class Stack:
-    """The type of the frames that a forward sweep saves for the reverse sweep: an immutable linked list.  One object.
-    """
+    """The type of the frames that a forward sweep saves for the reverse sweep, an immutable linked list."""
 
     def __repr__(self) -> str:
         return "Stack()"

@@ -125,8 +125,9 @@ class Watcher(Evaluator):
         self.readers: dict[Function, dict[Value, list[Op]]] = {}
 
     def watch(self, name: str, args: Sequence[Any], count: int) -> list[Any]:
-        """The results; a program without derivatives is watched as if its first ``count`` arguments were
-        differentiated.
+        """The results of a function.
+
+        A program without derivatives is watched as if its first ``count`` arguments were differentiated.
         """
         values = self._arguments(name, args)
         with np.errstate(all="ignore"):

@@ -80,8 +80,7 @@ class Kept:
 
 
 def emit(op: str, *operands: Any, **attrs: Any) -> Any:
-    """Apply a primitive: append a step to the trace of its variables, or return its result if all operands are numbers.
-    """
+    """Apply a primitive: append a step to the trace of its variables; without variables, return its result."""
     trace = next((x.trace for x in operands if isinstance(x, Var)), None)
     return yields(op, attrs, operands) if trace is None else trace.step(op, attrs, operands)
 

@@ -105,8 +105,7 @@ def _in_slice(fn: FunctionBuilder, op: Op, add: bool) -> None:
 
 
 def part_position(fn: FunctionBuilder, op: Op, buffer: Buffer, place: Place) -> str:
-    """The offset, in the updated buffer, of an element of the part that ``op`` (``add_slice``, ``set_slice``) writes.
-    """
+    """The offset in the updated buffer of an element of the part that ``op`` (``add_slice``, ``set_slice``) writes."""
     starts, steps = ([fn.scalar(v) for v in op.operands[first::2]] for first in (2, 3))
     if place.flat is not None:
         return fn.add(position(fn, buffer.sizes, starts), place.flat)

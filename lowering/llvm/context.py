@@ -139,15 +139,16 @@ os.register_at_fork(after_in_child=_abandon)
 
 
 def rest() -> None:
-    """Return the pages of all arenas to the system.  No compiled code may run.  Used to measure what a call touches."""
+    """Return the pages of all arenas to the system, to measure what a call touches.  No compiled code may run."""
     with _lock:
         for _, region in _all:
             region.madvise(mmap.MADV_DONTNEED)
 
 
 def soil(value: float, size: int = 1 << 16) -> None:
-    """Fill the beginning of all arenas with a number.  No compiled code may run.  Reveals reads of uninitialised
-    memory.
+    """Fill the beginning of all arenas with a number, to reveal reads of uninitialised memory.
+
+    No compiled code may run meanwhile.
     """
     pattern = struct.pack("d", value) * (size // 8)
     with _lock:

@@ -83,8 +83,7 @@ class Writer:
         return self._known[text]
 
     def distinct(self, text: Callable[[str], str]) -> str:
-        """``!n``, a new metadata node; ``text`` receives the node's own name, as such nodes often refer to themselves.
-        """
+        """``!n``, a new metadata node; ``text`` receives the node's own name, for references to itself."""
         name = f"!{len(self._metadata)}"
         return self._add_node(f"distinct !{{{text(name)}}}")
 

@@ -52,8 +52,9 @@ class Processor:
 
 
 def chosen() -> Processor:
-    """The processor that ``JITAD_CPU`` names, for which this machine must be able to run code; by default this
-    machine's.
+    """The processor that ``JITAD_CPU`` names; by default this machine's.
+
+    Raises ``ValueError`` if this machine cannot run code for it.
     """
     name = os.environ.get("JITAD_CPU", "")
     if name in ("", "native"):

@@ -119,8 +119,7 @@ def select(e: Emitter, t: Scalar, condition: str, x: str, y: str) -> str:
 # --- ops of more than one instruction ---------------------------------------------------------------------
 
 def _float_mod(e: Emitter, t: Scalar, xs: list[str], f: str) -> str:
-    """The remainder with the divisor's sign, which a zero remainder has too.  Ignores the flags ``f``, for exactness.
-    """
+    """The remainder with the divisor's sign, for zero too.  Computed without the flags ``f``, to be exact."""
     (x, y), of, c, zero = xs, types.register(t), e.code, types.literal(0.0, t)
     m = TABLE["fmod"](e, t, [x, y], "")
     other = c.op(f"xor i1 {c.op(f'fcmp olt {of} {m}, {zero}')}, {c.op(f'fcmp olt {of} {y}, {zero}')}")
@@ -339,8 +338,7 @@ def _whole(e: Emitter, source: Scalar, to: Scalar, x: str) -> str:
 
 
 def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, Any], result: Scalar) -> str:
-    """One element of an elementwise op.  ``t`` is the dtype of the operands; for ``select`` that of the alternatives.
-    """
+    """One element of an elementwise op; ``t`` is the dtype of the operands, for ``select`` of the alternatives."""
     if name == "cast":
         return cast(e, t, result, xs[0])
     if name == "select":

@@ -87,8 +87,7 @@ def suits(function: str, lanes: int, features: list[str]) -> bool:
 
 
 def definitions(source: str) -> str:
-    """LLVM IR of the functions that a module declares, or ``""``.  They exist to be inlined; no code is made of them.
-    """
+    """LLVM IR of the functions that a module declares, or ``""``; they are only inlined, never compiled."""
     wanted = sorted(set(re.findall(rf"@{re.escape(PREFIX)}(\w+)\.(\d+)", source)))
     texts = [_Text(function, int(lanes)).text() for function, lanes in wanted]
     return "\n".join([*texts, SELDOM]) if texts else ""

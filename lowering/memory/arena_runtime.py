@@ -1,6 +1,6 @@
 """LLVM routines that release memory of the arena; ``arena.py`` explains their purpose.
 
-A module declares ``ROUTINES``.  The JIT compiles them once for all modules; code that must stand alone defines them.
+A module declares ``ROUTINES``.  The JIT compiles them once for all modules; self-contained code defines them.
 Both take a table of ``n`` arrays, each a pointer and a number of bytes, and replace the pointers of the arrays that
 they move.  A *fresh* array was allocated above the mark.  Addresses are integers here.
 """

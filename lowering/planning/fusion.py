@@ -216,7 +216,7 @@ class _Planner:
     # --- accumulation and reuse -----------------------------------------------------------------------
 
     def _accumulate(self, op: Op) -> None:
-        """Note ``add(c, matmul(a, b))`` as a candidate; ``_reuse`` drops it unless ``c`` can be taken over."""
+        """Record ``add(c, matmul(a, b))`` as a candidate; ``_reuse`` drops it unless ``c`` can be reused."""
         for c, m in (op.operands, reversed(op.operands)):
             product = m.op
             if product is None or product.name != "matmul" or product.block is not op.block or not is_array(m):

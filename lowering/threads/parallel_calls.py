@@ -288,7 +288,7 @@ class _ShareWriter:
         return total
 
     def _leave(self, struct: str, out: str, buffers: dict[int, Buffer]) -> None:
-        """Store numbers in the row, and copy sums in arrays to the private array if they are elsewhere."""
+        """Store numbers in the row, and copy sums in arrays to the share's array if they are elsewhere."""
         code, i = self.code, 1
         for k, t in enumerate(self.callee.result_types):
             x = code.op(f"extractvalue {struct} {out}, {i}")

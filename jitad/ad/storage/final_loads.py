@@ -141,9 +141,7 @@ class _Judge(Walk):
         return g is not None and self.prover.proves(g.minus(load).plus(Affine(-1)))
 
     def _least(self, form: Affine, carrier: Loop, depth: int) -> Affine | None:
-        """A lower bound, over all iterations of inner loops, that does not decrease with the carrier's counter; None if
-        unknown.
-        """
+        """A lower bound over all iterations of inner loops, never decreasing with the carrier's counter, or None."""
         for v, c in form.terms:
             known = self.counts.get(v)
             if v.block not in carrier.blocks or (v.owner is carrier.head and known is not None and c > 0):
@@ -166,8 +164,7 @@ def _run(trip: Value) -> Value:
 # --- in the reverse sweep -----------------------------------------------------------------------------------
 
 class Finished:
-    """For each final load, the finished array: the carrier's result, as a parameter of its exit, added if it is
-    missing.
+    """For each final load, the finished array: the carrier's result, as a parameter of its exit, added if necessary.
 
     ``may_stay``: True for an array that leaves the loop for other uses and may be read later without a copy.
     """

@@ -55,8 +55,7 @@ def _cheap(op: Op) -> bool:
 
 
 class Frames:
-    """Decides and places; afterwards ``homes`` maps forward values to the values that the reverse sweep reads instead.
-    """
+    """Decides and places; afterwards ``homes`` maps forward values to the values that the reverse sweep reads."""
 
     def __init__(self, sweep: ThereAndBack, split: bool, results: bool = True) -> None:
         self.sweep, self.split = sweep, split
@@ -145,14 +144,12 @@ class Frames:
         return list(self.readers)
 
     def _across(self, block: Block, op: Op) -> list[Value]:
-        """The forward values that an op of the reverse sweep reads; a copy's own values are not forward values in the
-        copy.
-        """
+        """The forward values that an op of the reverse sweep reads; in a copy, without the copy's own values."""
         own = self.original if block in self.original else ()
         return [v for v in dict.fromkeys(op.used()) if v.block in self.forward and v.block not in own]
 
     def level(self, v: Value) -> Loop | None:
-        """The innermost loop that computes ``v``, or None at the top level."""
+        """The innermost loop around the definition of ``v``, or None at the top level."""
         return self.levels.get(v.block)
 
     def _at_hand(self, block: Block, bar: Block) -> bool:
@@ -302,9 +299,7 @@ class Frames:
         return found if all(b in self.forward and self._dominates(v.block, b) for b in found) else {v.block}
 
     def _before_loops(self, block: Block, level: Loop | None) -> Block:
-        """The block at ``level`` on the path to ``block``: the preheader of the loops around ``block`` inside
-        ``level``.
-        """
+        """The block of ``level`` on the path to ``block``: the preheader of the loop that holds ``block``, if any."""
         inner = self.levels.get(block)
         while inner is not level and inner is not None and inner.preheader is not None:
             block, inner = inner.preheader, inner.parent
@@ -335,8 +330,7 @@ class Frames:
         return load
 
     def _stack_frame(self, back: LoopBack, kept: list[Value], ends: list[Value]) -> Op:
-        """Case 4: one frame an iteration on a stack that the forward loop carries, and the reverse loop carries back.
-        """
+        """Case 4: one frame an iteration on a stack that both loops carry."""
         loop = back.loop
         assert loop.preheader is not None and loop.latch is not None and back.top is not None
         assert back.entry is not None and back.back is not None
@@ -353,8 +347,7 @@ class Frames:
         return pop
 
     def keep_at_top(self, tape: Value, backward: Builder) -> Value:
-        """For sweeps in two functions: push one last frame in the first; ``backward`` pops it from ``tape`` in the
-        second.
+        """Push one last frame in the forward function, which ``backward`` pops from ``tape`` in the reverse function.
 
         Returns the stack that the forward function returns.
         """
@@ -399,8 +392,7 @@ class Frames:
                 index.name, index.operands = "add", [back.count, zero.result]
 
     def _home(self, v: Value, b: Builder, seen: dict[Value, Value]) -> Value:
-        """The value to read for ``v``.  Recomputes it if necessary, iteratively, since chains of integers may be long.
-        """
+        """The value to read for ``v``.  Recomputes it if necessary, without recursion, since chains may be long."""
         todo = [v]
         while todo:
             u = todo[-1]

@@ -15,8 +15,7 @@ from ...passes.analysis.cfg import substitute
 
 
 class Sizes:
-    """``readers``: for each forward array, the forward blocks whose reverse blocks read its elements; None: any block.
-    """
+    """``readers``: for each forward array, the forward blocks whose reverse blocks read its elements; None: any."""
 
     def __init__(self, dominates: Callable[[Block, Block], bool], home: Mapping[Block, Block]) -> None:
         self.dominates, self.home = dominates, home

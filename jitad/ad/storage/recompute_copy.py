@@ -61,9 +61,7 @@ class Rerun:
                 self.back.entry[1].args.append(start)
 
     def _pass_on(self) -> None:
-        """Pass these values to the next iteration.  ``left`` maps the exit's parameters to their values after the last
-        one.
-        """
+        """Pass these values to the next iteration.  ``left`` maps the exit's parameters to their final values."""
         assert self.back.back is not None and self.loop.exit is not None
         for p, a in zip(self.loop.head.params, self.loop.back_edge().args):
             if p is not self.back.iv:

@@ -209,10 +209,10 @@ class Interpreter:
         return result
 
     def _with_undefined(self, op: Op, operands: list[Any]) -> Any:
-        """The result of an op on an undefined value: an update returns the array unchanged, a choice must not depend on
-        it.
+        """The result of an op on an undefined value.
 
-        The size of an undefined array is 0, as in machine code; adjoints of paths that are not taken have this size.
+        An update returns the array unchanged, and a choice must not depend on it.  The size of an undefined array is 0,
+        as in machine code; adjoints of paths that are not taken have this size.
         """
         if op.name == "dim":
             return np.int64(0)

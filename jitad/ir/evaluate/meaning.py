@@ -170,8 +170,7 @@ def _matmul(attrs: dict[str, Any], a: Any, b: Any) -> Any:
 
 
 def _cast(x: Any, to: Scalar) -> Any:
-    """Conversion that is defined for every float; NumPy leaves values out of range to the machine (see ``fold.whole``).
-    """
+    """Conversion that is defined for every float; in NumPy values out of range are undefined (see ``fold.whole``)."""
     if not to.is_int or x.dtype.kind != "f":
         return x.astype(to.np)
     if to is U64:
