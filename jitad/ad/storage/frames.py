@@ -172,7 +172,7 @@ class Frames:
         return block if level is not None and level not in self.reruns and counted(level) is None else None
 
     def _dominates(self, a: Block, b: Block) -> bool:
-        """Dominance, where blocks of copies are replaced by the original blocks."""
+        """True if ``a`` dominates ``b``, where blocks of copies are replaced by the original blocks."""
         return self.dom.dominates(self.original.get(a, a), self.original.get(b, b))
 
     def _decide(self, v: Value) -> None:
