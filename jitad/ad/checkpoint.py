@@ -1,7 +1,7 @@
 """Cuts loops of which reverse mode would save every iteration into segments that are recomputed in the reverse sweep.
 
 A loop with state ``s`` becomes a loop over segments: ``s = segment(k, s)``, where ``segment`` is a function with the
-rule ``checkpoint`` (``rules.py``).  Saved are the state at the start of each segment, and the frames of the iterations
+rule ``checkpoint`` (``rules.py``).  The state at the start of each segment is saved, and the frames of the iterations
 of one segment at a time.  Each iteration runs forward twice and in reverse once.
 
 * A counted loop of ``n`` iterations has ⌈n / ⌈√n⌉⌉ segments of ⌈√n⌉ iterations: 2 √n states.

@@ -179,9 +179,9 @@ class Block:
 class Function:
     """A function; the first block is the entry, and its parameters are the function's.
 
-    ``own``: indices of array (and stack) parameters that the function may consume.  ``attrs``: free-form facts
-    (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.  ``control``: cache for an
-    analysis of the control flow, with the control flow that it analysed (``ir/dominance.py``).
+    ``own``: indices of array (and stack) parameters that the function may consume.
+    ``attrs``: free-form facts (``"inline"``: "always" | "never", ``"py_name"``, …); values print as Python literals.
+    ``control``: cache for an analysis of control flow, with the control flow analysed (``ir/dominance.py``).
     """
 
     def __init__(self, name: str, param_types: Iterable[Type] = (), result_types: Iterable[Type] = (),
@@ -288,7 +288,7 @@ class Derived:
 
 @dataclass(frozen=True)
 class Rule:
-    """The derivative of a function whose body does not define it.  Such a function is not inlined before then.
+    """The derivative of a function whose body does not define it; it is inlined only after differentiation.
 
     ``kind`` and ``functions``:
 

@@ -1,7 +1,7 @@
 """Outlines parts of long straight-line blocks as functions, so that LLVM's time is linear in a block's length.
 
 For a value that is used far from its definition, LLVM's register allocator examines everything between.  In a long
-block the reverse sweep is far from the primal sweep.  Therefore a block of more than ``LEAST`` instructions becomes
+block the reverse sweep is far from the forward sweep.  Therefore a block of more than ``LEAST`` instructions becomes
 calls of functions with about ``SIZE`` instructions each, its *parts*::
 
     call void @f.part.1(ptr %frame, double %arg0, …)

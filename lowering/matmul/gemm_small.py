@@ -43,8 +43,8 @@ def product(fn: FunctionBuilder, p: Product) -> None:
 def _any_rows(fn: FunctionBuilder, p: Product) -> None:
     """Emit the loop for an unknown number of rows.
 
-    The last chunk repeats the last row.  A loop over fewer rows would take as long, since its sums depend on one
-    another, and would double the code.
+    The last chunk repeats the last row.  Code for fewer rows would take as long, since each of its sums is a chain of
+    dependent additions, and would double the code.
     """
     smin = fn.writer.declare("llvm.smin.i64", "i64", "i64, i64")
     strips, _ = divide(fn, fn.add(p.m, str(ROWS - 1)), ROWS)

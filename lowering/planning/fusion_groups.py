@@ -4,8 +4,8 @@ A *group* is a list of ops of one block over the same sizes: stored elementwise 
 additions to parts of arrays whose order the compiler may choose (``add_slice``, the adjoint of a slice).
 A group is emitted at its last member, in one loop nest.  The nest computes each element once, stores it or adds it to
 a partial result in a register, and uses it in the members that follow.  Therefore nothing else may read the group's
-results or overwrite its operands between its first and its last member, and a member reads an array that another
-member overwrites at its own index only.
+results or overwrite its operands between its first and its last member.  If one member overwrites an array, the
+others may read it only at their own index.
 
 The group neither reads the targets of its ``add_slice`` ops nor writes them in another way.  Parts that are added to
 one array are likely to be disjoint (the gates of a recurrent cell); a run-time test decides.
