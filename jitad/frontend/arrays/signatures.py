@@ -1,10 +1,8 @@
-"""The signatures of NumPy's functions and of the methods of arrays, and calls bound by them.
+"""Signatures of NumPy's functions and array methods, and the binding of calls to them.
 
-A call is bound by the signature that NumPy documents before any rule sees it: what is positional, what is a keyword,
-what has which name.  A rule therefore has NumPy's names for its parameters, and may lack some of them: an argument
-that the rule has no place for is refused unless it is NumPy's default, or means nothing to compiled code
-(``MEANS_NOTHING``).
-``out`` is no parameter of rules: ``fitting`` writes the result into it.
+A call is bound by the signature that NumPy documents before a rule sees it.  The rule has the same parameter names, and
+may omit some of them.  An argument for an omitted parameter is refused unless it is NumPy's default or has no effect in
+compiled code (``MEANS_NOTHING``).  Rules have no ``out`` parameter: ``argument_errors`` writes the result into it.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import numpy as np
 NO: Any = np._NoValue
 OUTS = ("out", "out1", "out2")
 
-# Methods of arrays, and functions for which `inspect` knows none, or not all of it.
+# Array methods, and functions whose signature `inspect` does not know, or not completely.
 _OF_SUM = "self, axis=None, dtype=None, out=None, keepdims=False, initial=NO, where=True"
 _OF_MAX = "self, axis=None, out=None, keepdims=False, initial=NO, where=True"
 _OF_VAR = "self, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, where=True, mean=None"
@@ -82,7 +80,7 @@ MEANS_NOTHING: dict[str, tuple[Any, ...]] = {
 
 
 def _read(text: str) -> inspect.Signature:
-    """The signature that is written as in a `def`."""
+    """The signature for a parameter list as in a `def`."""
     scope: dict[str, Any] = {"NO": NO}
     exec(f"def function({text}): pass", scope)
     return inspect.signature(scope["function"])
@@ -98,7 +96,7 @@ def _of_ufunc(fun: np.ufunc) -> inspect.Signature:
 
 
 def signature_of(fun: Any) -> inspect.Signature | None:
-    """NumPy's signature of a function, ``None`` where it tells none."""
+    """NumPy's signature of a function, or None if it is unknown."""
     if isinstance(fun, np.ufunc):
         return _of_ufunc(fun)
     if isinstance(getattr(fun, "__self__", None), np.ufunc):
@@ -111,14 +109,15 @@ def signature_of(fun: Any) -> inspect.Signature | None:
         return None
 
 
-# --- how a rule is called -------------------------------------------------------------------------
+# --- calls of rules -------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Call:
-    """How the arguments of a function reach its rule.
+    """The way in which the arguments of a function are passed to its rule.
 
-    ``names``: the names of the function's parameters that the rule takes, and whether by position.
-    ``plain``: so many arguments by position are the rule's own as they are.
+    ``names``: the function's parameters that the rule takes; True for those passed by position.
+    ``least``: the minimum number of positional arguments.
+    ``plain``: the maximum number of positional arguments that are passed to the rule unchanged.
     """
 
     signature: inspect.Signature
@@ -131,7 +130,7 @@ _BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def call_of(signature: inspect.Signature, rule: Callable[..., Any], skipped: int) -> Call:
-    """``skipped``: the parameters of the rule that are none of the function's, such as its context."""
+    """The ``Call`` of a rule; ``skipped`` is the number of leading parameters that are its own, such as its context."""
     own = list(inspect.signature(rule).parameters.values())[skipped:]
     theirs = list(signature.parameters.values())
     names, plain = {}, True
@@ -157,7 +156,7 @@ def call_of(signature: inspect.Signature, rule: Callable[..., Any], skipped: int
 
 @functools.cache
 def of_function(fun: Any, rule: Callable[..., Any], skipped: int) -> Call | None:
-    """How ``rule`` is called for ``fun``, a function of NumPy; ``None`` of what is not NumPy's."""
+    """The ``Call`` of ``rule`` for ``fun``; None if ``fun`` is not NumPy's or has no known signature."""
     if not is_numpys(fun) or (signature := signature_of(fun)) is None:
         return None
     return call_of(signature, rule, skipped)
@@ -165,7 +164,7 @@ def of_function(fun: Any, rule: Callable[..., Any], skipped: int) -> Call | None
 
 @functools.cache
 def of_method(name: str, rule: Callable[..., Any], skipped: int) -> Call | None:
-    """The same of a method of arrays."""
+    """The ``Call`` of ``rule`` for an array method; None if the method is not in ``METHODS``."""
     return call_of(_read(METHODS[name]), rule, skipped) if name in METHODS else None
 
 
@@ -174,15 +173,15 @@ def is_numpys(fun: Any) -> bool:
     return isinstance(fun, np.ufunc) or module.split(".")[0] == "numpy"
 
 
-# --- a call ---------------------------------------------------------------------------------------
+# --- binding --------------------------------------------------------------------------------------
 
 class Refused(Exception):
-    """An argument that the rule has no place for: its name."""
+    """An argument that the rule has no parameter for; holds its name."""
 
 
 def bind(call: Call, name: str, args: Sequence[Any], kwargs: dict[str, Any],
          ) -> tuple[list[Any], dict[str, Any], tuple[Any, ...]]:
-    """The arguments of the rule, and the arrays that its results go to; ``TypeError`` for a call that is none."""
+    """The positional and named arguments of the rule, and the arrays given as ``out``; raises ``TypeError``."""
     if not kwargs and call.least <= len(args) <= call.plain:
         return [a for a in args], {}, ()
     try:
@@ -222,7 +221,7 @@ def _add_keywords(call: Call, key: str, given: dict[str, Any], named: dict[str, 
 
 
 def _is_idle(key: str, value: Any, default: Any) -> bool:
-    """Whether an argument changes nothing."""
+    """True if an argument is the default or has no effect in compiled code."""
     if isinstance(value, (str, int, float, type, type(None))):
         return value is default or type(value) is type(default) and value == default or (
             any(value is v or type(value) is type(v) is str and value == v for v in MEANS_NOTHING.get(key, ())))
@@ -230,7 +229,7 @@ def _is_idle(key: str, value: Any, default: Any) -> bool:
 
 
 def _targets(call: Call, name: str, outs: Sequence[tuple[str, Any]]) -> tuple[Any, ...]:
-    """The array, or ``None``, for each result; nothing where none is given."""
+    """The ``out`` array, or None, for each result; an empty tuple if no ``out`` is given."""
     if not outs:
         return ()
     places = [k for k in call.signature.parameters if k in OUTS[1:]]

@@ -1,15 +1,15 @@
-"""The table: which rule stands for which function of NumPy, ``math`` and the builtins.
+"""The table that maps functions of NumPy, ``math`` and the builtins to rules.
 
-A rule takes the context and the arguments of the function it stands for (stand-ins, numbers, lists and tuples of
-those) and emits IR.  Rules raise Python's own exceptions where NumPy would for certain.  To add a function, write
-its rule under ``rules/`` and one line here.
+A rule takes the context and the arguments of its function (stand-ins, Python scalars, lists and tuples of those) and
+emits IR.  Rules raise Python's own exceptions where NumPy is certain to raise.  To add a function, write its rule under
+``rules/`` and add one line here.
 
 ``TABLE``     function → rule
 ``METHODS``   name of an array method → rule; the array is the first argument
 ``ATTRIBUTES``  name of an array attribute → rule
-``MUTATING``  functions that write into their first argument → rule that gives its new value;
-              ``MUTATING_METHODS`` the same for methods
-``VIEWS``     functions and names of methods and attributes whose result NumPy may make a view of the first argument
+``MUTATING``  function that writes into its first argument → rule that returns its new value;
+              ``MUTATING_METHODS`` is the same for methods
+``VIEWS``     functions, and names of methods and attributes, whose result may be a view of the first argument in NumPy
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ truth = operators.truth
 # --- operators ------------------------------------------------------------------------------------
 
 def binary(t: Context, op: str, x: Any, y: Any) -> Sym:
-    """``x op y`` for the name of one of Python's binary operators (``add``, ``truediv``, …)."""
+    """``x op y`` for the name of a binary operator of Python (``add``, ``truediv``, …)."""
     out: Sym = OPERATORS[op](t, x, y)
     return out
 
@@ -54,13 +54,13 @@ def compare(t: Context, op: str, x: Any, y: Any) -> Sym:
 
 
 def unary(t: Context, op: str, x: Any) -> Sym:
-    """``neg pos invert abs``."""
+    """The unary operators ``neg pos invert abs``."""
     out: Sym = operators.UNARY[op](t, x)
     return out
 
 
 def inplace(t: Context, op: str, a: Sym, y: Any) -> Sym:
-    """What the array ``a`` holds after ``a op= y``: its dtype and its sizes stay."""
+    """The value of the array ``a`` after ``a op= y``; its dtype and its sizes do not change."""
     kind = a.value.type
     if not isinstance(kind, Array):
         return binary(t, op, a, y)
@@ -80,10 +80,10 @@ OPERATORS: dict[str, Rule] = {**operators.BINARY, "matmul": contractions.matmul}
 # --- functions ------------------------------------------------------------------------------------
 
 def find(t: Context, fun: Any) -> Rule | None:
-    """The rule of a function, or ``None`` when it is not NumPy's; refuses NumPy functions that have none."""
+    """The rule of a function, or None if it is not NumPy's; refuses NumPy functions without a rule."""
     try:
         rule = TABLE.get(fun) or _scipy().get(fun)
-    except TypeError:                        # unhashable: nothing of ours
+    except TypeError:                        # unhashable, so it is not in the table
         return None
     if isinstance(fun, type) and issubclass(fun, tuple):                   # SlogdetResult
         return None
@@ -261,7 +261,7 @@ ATTRIBUTES: dict[str, Rule] = {
                                                                                  _dtype(t, x).itemsize),
 }
 
-# Results that NumPy has in C order, however the operands lie in memory; those of other rules are laid out like them.
+# Rules whose results are in C order in NumPy, whatever the layout of the operands; other results follow the operands.
 IN_ORDER: frozenset[Rule] = frozenset((creation.copy_in_order, *(TABLE[f] for f in (
     np.matmul, np.dot, np.tensordot, np.outer, np.cross, np.take, np.repeat, np.tril, np.triu))))
 
@@ -274,10 +274,10 @@ VIEWS: frozenset[Any] = frozenset((
 ))
 
 
-# --- SciPy, for those who have imported it ---------------------------------------------------------
+# --- SciPy, if the user's program imports it --------------------------------------------------------
 
 def _scipy() -> dict[Any, Rule]:
-    """``scipy.special`` functions that are ops, once the user's program has imported them."""
+    """The rules of ``scipy.special`` functions; empty until the user's program has imported ``scipy.special``."""
     special = sys.modules.get("scipy.special")
     if special is None:
         return {}

@@ -1,9 +1,9 @@
-"""Arrays as the user sees them: views read and write through to the array they show.
+"""Arrays and views: a view reads from and writes through to its base array.
 
-A view is a list of steps from an array object.  Reading goes down the steps; writing goes
-down, changes the innermost value and carries it back up.  A result that NumPy may or may not make a view of
-(``reshape`` of something that is not contiguous, ``flip``, ``diagonal``) is a frozen stand-in: it is not
-written, nor read once its base has changed.
+A view is an array object with a list of steps.  Reading applies the steps in order.  Writing applies them too, changes
+the innermost value, and then propagates the change back to the base.  If NumPy may return either a view or a copy
+(``reshape`` of an array that is not contiguous, ``flip``, ``diagonal``), the result is a frozen stand-in: it cannot be
+written, and cannot be read after its base has changed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .rules.basic_indexing import Window
 from .rules.indexing import index_items
 
 MAYBE_VIEW = "NumPy may make it a view or a copy"
-COPIES = frozenset((np.positive,))             # listed as views, but they copy what they do not change
+COPIES = frozenset((np.positive,))             # listed in VIEWS, but return a copy even if nothing changes
 
 
 @dataclass(eq=False, slots=True)
 class IndexStep:
     """Basic indexing; the window's indices are in bounds.
 
-    ``lead``: how many integers there are when it is integers on the leading axes alone, otherwise -1.
+    ``lead``: the number of indices if all are integers on the leading axes, otherwise -1.
     """
 
     window: Window
@@ -40,7 +40,7 @@ class IndexStep:
 
     @property
     def is_element(self) -> bool:
-        """Whether what it shows is contiguous."""
+        """True if the selected elements are contiguous."""
         return self.lead >= 0
 
     @property
@@ -49,7 +49,7 @@ class IndexStep:
 
     @property
     def static(self) -> Any:
-        """What is known of it beside the values that ``moved`` visits."""
+        """The static part of the step; ``moved`` visits its values."""
         return self.window.shown, self.lead, tuple(isinstance(a, Value) for a in self.window.axes)
 
     def read(self, t: Trace, base: Sym) -> Sym:
@@ -59,7 +59,7 @@ class IndexStep:
         return Sym(basic_indexing.write(t, base.value, self.window, new))
 
     def moved(self, move: Callable[[Value], Value]) -> IndexStep:
-        """The step in another function, where ``move`` finds its values."""
+        """The same step in another function, with its values mapped by ``move``."""
         axes = tuple(move(a) if isinstance(a, Value) else (move(a[0]), move(a[1]), move(a[2]))
                      for a in self.window.axes)
         return IndexStep(Window(axes, self.window.shown), self.lead)
@@ -100,7 +100,7 @@ class TransposeStep:
 
 @dataclass(eq=False, slots=True)
 class ReshapeStep:
-    """The elements in order under other sizes, of an array that is contiguous."""
+    """The elements of a contiguous array in the same order but with other sizes."""
 
     sizes: tuple[Value, ...]
     is_element = True
@@ -136,7 +136,7 @@ def read(t: Trace, ref: ArrayRef) -> Sym:
 
 
 def _down(t: Trace, content: Sym, steps: Sequence[Any]) -> list[Sym]:
-    """What each step shows, from the whole array on."""
+    """The base array and the result of each step, in order."""
     shown = [content]
     for step in steps:
         shown.append(step.read(t, shown[-1]))
@@ -144,7 +144,7 @@ def _down(t: Trace, content: Sym, steps: Sequence[Any]) -> list[Sym]:
 
 
 def _through(t: Trace, ref: ArrayRef, step: Any) -> Any:
-    """One step further: an element, or a view."""
+    """Applies one more step: returns a scalar or a view."""
     base = read(t, ref)
     shown = step.read(t, base)
     if not shown.is_array:
@@ -153,7 +153,7 @@ def _through(t: Trace, ref: ArrayRef, step: Any) -> Any:
 
 
 def element(t: Trace, ref: ArrayRef, it: Sym) -> Any:
-    """``ref[it]`` with ``it`` in range."""
+    """``ref[it]``; ``it`` must be in range."""
     a = read(t, ref)
     assert isinstance(a.type, Array)
     rest = _index_step(t, a, ()).window
@@ -176,7 +176,7 @@ def getitem(t: Trace, ref: ArrayRef, index: Any) -> Any:
 
 def view(t: Trace, ref: ArrayRef, rule: Callable[..., Any], fun: Any, args: Sequence[Any],
          kwargs: dict[str, Any]) -> Any:
-    """The result of a function that may show its argument under another shape."""
+    """The result of a function that may return a view of its argument."""
     a = read(t, ref)
     named = {k: containers.plain(t, v) for k, v in kwargs.items()}
     result = t.native(rule, t, a, *(containers.plain(t, x) for x in args), **named)
@@ -210,21 +210,22 @@ def _as_view(t: Trace, ref: ArrayRef, a: Sym, result: Any, fun: Any, made: Calla
     return ArrayRef(ref.obj, (*ref.steps, step), (t.contents(ref.obj), result))
 
 
-# --- order in memory ------------------------------------------------------------------------------------
+# --- memory layout ----------------------------------------------------------------------------------
 
 def is_scattered(ref: ArrayRef) -> bool:
-    """Whether ``reshape`` of it may be a copy in NumPy."""
+    """True if ``reshape`` of the array may copy in NumPy, because it may not be contiguous."""
     return ref.obj.scattered or not all(s.is_element for s in ref.steps)
 
 
 def made_from(t: Trace, result: Any, rule: Any, args: Sequence[Any]) -> Any:
-    """``result``, which a rule made from ``args``: NumPy lays most results out in memory as their operands are.
+    """Returns ``result``, which a rule made from ``args``; marks it if NumPy would not lay it out in C order.
 
-    An argument that is a letter is taken for ``order=``: nothing else has these letters.
+    Most results in NumPy have the memory layout of their operands.  An argument "C", "F", "A" or "K" is taken to be
+    ``order=``, since no other parameter has these values.
     """
     if isinstance(result, ArrayRef) and (rank := t.contents(result.obj).type.rank) > 1:
         order = next((v for v in args if isinstance(v, str) and v in ("C", "F", "A", "K")), "")
-        of_many = rule is table.OPERATORS["matmul"] and rank > 3          # keeps the order of the axes before
+        of_many = rule is table.OPERATORS["matmul"] and rank > 3          # keeps the layout of the batch axes
         if not order and rule in table.IN_ORDER and not of_many:
             order = "C"
         if order == "F" or order != "C" and any(_is_permuted(t, v) for v in args):
@@ -243,7 +244,7 @@ def _is_permuted(t: Trace, v: Any) -> bool:
 # --- writing ----------------------------------------------------------------------------------------
 
 def check_writable(t: Trace, obj: ArrayObj, instead: str = "") -> None:
-    """``instead``: another way to write it."""
+    """Refuses a write to a readonly array; ``instead`` is a hint for another way to write it."""
     if obj.readonly:
         t.unsupported(f"writes into an array that may not be written: {obj.readonly}",
                       f"{instead}write into a copy: `b = a.copy()`")
@@ -269,7 +270,7 @@ def setitem(t: Trace, ref: ArrayRef, index: Any, value: Any) -> None:
 
 
 def _merge(outer: Any, inner: IndexStep) -> IndexStep | None:
-    """``a[i][j]`` as ``a[i, j]``, so that a store touches one element and not a row."""
+    """Merges ``a[i][j]`` into ``a[i, j]``, so that a store writes one element instead of a row; None if impossible."""
     if not isinstance(outer, IndexStep) or not outer.is_element:
         return None
     axes = (*outer.window.axes[:outer.lead], *inner.window.axes)
@@ -278,7 +279,7 @@ def _merge(outer: Any, inner: IndexStep) -> IndexStep | None:
 
 
 def store_all(t: Trace, ref: ArrayRef, new: Sym) -> None:
-    """``ref[...] = new`` for a value of its own type."""
+    """``ref[...] = new`` for a value of the same type."""
     check_writable(t, ref.obj)
     _up(t, ref.obj, ref.steps, _down(t, t.contents(ref.obj), ref.steps), new)
 

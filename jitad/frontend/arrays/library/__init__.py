@@ -1,8 +1,9 @@
-"""Functions of the standard library and of NumPy that are no operation of the IR, written out in Python.
+"""Functions of the standard library and of NumPy that are not ops of the IR, written in Python.
 
-They are traced like the user's own functions, and differentiated with them.  ``WRITTEN`` and ``NUMPY`` say which
-stands for which: those of ``math`` are computed by Python where all arguments are known while tracing, those of NumPy
-make arrays, which are the program's own.  ``ARRAY_METHODS``: the same of methods of arrays.
+They are traced and differentiated like the user's own functions.  ``WRITTEN`` and ``NUMPY`` map each supported function
+to its Python version.  Functions in ``WRITTEN`` are evaluated by Python if all arguments are known while tracing;
+functions in ``NUMPY`` are always traced, since they make arrays of the program.  ``ARRAY_METHODS`` and ``INT_METHODS``
+map method names in the same way.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _BY_MODULE: dict[Any, str] = {
 }
 NUMPY: dict[Any, Callable[..., Any]] = {
     getattr(np, name): getattr(module, name)
-    for module, names in _BY_MODULE.items() for name in names.split() if hasattr(np, name)       # some came after 2.0
+    for module, names in _BY_MODULE.items() for name in names.split() if hasattr(np, name)   # some are newer than 2.0
 }
 NUMPY.update({getattr(np.linalg, name): getattr(solving, name) for name in (
     "cholesky", "det", "inv", "matrix_power", "multi_dot", "slogdet", "solve")})

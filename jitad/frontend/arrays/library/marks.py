@@ -1,4 +1,4 @@
-"""What functions of this package may ask of the compiler that traces them: each of these has a rule in ``stdlib``."""
+"""Requests of the library's functions to the compiler that traces them; each has a rule in ``stdlib``."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ IN_RANGE: set[CodeType] = set()
 
 
 def in_range(fun: F) -> F:
-    """A function whose indices are within ``[0, size)`` whatever it is given: they are not tested where it is traced.
+    """Marks a function whose indices are always within ``[0, size)``, so that no bounds checks are traced.
 
-    That is for inner loops over arrays of its own, which are half as long without the tests; it holds for the code of
-    the function alone, not for what it calls.  ``tests/test_written_in_range.py`` calls the functions that are marked.
+    This is for inner loops over arrays of the function's own, which take half the time without the checks.  The mark
+    holds for the function's own code, not for its callees.  ``tests/test_written_in_range.py`` calls the marked
+    functions.
     """
     IN_RANGE.add(fun.__code__)
     return fun
 
 
 def constant(x: Any) -> Any:
-    """``x`` (a number or an array), which differentiation takes for a constant."""
+    """Returns ``x`` (a number or an array) as a constant to differentiation."""
     return x
 
 
 def positive_part(x: Any) -> Any:
-    """``jitad.relu``: ``x`` where it is positive, and 0."""
+    """``jitad.relu``: the maximum of ``x`` and 0."""
     found = np.asarray(x)
     found = np.where(found <= 0, found.dtype.type(0), found)
     if found.ndim:
@@ -37,10 +38,10 @@ def positive_part(x: Any) -> Any:
 
 
 def refuse(what: str, instead: str) -> NoReturn:
-    """Refuse the call while tracing, at the user's line."""
+    """Refuses the call while tracing; the error names the user's line."""
     raise NotImplementedError(what, instead)
 
 
 def axis_of(axis: int, ndim: int) -> int:
-    """An axis counted from the front; refused where it is only known at run time."""
+    """The axis counted from the front; refused if the axis is only known at run time."""
     return range(ndim)[axis]

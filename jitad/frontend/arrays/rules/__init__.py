@@ -1,1 +1,1 @@
-"""NumPy, ``math`` and builtins as rules that emit IR; one file a theme, ``table.py`` has the table."""
+"""Rules that emit IR for NumPy, ``math`` and builtins, one file for each topic; ``table.py`` maps functions to them."""

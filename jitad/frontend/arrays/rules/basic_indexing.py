@@ -1,7 +1,7 @@
 """Basic indexing: integers, slices, ``None`` and ``...``, for reading and writing.
 
-A ``Window`` says which elements of an array are meant: for each axis an index or a span, and the order in
-which the spans (and axes of size 1 that are not there) show.
+A ``Window`` describes the selected elements of an array: an index or a span for each axis, and the order of the axes
+in the result, including new axes of size 1.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Span = tuple[Value, Value, Value]                   # start, length, step
 
 @dataclass(frozen=True)
 class Window:
-    """``axes``: an index or a span for each axis; ``shown``: the axes of the result, ``None`` for a new one."""
+    """``axes``: an index or a span for each axis; ``shown``: the axes of the result, ``None`` for a new axis."""
 
     axes: tuple[Value | Span, ...]
     shown: tuple[int | None, ...]
 
 
 def is_basic(item: Any) -> bool:
-    """Whether an index item is an integer, a slice, ``None`` or ``...``."""
+    """True if an index item is an integer, a slice, ``None`` or ``...``."""
     if item is None or item is Ellipsis or isinstance(item, slice):
         return True
     if isinstance(item, Sym):
@@ -39,7 +39,7 @@ def is_basic(item: Any) -> bool:
 
 
 def expand(items: tuple[Any, ...], n: int) -> list[Any]:
-    """``items`` with ``...`` and missing axes written out as full slices; raises when there are too many."""
+    """``items`` with ``...`` and missing axes replaced by full slices; raises ``IndexError`` if there are too many."""
     used = sum(axes_taken(i) for i in items)
     if used > n:
         raise IndexError(f"too many indices for array: array is {n}-dimensional, but {used} were indexed")
@@ -51,7 +51,7 @@ def expand(items: tuple[Any, ...], n: int) -> list[Any]:
 
 
 def axes_taken(item: Any) -> int:
-    """How many axes one index item takes: a mask takes as many as it has."""
+    """The number of axes that one index item consumes; a mask consumes as many as its rank."""
     if item is None or item is Ellipsis:
         return 0
     if isinstance(item, Sym) and item.scalar.is_bool:
@@ -60,7 +60,7 @@ def axes_taken(item: Any) -> int:
 
 
 def window(t: Context, v: Value, items: list[Any]) -> Window:
-    """The window that basic index items (expanded) open on ``v``; bounds are checked."""
+    """The window of ``v`` that expanded basic index items select; emits bounds checks."""
     axes: list[Value | Span] = []
     shown: list[int | None] = []
     for item in items:
@@ -78,7 +78,7 @@ def window(t: Context, v: Value, items: list[Any]) -> Window:
 
 
 def element(t: Context, item: Any, n: Value, axis: int) -> Value:
-    """An integer index within ``[0, n)``: negative ones count from the end, others are checked."""
+    """An integer index in ``[0, n)``: negative indices count from the end; emits a bounds check."""
     i = int_value(t, item)
     if t.options.in_range:
         return i
@@ -97,7 +97,7 @@ def element(t: Context, item: Any, n: Value, axis: int) -> Value:
 
 
 def span(t: Context, s: slice, n: Value) -> Span:
-    """Start, length and step of a slice of ``n`` elements, clipped as Python clips."""
+    """Start, length and step of a slice of ``n`` elements, clipped as in Python."""
     e = t.builder
     if s.step is None or (known := static_int(s.step)) == 1:
         return _forward(t, s, n)
@@ -120,7 +120,7 @@ def span(t: Context, s: slice, n: Value) -> Span:
 
 
 def _forward(t: Context, s: slice, n: Value) -> Span:
-    """Step 1, the common case, with as little arithmetic as can be."""
+    """The span of a slice with step 1, the common case, with as little arithmetic as possible."""
     e = t.builder
     one, low = e.const(1), e.const(0)
     if s.start is None and s.stop is None:
@@ -140,12 +140,13 @@ def _forward(t: Context, s: slice, n: Value) -> Span:
 
 
 WRITTEN_TWICE = 6
-"""How deep the bounds of a slice are compared."""
+"""Depth to which the expressions for the bounds of a slice are compared."""
 
 
 def _one_long(s: slice) -> bool:
-    """Whether a slice is seen to have one element at most: ``a[3:4]``, ``a[-1:]``, ``a[i:i + 1]``, ``a[i - 1:i]``,
-    also where ``i`` is written out twice.
+    """True if a slice provably has at most one element: ``a[3:4]``, ``a[-1:]``, ``a[i:i + 1]``, ``a[i - 1:i]``.
+
+    ``i`` may be two equal expressions.
     """
     first, last = static_int(s.start), static_int(s.stop)
     if first is not None:
@@ -162,7 +163,7 @@ def _is_op(v: Value, name: str, x: Value, by: int) -> bool:
 
 
 def _same(v: Value, x: Value, depth: int) -> bool:
-    """Whether two values are one, or written alike, as ``2 * i`` in both bounds."""
+    """True if two values are the same or computed by equal expressions, such as ``2 * i`` in both bounds."""
     if v is x or v.op is None or x.op is None:
         return v is x
     return (depth > 0 and v.op.name == x.op.name and v.op.attrs == x.op.attrs and len(v.op.results) == 1
@@ -171,7 +172,7 @@ def _same(v: Value, x: Value, depth: int) -> bool:
 
 
 def _clip(t: Context, bound: Any, n: Value, low: Value, high: Value) -> Value:
-    """A slice bound as a position: negative ones count from the end, all end up in ``[low, high]``."""
+    """A slice bound clipped to ``[low, high]``; negative bounds count from the end."""
     e = t.builder
     i = int_value(t, bound, "a slice bound")
     if i.const is not None:
@@ -182,7 +183,7 @@ def _clip(t: Context, bound: Any, n: Value, low: Value, high: Value) -> Value:
 
 
 def refuse_zero_d(t: Context, items: tuple[Any, ...], w: Window) -> None:
-    """``a[i, ...]`` of a vector is a view without axes in NumPy, and here there are none such."""
+    """Refuses ``a[i, ...]`` of a vector: in NumPy it is a 0-d view, which is not supported here."""
     if not w.shown and any(i is Ellipsis for i in items):
         refuse(t, "an index with `...` that leaves no axis", "a[i]")
 
@@ -190,13 +191,13 @@ def refuse_zero_d(t: Context, items: tuple[Any, ...], w: Window) -> None:
 # --- reading and writing --------------------------------------------------------------------------
 
 def _whole(t: Context, v: Value, axis: int, part: Value | Span) -> bool:
-    """Whether a span is the whole of an axis."""
+    """True if a span covers the whole axis."""
     return (isinstance(part, tuple) and part[0].const == 0 and part[2].const == 1
             and promotion.equal_sizes(t, part[1], size(t, v, axis)) is None)
 
 
 def _prefix(w: Window) -> int:
-    """How many leading axes are single elements."""
+    """The number of leading axes that are indexed by an integer."""
     n = 0
     while n < len(w.axes) and isinstance(w.axes[n], Value):
         n += 1
@@ -204,13 +205,13 @@ def _prefix(w: Window) -> int:
 
 
 def shape_of(t: Context, w: Window) -> list[Value]:
-    """The sizes that show."""
+    """The shape of the window, including new axes."""
     one = t.builder.const(1)
     return [one if axis is None else w.axes[axis][1] for axis in w.shown]     # type: ignore[index]
 
 
 def read(t: Context, v: Value, w: Window) -> Value:
-    """What the window shows."""
+    """The elements of ``v`` in the window."""
     e, k = t.builder, _prefix(w)
     indices = [a for a in w.axes[:k] if isinstance(a, Value)]
     out = e.get(v, *indices) if k else v
@@ -227,7 +228,7 @@ def read(t: Context, v: Value, w: Window) -> Value:
 
 
 def write(t: Context, v: Value, w: Window, new: Sym) -> Value:
-    """``v`` with the window set to ``new``, which broadcasts to it and takes its dtype."""
+    """``v`` with the window set to ``new``, which is broadcast to its shape and cast to the dtype of ``v``."""
     e, k = t.builder, _prefix(w)
     value = fitted(t, promotion.as_dtype(t, new, dtype_of(v.type)), shape_of(t, w))
     indices = [a for a in w.axes[:k] if isinstance(a, Value)]
@@ -246,12 +247,12 @@ def write(t: Context, v: Value, w: Window, new: Sym) -> Value:
 
 
 def scalar_of(t: Context, v: Value) -> Value:
-    """The one element of an array of size 1."""
+    """The single element of an array of size 1; a scalar is returned as it is."""
     return t.builder.get(v, *[t.builder.const(0)] * rank(v)) if rank(v) else v
 
 
 def fitted(t: Context, v: Value, shape: list[Value]) -> Value:
-    """A value made to fit what it is assigned to: broadcast, extra leading axes of size 1 dropped."""
+    """``v`` in the shape that it is assigned to: broadcast, with extra leading axes of size 1 dropped."""
     extra = rank(v) - len(shape)
     if extra > 0:
         if any(n.const != 1 for n in promotion.sizes(t, v)[:extra]):
@@ -263,7 +264,7 @@ def fitted(t: Context, v: Value, shape: list[Value]) -> Value:
 
 
 def index_of(t: Context, part: Value | Span) -> Value:
-    """The positions on its axis that a part of a window means: one, or an array of them."""
+    """The positions that a part of a window selects on its axis: a scalar, or a vector for a span."""
     if isinstance(part, Value):
         return part
     e = t.builder

@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and stacks of them; ``einsum``."""
+"""Products of vectors, matrices and stacks of matrices; ``einsum``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .reductions import adding, extreme, reduce
 
 
 def _pair(t: Context, x: Any, y: Any) -> tuple[Value, Value]:
-    """Both in their common dtype; numbers of Python's count as NumPy's."""
+    """Both operands in their common dtype; Python scalars are promoted like NumPy's."""
     a, b = promotion.strong(lift(t, x)), promotion.strong(lift(t, y))
     dtype, _ = promote(a, b)
     return promotion.as_dtype(t, a, dtype), promotion.as_dtype(t, b, dtype)
@@ -30,7 +30,7 @@ def _numbers(t: Context, a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _aligned(t: Context, a: Value, i: int, b: Value, j: int) -> None:
-    """Check that two axes that are summed over have one size."""
+    """Checks that two axes that are summed over have equal sizes."""
     m, n = size(t, a, i), size(t, b, j)
     if (same := promotion.equal_sizes(t, m, n)) is not None:
         t.check(same, "ValueError", f"matmul: axis {i} of size {{}} and axis {j} of size {{}} are not aligned", m, n)
@@ -62,7 +62,7 @@ def _drop(t: Context, v: Value, axis: int) -> Value:
 
 
 def _batched(t: Context, a: Value, b: Value) -> Value:
-    """Products of matrices, the leading axes broadcast."""
+    """Matrix products over broadcast leading axes."""
     e = t.builder
     lead_a, lead_b = sizes(t, a)[:-2], sizes(t, b)[:-2]
     batch = _broadcast_sizes(t, lead_a, lead_b)
@@ -76,7 +76,7 @@ def _batched(t: Context, a: Value, b: Value) -> Value:
 
 
 def _broadcast_sizes(t: Context, xs: Sequence[Value], ys: Sequence[Value]) -> list[Value]:
-    """What two lists of leading sizes broadcast to, checked where it is not known."""
+    """The broadcast of two lists of leading sizes; emits checks where the sizes are not known."""
     one, out = t.builder.const(1), []
     n = max(len(xs), len(ys))
     for x, y in zip([one] * (n - len(xs)) + list(xs), [one] * (n - len(ys)) + list(ys)):
@@ -90,7 +90,7 @@ def _broadcast_sizes(t: Context, xs: Sequence[Value], ys: Sequence[Value]) -> li
 
 
 def _product(t: Context, a: Value, b: Value) -> Value:
-    """The op; a transposed operand is handed over as it lies in memory."""
+    """The ``matmul`` op; a transposed operand is passed untransposed, with a flag."""
     a, ta = _untransposed(a)
     b, tb = _untransposed(b)
     flags = {k: True for k, on in (("ta", ta), ("tb", tb)) if on}
@@ -136,7 +136,7 @@ def outer(t: Context, a: Any, b: Any) -> Sym:
 
 
 def outer_of(rule: Rule) -> Rule:
-    """``ufunc.outer``: the function of every pair of elements."""
+    """``ufunc.outer``: applies the rule to every pair of elements."""
     def pairs(t: Context, x: Any, y: Any) -> Sym:
         a, b = lift(t, x), lift(t, y)
         v = a.value
@@ -175,7 +175,7 @@ def tensordot(t: Context, a: Any, b: Any, axes: Any = 2) -> Sym:
     if len(set(left)) < len(left) or len(set(right)) < len(right):
         raise ValueError("duplicate axes are not allowed in tensordot")
     _numbers(t, a, b)
-    for i, j in zip(left, right):                           # a size of 1 does not broadcast here, as it does in einsum
+    for i, j in zip(left, right):                           # a size of 1 does not broadcast here, unlike in einsum
         _aligned(t, a, i, b, j)
     labels = iter(range(rank(a) + rank(b)))
     la = [next(labels) for _ in range(rank(a))]
@@ -186,7 +186,7 @@ def tensordot(t: Context, a: Any, b: Any, axes: Any = 2) -> Sym:
 
 # --- einsum ---------------------------------------------------------------------------------------
 
-Labelled = tuple[Value, list[Any]]                   # an array and a label for each of its axes
+Labelled = tuple[Value, list[Any]]                   # an array and the label of each of its axes
 
 
 def einsum(t: Context, subscripts: Any, *operands: Any, optimize: Any = False) -> Sym:
@@ -211,7 +211,7 @@ def _kept(a: list[Any], b: list[Any], needed: set[Any]) -> list[Any]:
 
 
 def _parse(text: str, ranks: Sequence[int]) -> tuple[list[list[Any]], list[Any]]:
-    """The labels of the operands and of the result; the axes of ``...`` are numbered from the back."""
+    """The labels of each operand and of the result; the axes of ``...`` are numbered from the last."""
     text = text.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
@@ -242,7 +242,7 @@ def _labels(part: str, n: int) -> list[Any]:
 
 
 def _diagonals(t: Context, v: Value, labels: list[Any]) -> Labelled:
-    """A label that stands twice in one operand: its diagonal."""
+    """Takes the diagonal of ``v`` for each label that occurs twice in ``labels``."""
     for s in labels:
         i = labels.index(s)
         j = next((k for k in range(i + 1, len(labels)) if labels[k] == s), None)
@@ -258,24 +258,24 @@ def _diagonals(t: Context, v: Value, labels: list[Any]) -> Labelled:
 
 
 def _summed(t: Context, x: Labelled, needed: Sequence[Any]) -> Labelled:
-    """Axes that nobody needs summed away."""
+    """Sums over the axes whose label is not in ``needed``."""
     v, labels = x
     axes = [i for i, s in enumerate(labels) if s not in needed]
     return reduce(t, "sum", v, axes), [s for s in labels if s in needed]
 
 
 def _arrange(t: Context, x: Labelled, order: Sequence[Any]) -> Value:
-    """The axes in the order of ``order``."""
+    """Transposes the axes to the order of ``order``."""
     v, labels = x
     perm = tuple(labels.index(s) for s in order)
     return v if perm == tuple(range(rank(v))) else t.builder.transpose(v, perm=perm)
 
 
 def _contract(t: Context, x: Labelled, y: Labelled, out: list[Any]) -> Value:
-    """The product of two arrays summed over the labels not in ``out``: a matrix product wherever it is one."""
+    """The product of two arrays summed over the labels not in ``out``; a matrix product where possible."""
     (a, la), (b, lb) = _summed(t, x, [*out, *y[1]]), _summed(t, y, [*out, *x[1]])
     a, la, b, lb = _without_ones(t, a, la, b, lb)
-    (a, la), (b, lb) = _summed(t, (a, la), [*out, *lb]), _summed(t, (b, lb), [*out, *la])    # what has lost its partner
+    (a, la), (b, lb) = _summed(t, (a, la), [*out, *lb]), _summed(t, (b, lb), [*out, *la])    # labels now in one only
     both = [s for s in la if s in lb]
     for s in both:
         _aligned(t, a, la.index(s), b, lb.index(s))
@@ -299,7 +299,7 @@ def _contract(t: Context, x: Labelled, y: Labelled, out: list[Any]) -> Value:
 
 
 def _grouped(many: Any, batch: list[Any], first: list[Any], second: list[Any]) -> list[Value]:
-    """One axis for each group; without a batch, groups that are empty are left out."""
+    """One size for each group of axes; without a batch, empty groups are omitted."""
     if batch:
         return [many(batch), many(first), many(second)]
     return [many(g) for g in (first, second) if g]
@@ -307,7 +307,7 @@ def _grouped(many: Any, batch: list[Any], first: list[Any], second: list[Any]) -
 
 def _without_ones(t: Context, a: Value, la: list[Any], b: Value,
                   lb: list[Any]) -> tuple[Value, list[Any], Value, list[Any]]:
-    """Axes of size 1 that broadcast against another size are dropped on their side."""
+    """Drops axes of size 1 that broadcast against another size."""
     for s in [s for s in la if s in lb]:
         da, db = dims_of(a.type)[la.index(s)], dims_of(b.type)[lb.index(s)]
         if da == 1 and db != 1:
@@ -332,7 +332,7 @@ def _elementwise_product(t: Context, x: Labelled, y: Labelled, out: list[Any]) -
 # --- diagonals and norms --------------------------------------------------------------------------
 
 def diagonal(t: Context, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Sym:
-    """Of matrices along two axes, the diagonals come last."""
+    """The diagonals along two axes; they become the last axis of the result."""
     v = lift(t, a).value
     if rank(v) < 2:
         raise ValueError("diag requires an array of at least two dimensions")
@@ -361,7 +361,7 @@ def diag(t: Context, v: Any, k: Any = 0) -> Sym:
         raise ValueError("Input must be 1- or 2-d.")
     e, n = t.builder, size(t, x, 0)
     off = promotion.int_value(t, k)
-    if off.const is None or abs(off.const) >= 1 << 44:       # further than any memory reaches, and the sum may wrap
+    if off.const is None or abs(off.const) >= 1 << 44:       # the array cannot fit in memory, and the sum may overflow
         t.check(e.and_(e.lt(off, 1 << 44), e.gt(off, -1 << 44)), "MemoryError", "Unable to allocate an array")
     side = e.add(n, e.abs(off) if off.const is None else e.const(abs(off.const)))
     check_room(t, [side, side])

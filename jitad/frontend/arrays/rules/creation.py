@@ -1,4 +1,4 @@
-"""Arrays made from nothing, from numbers, or in the shape of another."""
+"""Array creation: from sizes, from scalars, or in the shape of another array; copies and ranges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .promotion import NO, Rule, dtype_arg, inexact, int_value, promote, refuse,
 
 
 def shape_arg(t: Context, shape: Any) -> list[Value]:
-    """The sizes of a new array; a negative one raises."""
+    """The sizes of a new array as values; emits a check that they are not negative."""
     items = shape if isinstance(shape, (tuple, list)) else (shape,)
     out = [int_value(t, n, "a size") for n in items]
     for n in out:
@@ -27,7 +27,7 @@ def shape_arg(t: Context, shape: Any) -> list[Value]:
 
 
 def new_shape(t: Context, shape: Any) -> list[Value]:
-    """The sizes of an array that is made; those for which there is no room raise, even if it would not be stored."""
+    """The sizes of a new array; emits a check that it fits in memory, even if the array is optimised away."""
     sizes = shape_arg(t, shape)
     check_room(t, sizes)
     return sizes
@@ -59,7 +59,7 @@ def full(t: Context, shape: Any, fill_value: Any, dtype: Any = None, order: str 
 
 
 def like(number: int | None) -> Rule:
-    """``zeros_like``, ``ones_like``, ``empty_like``."""
+    """The rule of ``zeros_like``, ``ones_like`` (``number``) and ``empty_like`` (None)."""
     def rule(t: Context, prototype: Any, dtype: Any = None, order: str = "K", subok: bool = True,
              shape: Any = None) -> Sym:
         v = lift(t, prototype).value
@@ -85,7 +85,7 @@ def full_like(t: Context, prototype: Any, fill_value: Any, dtype: Any = None, or
 # --- copies ---------------------------------------------------------------------------------------
 
 def array(t: Context, object: Any, dtype: Any = None, copy: Any = True, order: str = "K", ndmin: int = 0) -> Sym:
-    """A new array of the same elements."""
+    """``np.array``: a new array with the same elements."""
     element = dtype_arg(t, dtype)
     if isinstance(object, (list, tuple)):
         return _with_least_axes(t, asarray(t, object, dtype, copy=None if copy else copy), ndmin)
@@ -104,7 +104,7 @@ def _with_least_axes(t: Context, x: Sym, ndmin: int) -> Sym:
 
 
 def asarray(t: Context, a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Sym:
-    """The array itself where dtype allows."""
+    """``np.asarray``: the same array if its dtype is right, otherwise a converted copy."""
     element = dtype_arg(t, dtype)
     x = from_list(t, a, element) if isinstance(a, (list, tuple)) else promotion.strong(lift(t, a))
     v = x.value if element is None else promotion.as_dtype(t, x, element)
@@ -114,7 +114,7 @@ def asarray(t: Context, a: Any, dtype: Any = None, order: str | None = None, *, 
 
 
 def contiguous(t: Context, a: Any, dtype: Any = None) -> Sym:
-    """``ascontiguousarray``, which has an axis at least."""
+    """``np.ascontiguousarray``, whose result has at least one axis."""
     x = asarray(t, a, dtype)
     return x if promotion.rank(x.value) else Sym(promotion.with_axis(t, x.value, 0), False)
 
@@ -153,7 +153,7 @@ def itself(t: Context, a: Any) -> Sym:
 
 
 def astype_function(t: Context, x: Any, dtype: Any, *, copy: bool = True) -> Sym:
-    """``np.astype``, of what is NumPy's."""
+    """``np.astype``, which accepts only NumPy values."""
     if not isinstance(x, Sym):
         raise TypeError("Input should be a NumPy array. It is a number or a list.")
     return astype(t, x, dtype, copy=copy)
@@ -170,7 +170,7 @@ def arange(t: Context, start: Any = NO, stop: Any = None, step: Any = None, dtyp
     by = lift(t, 1 if step is None else step)
     if U64 in (lo.scalar, hi.scalar, by.scalar):
         refuse(t, "arange with a bound of uint64", "int(...) of the bound")
-    natural = F64 if promote(lo, hi, by)[0].is_float else I64              # NumPy's, of smaller bounds too
+    natural = F64 if promote(lo, hi, by)[0].is_float else I64              # as in NumPy, for narrow bounds too
     first, end, step_by = (promotion.as_dtype(t, x, natural) for x in (lo, hi, by))
     element = dtype_arg(t, dtype) or natural
     if element.is_bool:
@@ -182,7 +182,7 @@ def arange(t: Context, start: Any = NO, stop: Any = None, step: Any = None, dtyp
 
 
 def _range(t: Context, lo: Value, hi: Value, by: Value, element: Scalar) -> Value:
-    """As NumPy fills: the first two elements are converted, and the others follow from these."""
+    """The elements of a range, as NumPy computes them: from the first two elements, converted to ``element``."""
     e = t.builder
     n = _float_length(t, lo, hi, by) if dtype_of(lo.type).is_float else _int_length(t, lo, hi, by)
     start = promotion.cast(t, lo, element)
@@ -262,12 +262,12 @@ def identity(t: Context, n: Any, dtype: Any = None) -> Sym:
 
 
 def row_plus(t: Context, rows: Value, k: Value) -> Value:
-    """A column of the row numbers, each plus ``k``."""
+    """A column vector of the row indices, each plus ``k``."""
     return promotion.with_axis(t, t.builder.add(t.builder.iota(rows), k), 1)
 
 
 def triangle(t: Context, rows: Value, cols: Value, k: Any) -> Value:
-    """Where ``column <= row + k``."""
+    """The boolean matrix of ``column <= row + k``."""
     return t.builder.ge(row_plus(t, rows, int_value(t, k)), t.builder.iota(cols))
 
 
@@ -316,7 +316,7 @@ def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, c
 
 
 def constructor(scalar: Scalar) -> Rule:
-    """``np.float64(x)`` and its like."""
+    """The rule of ``np.float64(x)`` and the other scalar types."""
     def rule(t: Context, x: Any = 0, /) -> Sym:
         return Sym(promotion.as_dtype(t, lift(t, x), scalar), False)
     return rule

@@ -1,4 +1,4 @@
-"""The dtypes in which NumPy computes: floats for integers, wide sums of narrow ones, Python's numbers of its own."""
+"""The dtypes in which NumPy computes: floats for integer operands, wide sums of narrow integers, Python scalars."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from . import promotion
 
 
 def float_loop(t: Context, *xs: Sym, least: type = np.float16) -> Scalar:
-    """The float dtype in which a ufunc like ``sqrt`` computes: one that holds the integers, ``least`` or wider.
+    """The float dtype in which a ufunc like ``sqrt`` computes: it holds the integers and is at least ``least``.
 
-    Half precision has no code.
+    Refuses half precision, for which no code is generated.
     """
     common, _ = promotion.promote(*xs)
     if common.is_float:
@@ -34,11 +34,11 @@ def _float_loop(dtypes: tuple[Scalar, ...], least: type) -> Scalar | None:
 
 
 def accumulator(dtype: Scalar) -> Scalar:
-    """The dtype in which sums and products of elements are computed: integers of 64 bits, or floats."""
+    """The dtype in which sums and products of elements are computed: a 64-bit integer, or the float dtype itself."""
     return dtype if dtype.is_float else U64 if dtype.is_int and not dtype.is_signed else I64
 
 
 def of_python(t: Context, v: Value) -> Sym:
-    """A scalar as Python's own of that kind."""
+    """A scalar as a Python scalar of the same kind."""
     kind = dtype_of(v.type)
     return Sym(promotion.cast(t, v, F64) if kind.is_float else promotion.to_i64(t, v) if kind.is_int else v, True)

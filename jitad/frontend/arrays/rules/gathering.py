@@ -1,4 +1,4 @@
-"""Functions that read and write elements by index."""
+"""NumPy functions that read and write elements by index."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .lifting import lift
 from .promotion import axis_arg, int_value, rank, refuse, size, sizes
 from .ufuncs import choose
 
-MOST_LISTED = 1024            # elements of an array that becomes a list
+MOST_LISTED = 1024            # the limit on elements of an array that ``tolist`` converts
 
 
 # --- functions ------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def take(t: Context, a: Any, indices: Any, axis: Any = None, mode: str = "raise"
     if mode != "raise":
         n = promotion.count(t, v) if axis is None else size(t, v, axis_arg(t, axis, rank(v)))
         indices = chosen = _brought_inside(t, chosen, n, mode, "cannot do a non-empty take from an empty axes.")
-    indices = Sym(promotion.cast(t, chosen.value, I64), False) if chosen.scalar.is_bool else indices       # no mask
+    indices = Sym(promotion.cast(t, chosen.value, I64), False) if chosen.scalar.is_bool else indices       # not a mask
     if axis is None:
         return getitem(t, Sym(promotion.flat(t, v)), indices)
     return getitem(t, Sym(v), (slice(None),) * axis_arg(t, axis, rank(v)) + (indices,))
@@ -68,7 +68,7 @@ def _check_mode(mode: str) -> None:
 
 
 def _brought_inside(t: Context, indices: Sym, n: Value, mode: str, of_nothing: str) -> Sym:
-    """Indices within ``[0, n)``: counted on round the end (``wrap``), or the nearest ones (``clip``)."""
+    """Maps indices into ``[0, n)``: modulo ``n`` (``wrap``), or to the nearest valid index (``clip``)."""
     e, k = t.builder, promotion.cast(t, indices.value, I64)
     t.check(e.or_(e.ne(n, 0), e.eq(promotion.count(t, k), 0)), "IndexError", of_nothing)
     return Sym(e.mod(k, n) if mode == "wrap" else e.maximum(e.minimum(k, e.sub(n, 1)), 0), False)
@@ -84,7 +84,7 @@ def take_along_axis(t: Context, arr: Any, indices: Any, axis: Any = -1) -> Sym:
 
 
 def along_axis(t: Context, v: Value, index: Value, axis: int) -> tuple[Any, ...]:
-    """An index tuple that follows ``index`` on one axis and counts on the others."""
+    """An index tuple that is ``index`` on one axis and enumerates the others."""
     if rank(index) != rank(v):
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     one = t.builder.const(1)
@@ -103,10 +103,10 @@ def compress(t: Context, condition: Any, a: Any, axis: Any = None) -> Sym:
     return take(t, a, where_true, axis)
 
 
-# --- functions that write into their first argument: they give its new value -----------------------
+# --- functions that write into their first argument: the rules return its new value ----------------
 
 def add_at(t: Context, a: Any, indices: Any, b: Any = promotion.NO) -> Sym:
-    """``np.add.at``: equal indices add up."""
+    """``np.add.at``: contributions to equal indices accumulate."""
     if b is promotion.NO:
         raise ValueError("second operand needed for ufunc")
     v, new = lift(t, a).value, lift(t, b)
@@ -172,7 +172,7 @@ def fill_diagonal(t: Context, a: Any, val: Any, wrap: bool = False) -> Sym:
 
 
 def item(t: Context, a: Any, *index: Any) -> Sym:
-    """``a.item(i)``: a Python scalar."""
+    """``a.item(i)`` as a Python scalar."""
     v = _as_pythons(t, lift(t, a).value)
     if not rank(v):
         return of_python(t, v)
@@ -187,13 +187,13 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
 
 
 def _as_pythons(t: Context, v: Value) -> Value:
-    """In the dtype of Python's numbers."""
+    """``v`` cast to the dtype of Python scalars: float64, int64 or bool."""
     dtype = dtype_of(v.type)
     return v if dtype.is_bool else promotion.cast(t, v, F64 if dtype.is_float else I64)
 
 
 def tolist(t: Context, a: Any) -> Any:
-    """Nested lists of Python's numbers, as many as the sizes that are known while tracing tell."""
+    """``a.tolist()``: nested lists of Python scalars; the sizes must be known while tracing."""
     v = _as_pythons(t, lift(t, a).value)
     lengths = [n.const for n in sizes(t, v)]
     if None in lengths or math.prod(lengths) > MOST_LISTED:

@@ -1,7 +1,7 @@
 """``a[index]`` and ``a[index] = value`` with every kind of index.
 
-Integers and slices make a window (``basic_indexing.py``).  Index arrays become one linear index over the axes they
-stand on; masks become the positions of their true elements, or a ``select`` where a scalar is stored.
+Integers and slices select a window (``basic_indexing.py``).  Index arrays are combined into one linear index over their
+axes.  Masks are converted to the positions of their true elements, or to a ``select`` if a scalar is stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .promotion import rank, refuse, size, sizes
 
 
 def getitem(t: Context, a: Any, index: Any) -> Sym:
-    """``a[index]``: an element, or what the array shows there now."""
+    """``a[index]``: a scalar, or the current elements of the selected part."""
     v = lift(t, a).value
     if not rank(v):
         raise IndexError("invalid index to scalar variable.")
@@ -35,7 +35,7 @@ def getitem(t: Context, a: Any, index: Any) -> Sym:
 
 
 def setitem(t: Context, a: Any, index: Any, value: Any) -> Sym:
-    """The array after ``a[index] = value``."""
+    """The new value of the array after ``a[index] = value``."""
     v, new = lift(t, a).value, lift(t, value)
     items = index_items(t, index)
     if all(map(basic_indexing.is_basic, items)):
@@ -48,7 +48,7 @@ def setitem(t: Context, a: Any, index: Any, value: Any) -> Sym:
 
 
 def index_items(t: Context, index: Any) -> tuple[Any, ...]:
-    """The index as a tuple; lists and constant arrays as stand-ins."""
+    """The index as a tuple in which lists and constant arrays are stand-ins; raises for invalid items."""
     items = index if isinstance(index, tuple) else (index,)
     out = []
     for item in items:
@@ -79,7 +79,7 @@ def _single_mask(items: tuple[Any, ...]) -> Value | None:
 
 
 def _write_where(t: Context, v: Value, mask: Value, new: Sym) -> Value:
-    """A scalar stored where a mask over the leading axes is true."""
+    """``v`` with a scalar stored where a mask over the leading axes is true."""
     _check_mask(t, v, mask, 0)
     one = t.builder.const(1)
     extra = rank(v) - rank(mask)
@@ -97,7 +97,7 @@ def _check_mask(t: Context, v: Value, mask: Value, first: int) -> None:
 
 
 def positions(t: Context, mask: Value) -> list[Value]:
-    """``np.nonzero``: for each axis the indices of the true elements."""
+    """``np.nonzero``: one vector of the indices of the true elements for each axis."""
     e = t.builder
     if not rank(mask):
         mask = promotion.with_axis(t, mask, 0)
@@ -113,7 +113,7 @@ def positions(t: Context, mask: Value) -> list[Value]:
 # --- index arrays ---------------------------------------------------------------------------------
 
 class _Advanced:
-    """An index with arrays in it: a window of the slices, and the arrays that choose within it."""
+    """An index that contains arrays: a window for the slices, and the index arrays by axis."""
 
     def __init__(self, t: Context, v: Value, items: tuple[Any, ...]) -> None:
         self.t, self.v = t, v
@@ -122,7 +122,7 @@ class _Advanced:
         self._split(_without_masks(t, v, expanded))
 
     def _split(self, items: list[Any]) -> None:
-        """Integers count as index arrays here, as in NumPy: they broadcast with the others."""
+        """Separates slices from index arrays; as in NumPy, integers count as index arrays and broadcast with them."""
         t = self.t
         self.arrays: dict[int, Value] = {}                  # by axis of v
         basic: list[Any] = []
@@ -142,7 +142,7 @@ class _Advanced:
         self.window: Window = basic_indexing.window(t, self.v, basic)
         self.shape = promotion.broadcast(t, *self.arrays.values())
         self.adjacent = places == list(range(places[0], places[-1] + 1))
-        self.lead = places[0] if self.adjacent else 0          # where the arrays' axes show in the result
+        self.lead = places[0] if self.adjacent else 0          # position of the index arrays' axes in the result
         self.front = list(self.arrays) == list(range(len(self.arrays)))
 
     def read(self) -> Value:
@@ -161,7 +161,7 @@ class _Advanced:
         return self._place(taken)
 
     def _linear(self, lengths: Sequence[Value]) -> Value:
-        """One index over the axes that have index arrays, row by row."""
+        """One row-major index over the axes that have index arrays."""
         t, e = self.t, self.t.builder
         out: Value | None = None
         for v, n in zip(self.arrays.values(), lengths):
@@ -171,7 +171,7 @@ class _Advanced:
         return full
 
     def _place(self, taken: Value) -> Value:
-        """The arrays' axes, which come first, moved to where NumPy shows them, and new axes put in."""
+        """Moves the index arrays' axes, which come first, to their position in NumPy, and inserts new axes."""
         t, e, k = self.t, self.t.builder, len(self.shape)
         shown = list(self.window.shown)
         plain = [a for a in shown if a is not None and a not in self.arrays]
@@ -184,7 +184,7 @@ class _Advanced:
         return promotion.reshape(t, taken, self._result_shape())
 
     def _result_shape(self) -> list[Value]:
-        """The sizes of the result, with the arrays' sizes where they show."""
+        """The sizes of the result, with those of the index arrays at their position."""
         one, out, put = self.t.builder.const(1), [], False
         for axis in self.window.shown:
             if axis is not None and axis in self.arrays:
@@ -222,7 +222,7 @@ class _Advanced:
                                              "the {} output values where the mask is true", have, want)
 
     def _elements(self, shape: Sequence[Value]) -> Value:
-        """For each element of the result where it lies in the flat array."""
+        """The position of each selected element in the flattened array, in the shape of the result."""
         t, e, one = self.t, self.t.builder, self.t.builder.const(1)
         total: Value | None = None
         spots = self._spots(len(shape))
@@ -240,7 +240,7 @@ class _Advanced:
         return promotion.broadcast_to(t, total, shape)
 
     def _spots(self, n: int) -> dict[int, int]:
-        """Where each axis of v shows in the result; for one with an index array, where the arrays' axes end."""
+        """The position in the result of each axis of v; for an indexed axis, the end of the index arrays' axes."""
         spots: dict[int, int] = {}
         k = len(self.shape)
         at = 0 if self.adjacent else k
@@ -259,7 +259,7 @@ class _Advanced:
 
 
 def _without_masks(t: Context, v: Value, items: list[Any]) -> list[Any]:
-    """Masks replaced by the indices of their true elements."""
+    """Replaces masks by the indices of their true elements."""
     out: list[Any] = []
     axis = 0
     for item in items:
@@ -273,14 +273,14 @@ def _without_masks(t: Context, v: Value, items: list[Any]) -> list[Any]:
 
 
 class _Positions:
-    """Indices that are known to be in range."""
+    """Index values that are known to be in range."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
 
 
 def in_range(t: Context, item: Any, n: Value, axis: int) -> Value:
-    """An index array with negative indices resolved and bounds checked."""
+    """An index array with negative indices resolved; emits bounds checks."""
     if isinstance(item, _Positions):
         return item.value
     if basic_indexing.is_basic(item):
@@ -295,7 +295,7 @@ def in_range(t: Context, item: Any, n: Value, axis: int) -> Value:
 
 
 def _check_indices(t: Context, index: Value, n: Value, axis: int) -> None:
-    """The largest and the smallest index decide; of no indices there is nothing to check."""
+    """Checks the largest and the smallest index; passes if there are no indices."""
     e = t.builder
     axes = tuple(range(rank(index)))
     none = e.eq(promotion.count(t, index), 0)

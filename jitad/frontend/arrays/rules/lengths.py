@@ -1,4 +1,4 @@
-"""How many elements arrays have: lengths of ranges, and whether there is room for them."""
+"""Numbers of elements: lengths of ranges, and checks that arrays fit in memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ....ir.graph import Value
 from ....ir.types import F64
 from ...values.values import Context
 
-MOST = float(1 << 44)         # elements: no address space has room for more
+MOST = float(1 << 44)         # a limit on the number of elements, above every address space
 
 
 def check_room(t: Context, sizes: Sequence[Value]) -> None:
-    """``MemoryError`` for sizes beyond all memory; what other arrays have for sizes is not asked."""
+    """Emits a ``MemoryError`` check for sizes beyond all memory; sizes of existing arrays are not checked."""
     if all(n.op is not None and n.op.name == "dim" or n.const is not None and 0 <= n.const < 1 << 20 for n in sizes):
         return
     e = t.builder
@@ -24,12 +24,12 @@ def check_room(t: Context, sizes: Sequence[Value]) -> None:
 
 
 def true_product(t: Context, sizes: Sequence[Value]) -> Value:
-    """The product of sizes as a float, which does not wrap."""
+    """The product of sizes as a float, which does not overflow."""
     return functools.reduce(t.builder.mul, [t.builder.cast(n, dtype=F64) for n in sizes])
 
 
 def nonnegative(v: Value, depth: int = 4) -> bool:
-    """Whether an integer is known to be at least 0."""
+    """True if an integer is provably at least 0."""
     if v.const is not None:
         return bool(v.const >= 0)
     op = v.op
@@ -48,7 +48,7 @@ def nonnegative(v: Value, depth: int = 4) -> bool:
 
 
 def range_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
-    """``len(range(lo, hi, by))`` for a step that is not 0."""
+    """``len(range(lo, hi, by))``; ``by`` must not be 0."""
     e = t.builder
     if by.const == 1:
         steps = e.sub(hi, lo)

@@ -1,4 +1,4 @@
-"""Python numbers, lists and constant arrays as stand-ins."""
+"""Conversion of Python scalars, lists and constant arrays to stand-ins."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...values.values import Context, Sym
 from . import promotion
 from .lengths import check_room, range_length
 
-_MATERIALISED = 4096        # larger constant arrays are refused: they belong in arguments
+_MATERIALISED = 4096        # larger constant arrays are refused: they should be arguments
 
 
 def lift(t: Context, x: Any) -> Sym:
-    """A stand-in for any number, array, or nested list of them."""
+    """A stand-in for any scalar, array, range, or nested list of them."""
     if isinstance(x, Sym):
         return x
     if isinstance(x, np.generic):
@@ -49,7 +49,7 @@ def _dtype(t: Context, dtype: np.dtype) -> Scalar:
 
 
 def constant(t: Context, x: np.ndarray) -> Sym:
-    """An array that is known while tracing, written out in the IR."""
+    """An array that is known while tracing, as constants in the IR."""
     if x.ndim == 0:
         return lift(t, x[()])
     dtype = _dtype(t, x.dtype)
@@ -73,7 +73,7 @@ def _of_range(t: Context, x: range | Range) -> Sym:
 
 
 def vector(t: Context, elements: Sequence[Value], dtype: Scalar) -> Value:
-    """A new array of these scalars."""
+    """A new vector of these scalars."""
     out = t.builder.empty(t.builder.const(len(elements)), dtype=dtype)
     for i, v in enumerate(elements):
         out = t.builder.set(out, v, t.builder.const(i))
@@ -81,7 +81,7 @@ def vector(t: Context, elements: Sequence[Value], dtype: Scalar) -> Value:
 
 
 def from_list(t: Context, xs: Sequence[Any], dtype: Scalar | None = None) -> Sym:
-    """``np.array`` of a nested list: an axis for each level, one dtype for all."""
+    """``np.array`` of a nested list: one axis for each level, one dtype for all elements."""
     if not xs:
         return Sym(t.builder.empty(t.builder.const(0), dtype=dtype or F64), False)
     items = [from_list(t, x) if isinstance(x, (list, tuple)) else lift(t, x) for x in xs]
@@ -90,7 +90,7 @@ def from_list(t: Context, xs: Sequence[Any], dtype: Scalar | None = None) -> Sym
 
 
 def stack(t: Context, vs: Sequence[Value], axis: int) -> Value:
-    """Values of one shape side by side on a new axis."""
+    """Joins values of equal shape along a new axis."""
     if len({promotion.rank(v) for v in vs}) > 1:
         raise ValueError("setting an array element with a sequence. The requested array has an inhomogeneous shape")
     if not promotion.rank(vs[0]):
@@ -100,7 +100,7 @@ def stack(t: Context, vs: Sequence[Value], axis: int) -> Value:
 
 
 def same_shape(t: Context, vs: Sequence[Value], message: str, but: int | None = None) -> None:
-    """Check that the arrays agree in every size, except on axis ``but``."""
+    """Checks that the arrays agree in all sizes, except on axis ``but``."""
     for axis in range(promotion.rank(vs[0])):
         if axis == but:
             continue

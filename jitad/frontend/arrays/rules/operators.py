@@ -1,8 +1,8 @@
 """Python's operators on numbers and arrays.
 
-Where Python's and NumPy's scalars differ, weak operands follow Python.  Departures from either, all documented
-in the language reference: Python float division by zero gives inf or nan; a power with a small whole constant
-exponent is multiplications.
+Weak operands follow Python where its scalars differ from NumPy's.  The language reference documents the departures from
+both: Python float division by zero gives inf or nan; a power with a small constant integer exponent is computed by
+multiplications.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_BOOLS = {"add": "or", "mul": "and", "maximum": "or", "minimum": "and"}
 
 
 def _arithmetic(op: str) -> Rule:
-    """``+ - *``: of NumPy bools they are logic, of Python bools arithmetic on ints."""
+    """``+ - *``: logical on NumPy bools, integer arithmetic on Python bools."""
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
         dtype, weak = promote(x, y)
@@ -56,7 +56,7 @@ def divide(t: Context, x: Any, y: Any) -> Sym:
 
 
 def _whole_division(op: str) -> Rule:
-    """``//`` and ``%``: Python's ints raise at zero, NumPy's give 0."""
+    """``//`` and ``%``: raises at zero for Python ints; gives 0 for NumPy ints."""
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
         dtype, weak = promote(x, y)
@@ -113,7 +113,7 @@ def _is_short_exponent(n: float) -> bool:
 
 
 def _short_power(t: Context, x: Value, n: float, dtype: Scalar) -> Value | None:
-    """``x ** n`` without ``pow``, where the exponent is a constant that allows it."""
+    """``x ** n`` without ``pow``, or None if the constant exponent does not allow that."""
     if n == 0.5 and isinstance(x.type, Array):
         return t.builder.sqrt(x)
     if not n.is_integer():
@@ -145,13 +145,13 @@ def _comparison(op: str) -> Rule:
             return _beyond_signed(t, op, x, y)
         dtype, weak = promote(x, y)
         if dtype.is_int and (x.weak or y.weak):
-            dtype = I64                      # a Python int outside a dtype compares by its value
+            dtype = I64                      # compares a Python int by value even if the dtype cannot hold it
         return Sym(emit(t, op, *operands(t, dtype, x, y)), weak)
     return rule
 
 
 def _beyond_signed(t: Context, op: str, x: Sym, y: Sym) -> Sym:
-    """A comparison of u64 and signed integers by value: what is below 0 is below all that has no sign."""
+    """Compares u64 with a signed integer by value: a negative number is less than every unsigned one."""
     swapped = y.scalar is U64
     a, b = promotion.agreeing(t, x.value, y.value)
     signed = promotion.cast(t, a if swapped else b, I64)
@@ -212,7 +212,7 @@ def invert(t: Context, x: Any) -> Sym:
 
 
 def truth(t: Context, x: Any) -> Sym | bool:
-    """``bool(x)``: a stand-in of type bool, or a Python bool when it is known."""
+    """``bool(x)``: a stand-in of type bool, or a Python bool if it is known."""
     if not isinstance(x, Sym):
         return bool(x)
     v = x.value
@@ -244,7 +244,7 @@ def absolute(t: Context, x: Any) -> Sym:
 
 
 def number(t: Context, x: Sym, name: str) -> Value:
-    """The value, a Python bool as an int; NumPy's bools are no numbers."""
+    """The value of an operand, with a Python bool as an int; raises for NumPy bools."""
     if not dtype_of(x.value.type).is_bool:
         return x.value
     if not x.weak:

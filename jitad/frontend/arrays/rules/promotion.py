@@ -1,7 +1,7 @@
-"""What every rule needs: dtype promotion, casts, sizes, broadcasting.
+"""Helpers of all rules: dtype promotion, casts, sizes, broadcasting.
 
-*Weak* values are Python's own scalars (int, float, bool); beside anything of NumPy's they take its
-dtype (NEP 50).  Two weak operands follow Python's rules and give a weak result.
+*Weak* values are Python scalars (int, float, bool).  Combined with a NumPy value they take its dtype (NEP 50).  Two
+weak operands follow Python's rules and give a weak result.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ....ir.types import BOOL, F64, I64, INSTEAD, U64, Array, Dim, Scalar, broad
 from ...values.values import Context, Sym
 
 Rule = Callable[..., Any]
-SymRule = Callable[..., Sym]              # its result is one stand-in
-NO: Any = np._NoValue                            # NumPy's default where ``None`` means something
+SymRule = Callable[..., Sym]              # a rule with a single stand-in as its result
+NO: Any = np._NoValue                            # NumPy's default where ``None`` has a meaning
 _ARITHMETIC = frozenset(("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select", "lt"))
 
 
 def refuse(t: Context, message: str, hint: str = "") -> NoReturn:
-    """Refuse a construct at the user's line."""
+    """Raises ``UnsupportedError`` at the user's line."""
     raise UnsupportedError(message, t.loc, hint)
 
 
 # --- dtypes ---------------------------------------------------------------------------------------
 
 def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
-    """The element type that a ``dtype=`` argument names; ``None`` for none given."""
+    """The element type that a ``dtype=`` argument names; None if none is given."""
     if dtype is None:
         return None
     found = from_numpy(np.dtype(dtype))
@@ -44,7 +44,7 @@ def dtype_arg(t: Context, dtype: Any) -> Scalar | None:
 
 
 def promote(*xs: Sym) -> tuple[Scalar, bool]:
-    """The common dtype of the operands, and whether the result is weak (all of them are)."""
+    """The common dtype of the operands, and True if the result is weak, which requires all operands to be weak."""
     return _promote(tuple([(dtype_of(x.value.type), x.weak) for x in xs]))
 
 
@@ -57,26 +57,26 @@ def _promote(kinds: tuple[tuple[Scalar, bool], ...]) -> tuple[Scalar, bool]:
 
 
 def inexact(dtype: Scalar) -> Scalar:
-    """The float dtype of quotients and means: f64 of all integers."""
+    """The float dtype of quotients and means: ``dtype`` if it is a float, otherwise f64."""
     return dtype if dtype.is_float else F64
 
 
 def cast(t: Context, v: Value, dtype: Scalar) -> Value:
-    """``v`` with another element type, as ``astype`` converts."""
+    """``v`` converted to another element type, as ``astype`` does."""
     if dtype.is_bool and not dtype_of(v.type).is_bool:
         return t.builder.ne(v, 0)
     return t.builder.cast(v, dtype=dtype)
 
 
 def as_dtype(t: Context, x: Sym, dtype: Scalar) -> Value:
-    """An operand converted to the dtype of its operation; a number of Python's must fit an integer type."""
+    """An operand converted to the dtype of its operation; checks that a Python number fits an integer dtype."""
     if x.weak and dtype.is_int and dtype is not I64 and not dtype_of(x.value.type).is_bool:
         _check_fits(t, x.value, dtype)
     return cast(t, x.value, dtype)
 
 
 def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
-    """Check that an i64, or a f64 without its fraction, is in the range of ``dtype``."""
+    """Checks that an i64, or a truncated f64, is in the range of ``dtype``."""
     b = t.builder
     message = f"Python integer {{}} out of bounds for {dtype.np}"
     if v.const is not None:
@@ -95,14 +95,14 @@ def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
 
 
 def to_i64(t: Context, v: Value) -> Value:
-    """An integer or a bool as Python's ``int`` holds it here; one beyond 64 bits with a sign raises."""
+    """An integer or a bool as i64, the type of Python's ``int``; checks that a u64 fits."""
     if dtype_of(v.type) is U64:
         t.check(t.builder.le(v, I64.high), "OverflowError", "Python int too large to convert to C long")
     return cast(t, v, I64)
 
 
 def strong(x: Sym) -> Sym:
-    """The same value as a NumPy scalar."""
+    """The same value with NumPy's promotion rules (not weak)."""
     return Sym(x.value, False) if x.weak else x
 
 
@@ -117,7 +117,7 @@ def rank(v: Value) -> int:
 # --- numbers that describe shapes -----------------------------------------------------------------
 
 def static_int(x: Any) -> int | None:
-    """The value of an integer that is known while tracing."""
+    """The value of an integer that is known while tracing, or None."""
     if isinstance(x, (int, np.integer)):
         return int(x)
     if isinstance(x, Sym) and dtype_of(x.value.type).is_int and isinstance(x.value.const, int):
@@ -126,7 +126,7 @@ def static_int(x: Any) -> int | None:
 
 
 def int_value(t: Context, x: Any, what: str = "an index") -> Value:
-    """An integer, static or not, as an i64 value."""
+    """An integer, constant or not, as an i64 value."""
     if (known := static_int(x)) is not None:
         return t.builder.const(known)
     if isinstance(x, Sym) and isinstance(x.value.type, Scalar) and x.value.type.is_int:
@@ -138,7 +138,7 @@ def int_value(t: Context, x: Any, what: str = "an index") -> Value:
 
 
 def must_be_static(t: Context, x: Any, what: str) -> Any:
-    """A Python value that has to be known while tracing."""
+    """The Python value of an argument; refused if it is not known while tracing."""
     known = static_int(x) if isinstance(x, Sym) else x
     if known is None and isinstance(x, Sym):
         refuse(t, f"{what} must be known while tracing", "a constant, or a parameter named in static=")
@@ -146,7 +146,7 @@ def must_be_static(t: Context, x: Any, what: str) -> Any:
 
 
 def axis_arg(t: Context, axis: Any, n: int) -> int:
-    """An axis counted from the front; raises as NumPy does."""
+    """An axis counted from the front; raises ``AxisError`` as NumPy does."""
     number = operator.index(must_be_static(t, axis, "an axis"))
     if not -n <= number < n:
         raise np.exceptions.AxisError(number, n)
@@ -154,7 +154,7 @@ def axis_arg(t: Context, axis: Any, n: int) -> int:
 
 
 def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:
-    """The axes, sorted, that an ``axis=`` argument means: ``None`` is all of them."""
+    """The axes that an ``axis=`` argument names, sorted; ``None`` means all of them."""
     if axis is None:
         return tuple(range(n))
     axes = [axis_arg(t, a, n) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
@@ -164,7 +164,7 @@ def axes_arg(t: Context, axis: Any, n: int) -> tuple[int, ...]:
 
 
 def reduced_axes(t: Context, axis: Any, n: int) -> tuple[int, ...]:
-    """The axes of a ufunc's reduction, which takes 0 and -1 for an axis of a number too."""
+    """The axes of a ufunc's reduction, which accepts 0 and -1 for a scalar too."""
     if n == 0 and axis is not None and not isinstance(axis, (tuple, list)):
         axis_arg(t, axis, 1)
         return ()
@@ -172,7 +172,7 @@ def reduced_axes(t: Context, axis: Any, n: int) -> tuple[int, ...]:
 
 
 def with_an_axis(t: Context, v: Value, axis: Any) -> Value:
-    """``v``, or a number as an array of one element where an axis is named: 0 and -1 stand for that one."""
+    """``v``; a scalar becomes a vector of one element if an axis is given, which 0 and -1 name."""
     return v if rank(v) or axis is None else with_axis(t, v, 0)
 
 
@@ -181,8 +181,8 @@ def with_an_axis(t: Context, v: Value, axis: Any) -> Value:
 def size(t: Context, v: Value, axis: int) -> Value:
     """``v.shape[axis]`` as one canonical value, so that equal sizes are the same value.
 
-    The size is traced back to the array it stems from and read where that array is born: there it
-    dominates every use, and it is read before the array can be consumed.
+    The size is traced back to the array that it originates from, and read directly after the definition of that array.
+    There it dominates every use, and precedes any op that consumes the array.
     """
     root = _size_root(t, v, axis)
     if isinstance(root, Value):
@@ -191,14 +191,16 @@ def size(t: Context, v: Value, axis: int) -> Value:
     dim = dims_of(v.type)[axis]
     if dim is not None:
         return t.builder.const(dim)
-    if v.owner is None:                                     # a guess of a loop's, of which only the type is looked at
+    if v.owner is None:                                     # a loop's predicted value, of which only the type is used
         return t.builder.emit("dim", v, axis=axis)
     return _read_at_birth(v, axis)
 
 
 def _size_root(t: Context, v: Value, axis: int) -> Value | Axis:
-    """Where a size stems from.  In one block this is remembered, since nothing that is there already changes meanwhile:
-    each statement of a long chain would go all the way back.
+    """The origin of a size: the size value itself, or an array and one of its axes.
+
+    Origins are cached for each block, because ops already in the block do not change while it is being built.  Without
+    the cache, each statement of a long chain would follow the whole chain.
     """
     block = t.builder.block
     if t.size_roots[0] is not block:
@@ -217,7 +219,7 @@ def _size_root(t: Context, v: Value, axis: int) -> Value | Axis:
 
 
 def _read_at_birth(v: Value, axis: int) -> Value:
-    """The ``dim`` op right behind the definition of ``v``, made when it is not there yet."""
+    """The ``dim`` op directly after the definition of ``v``; inserts it if it does not exist."""
     ops = v.block.ops
     at = 0 if v.op is None else next(i for i in range(len(ops) - 1, -1, -1) if ops[i] is v.op) + 1
     while at < len(ops) and ops[at].name == "dim":
@@ -236,7 +238,7 @@ def sizes(t: Context, v: Value) -> list[Value]:
 
 
 def count(t: Context, v: Value, axes: Sequence[int] | None = None) -> Value:
-    """How many elements there are along some axes (all by default)."""
+    """The number of elements along some axes (all axes by default)."""
     total = t.builder.const(1)
     for axis in range(rank(v)) if axes is None else axes:
         total = t.builder.mul(total, size(t, v, axis))
@@ -244,12 +246,12 @@ def count(t: Context, v: Value, axes: Sequence[int] | None = None) -> Value:
 
 
 def equal_sizes(t: Context, x: Value, y: Value) -> Value | None:
-    """The test that two sizes agree, or ``None`` where that is known."""
+    """The condition that two sizes are equal, or None if they are known to be."""
     return None if alike(x, y) else t.builder.eq(x, y)
 
 
 def alike(x: Value, y: Value, depth: int = 6) -> bool:
-    """Whether two sizes are computed in the same way from the same values."""
+    """True if two sizes are computed by the same ops from the same values."""
     if same(x, y):
         return True
     p, q = x.op, y.op
@@ -259,7 +261,7 @@ def alike(x: Value, y: Value, depth: int = 6) -> bool:
 
 
 def none_or_one(n: Value) -> bool:
-    """Whether a size is known to be 0 or 1, but not which of them, as that of ``a[:1]`` is."""
+    """True if a size is known to be 0 or 1, but not which, as that of ``a[:1]``."""
     return n.const is None and _at_most_one(n)
 
 
@@ -274,13 +276,13 @@ def _at_most_one(n: Value) -> bool:
 # --- broadcasting ---------------------------------------------------------------------------------
 
 def agreeing(t: Context, *vs: Value) -> list[Value]:
-    """The operands of an elementwise op, their sizes checked; slices of one element stand for as many as there are."""
+    """The operands of an elementwise op, with sizes checked; slices of at most one element are made to broadcast."""
     n = max(map(rank, vs), default=0)
     narrowed = list(vs)
     for axis in range(-n, 0):
         have = {i: size(t, v, rank(v) + axis) for i, v in enumerate(vs)
                 if rank(v) >= -axis and dims_of(v.type)[axis] != 1}
-        none = any(m.const == 0 for m in have.values())         # with which no element and one element agree
+        none = any(m.const == 0 for m in have.values())         # sizes 0 and 1 both broadcast to size 0
         longer = next((m for m in have.values() if not none_or_one(m)), None)
         for i, m in have.items():
             if not none_or_one(m):
@@ -295,13 +297,13 @@ def agreeing(t: Context, *vs: Value) -> list[Value]:
 
 
 def _with_one(t: Context, v: Value, axis: int) -> Value:
-    """``v`` where the size of an axis, which is 1, is known to be so while compiling."""
+    """``v`` reshaped so that the size 1 of an axis is static."""
     one = t.builder.const(1)
     return t.builder.reshape(v, *[one if i == axis else n for i, n in enumerate(sizes(t, v))])
 
 
 def broadcast(t: Context, *vs: Value) -> list[Value]:
-    """The sizes that the operands broadcast to; what is not known to agree is checked."""
+    """The sizes that the operands broadcast to; emits checks for sizes that may differ."""
     try:
         functools.reduce(broadcast_dims, [dims_of(v.type) for v in vs])
     except ValueError:
@@ -319,11 +321,11 @@ def broadcast(t: Context, *vs: Value) -> list[Value]:
 
 
 def _agree(t: Context, vs: Sequence[Value], axis: int) -> tuple[Value, list[tuple[Value, Value, Value]]]:
-    """The size of one axis (from the back) of the result, and the tests (c, x, y) that c: x == y."""
+    """The size of one axis of the result (from the back), and tests (c, x, y), where c is the condition x == y."""
     have = [v for v in vs if rank(v) >= -axis and dims_of(v.type)[axis] != 1]
     if not have:
         return t.builder.const(1), []
-    have.sort(key=lambda v: dims_of(v.type)[axis] is None)      # a literal size, if any, comes first
+    have.sort(key=lambda v: dims_of(v.type)[axis] is None)      # a static size, if any, comes first
     first, *rest = [size(t, v, rank(v) + axis) for v in have]
     tests = [(c, first, other) for other in rest if (c := equal_sizes(t, first, other)) is not None]
     return first, tests
@@ -347,7 +349,7 @@ def _shape_text(dims: Sequence[Dim | str]) -> str:
 
 
 def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
-    """``v`` with exactly these sizes; those that do not agree are an error."""
+    """``v`` broadcast to exactly these sizes; emits checks for sizes that may not fit."""
     if not shape:
         return v
     have = sizes(t, v)
@@ -369,7 +371,7 @@ def broadcast_to(t: Context, v: Value, shape: Sequence[Value]) -> Value:
 
 
 def part(t: Context, v: Value, axis: int, start: Value, length: Value, step: int = 1) -> Value:
-    """``length`` elements from ``start`` on one axis, everything on the others."""
+    """A slice of ``length`` elements from ``start`` along one axis."""
     e, spec = t.builder, []
     for i in range(rank(v)):
         spec += [start, length, e.const(step)] if i == axis else [e.const(0), size(t, v, i), e.const(1)]
@@ -377,7 +379,7 @@ def part(t: Context, v: Value, axis: int, start: Value, length: Value, step: int
 
 
 def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:
-    """The same elements with other sizes; nothing is checked."""
+    """The same elements in another shape; emits no check."""
     have = sizes(t, v)
     if len(have) == len(shape) and all(alike(x, y) for x, y in zip(have, shape)):
         return v
@@ -385,12 +387,12 @@ def reshape(t: Context, v: Value, shape: Sequence[Value]) -> Value:
 
 
 def flat(t: Context, v: Value) -> Value:
-    """All elements on one axis; a scalar is one element."""
+    """All elements as a vector; a scalar becomes a vector of one element."""
     return v if rank(v) == 1 else reshape(t, v, [count(t, v)]) if rank(v) else with_axis(t, v, 0)
 
 
 def with_axis(t: Context, v: Value, axis: int) -> Value:
-    """``v`` with an axis of size 1 put in; a scalar becomes an array of one element."""
+    """``v`` with an axis of size 1 inserted; a scalar becomes a vector of one element."""
     one = t.builder.const(1)
     if not rank(v):
         return t.builder.fill(v, one)

@@ -32,7 +32,7 @@ from .ufuncs import choose, full_like, isclose
 
 
 def _shaped(t: Context, out: Value, like: Value, axes: Sequence[int], keepdims: bool) -> Value:
-    """A reduction's result with its axes kept at size 1."""
+    """The result of a reduction, with the reduced axes at size 1 if ``keepdims``."""
     if not keepdims or not axes:
         return out
     one = t.builder.const(1)
@@ -41,14 +41,14 @@ def _shaped(t: Context, out: Value, like: Value, axes: Sequence[int], keepdims: 
 
 
 def reduce(t: Context, op: str, v: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
-    """One reduction op; of a scalar, and along no axes, the value itself."""
+    """Emits one reduction op; returns ``v`` itself if there are no axes."""
     if not axes:
         return v
     return _shaped(t, t.builder.emit(op, v, axes=tuple(axes)), v, axes, keepdims)
 
 
 def adding(op: str) -> SymRule:
-    """``sum`` and ``prod``."""
+    """The rule of ``sum`` and ``prod``."""
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = NO,
              where: Any = True) -> Sym:
         x = promotion.strong(lift(t, a))
@@ -64,7 +64,7 @@ def adding(op: str) -> SymRule:
             not_empty(t, v, axes, f"zero-size array to reduction operation {op} which has no identity")
         total = reduce(t, name, v, axes, keepdims)
         if op == "sum" and kind.is_float and not rank(v):
-            total = t.builder.add(total, 0.0)                # sums begin with 0, and 0 + -0 is 0
+                total = t.builder.add(total, 0.0)                # sums start at 0, and 0 + -0 is 0
         if initial is not None and initial is not NO:
             start = promotion.as_dtype(t, lift(t, initial), kind)
             total = t.builder.emit(step, total, start)
@@ -73,7 +73,7 @@ def adding(op: str) -> SymRule:
 
 
 def extreme(op: str) -> SymRule:
-    """``max`` and ``min``; of nothing they raise."""
+    """The rule of ``max`` and ``min``, which raise for an empty array."""
     def rule(t: Context, a: Any, axis: Any = None, keepdims: bool = False, initial: Any = None,
              where: Any = True) -> Sym:
         if where is not True:
@@ -92,7 +92,7 @@ def extreme(op: str) -> SymRule:
 
 def _extreme_from(t: Context, op: str, v: Value, axes: Sequence[int], start: Value, like: Value,
                   kept: Sequence[int], keepdims: bool) -> Value:
-    """With an initial value: one more element on each axis reduced, of which any may be empty."""
+    """A ``max`` or ``min`` with an initial value: prepends it on each reduced axis, any of which may be empty."""
     if not axes:
         return t.builder.emit("maximum" if op == "max" else "minimum", v, start)
     for axis in reversed(axes):
@@ -109,7 +109,7 @@ def not_empty(t: Context, v: Value, axes: Sequence[int], message: str) -> None:
 
 
 def arg_extreme(op: str) -> Rule:
-    """``argmax`` and ``argmin``: the first of equals; of all elements when no axis is given."""
+    """The rule of ``argmax`` and ``argmin``: the first of equal elements; without an axis, of the flattened array."""
     def rule(t: Context, a: Any, axis: Any = None, keepdims: bool = False) -> Sym:
         whole = lift(t, a).value
         if not rank(whole):
@@ -126,7 +126,7 @@ def arg_extreme(op: str) -> Rule:
 
 
 def testing(op: str) -> Rule:
-    """``any`` and ``all``."""
+    """The rule of ``any`` and ``all``."""
     def rule(t: Context, a: Any, axis: Any = None, keepdims: bool = False, *, where: Any = True) -> Sym:
         v = promotion.cast(t, lift(t, a).value, BOOL)
         if where is not True:
@@ -138,7 +138,7 @@ def testing(op: str) -> Rule:
 # --- moments --------------------------------------------------------------------------------------
 
 def _float_dtype(t: Context, dtype: Any, of: Scalar) -> Scalar:
-    """The dtype in which a mean is computed."""
+    """The dtype in which a mean is computed; refuses one that is not a float."""
     kind = dtype_arg(t, dtype) or inexact(of)
     if not kind.is_float:
         refuse(t, f"a mean or a variance of dtype {kind.np}", "dtype=float, and .astype of the result")
@@ -232,7 +232,7 @@ def count_nonzero(t: Context, a: Any, axis: Any = None, *, keepdims: bool = Fals
 
 
 def skipping_nan(rule: SymRule, instead: float) -> SymRule:
-    """``nansum`` and its like: NaN counts as ``instead``."""
+    """The rule of ``nansum`` and similar functions: replaces NaN by ``instead``."""
     def skipping(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = NO,
                  where: Any = True) -> Sym:
         v = lift(t, a).value
@@ -256,7 +256,7 @@ def nanmean(t: Context, a: Any, axis: Any = None, dtype: Any = None, keepdims: b
 
 
 def along_first(rule: Rule, of_scalars: bool = True) -> Rule:
-    """``ufunc.reduce`` and ``ufunc.accumulate``: axis 0 unless told otherwise."""
+    """The rule of ``ufunc.reduce`` and ``ufunc.accumulate``, whose default axis is 0."""
     def first(t: Context, array: Any, axis: Any = 0, **options: Any) -> Any:
         if not of_scalars:
             n = rank(lift(t, array).value)
@@ -278,7 +278,7 @@ def allclose(t: Context, a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
 
 
 def _shifted(t: Context, a: Any, axis: Any) -> tuple[Value, Value, tuple[int, ...]]:
-    """The values, their largest along the axes (a constant to differentiation), the axes."""
+    """The values, their maximum along the axes (constant to differentiation), and the axes."""
     x = lift(t, a)
     v = promotion.cast(t, x.value, inexact(dtype_of(x.value.type)))
     axes = axes_arg(t, axis, rank(v))
@@ -316,7 +316,7 @@ def log_softmax(t: Context, x: Any, axis: Any = None) -> Sym:
 # --- scans ----------------------------------------------------------------------------------------
 
 def scan(op: str) -> Rule:
-    """``cumsum`` and ``cumprod``."""
+    """The rule of ``cumsum`` and ``cumprod``."""
     def rule(t: Context, a: Any, axis: Any = None, dtype: Any = None) -> Sym:
         x = lift(t, a)
         kind = dtype_arg(t, dtype) or accumulator(dtype_of(x.value.type))
@@ -353,7 +353,7 @@ def diff(t: Context, a: Any, n: int = 1, axis: int = -1, prepend: Any = NO, appe
 
 
 def _between(t: Context, x: Sym, axis: int, first: Any, last: Any) -> Sym:
-    """``x`` with more elements before and behind it on an axis; a number is one for each lane."""
+    """``x`` with elements prepended and appended along an axis; a scalar is broadcast to one element for each lane."""
     parts = []
     for y in (first, x, last):
         if y is not NO:

@@ -1,7 +1,7 @@
 """Builtins and the ``math`` module on run-time values; results are Python scalars.
 
-``math`` raises ``ValueError`` outside its domain, as in Python (but ``math.sin(inf)`` is nan and ``math.exp``
-overflows to inf).  ``int``, ``round``, ``floor`` … refuse NaN and infinities at run time.
+``math`` functions raise ``ValueError`` outside their domain, as in Python.  There are two departures: ``math.sin(inf)``
+is nan and ``math.exp`` overflows to inf.  ``int``, ``round``, ``floor`` … raise for NaN and infinities at run time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def to_bool(t: Context, x: Any = False) -> Any:
 
 
 def _whole(t: Context, v: Value) -> Value:
-    """A float without fraction as an i64; NaN and what does not fit raise as in Python."""
+    """A float with an integral value as an i64; NaN and values out of range raise as in Python."""
     e = t.builder
     t.check(e.not_(e.isnan(v)), "ValueError", "cannot convert float NaN to integer")
     fits = e.and_(e.ge(v, -_LIMIT), e.lt(v, _LIMIT))
@@ -66,7 +66,7 @@ def _whole(t: Context, v: Value) -> Value:
 
 
 def rounding(op: str) -> Rule:
-    """``math.floor`` and its like: a Python int."""
+    """The rule of ``math.floor`` and similar functions, whose result is a Python int."""
     def rule(t: Context, x: Any) -> Sym:
         v = _scalar(t, x, f"math.{op}")
         return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else promotion.to_i64(t, v), True)
@@ -92,10 +92,11 @@ def _digits(t: Context, ndigits: Any) -> int:
 
 
 def _rounded(t: Context, v: Value, digits: int) -> Value:
-    """A Python float to so many digits.  Python rounds what the float is to the last bit, where ``rounded`` rounds its
-    product with a power of ten, itself rounded: the float 2.675 is less than that, and its product 267.5 is half-way.
-    So where the product is half-way, what it has lost decides.  (Beyond 22 digits powers of ten are no floats, and the
-    last bit may differ.)
+    """A Python float rounded to a number of digits.
+
+    Python rounds the exact value of the float.  ``rounded`` rounds its product with a power of ten, which is itself
+    rounded: the float 2.675 is less than 2.675, but its product is exactly 267.5, which is half-way.  So if the product
+    is half-way, its rounding error decides.  Beyond 22 digits powers of ten are not exact, and the last bit may differ.
     """
     e, x = t.builder, t.builder.stop(v)
     if abs(digits) > _MOST_DIGITS:
@@ -110,11 +111,11 @@ def _rounded(t: Context, v: Value, digits: int) -> Value:
     decided = e.copysign(e.select(e.gt(lost, 0.0), e.add(low, 1.0), low), p)
     whole = e.select(half_way, decided, e.round(product))
     there = e.div(whole, scale) if digits > 0 else e.mul(whole, scale)
-    return e.select(e.ge(e.abs(p), 2.0 ** 53), x, there)                     # no digits are left to be rounded
+    return e.select(e.ge(e.abs(p), 2.0 ** 53), x, there)                     # the float has no digits left to round
 
 
 def _lost(t: Context, x: Value, y: float, product: Value) -> Value:
-    """``x * y`` but for rounding, less ``product``: products of halves of the digits are exact (Dekker 1971)."""
+    """The rounding error of ``product`` = ``x * y``, by exact products of half-width factors (Dekker 1971)."""
     e = t.builder
     if y > _MOST_HALVED:
         return e.sub(e.mul(x, y), product)
@@ -127,8 +128,8 @@ def _lost(t: Context, x: Value, y: float, product: Value) -> Value:
     return e.add(e.add(found, e.mul(high, y - y_high)), e.mul(low, y - y_high))
 
 
-_MOST_DIGITS = 308                                           # beyond, a power of ten is no float
-_MOST_HALVED = 1e22                                          # beyond, it is rounded itself, and at last no f32
+_MOST_DIGITS = 308                                           # larger powers of ten are not floats
+_MOST_HALVED = 1e22                                          # larger powers of ten are rounded or exceed f32
 
 
 # --- builtins over values and sequences -----------------------------------------------------------
@@ -144,14 +145,14 @@ def sum_builtin(t: Context, iterable: Any, start: Any = 0) -> Any:
 
 
 def _operator(t: Context, op: str, x: Any, y: Any) -> Any:
-    """An operator on values of which perhaps neither is a stand-in."""
+    """Applies an operator to two values, neither of which has to be a stand-in."""
     if isinstance(x, Sym) or isinstance(y, Sym):
         return BINARY[op](t, x, y)
     return x + y if op == "add" else x * y
 
 
 def extremum(name: str, op: str, better: str) -> Rule:
-    """``max`` and ``min``: the first of the best, by comparison, as Python does."""
+    """The rule of ``max`` and ``min``: the first of equal values, by comparison, as in Python."""
     def rule(t: Context, *args: Any, key: Any = None, **default: Any) -> Any:
         if key is not None:
             refuse(t, f"{name} with key= of run-time values", "np.argmax, or a loop")
@@ -187,7 +188,7 @@ def _better(t: Context, better: str, best: Any, x: Any) -> Any:
 
 
 def testing(op: str) -> Rule:
-    """``any`` and ``all`` of a list or an array."""
+    """The rule of the builtins ``any`` and ``all``, of a list or an array."""
     def rule(t: Context, iterable: Any) -> Any:
         if not isinstance(iterable, (list, tuple)):
             v = promotion.cast(t, lift(t, iterable).value, BOOL)
@@ -221,7 +222,7 @@ Domain = Callable[[Builder, Value], Value] | None
 
 
 def _outside(op: str, bound: float) -> Callable[[Builder, Value], Value]:
-    """The test ``x op bound``; NaN passes, it is not outside."""
+    """The test ``x op bound``; NaN passes."""
     opposite = {"ge": "lt", "gt": "le", "le": "gt"}[op]
     return lambda e, v: e.not_(e.emit(opposite, v, bound))
 
@@ -239,7 +240,7 @@ def _no_pole(e: Builder, v: Value) -> Value:
 
 
 def function(op: str, domain: Domain = None) -> SymRule:
-    """A function of ``math`` that is one op; outside its domain it raises."""
+    """The rule of a ``math`` function that is one op; it raises outside its domain."""
     def rule(t: Context, x: Any) -> Sym:
         v = _float(t, x, op)
         if domain is not None:
@@ -320,7 +321,7 @@ def classify(op: str) -> Rule:
 
 
 def scaled(factor: float) -> Rule:
-    """``degrees`` and ``radians``."""
+    """The rule of ``degrees`` and ``radians``."""
     return lambda t, x: Sym(t.builder.mul(_float(t, x, "degrees"), factor), True)
 
 

@@ -1,4 +1,4 @@
-"""Functions that move elements or change sizes, and compute nothing."""
+"""Functions that move elements or change shapes without arithmetic."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def reshape(t: Context, a: Any, shape: Any, order: str = "C", *, copy: Any = Non
 
 
 def _with_rest(t: Context, v: Value, items: Sequence[Any]) -> list[Value]:
-    """The sizes asked for, with -1 worked out, and a check that the number of elements is kept."""
+    """The requested sizes, with -1 replaced; emits a check that the number of elements does not change."""
     e = t.builder
     total = promotion.count(t, v)
     unknown = [i for i, n in enumerate(items) if static_int(n) == -1]
@@ -76,7 +76,7 @@ def _with_rest(t: Context, v: Value, items: Sequence[Any]) -> list[Value]:
 
 
 def _may_wrap(sizes: Sequence[Value]) -> bool:
-    """Whether the product of sizes that may be any numbers may be another one modulo 2**64."""
+    """True if the product of arbitrary sizes may overflow 64 bits."""
     known = prod(n.const for n in sizes if n.const is not None)
     rest = [n for n in sizes if n.const is None]
     if not rest:
@@ -86,7 +86,7 @@ def _may_wrap(sizes: Sequence[Value]) -> bool:
 
 
 def _reshape_message(sizes: Sequence[Value], unknown: Sequence[int]) -> tuple[str, list[Value]]:
-    """The message of a size that does not fit, and the sizes that stand in it (with the array's, four at most)."""
+    """The message for a shape that does not fit, and the sizes that it interpolates (at most three)."""
     parts: list[str] = []
     shown: list[Value] = []
     for i, n in enumerate(sizes):
@@ -113,7 +113,7 @@ def flatten(t: Context, a: Any, order: str = "C") -> Sym:
 
 
 def transpose_method(t: Context, a: Any, *axes: Any) -> Sym:
-    """The axes one by one, as one tuple, or none of them."""
+    """``a.transpose(...)`` with separate axes, a tuple of axes, or none."""
     return transpose(t, a, (axes[0] if len(axes) == 1 else axes) if axes else None)
 
 
@@ -157,7 +157,7 @@ def moveaxis(t: Context, a: Any, source: Any, destination: Any) -> Sym:
 
 
 def squeeze(t: Context, a: Any, axis: Any = None) -> Sym:
-    """Axes of size 1 dropped; without ``axis`` those of which that is known while compiling: the rank is static."""
+    """Drops axes of size 1; without ``axis``, those whose size is static, since the rank is static."""
     v = promotion.with_an_axis(t, _value(t, a), axis if isinstance(axis, int) else None)
     lengths = sizes(t, v)
     if axis is None:
@@ -184,7 +184,7 @@ def expand_dims(t: Context, a: Any, axis: Any) -> Sym:
 
 
 def at_least(n: int) -> Rule:
-    """``atleast_1d``, ``atleast_2d``."""
+    """The rule of ``atleast_1d`` and ``atleast_2d``."""
     def rule(t: Context, *arrays: Any) -> Any:
         out = []
         for a in arrays:
@@ -260,7 +260,7 @@ def append(t: Context, arr: Any, values: Any, axis: Any = None) -> Sym:
     return concatenate(t, [arr, values], axis)
 
 
-# --- taking apart ---------------------------------------------------------------------------------
+# --- splitting ------------------------------------------------------------------------------------
 
 def split(t: Context, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Sym]:
     v = _value(t, ary)
@@ -281,7 +281,7 @@ def split(t: Context, ary: Any, indices_or_sections: Any, axis: Any = 0) -> list
 
 
 def split_along(axis: int) -> Rule:
-    """``vsplit`` and ``hsplit``."""
+    """The rule of ``vsplit`` and ``hsplit``."""
     def rule(t: Context, ary: Any, indices_or_sections: Any) -> list[Sym]:
         n = rank(_value(t, ary))
         if n < (1 if axis else 2):
@@ -334,7 +334,7 @@ def flip(t: Context, m: Any, axis: Any = None) -> Sym:
 
 
 def flip_along(axis: int) -> Rule:
-    """``flipud`` and ``fliplr``."""
+    """The rule of ``flipud`` and ``fliplr``."""
     return lambda t, m: flip(t, m, axis)
 
 
@@ -369,7 +369,7 @@ def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant
     e = t.builder
     widths = _pad_widths(t, pad_width, rank(v))
     old = sizes(t, v)
-    for w in (w for pair in widths for w in pair if w.const is None or w.const >= 1 << 44):      # whose sum may wrap
+    for w in (w for pair in widths for w in pair if w.const is None or w.const >= 1 << 44):    # their sum may overflow
         t.check(e.lt(w, 1 << 44), "MemoryError", "Unable to allocate an array")
     new = [e.add(e.add(before, n), after) for (before, after), n in zip(widths, old)]
     check_room(t, new)
@@ -381,7 +381,7 @@ def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant
 
 
 def _pad_widths(t: Context, width: Any, n: int) -> list[tuple[Value, Value]]:
-    """``w``, ``(before, after)``, ``((before, after),)`` or one pair for each axis."""
+    """The widths for each axis, from ``w``, ``(before, after)``, ``((before, after),)`` or one pair for each axis."""
     if not isinstance(width, (tuple, list)):
         width = ((width, width),) * n
     elif not isinstance(width[0], (tuple, list)):
@@ -397,10 +397,10 @@ def _pad_widths(t: Context, width: Any, n: int) -> list[tuple[Value, Value]]:
     return out
 
 
-# --- what an array says of itself -----------------------------------------------------------------
+# --- properties of arrays -------------------------------------------------------------------------
 
 def shape_of(t: Context, a: Any) -> tuple[Any, ...]:
-    """``a.shape``: sizes known while tracing are Python ints."""
+    """``a.shape``; sizes known while tracing are Python ints, the others are stand-ins."""
     return tuple(_python_int(n) for n in sizes(t, lift(t, a).value))
 
 

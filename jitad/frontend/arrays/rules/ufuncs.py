@@ -1,4 +1,4 @@
-"""Ufuncs that are no operators, and the functions that choose between values."""
+"""Ufuncs that are not operators, and functions that select between values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .promotion import NO, Rule, as_dtype, inexact, promote, refuse
 
 
 def float_unary(op: str, least: type = np.float16) -> Rule:
-    """A function computed in floats, of which ``least`` is the smallest that there is code for, NumPy's or SciPy's."""
+    """The rule of a function computed in floats; ``least`` is the narrowest float dtype of its NumPy or SciPy loops."""
     def rule(t: Context, x: Any) -> Sym:
         x = lift(t, x)
         return Sym(emit(t, op, as_dtype(t, x, float_loop(t, x, least=least))), False)
@@ -35,7 +35,7 @@ def float_binary(op: str, least: type = np.float16) -> Rule:
 
 
 def rounding(op: str) -> Rule:
-    """floor, ceil, trunc: ints stay as they are."""
+    """The rule of floor, ceil and trunc: ints are returned as they are."""
     def rule(t: Context, x: Any) -> Sym:
         x = promotion.strong(lift(t, x))
         return Sym(emit(t, op, x.value), False) if dtype_of(x.value.type).is_float else x
@@ -52,12 +52,12 @@ def classify(op: str, of_ints: bool) -> Rule:
 
 
 def full_like(t: Context, v: Value, scalar: Value) -> Sym:
-    """``scalar`` in the shape of ``v``."""
+    """``scalar`` broadcast to the shape of ``v``."""
     return Sym(t.builder.fill(scalar, *promotion.sizes(t, v)) if promotion.rank(v) else scalar, False)
 
 
 def of_numpy(rule: Rule) -> Rule:
-    """The NumPy function behind an operator: Python scalars alone count as NumPy's, and so does the result."""
+    """The NumPy function of an operator: if all operands are Python scalars, they and the result count as NumPy's."""
     def strict(t: Context, *xs: Any) -> Any:
         lifted = [lift(t, x) for x in xs]
         if all(x.weak for x in lifted):
@@ -67,7 +67,7 @@ def of_numpy(rule: Rule) -> Rule:
 
 
 def extremum(op: str) -> Rule:
-    """maximum and minimum: NaN wins, as in NumPy."""
+    """The rule of maximum and minimum, which propagate NaN as in NumPy."""
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
         dtype, weak = promote(x, y)
@@ -76,7 +76,7 @@ def extremum(op: str) -> Rule:
 
 
 def extremum_but_nan(op: str) -> Rule:
-    """fmax and fmin: a NaN counts as missing."""
+    """The rule of fmax and fmin, which ignore NaN if the other operand is a number."""
     def rule(t: Context, x: Any, y: Any) -> Sym:
         x, y = lift(t, x), lift(t, y)
         dtype, _ = promote(x, y)
@@ -135,9 +135,9 @@ def fmod(t: Context, x: Any, y: Any) -> Sym:
 
 
 def rest_like(e: Builder, a: Value, b: Value) -> Value:
-    """The remainder of floats with the sign of ``a``, exactly: ``mod`` of the sizes, then the sign.
+    """The exact remainder of floats with the sign of ``a``: ``mod`` of the absolute values, times the sign.
 
-    The size is a product with the sign, since the derivative of ``abs`` is 0 at 0.
+    The absolute value of ``a`` is a product with its sign, since the derivative of ``abs`` is 0 at 0.
     """
     sign = e.copysign(e.const(1.0, dtype_of(a.type)), a)
     return e.mul(e.mod(e.mul(a, sign), e.abs(b)), sign)
@@ -152,9 +152,10 @@ def logaddexp2(t: Context, x: Any, y: Any) -> Sym:
 
 
 def _log_add(t: Context, x: Any, y: Any, exp: str, scale: float) -> Sym:
-    """larger + log(1 + exp(smaller − larger)), which of equals is the larger does not matter, to no derivative.
+    """larger + log(1 + exp(smaller − larger)), by ``exp`` or ``exp2``.
 
-    The distance of equal infinities is 0.
+    For equal operands either may count as the larger; value and derivatives are the same.  The difference of equal
+    infinities is taken to be 0.
     """
     x, y = lift(t, x), lift(t, y)
     a, b = operands(t, float_loop(t, x, y), x, y)
@@ -187,7 +188,7 @@ def float_power(t: Context, x: Any, y: Any) -> Sym:
 
 
 def sinc(t: Context, x: Any) -> Sym:
-    """Near zero its power series: there the quotient is 0 / 0, and its derivatives lose their digits around it."""
+    """Uses a power series near zero, where the quotient is 0 / 0 and its derivatives lose accuracy."""
     x = lift(t, x)
     e = t.builder
     angle = e.mul(as_dtype(t, x, inexact(dtype_of(x.value.type))), math.pi)
@@ -202,7 +203,7 @@ def sinc(t: Context, x: Any) -> Sym:
 
 
 def relu(t: Context, x: Any) -> Sym:
-    """``x`` where it is positive (or no number), and 0: at 0 it is the constant that has the derivative."""
+    """``x`` where it is positive or NaN, else 0; at 0 the derivative is that of the constant."""
     x = lift(t, x)
     dtype, e = dtype_of(x.value.type), t.builder
     return x if dtype.is_bool else Sym(e.select(e.le(x.value, 0), e.const(0, dtype), x.value), x.weak)
@@ -222,7 +223,7 @@ def xlogy(t: Context, x: Any, y: Any) -> Sym:
     x, y = lift(t, x), lift(t, y)
     e = t.builder
     a, b = operands(t, float_loop(t, x, y, least=np.float32), x, y)
-    zero = e.and_(e.eq(a, 0), e.or_(e.le(b, 0), e.eq(b, math.inf)))       # elsewhere 0·log y is 0
+    zero = e.and_(e.eq(a, 0), e.or_(e.le(b, 0), e.eq(b, math.inf)))       # otherwise 0·log y is already 0
     one = e.const(1, dtype_of(a.type))
     return Sym(e.mul(a, e.log(e.select(zero, one, b))), False)
 
@@ -234,7 +235,7 @@ def choose(t: Context, condition: Any, x: Any, y: Any) -> Sym:
     c = bool_value(t, condition)
     x, y = lift(t, x), lift(t, y)
     dtype, _ = promote(x, y)
-    a, b = (promotion.cast(t, v.value, dtype) for v in (x, y))                                  # ints wrap here
+    a, b = (promotion.cast(t, v.value, dtype) for v in (x, y))                     # ints wrap, unlike in arithmetic
     c, a, b = promotion.agreeing(t, c, a, b)
     return Sym(t.builder.select(c, a, b), False)
 
@@ -259,7 +260,7 @@ def clip_method(t: Context, a: Any, min: Any = None, max: Any = None) -> Sym:
 
 
 def _in_range(t: Context, op: str, bound: Any, dtype: Scalar) -> Any:
-    """A bound of Python's beyond a whole dtype bounds nothing."""
+    """The bound clamped to the integer dtype, since a Python int beyond its range does not bound anything."""
     b = lift(t, bound)
     if not b.weak or not b.scalar.is_int or not dtype.is_int or dtype is I64:
         return bound
@@ -293,7 +294,7 @@ def nan_to_num(t: Context, x: Any, copy: bool = True, nan: float = 0.0, posinf: 
 
 
 def round_(t: Context, a: Any, decimals: int = 0) -> Sym:
-    """Half to even; with decimals scaled, rounded and scaled back, as NumPy does."""
+    """Rounds half to even; with ``decimals``, scales, rounds and scales back, as NumPy does."""
     x = promotion.strong(lift(t, a))
     if x.scalar.is_bool:
         refuse(t, "rounding NumPy bools gives a float16, which is not supported", ".astype(float) first")
@@ -312,13 +313,13 @@ def rounded(t: Context, v: Value, decimals: int) -> Value:
 
 
 def to_tens(t: Context, v: Value, decimals: int) -> Value:
-    """Whole numbers rounded to tens (-1), hundreds (-2), …, half to even."""
+    """Integers rounded to tens (-1), hundreds (-2), …, half to even."""
     if decimals >= 0:
         return v
     e, dtype = t.builder, dtype_of(v.type)
     if dtype.bits < 64:
         return promotion.cast(t, rounded(t, promotion.cast(t, v, F64), decimals), dtype)
-    if -decimals > 18:                                       # 5 · 10¹⁸ and more: no number is half of that
+    if -decimals > 18:                                       # no 64-bit integer is more than half of 10¹⁹
         return e.mul(v, 0)
     unit = 10 ** -decimals
     tens = e.floordiv(v, unit)

@@ -1,6 +1,6 @@
-"""``np.convolve`` and ``np.correlate``: the shorter array is walked, the longer one added whole for each element.
+"""``np.convolve`` and ``np.correlate``: a loop over the shorter array adds the scaled longer array for each element.
 
-Such a sum of scaled slices is what its derivatives are too, and nothing is kept for them.
+The derivatives are sums of scaled slices too, and save no intermediate values.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 from ..marks import refuse
 
 MODES = ("valid", "same", "full")
-CACHED = 2048                 # elements that are walked together: a part of the longer array and of the result
+CACHED = 2048                 # elements in a chunk of the longer array, so that the chunk and its result stay in cache
 
 
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
-    """``out[k]`` is the sum of ``a[k - j] * v[j]``; the result does not depend on which of the two is longer."""
+    """``out[k]`` is the sum of ``a[k - j] * v[j]``; the result is the same whichever operand is longer."""
     a, v = _operands(a, v, "a cannot be empty", "v cannot be empty")
     if len(v) > len(a):
         a, v = v, a
@@ -24,7 +24,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
-    """``out[k]`` is the sum of ``a[k + j] * v[j]``: with the shorter array first it is the other order, reversed."""
+    """``out[k]`` is the sum of ``a[k + j] * v[j]``; exchanging the operands reverses the result."""
     if np.ndim(a) == 0 or np.ndim(v) == 0:
         raise ValueError("object of too small depth for desired array")
     a, v = _operands(a, v, "first array argument cannot be empty", "second array argument cannot be empty")
@@ -36,7 +36,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 
 
 def _operands(a: Any, v: Any, first_empty: str, second_empty: str) -> Any:
-    """Both as vectors of the common dtype."""
+    """Returns both operands as vectors of their common dtype."""
     a, v = np.atleast_1d(a), np.atleast_1d(v)
     if a.ndim > 1 or v.ndim > 1:
         raise ValueError("object too deep for desired array")
@@ -61,7 +61,7 @@ def _mode(mode: Any) -> str:
 
 
 def _convolved(a: Any, v: Any, mode: str, middle: int) -> Any:
-    """Of ``a``, which is as long as ``v`` or longer; ``middle`` is where ``same`` begins in the full convolution."""
+    """Convolves ``a`` with ``v``, which is no longer; ``middle`` is the start of ``same`` in the full convolution."""
     if mode == "valid":
         return _valid(a, v)
     n, m = len(a), len(v)
@@ -74,7 +74,7 @@ def _convolved(a: Any, v: Any, mode: str, middle: int) -> Any:
 
 
 def _valid(a: Any, v: Any) -> Any:
-    """Where the two overlap wholly: by the elements of ``v`` or those of the result, whichever are fewer."""
+    """Convolution where the operands overlap completely; loops over ``v`` or over the result, whichever is shorter."""
     m = len(v)
     n = len(a) - m + 1
     out = np.zeros(n, a.dtype)

@@ -9,7 +9,10 @@ import numpy as np
 
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
         aweights: Any = None, *, dtype: Any = None) -> Any:
-    """The covariance matrix of variables, each a row (``rowvar``) or a column of ``m`` and ``y``; of one a number."""
+    """The covariance matrix; each row (``rowvar``) or column of ``m`` and ``y`` is a variable.
+
+    Returns a scalar if ``m`` is one variable and ``y`` is None.
+    """
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
     if dtype is not None and not np.issubdtype(dtype, np.floating):
@@ -28,7 +31,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
 
 def _variables(m: Any, name: str, rows: bool, dtype: Any) -> Any:
-    """The variables as rows, in floats."""
+    """Returns ``m`` as a 2-D float array with one variable per row."""
     if m.ndim > 2:
         raise ValueError(f"{name} has more than 2 dimensions")
     m = np.atleast_2d(m).astype(np.float64 if dtype is None else dtype)
@@ -36,7 +39,7 @@ def _variables(m: Any, name: str, rows: bool, dtype: Any) -> Any:
 
 
 def _weights(n: int, fweights: Any, aweights: Any, less: float) -> Any:
-    """What to divide by, and the weights of the observations if there are any."""
+    """Returns the divisor and the weights of the observations; the weights are None if none are given."""
     if fweights is None and aweights is None:
         return float(n - less), None
     w = np.ones(n)
@@ -63,7 +66,7 @@ def _checked(w: Any, n: int, name: str) -> Any:
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """The coefficients of correlation, within [-1, 1]."""
+    """The correlation coefficients, clipped to [-1, 1]; a scalar for one variable."""
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c

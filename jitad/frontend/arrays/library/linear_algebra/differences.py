@@ -16,7 +16,10 @@ OF_BOOLS = ("numpy boolean subtract, the `-` operator, is not supported, use the
 
 
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """Differences of second order inside, of order ``edge_order`` at both ends of each axis."""
+    """Differences of second order in the interior and of order ``edge_order`` at both ends of each axis.
+
+    Returns an array, or a tuple of arrays if there are several axes.
+    """
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
     f = np.asarray(f)
@@ -41,7 +44,7 @@ def _numbers(a: Any) -> Any:
 
 
 def _spacings(given: tuple[Any, ...], n: int) -> tuple[Any, ...]:
-    """One for each axis: the distance, or the coordinates."""
+    """The spacing of each axis: a distance, or a vector of coordinates."""
     if len(given) == 0:
         return (1.0,) * n
     if len(given) == 1 and np.ndim(given[0]) == 0:
@@ -75,7 +78,7 @@ def _even(f: Any, h: Any, edge_order: int) -> Any:
 
 
 def _uneven(f: Any, d: Any, edge_order: int) -> Any:
-    """``d`` are the distances of neighbours."""
+    """Gradient along the last axis; ``d`` is the vector of distances between neighbours."""
     p, q = d[:-1], d[1:]
     inside = (p / (q * (p + q)) * f[..., 2:] + (q - p) / (p * q) * f[..., 1:-1] - q / (p * (p + q)) * f[..., :-2])
     if edge_order < 2:
@@ -87,7 +90,7 @@ def _uneven(f: Any, d: Any, edge_order: int) -> Any:
 
 
 def _edge(f0: Any, f1: Any, f2: Any, p: Any, q: Any) -> Any:
-    """The slope at ``f0`` of the parabola through three points, the first two ``p``, the last two ``q`` apart."""
+    """The slope at ``f0`` of the parabola through three points; ``p`` and ``q`` are the distances between them."""
     return (p + q) / (p * q) * f1 - (2.0 * p + q) / (p * (p + q)) * f0 - p / (q * (p + q)) * f2
 
 
@@ -109,7 +112,7 @@ def _edge_of(name: str, values: Any, ary: Any) -> Any:
 
 
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2.0 * math.pi) -> Any:
-    """Steps of more than ``discont`` (half a period) become their complement: a multiple of the period is added."""
+    """Replaces steps above ``discont`` (default: half a period) by their complement modulo ``period``."""
     p = np.asarray(p)
     steps = np.diff(p, axis=axis)
     dtype = np.result_type(steps, period)

@@ -1,10 +1,9 @@
-"""Factorisations of a matrix, and what is solved with them, with derivatives of their own.
+"""Matrix factorisations and the solvers built on them, with derivative rules of their own.
 
-Derivatives are those of the equations that a result satisfies, not of the steps that lead to it: nothing but the
-factors is kept, and they serve every derivative (Giles, *An extended collection of matrix derivative results* (2008),
-sections 2.2 and 2.3; Murray, *Differentiation of the Cholesky decomposition* (2016)).  The factorisations go block by
-block, so that most of their work is in products of matrices (Golub and Van Loan, *Matrix Computations*, chapters 3
-and 4).
+The rules differentiate the equations that a result satisfies, not the steps that compute it.  So they save only the
+factors, which serve every derivative (Giles, *An extended collection of matrix derivative results* (2008), sections 2.2
+and 2.3; Murray, *Differentiation of the Cholesky decomposition* (2016)).  The factorisations are blocked, so most of
+the work is in matrix products (Golub and Van Loan, *Matrix Computations*, chapters 3 and 4).
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ BLOCK = 48
 
 
 def outer(x: Any, y: Any) -> Any:
-    """x yᵀ of two vectors, or of matrices of columns."""
+    """x yᵀ for two vectors, or for two matrices whose columns are the vectors."""
     return x[:, None] * y if x.ndim == 1 else x @ y.T
 
 
 # --- triangles --------------------------------------------------------------------------------------
 
 def substituted(t: Any, b: Any, lower: bool, transposed: bool, unit: bool) -> Any:
-    """x with T x = b, or Tᵀ x = b, of a triangle T of ``t``; ``unit``: its diagonal counts as ones."""
+    """Solves T x = b, or Tᵀ x = b if ``transposed``, for the triangle T of ``t``; ``unit``: its diagonal is ones."""
     n, x = len(t), b.copy()
     down = lower != transposed
     for begin in range(0, n, BLOCK):
@@ -41,7 +40,7 @@ def substituted(t: Any, b: Any, lower: bool, transposed: bool, unit: bool) -> An
 
 
 def known(t: Any, x: Any, first: int, last: int, down: bool, transposed: bool) -> Any:
-    """What the part of x that is found already contributes to these rows."""
+    """The contribution of the part of x that is already solved to rows ``first`` to ``last``."""
     if transposed:
         return t[:first, first:last].T @ x[:first] if down else t[last:, first:last].T @ x[last:]
     return t[first:last, :first] @ x[:first] if down else t[first:last, last:] @ x[last:]
@@ -60,8 +59,11 @@ def substitute_block(t: Any, x: Any, first: int, last: int, down: bool, transpos
 # --- P A = L U --------------------------------------------------------------------------------------
 
 def lu_factors(a: Any) -> Any:
-    """``(lu, order, sign)``: L below the diagonal (with ones on it) and U; row ``order[i]`` of ``a`` is row i of L U;
-    the sign of that permutation.  A column's pivot is its largest element; a column of zeros stays as it is."""
+    """LU factorisation with partial pivoting: returns ``(lu, order, sign)``.
+
+    ``lu`` holds L below its diagonal (L has a unit diagonal) and U on and above it.  Row ``order[i]`` of ``a`` is row i
+    of L U; ``sign`` is the sign of that permutation.  A column of zeros stays as it is.
+    """
     n = len(a)
     lu, order, signs = a.copy(), np.arange(n), np.ones(1, a.dtype)
     for first in range(0, n, BLOCK):
@@ -73,7 +75,7 @@ def lu_factors(a: Any) -> Any:
 
 @in_range
 def factor_columns(lu: Any, order: Any, signs: Any, first: int, last: int) -> None:
-    """Columns ``first`` to ``last`` of L U, and the same rows of U behind them."""
+    """Factors columns ``first`` to ``last`` in place and computes the same rows of U to the right of them."""
     n = len(lu)
     for k in range(first, last):
         p, largest = k, abs(lu[k, k])
@@ -98,7 +100,7 @@ def factor_columns(lu: Any, order: Any, signs: Any, first: int, last: int) -> No
 
 @functools.partial(custom_vjp, nondiff_argnums=0)
 def solved(transposed: bool, lu: Any, order: Any, a: Any, b: Any) -> Any:
-    """x with A x = b, or Aᵀ x = b, by the factors of A.  It is differentiated by A and b; the factors are constants."""
+    """Solves A x = b, or Aᵀ x = b, with the factors of A.  Differentiable in A and b; the factors are constants."""
     if not transposed:
         return substituted(lu, substituted(lu, b[order], True, False, True), False, False, False)
     y = substituted(lu, substituted(lu, b, False, True, False), True, True, True)
@@ -151,7 +153,7 @@ def determinant(lu: Any, order: Any, sign: Any, a: Any) -> Any:
 
 
 def cofactors(lu: Any, order: Any, sign: Any, a: Any) -> Any:
-    """The derivative of a determinant; where the matrix is singular it is had from those of its parts."""
+    """The cofactor matrix, which is the derivative of the determinant; computed from minors if A is singular."""
     if (np.diagonal(lu) != 0).all():
         return determinant(lu, order, sign, a) * inverse_transposed(lu, order, a)
     n, out = len(a), np.empty_like(a)
@@ -164,7 +166,7 @@ def cofactors(lu: Any, order: Any, sign: Any, a: Any) -> Any:
 
 
 def without(a: Any, i: int, j: int) -> Any:
-    """``a`` without a row and a column."""
+    """``a`` without row ``i`` and column ``j``."""
     n = len(a)
     out = np.empty((n - 1, n - 1), a.dtype)
     out[:i, :j], out[:i, j:], out[i:, :j], out[i:, j:] = a[:i, :j], a[:i, j + 1:], a[i + 1:, :j], a[i + 1:, j + 1:]
@@ -180,7 +182,7 @@ determinant.defjvp(lambda primals, tangents: (determinant(*primals), (cofactors(
 
 @custom_vjp
 def cholesky_factor(a: Any) -> Any:
-    """The lower triangle L with L Lᵀ = A, of which the lower triangle is read."""
+    """The lower triangle L with L Lᵀ = A; reads only the lower triangle of ``a``."""
     n, out = len(a), np.tril(a)
     for first in range(0, n, BLOCK):
         last = min(first + BLOCK, n)
@@ -192,7 +194,7 @@ def cholesky_factor(a: Any) -> Any:
 
 @in_range
 def factor_block(out: Any, first: int, last: int) -> bool:
-    """Columns ``first`` to ``last`` of L; false where a pivot is not positive."""
+    """Factors columns ``first`` to ``last`` of L in place; returns False if a pivot is not positive."""
     n = len(out)
     for k in range(first, last):
         if not out[k, k] > 0:
@@ -208,7 +210,7 @@ def factor_block(out: Any, first: int, last: int) -> bool:
 
 @functools.partial(custom_vjp, nondiff_argnums=0)
 def solved_lower(transposed: bool, t: Any, b: Any) -> Any:
-    """X with T X = B, or Tᵀ X = B, of the lower triangle T of ``t``."""
+    """Solves T X = B, or Tᵀ X = B, for the lower triangle T of ``t``."""
     return substituted(t, b, True, transposed, False)
 
 
@@ -234,7 +236,7 @@ solved_lower.defjvp(lower_along)
 
 
 def half(a: Any) -> Any:
-    """The lower triangle with half of the diagonal."""
+    """The lower triangle of ``a`` with half of the diagonal."""
     return np.tril(a) - np.diag(np.diagonal(a) * 0.5)
 
 

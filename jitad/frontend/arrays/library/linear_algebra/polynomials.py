@@ -1,4 +1,4 @@
-"""``np.poly…``: coefficients with the highest power first, as arrays; ``np.vander``, ``np.trim_zeros``."""
+"""``np.poly…`` on arrays of coefficients, highest power first; ``np.vander``, ``np.trim_zeros``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from ..marks import refuse
 from .convolutions import convolve
 
-NEARLY_ZERO = 1e-8            # to ``np.allclose``, which NumPy asks of remainders
+NEARLY_ZERO = 1e-8            # the absolute tolerance of ``np.allclose``, which NumPy applies to remainders
 
 def polyval(p: Any, x: Any) -> Any:
-    """By Horner's rule.  A list of coefficients is written out, which is one pass over ``x``."""
+    """Evaluates by Horner's rule; the loop over a list of coefficients is unrolled, so ``x`` is read only once."""
     x = np.asarray(x)
     coefficients = p if isinstance(p, (list, tuple)) else np.asarray(p)
     y = np.zeros(x.shape, np.result_type(np.asarray(p), x))
@@ -32,7 +32,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 
 def _as_long(a1: Any, a2: Any) -> Any:
-    """Both polynomials with as many coefficients as the longer one has."""
+    """Both polynomials, padded with leading zeros to the length of the longer one."""
     a1, a2 = np.atleast_1d(a1), np.atleast_1d(a2)
     n = max(len(a1), len(a2))
     return _longer(a1, n), _longer(a2, n)
@@ -45,7 +45,7 @@ def _longer(p: Any, n: int) -> Any:
 
 
 def polymul(a1: Any, a2: Any) -> Any:
-    """Leading zeros of the factors are dropped first, as NumPy does: the length of the result tells the degree."""
+    """The product; leading zeros of the factors are dropped first, as in NumPy, so the length gives the degree."""
     return convolve(_without_leading_zeros(np.atleast_1d(a1)), _without_leading_zeros(np.atleast_1d(a2)))
 
 
@@ -56,7 +56,7 @@ def _without_leading_zeros(p: Any) -> Any:
 
 
 def _leading_zeros(p: Any) -> int:
-    """How many there are; of zeros alone, all."""
+    """The number of leading zeros."""
     k = 0
     while k < len(p) and p[k] == 0:
         k += 1
@@ -64,7 +64,7 @@ def _leading_zeros(p: Any) -> int:
 
 
 def polydiv(u: Any, v: Any) -> Any:
-    """Quotient and remainder, of which leading zeros are dropped; what is nearly zero counts as zero there."""
+    """Returns quotient and remainder; leading coefficients of the remainder that are nearly zero are dropped."""
     u, v = np.atleast_1d(u) + 0.0, np.atleast_1d(v) + 0.0
     if len(u) == 0 or len(v) == 0:
         raise IndexError("index 0 is out of bounds for axis 0 with size 0")
@@ -80,7 +80,7 @@ def polydiv(u: Any, v: Any) -> Any:
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """The polynomial with these roots: a factor is multiplied in for each."""
+    """The monic polynomial with these roots, one factor multiplied in at a time."""
     roots = np.atleast_1d(seq_of_zeros)
     if roots.ndim != 1:
         refuse("`np.poly` of a matrix", "its eigenvalues")
@@ -106,7 +106,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 def _derived(p: Any) -> Any:
-    """The last coefficient goes; of none there is nothing left."""
+    """The derivative, which has one coefficient fewer; empty if ``p`` is empty."""
     n = max(len(p) - 1, 0)
     return p[:n] * np.arange(n, 0, -1)
 

@@ -1,4 +1,4 @@
-"""``numpy.linalg``: what is solved with a triangular factorisation, for one matrix or for each of a stack."""
+"""``numpy.linalg`` functions that use a triangular factorisation, of one matrix or of each matrix of a stack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def matrices(a: Any) -> Any:
 
 
 def each(fun: Callable[[Any], Any], a: Any) -> Any:
-    """``fun`` of the matrix, or a stack of what it is of each."""
+    """Applies ``fun``, which returns a matrix of the same shape, to a matrix or to each matrix of a stack."""
     if a.ndim == 2:
         return fun(a)
     out = np.empty(a.shape, a.dtype)
@@ -41,7 +41,7 @@ def each(fun: Callable[[Any], Any], a: Any) -> Any:
 
 
 def number_of_each(fun: Callable[[Any], Any], a: Any) -> Any:
-    """The same of a function that gives a number."""
+    """Applies ``fun``, which returns a scalar, to a matrix or to each matrix of a stack."""
     if a.ndim == 2:
         return fun(a)
     out = np.empty(a.shape[:-2], a.dtype)
@@ -53,7 +53,7 @@ def number_of_each(fun: Callable[[Any], Any], a: Any) -> Any:
 # --- equations --------------------------------------------------------------------------------------
 
 def solve(a: Any, b: Any) -> Any:
-    """x with A x = b; b is a vector, or matrices of columns."""
+    """Solves A x = b; b is a vector, a matrix of columns, or a stack of such matrices."""
     a, b = matrices(a), floats(b)
     if a.dtype != b.dtype:
         a, b = a.astype(float), b.astype(float)
@@ -72,7 +72,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 def common(m: Any, n: Any) -> Any:
-    """The shape that two shapes broadcast to, where they do."""
+    """The shape that two shapes broadcast to; the caller has to make sure that they do."""
     longest = max(len(m), len(n))
     m, n = (1,) * (longest - len(m)) + m, (1,) * (longest - len(n)) + n
     return tuple(y if x == 1 else x for x, y in zip(m, n))
@@ -89,11 +89,11 @@ def solve_stack(a: Any, b: Any) -> Any:
 
 def solve_one(a: Any, b: Any) -> Any:
     lu, order, _ = regular(a)
-    return solved(False, lu, order, a, b).reshape(b.shape)             # of a size of 1, which broadcasts
+    return solved(False, lu, order, a, b).reshape(b.shape)             # a size of 1 may have broadcast
 
 
 def regular(a: Any) -> Any:
-    """The factors of a matrix that is not singular."""
+    """The LU factors of a matrix; raises ``LinAlgError`` if the matrix is singular."""
     lu, order, sign = lu_factors(constant(a))
     if (np.diagonal(lu) == 0).any():
         raise LinAlgError("Singular matrix")
@@ -121,7 +121,7 @@ def det_one(a: Any) -> Any:
 
 
 def slogdet(a: Any) -> Any:
-    """The sign, which is a constant to differentiation, and the logarithm of the absolute value."""
+    """Returns the sign, which is constant to differentiation, and the logarithm of the absolute value."""
     a = matrices(a)
     if a.ndim == 2:
         lu, order, sign = lu_factors(constant(a))
@@ -135,7 +135,7 @@ def slogdet(a: Any) -> Any:
 # --- the rest ---------------------------------------------------------------------------------------
 
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """L with L Lᵀ = A, of which only the lower triangle is read; ``upper``: Lᵀ, by the upper one."""
+    """L with L Lᵀ = A, from the lower triangle of ``a``; with ``upper``, Lᵀ from the upper triangle."""
     a = matrices(a)
     if upper:
         return np.swapaxes(each(cholesky_one, np.swapaxes(a, -1, -2)), -1, -2)
@@ -153,7 +153,7 @@ def matrix_power(a: Any, n: int) -> Any:
         raise TypeError("exponent must be an integer")
     n = int(n)
     if n == 1:
-        return a                                     # the array itself, as in NumPy
+        return a                                     # the same array, as in NumPy
     if n < 0:
         a, n = inv(a), -n
     out = np.zeros_like(a) + np.eye(a.shape[-1], dtype=a.dtype)

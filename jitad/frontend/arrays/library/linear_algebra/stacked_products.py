@@ -1,4 +1,4 @@
-"""Products of stacks of vectors and matrices, and the names that ``np.linalg`` has for functions of NumPy."""
+"""Products of stacks of vectors and matrices, and the ``np.linalg`` versions of NumPy functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 
 def _aligned(name: str, signature: str, shape1: Any, i: int, shape2: Any, j: int) -> None:
-    """A size of 1 does not broadcast where it is summed over."""
+    """Raises unless the summed axes have equal sizes; a size of 1 does not broadcast there."""
     if len(shape1) >= -i and len(shape2) >= -j and shape1[i] != shape2[j]:
         raise ValueError(f"{name}: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
                          f"{signature} (size {shape2[j]} is different from {shape1[i]})")
@@ -84,7 +84,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Several axes are one long one."""
+    """The norm over ``axis``; several axes are flattened into one."""
     x = np.asarray(x)
     axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     moved = np.moveaxis(x, axes, tuple(range(-len(axes), 0)))

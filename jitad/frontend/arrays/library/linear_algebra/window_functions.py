@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 NEAR = 8.0
-# Of I₀, in powers of x²/4, to the last digit for x ≤ 8.
+# The power series of I₀ in x²/4, exact to the last digit for x ≤ 8.
 SERIES = tuple(1.0 / math.factorial(k) ** 2 for k in range(26))
-# Powers of 16/x - 1 in exp(-x) √x I₀(x) for x ≥ 8: the Chebyshev series on [-1, 1], cut after 22 terms and rearranged.
+# Coefficients of exp(-x) √x I₀(x) in powers of 16/x - 1 for x ≥ 8: the Chebyshev series on [-1, 1], cut after 22 terms.
 TAIL = (
     0.40217650944500816, 0.0033605519836677504, 0.00013621607437904054, 1.1143033800708978e-05, 1.48384809739718e-06,
     2.973596046562712e-07, 8.871360038754707e-08, 3.932889375114634e-08, 2.1620199017859248e-08, 7.534355843803342e-09,
@@ -21,7 +21,7 @@ TAIL = (
 
 
 def i0(x: Any) -> Any:
-    """The modified Bessel function of order 0; near zero its power series, so that it is smooth there."""
+    """The modified Bessel function of order 0; uses its power series near zero, which is smooth there."""
     x = np.asarray(x)
     if not np.issubdtype(x.dtype, np.floating):
         x = x.astype(float)
@@ -62,7 +62,7 @@ def kaiser(M: Any, beta: Any) -> Any:
 
 
 def _centred(M: Any) -> Any:
-    """-(M - 1), -(M - 3), …, M - 1: none for sizes below 1."""
+    """The values -(M - 1), -(M - 3), …, M - 1; empty if M < 1."""
     return np.arange(1 - M, M, 2)
 
 
@@ -71,5 +71,5 @@ def _angle(M: Any) -> Any:
 
 
 def _half(M: Any) -> Any:
-    """What the largest of them is; one element alone is in the middle."""
+    """The largest value of ``_centred(M)``; 1 if there is only one element, so that the quotient is 0."""
     return M - 1 if M != 1 else 1

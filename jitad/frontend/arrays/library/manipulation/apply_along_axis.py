@@ -10,7 +10,7 @@ from ..marks import axis_of
 
 
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """A loop over the lanes; what the first one gives tells shape and dtype of all."""
+    """Calls ``func1d`` in a loop over the lanes; its first result determines the shape and dtype of the output."""
     arr = np.asarray(arr)
     axis = axis_of(axis, arr.ndim)
     moved = np.moveaxis(arr, axis, -1)
@@ -32,7 +32,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 
 def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    """One axis after the other; one that ``func`` has taken away is put back."""
+    """Applies ``func`` along one axis after the other; an axis that ``func`` removes is inserted again."""
     out = np.asarray(a)
     n = out.ndim
     for axis in axes if isinstance(axes, (list, tuple)) else (axes,):

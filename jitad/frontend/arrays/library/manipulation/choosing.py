@@ -1,4 +1,4 @@
-"""``np.select``, ``np.choose``, ``np.piecewise``; what masks and index arrays take and write."""
+"""``np.select``, ``np.choose``, ``np.piecewise``; functions that read and write by masks and index arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..marks import axis_of
 
 
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """The first choice whose condition holds.  The others get no derivative."""
+    """The first choice whose condition is true; the others get no derivative."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if len(condlist) == 0:
@@ -28,7 +28,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
-    """``choices[a[i]][i]``; ``choices`` are walked one by one, so their number must be known while tracing."""
+    """``choices[a[i]][i]``; the loop over ``choices`` is unrolled, so their number must be known while tracing."""
     a = np.asarray(a)
     if np.issubdtype(a.dtype, np.floating):
         raise TypeError(f"Cannot cast array data from {a.dtype!r} to {np.dtype(int)!r} according to the rule 'safe'")
@@ -50,7 +50,7 @@ def extract(condition: Any, arr: Any) -> Any:
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """Where the mask is true, the values in order, over and over."""
+    """Writes ``vals``, repeated as needed, to the elements of ``arr`` where the mask is true."""
     mask = np.asarray(mask).astype(bool)
     if mask.shape != arr.shape:
         raise ValueError("place: mask and data must be the same size")
@@ -62,7 +62,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
-    """Where the mask is true, of the values (repeated to the size of ``a``) the one that stands there."""
+    """Writes ``values``, repeated to the size of ``a``, where the mask is true; positions correspond."""
     mask = np.asarray(mask).astype(bool)
     if mask.shape != a.shape:
         raise ValueError("putmask: mask and data must be the same size")
@@ -74,7 +74,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 
 
 def _safely(values: Any, dtype: Any) -> Any:
-    """As an array of this dtype; one of another must fit, numbers and lists need not."""
+    """``values`` as an array of ``dtype``; refused if an array's dtype cannot be cast safely."""
     made = np.asarray(values)
     if not isinstance(values, (int, float, list, tuple)) and not np.can_cast(made.dtype, dtype):
         raise TypeError(f"Cannot cast array data from {made.dtype!r} to {dtype!r} according to the rule 'safe'")
@@ -98,7 +98,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
-    """Each function is called with the elements for which its condition holds, and with no others."""
+    """Calls each function with exactly those elements for which its condition is true."""
     x = np.asarray(x)
     if not isinstance(condlist, (list, tuple)) or x.ndim > 0 and np.ndim(condlist[0]) == 0:
         condlist = [condlist]

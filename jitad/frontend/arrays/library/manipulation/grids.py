@@ -1,4 +1,4 @@
-"""Index arrays: of grids, of triangles and diagonals, between flat and many-dimensional places; ``np.geomspace``."""
+"""Index arrays: grids, triangles, diagonals, conversion of flat and multi-dimensional indices; ``np.geomspace``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """Powers of 10 between the logarithms; the ends are what was given."""
+    """Powers of 10 at evenly spaced exponents; the end points are exactly the arguments."""
     axis_of(axis, 1)
     start, stop = np.float64(start), np.float64(stop)
     if start == 0 or stop == 0:

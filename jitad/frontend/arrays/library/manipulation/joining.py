@@ -10,7 +10,7 @@ from ..marks import refuse
 
 
 def with_axes(values: Any, ndim: int) -> Any:
-    """With axes of size 1 in front, as many as are missing."""
+    """Prepends axes of size 1 until there are ``ndim``."""
     return values.reshape((1,) * (ndim - values.ndim) + values.shape) if values.ndim < ndim else values
 
 
@@ -32,7 +32,7 @@ def dstack(tup: Any) -> Any:
 
 
 def block(arrays: Any) -> Any:
-    """Innermost lists are joined along the last axis, those around them along the one before, and so on."""
+    """Joins the innermost lists along the last axis, the lists around them along the axis before it, and so on."""
     out = _joined_blocks(arrays, max(_depth(arrays), _most_axes(arrays)))
     return out if isinstance(arrays, list) else out.copy()
 
@@ -72,7 +72,7 @@ def along_columns(items: Any) -> Any:
 
 
 def _joined(items: Any, ndmin: int) -> Any:
-    """Vectors are columns where two axes are asked for; Python's numbers take the dtype of the arrays."""
+    """Joins ``items``; with ``ndmin`` 2, vectors become columns.  Python scalars take the dtype of the arrays."""
     parts = [_part(x, ndmin) for x in (items if isinstance(items, tuple) else (items,))]
     dtype = np.result_type(*parts)
     arrays = [np.asarray(x, dtype) for x in parts]

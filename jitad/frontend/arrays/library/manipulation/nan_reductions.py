@@ -1,6 +1,6 @@
-"""NumPy's reductions that skip NaN, but for those of ``rules.reductions``.
+"""NumPy's reductions that skip NaN, except those in ``rules.reductions``.
 
-Elements that are NaN are replaced by what changes nothing, and get no derivative.
+NaN elements are replaced by the neutral element of the reduction and get no derivative.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Axis = int | tuple[int, ...] | None
 
 
 def nanmax(a: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None) -> Any:
-    """The largest element that is no number's NaN: NaN where there is nothing else."""
+    """The largest element that is not NaN; NaN if all elements are NaN and no ``initial`` is given."""
     return _extreme(np.max, -math.inf, np.asarray(a), axis, keepdims, initial)
 
 
@@ -26,7 +26,7 @@ def _extreme(reduce: Any, instead: float, a: Any, axis: Axis, keepdims: bool, in
     if not np.issubdtype(a.dtype, np.floating):
         return reduce(a, axis=axis, keepdims=keepdims, initial=initial)
     nan = np.isnan(a)
-    if not np.any(nan):                                  # a tenth of the time
+    if not np.any(nan):                                  # the test takes a tenth of the time of the general case
         return reduce(a, axis=axis, keepdims=keepdims, initial=initial)
     found = reduce(np.where(nan, a.dtype.type(instead), a), axis=axis, keepdims=keepdims, initial=initial)
     if initial is not None:
@@ -35,7 +35,7 @@ def _extreme(reduce: Any, instead: float, a: Any, axis: Axis, keepdims: bool, in
 
 
 def nanargmax(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
-    """The place of the largest element that is not NaN, the first of equals."""
+    """The index of the largest element that is not NaN; the first one if several are equal."""
     return _place(np.argmax, -math.inf, np.asarray(a), axis, keepdims)
 
 
@@ -67,7 +67,7 @@ def _filled(a: Any, instead: int) -> Any:
 
 def nanvar(a: Any, axis: Axis = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False, *,
            correction: float | None = None) -> Any:
-    """The variance of what is not NaN; NaN where that is not more than ``ddof``."""
+    """The variance of the elements that are not NaN; NaN if their number does not exceed ``ddof``."""
     a = np.asarray(a)
     if correction is not None and ddof != 0:
         raise ValueError("ddof and correction can't be provided simultaneously.")

@@ -1,4 +1,4 @@
-"""Functions that turn, cut and repeat arrays, ``np.delete`` and ``np.insert``; views are views where NumPy's are."""
+"""Functions that rotate, split and repeat arrays, ``np.delete``, ``np.insert``; views are views where NumPy's are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .joining import with_axes
 
 
 def whole(axis: int) -> tuple[Any, ...]:
-    """The slices that stand before the one of an axis."""
+    """A full slice for each axis before ``axis``."""
     return (slice(None),) * axis
 
 
@@ -78,7 +78,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> Any:
 
 
 def resize(a: Any, new_shape: Any) -> Any:
-    """The elements in order, over and over."""
+    """The elements in order, repeated cyclically until the new shape is filled."""
     flat = np.ravel(a)
     shape = tuple(new_shape) if isinstance(new_shape, (list, tuple)) else (new_shape,)
     size = 1
@@ -120,14 +120,14 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 
 def _position(i: int, last: int, n: int, axis: int) -> int:
-    """An index from the front; ``last`` is the first that is too large."""
+    """Index ``i`` counted from the front; ``last`` is the first index that is out of range."""
     if i < -n or i >= last:
         raise IndexError(f"index {i} is out of bounds for axis {axis} with size {n}")
     return i + n if i < 0 else i
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """Before one position any number of values, before several positions as many values as there are positions."""
+    """Inserts any number of values before a single position, or one value before each of several positions."""
     arr = np.ravel(arr) if axis is None else np.asarray(arr)
     axis = axis_of(0 if axis is None else axis, arr.ndim)
     n = arr.shape[axis]
@@ -148,7 +148,7 @@ def _inserted(arr: Any, i: int, values: Any, axis: int) -> Any:
 
 
 def _positions(obj: Any, n: int, axis: int) -> Any:
-    """Several positions, from the front."""
+    """Several positions as an index array, counted from the front."""
     if isinstance(obj, slice):
         return np.arange(n)[obj]
     places = np.asarray(obj)
@@ -166,7 +166,10 @@ def _positions(obj: Any, n: int, axis: int) -> Any:
 
 @in_range
 def _spread(arr: Any, places: Any, values: Any, axis: int) -> Any:
-    """Before equal positions in the order given, which counting finds: ``moved[i]`` is by how much ``i`` moves."""
+    """Inserts ``values`` before ``places``, equal positions in the order given.
+
+    A counting sort finds the targets: ``moved[i]`` is the offset of element ``i`` in the result.
+    """
     n = arr.shape[axis]
     moved = np.zeros(n + 2, int)
     for i in places:

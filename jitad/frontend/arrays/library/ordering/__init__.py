@@ -3,7 +3,7 @@
 Files, in reading order::
 
     sorting     merge sort
-    searching   search in what is sorted
+    searching   search in sorted arrays
     ranking     elements of given ranks
     quantiles   medians, quantiles, percentiles
     sets        ``np.unique`` and set operations

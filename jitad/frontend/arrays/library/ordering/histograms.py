@@ -1,4 +1,4 @@
-"""``np.bincount`` and ``np.histogram``: counts are integers; sums of weights are differentiated, and so are edges."""
+"""``np.bincount`` and ``np.histogram``: counts are integers; sums of weights and bin edges are differentiated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST = 2**63 - 1
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each number occurs, or the sum of its weights (float64), which are differentiated."""
+    """The number of occurrences of each integer, or the sums of their weights (float64), which are differentiated."""
     x = np.asarray(x)
     if x.ndim != 1:
         raise ValueError("object too deep for desired array" if x.ndim > 1 else
@@ -47,7 +47,7 @@ def _counted(x: Any, n: int) -> Any:
 
 @in_range
 def _summed(x: Any, weights: Any, n: int) -> Any:
-    """Sums of ``weights``, of their dtype; each ``x`` is below ``n``."""
+    """Sums of ``weights`` by bin, in the dtype of ``weights``; every ``x`` is below ``n``."""
     out = np.zeros(n, weights.dtype)
     for i in range(len(x)):
         out[x[i]] += weights[i]
@@ -57,7 +57,7 @@ def _summed(x: Any, weights: Any, n: int) -> Any:
 # --- histogram ------------------------------------------------------------------------------------
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None) -> Any:
-    """(counts or sums of weights, edges of the bins), for a number of bins of one width or given edges."""
+    """Returns (counts or sums of weights, bin edges) for a number of equally wide bins or for given edges."""
     a = np.asarray(a)
     if weights is not None:
         weights = np.asarray(weights)
@@ -81,7 +81,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The edges that ``histogram`` uses."""
+    """The bin edges that ``histogram`` uses."""
     if isinstance(bins, str):
         refuse(f"`bins={bins!r}`, an estimate of the number of bins", "give their number or their edges")
     if np.ndim(bins) > 1:
@@ -128,7 +128,7 @@ def _outer_edges(a: Any, range: Any) -> Any:
 
 @in_range
 def _even_bins(a: Any, edges: Any) -> Any:
-    """The bin of each element, ``len(edges) - 1`` of what is outside: computed, and put right by the edges."""
+    """The bin of each element, ``len(edges) - 1`` if outside; computed by division, then corrected by the edges."""
     n = len(edges) - 1
     first, last = edges[0], edges[n]
     out = np.empty(len(a), np.int64)
@@ -147,7 +147,7 @@ def _even_bins(a: Any, edges: Any) -> Any:
 
 @in_range
 def _bins(a: Any, edges: Any) -> Any:
-    """The same by search; the last bin holds its right edge."""
+    """The bin of each element by binary search; the last bin includes its right edge."""
     n, halvings = max(len(edges) - 1, 0), halvings_of(len(edges))
     out = np.empty(len(a), np.int64)
     for i in range(len(a)):

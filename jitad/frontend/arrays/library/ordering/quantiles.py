@@ -1,8 +1,9 @@
-"""Medians, quantiles and percentiles, with NaN or skipping it.
+"""Medians, quantiles and percentiles, which propagate or skip NaN.
 
-Each lane (all elements that one number of the result is of) is put in order as in ``sorting``, and the result is read
-from the elements themselves: a median of an even number of elements gives half of its derivative to each of the two in
-the middle, a quantile gives it to the two around it as they are weighted, and the slope between them to ``q``.
+A lane is all elements that one number of the result depends on.  Each lane is ordered as in ``sorting``, and the result
+is computed from the elements themselves.  So a median of an even number of elements passes half of its derivative to
+each of the two middle elements.  A quantile passes it to its two neighbours according to their weights, and to ``q``
+the slope between them.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ OFFSETS = {                   # (α, β) of Hyndman and Fan, *Sample Quantiles i
     "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
 }
 STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "lower", "higher", "midpoint", "nearest")
-FEW, MANY = 4, 3000                           # so few quantiles of so many elements are looked for one by one
+FEW, MANY = 4, 3000                           # up to FEW quantiles of more than MANY elements are selected one by one
 Axis = int | tuple[int, ...] | None
 
 
 def median(a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """The middle element along axes, or the mean of the two; NaN where there is one, and of nothing."""
+    """The middle element along axes, or the mean of the two middle ones; NaN if a lane has a NaN or is empty."""
     return _median(a, axis, keepdims, False)
 
 
@@ -36,9 +37,9 @@ def nanmedian(a: Any, axis: Axis = None, overwrite_input: bool = False, keepdims
 
 def quantile(a: Any, q: Any, axis: Axis = None, overwrite_input: bool = False,
              method: str = "linear", keepdims: bool = False, *, weights: None = None) -> Any:
-    """Between the elements in order, at ``q`` of the way; ``q`` may be an array, whose axes come first.
+    """The quantile ``q`` along axes; the axes of an array ``q`` come first in the result.
 
-    The methods are those that interpolate (``OFFSETS``).
+    Supports the methods that interpolate (``OFFSETS``); refuses the others (``STEPS``) and weights.
     """
     return _quantile(a, q, axis, method, keepdims, weights, False, "Quantiles must be in the range [0, 1]")
 
@@ -61,7 +62,7 @@ def nanpercentile(a: Any, q: Any, axis: Axis = None, overwrite_input: bool = Fal
 
 
 def _parts(a: Any, q: Any) -> Any:
-    """Percents as parts of one, in the dtype of ``a`` where they are numbers of Python's."""
+    """Percentages as fractions; Python numbers take the dtype of ``a``."""
     dtype = np.asarray(a).dtype
     return np.true_divide(q, dtype.type(100) if np.issubdtype(dtype, np.floating) else 100)
 
@@ -69,7 +70,7 @@ def _parts(a: Any, q: Any) -> Any:
 # --- lanes ----------------------------------------------------------------------------------------
 
 def lanes(a: Any, axis: Axis) -> Any:
-    """The lanes along some axes as rows, in floats, and the sizes of the other axes; also with ones for those axes."""
+    """Returns the lanes along ``axis`` as float rows, the sizes of the other axes, and the sizes with ``keepdims``."""
     a = np.asarray(a)
     a = a if np.issubdtype(a.dtype, np.floating) else a.astype(np.float64)
     every = tuple(range(a.ndim))
@@ -85,7 +86,7 @@ def lanes(a: Any, axis: Axis) -> Any:
 
 
 def shaped(a: Any, shape: tuple[int, ...]) -> Any:
-    """With these sizes; of none it is a number."""
+    """``a`` in this shape; a scalar if the shape is empty."""
     return a.reshape(shape) if len(shape) > 0 else a.ravel()[0]
 
 
@@ -111,11 +112,11 @@ def _middle(row: Any, skip: bool) -> Any:
 
 
 def _numbers(row: Any) -> int:
-    """How many are not NaN."""
+    """The number of elements that are not NaN."""
     return int(np.sum(row == row))
 
 
-# --- anywhere -------------------------------------------------------------------------------------
+# --- any quantile ---------------------------------------------------------------------------------
 
 def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: None, skip: bool, message: str) -> Any:
     if method not in (*OFFSETS, *STEPS):
@@ -141,7 +142,7 @@ def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: 
 
 
 def _quantiles(rows: Any, q: Any, dtype: Any, method: str, skip: bool) -> Any:
-    """A row for each of ``rows``, a column for each of ``q``."""
+    """A matrix with a row for each lane in ``rows`` and a column for each of ``q``."""
     out = np.empty((len(rows), len(q)), dtype)
     for i in range(len(rows)):
         row = rows[i]
@@ -160,7 +161,7 @@ def _quantiles(rows: Any, q: Any, dtype: Any, method: str, skip: bool) -> Any:
 
 
 def _place(q: Any, count: int, method: str) -> Any:
-    """Where ``q`` of the way is, within ``[0, count - 1]``."""
+    """The fractional rank of quantile ``q``, within ``[0, count - 1]``."""
     if method == "linear":
         return (count - 1) * q
     before, behind = OFFSETS[method]
@@ -169,7 +170,7 @@ def _place(q: Any, count: int, method: str) -> Any:
 
 @in_range
 def _at(row: Any, order: Any, first: int, count: int, place: Any) -> Any:
-    """Of a row with ``count`` numbers, whose elements in order are those from rank ``first`` on."""
+    """Interpolates at rank ``place`` of a row with ``count`` numbers; ``order`` starts at rank ``first``."""
     k = int(place)
     low, high = row[order[k - first]], row[order[min(k + 1, count - 1) - first]]
     share, step = place - k, high - low

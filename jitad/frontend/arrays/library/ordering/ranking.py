@@ -1,4 +1,4 @@
-"""The elements of given ranks, without putting all others in order."""
+"""Selection: the elements of given ranks, without sorting all others."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ import numpy as np
 from ..marks import in_range
 from .sorting import ordered
 
-FEW = 500                                     # up to so many elements it is no faster than to sort them
+FEW = 500                                     # selection is not faster than sorting up to this number of elements
 
 
 @in_range
 def ranked(a: Any, count: int, first: int, last: int) -> tuple[Any, int]:
-    """Some indices in the order of their elements, and the rank of the first of them: those of the ranks from ``first``
-    to ``last`` are there.  Equals are in order as in sorting.  Of ``a`` (rank 1) ``count`` elements are not NaN.
+    """Returns indices in the order of their elements, and the rank of the first index.
 
-    A sample in order tells two elements between which these ranks lie, with a margin of three standard deviations of
-    a random sample; what lies between them is put in order (Floyd and Rivest, *Expected time bounds for selection*,
-    1975).  Where they lie outside after all, everything is.
+    The indices include all those of rank ``first`` to ``last``.  Equal elements are ordered as in sorting.  ``a`` has
+    rank 1 and ``count`` elements that are not NaN.
+
+    A sorted sample gives two bounds for these ranks, with a margin of three standard deviations of a random sample.
+    Only the elements between the bounds are sorted (Floyd and Rivest, *Expected time bounds for selection*, 1975).  If
+    the ranks are not between the bounds after all, everything is sorted.
     """
     n = len(a)
     if n <= FEW or count <= FEW:

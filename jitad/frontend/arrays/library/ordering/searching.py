@@ -1,6 +1,6 @@
-"""NumPy's functions that look for values in what is sorted.
+"""NumPy's functions that search in sorted arrays.
 
-Positions are integers and have no derivative; what is read or weighted at them is differentiated.
+Positions are integers and have no derivative; values read or weighted by position are differentiated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .sorting import ordered
 
 
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where ``v`` (a number or an array of any shape) would be put in: int64.  NaN comes last, as in sorting."""
+    """The insertion positions of ``v`` (a scalar or an array of any shape), int64.  NaN is last, as in sorting."""
     a = constant(np.asarray(a))
     if a.ndim != 1:
         raise ValueError("object too deep for desired array" if a.ndim > 1 else "object of too small depth")
@@ -46,7 +46,7 @@ def _positions(a: Any, v: Any, after: bool) -> Any:
 
 
 def halvings_of(n: int) -> int:
-    """The largest k with 2ᵏ <= n, and 0 of 0."""
+    """The largest k with 2ᵏ <= n; 0 if n is 0."""
     k = 0
     while n >> k > 1:
         k += 1
@@ -54,7 +54,7 @@ def halvings_of(n: int) -> int:
 
 
 def position(a: Any, halvings: int, x: Any, after: bool) -> int:
-    """How many elements of ``a`` come before ``x``, or are equal to it too (``after``).  NaN is last in ``a``."""
+    """The number of elements of ``a`` before ``x``, including equal ones if ``after``.  NaN is last in ``a``."""
     if x != x:
         return len(a) if after else _count_before(a, halvings, math.inf, True)
     return _count_before(a, halvings, x, after)
@@ -62,9 +62,9 @@ def position(a: Any, halvings: int, x: Any, after: bool) -> int:
 
 @in_range
 def _count_before(a: Any, halvings: int, x: Any, equal_too: bool) -> int:
-    """By halving a window of 2ᵏ elements, the first or the last of ``a``.
+    """Binary search: halves a window of 2ᵏ elements, which is at the start or at the end of ``a``.
 
-    What is added is a shifted truth value: a choice would become a jump, which a processor foretells half of the time.
+    Each step adds a shifted truth value.  A branch would be mispredicted half of the time.
     """
     if len(a) == 0:
         return 0
@@ -81,7 +81,7 @@ def _is_before(element: Any, x: Any, equal_too: bool) -> bool:
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """The number of the bin that each ``x`` is in; the edges may rise or fall."""
+    """The index of the bin that contains each ``x``; the edges may increase or decrease."""
     x, bins = constant(np.asarray(x)), constant(np.asarray(bins))
     rising, falling = not np.any(bins[:-1] > bins[1:]), not np.any(bins[:-1] < bins[1:])     # NaN may be the last
     if not (rising or falling):
@@ -96,7 +96,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear interpolation between the points ``(xp, fp)``, float64.
 
-    It is differentiated with respect to ``x``, ``xp`` and ``fp``; at a point ``xp`` by the piece that begins there.
+    Differentiable in ``x``, ``xp`` and ``fp``; at a point of ``xp``, the derivative is that of the piece to its right.
     """
     x, xp, fp = (np.asarray(v).astype(np.float64) for v in (x, xp, fp))
     if xp.ndim != 1 or fp.ndim != 1:
@@ -121,7 +121,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> Any:
-    """Points of one period in order, with the last one before them and the first one behind."""
+    """The points of one period in order, preceded by the last one and followed by the first one."""
     if period == 0:
         raise ValueError("period must be a non-zero value")
     period = abs(period)
@@ -146,6 +146,6 @@ def _between(x: Any, xp: Any, fp: Any, below: Any, above: Any, halvings: int) ->
     x0, x1, y0, y1 = xp[j], xp[min(j + 1, last)], fp[j], fp[min(j + 1, last)]
     slope = (y1 - y0) / (x1 - x0)
     y = slope * (x - x0) + y0
-    if math.isnan(y):                                # next to an infinite one
+    if math.isnan(y):                                # one of the two points is infinite
         y = y0 if x == x0 or y0 == y1 else slope * (x - x1) + y1
     return y

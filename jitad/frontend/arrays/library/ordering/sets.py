@@ -1,4 +1,4 @@
-"""``np.unique`` and what is made of it.  Values are read from the arrays that are given, so they are differentiated."""
+"""``np.unique`` and the set functions built on it.  Values are read from the arguments, so they are differentiated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sorting import order_along, ordered
 
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
            axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
-    """The different elements in order, each where it came first; then what is asked for: where, which, how often."""
+    """The distinct elements in order, each at its first occurrence; then the requested index, inverse and counts."""
     ar = np.asarray(ar)
     if axis is not None:
         axis = axis_of(axis, ar.ndim)
@@ -31,8 +31,10 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 
 
 def _unique_along(a: Any, axis: int, return_index: bool, return_inverse: bool, return_counts: bool) -> Any:
-    """Of the parts along the first axis, which has been the axis ``axis``: in the order of their first elements, then
-    of the second, and so on.  Parts with NaN differ from all others."""
+    """``np.unique`` of the parts along the first axis, which was axis ``axis``.
+
+    Parts are ordered lexicographically.  A part with NaN differs from all others.
+    """
     rows = a.reshape(len(a), math.prod(a.shape[1:]))
     known = constant(rows.astype(np.int64) if rows.dtype == np.bool_ else rows)
     order = np.arange(len(a))
@@ -46,7 +48,7 @@ def _unique_along(a: Any, axis: int, return_index: bool, return_inverse: bool, r
 
 
 def _chosen(order: Any, first: Any, return_index: bool, return_inverse: bool, return_counts: bool) -> Any:
-    """Which elements of ``order`` are the first of their kind, and what is asked for beside them."""
+    """The elements of ``order`` whose flag in ``first`` is set; then the requested index, inverse and counts."""
     places = np.flatnonzero(first)
     index = order[places]
     out: tuple[Any, ...] = (index,)
@@ -62,7 +64,7 @@ def _chosen(order: Any, first: Any, return_index: bool, return_inverse: bool, re
 
 
 def _differs(a: Any, equal_nan: bool) -> Any:
-    """Which elements differ from the one before; the first one does."""
+    """Marks the elements that differ from their predecessor; the first element is always marked."""
     differs = a[1:] != a[:-1]
     if equal_nan and np.issubdtype(a.dtype, np.floating):
         differs = differs & ~(np.isnan(a[1:]) & np.isnan(a[:-1]))
@@ -71,7 +73,7 @@ def _differs(a: Any, equal_nan: bool) -> Any:
 
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: str | None = None) -> Any:
-    """Which elements are among others, by search in order: bool, of the shape of ``element``."""
+    """Marks the elements that occur in ``test_elements``, by binary search: bool, of the shape of ``element``."""
     if kind not in (None, "sort", "table"):
         raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
     element, tested = _numbers(constant(np.asarray(element))), _numbers(constant(np.asarray(test_elements)).ravel())
@@ -99,7 +101,7 @@ def _are_among(a: Any, tested: Any, invert: bool) -> Any:
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """What both have, in order; then where it is in each."""
+    """The common elements in order; with ``return_indices``, also their indices in both arrays."""
     ar1, ar2 = np.asarray(ar1).ravel(), np.asarray(ar2).ravel()
     first, second = np.arange(len(ar1)), np.arange(len(ar2))
     if not assume_unique:

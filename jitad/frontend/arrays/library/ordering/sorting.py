@@ -1,8 +1,8 @@
-"""NumPy's sorting.
+"""NumPy's sorting functions.
 
-There is one algorithm, a stable merge sort that moves the numbers and their indices side by side.  It sees constants:
-what is differentiated is the reading of the elements in the order found, so a derivative keeps the indices and nothing
-of the steps, and goes to the element that stands there, among equals the one that came first.
+There is one algorithm: a stable merge sort that moves the numbers and their indices together.  It sees constants; only
+the gather of the elements in sorted order is differentiated.  So a derivative saves the indices and no intermediate
+steps.  It goes to the element at each position, and among equal elements to the first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sort_in_place(a: Any, axis: int = -1, kind: str | None = None, order: None =
 
 
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: None = None) -> Any:
-    """A sorted copy, which is partitioned at every place."""
+    """A sorted copy, which is partitioned at every position."""
     check_selection(kind)
     a, axis = along(a, axis)
     check_places(kth, a.shape[axis])
@@ -59,7 +59,7 @@ def partition_in_place(a: Any, kth: Any, axis: int = -1, kind: str = "introselec
 
 
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """The indices that sort by the last key, equals by the one before, and so on."""
+    """The indices that sort by the last key; ties are broken by the key before it, and so on."""
     if len(keys) == 0:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
     first = np.asarray(keys[0])
@@ -76,7 +76,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return order
 
 
-# --- what is asked for ----------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------
 
 def check_kind(kind: str | None, order: None, stable: bool | None) -> None:
     if order is not None:
@@ -93,7 +93,7 @@ def check_selection(kind: str) -> None:
 
 
 def numbered(axis: Any) -> Any:
-    """An axis of an array that is sorted in place, which must be one."""
+    """The axis of an in-place sort; None raises ``TypeError``."""
     if axis is None:
         raise TypeError("'NoneType' object cannot be interpreted as an integer")
     return axis
@@ -109,7 +109,7 @@ def check_places(kth: Any, n: int) -> None:
 
 
 def along(a: Any, axis: int | None) -> tuple[Any, int]:
-    """The array and the axis that are meant; no axis means all elements."""
+    """Returns the array and the axis to sort along; if ``axis`` is None, the flattened array and 0."""
     a = np.asarray(a)
     if axis is None:
         return a.ravel(), 0
@@ -119,7 +119,7 @@ def along(a: Any, axis: int | None) -> tuple[Any, int]:
 # --- the order of the elements --------------------------------------------------------------------
 
 def order_along(a: Any, axis: int) -> Any:
-    """``argsort``, along an axis that is there."""
+    """``argsort`` along a valid axis."""
     a = constant(a.astype(np.int64) if a.dtype == np.bool_ else a)
     if a.ndim == 1:
         return ordered(a)
@@ -137,10 +137,11 @@ def order_of_rows(a: Any) -> Any:
 
 @in_range
 def ordered(a: Any) -> Any:
-    """The indices that sort an array of rank 1: its numbers by merging, then NaN as they come.
+    """The indices that sort an array of rank 1: first the numbers, by merging, then NaN in the given order.
 
-    What is merged lies in one half of ``keys`` and ``order``, what comes of it in the other.  On each level the parts
-    differ in length by one at most, which ``merge`` relies on; on the lowest they are of ``SHORT`` at most.
+    One half of ``keys`` and of ``order`` is the source of a merge level, the other half is its target.  The parts of a
+    level differ in length by at most one, which ``merge`` relies on; at the lowest level they have at most ``SHORT``
+    elements.
     """
     n = len(a)
     keys, order = np.empty(2 * n, a.dtype), np.empty(2 * n, np.int64)
@@ -161,7 +162,7 @@ def ordered(a: Any) -> Any:
                   count * (2 * k + 2) >> level + 1)
         source = n - source
     for i in range(count, n):
-        order[source + i] = 0                    # an index, should another thread write numbers where NaN was
+        order[source + i] = 0                    # a valid index, even if another thread replaces a NaN meanwhile
     for i in range(n if count < n else 0):
         if a[i] != a[i] and count < n:
             order[source + count] = i
@@ -171,9 +172,9 @@ def ordered(a: Any) -> Any:
 
 @in_range
 def place(keys: Any, order: Any, target: int, low: int, high: int) -> None:
-    """Put the elements of a short part where they belong: behind as many as come before them.
+    """Sorts a short part by counting: the position of an element is the number of elements before it.
 
-    Counting takes no jump that depends on the numbers; sorting by insertion, which does, takes more than twice as long.
+    Counting does not branch on the data.  Insertion sort does, and takes more than twice as long.
     """
     for i in range(low, high):
         x, at = keys[i], target + low
@@ -187,10 +188,10 @@ def place(keys: Any, order: Any, target: int, low: int, high: int) -> None:
 
 @in_range
 def merge(keys: Any, order: Any, source: int, target: int, low: int, middle: int, high: int) -> None:
-    """Merge two neighbouring parts that are in order, from both ends at a time.
+    """Merges two neighbouring sorted parts from both ends.
 
-    The halves of the result do not depend on each other, so a processor works on both.  No part can be used up before
-    its half of the result is there, since the parts differ in length by one at most.
+    The two halves of the result are independent, so a processor computes both at once.  Neither part can be exhausted
+    before its half of the result is complete, since the parts differ in length by at most one.
     """
     i, j, p, q = source + low, source + middle, source + middle - 1, source + high - 1
     half = (high - low) // 2

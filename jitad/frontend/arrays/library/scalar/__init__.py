@@ -1,4 +1,4 @@
-"""Functions of numbers, element by element.
+"""Functions of scalars, element by element.
 
 Files, in reading order::
 

@@ -13,7 +13,7 @@ PARTIALS = 1100
 
 
 def fsum(items: Any) -> Any:
-    """Shewchuk's sum, as CPython writes it: exact, and rounded once, at the end."""
+    """Shewchuk's algorithm, as in CPython: the sum is exact and rounded once, at the end."""
     partials, so_far = no_partials()
     for item in items:
         so_far = added_exactly(partials, so_far, float(item))
@@ -21,16 +21,18 @@ def fsum(items: Any) -> Any:
 
 
 def counted(n: int, count: int) -> int:
-    """How many of ``n`` items ``np.fromiter`` takes."""
+    """The number of items that ``np.fromiter`` takes of ``n``."""
     if count > n:
         raise ValueError(f"iterator too short: Expected {count} but iterator had only {n} items.")
     return n if count == -1 else count
 
 
 def no_partials() -> Any:
-    """``partials`` hold by size what has been added, exactly and without common bits; with more of them than there are
-    exponents of floats two would be adjacent.  Beside them: how many, the sum of NaN and infinities, of infinities,
-    and 0.0, whose derivative is the sum's.
+    """Returns an empty array of partial sums and the state of the accumulation.
+
+    ``partials`` are ordered by magnitude; their sum is exact and no two have bits in common.  So there cannot be more
+    of them than exponents of floats.  The state is: the number of partials, the sum of NaN and infinities, the sum of
+    infinities, and 0.0, which carries the derivative of the sum.
     """
     return np.empty(PARTIALS), (0, 0.0, 0.0, 0.0)
 
@@ -72,7 +74,7 @@ def added_up(partials: Any, so_far: Any) -> Any:
 
 
 def rounded_sum(partials: Any, n: int) -> Any:
-    """What ``n`` partials add up to; half-way between two floats the next partial decides."""
+    """The rounded sum of ``n`` partials; half-way between two floats the next partial decides the rounding."""
     if n == 0:
         return 0.0
     n -= 1

@@ -1,4 +1,4 @@
-"""NumPy's functions of each float: its sign, its parts, its neighbours; those of each integer; of complex numbers."""
+"""NumPy's elementwise functions of floats (sign, parts, neighbours), of integers, and of complex numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def imag(val: Any) -> Any:
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """0 or π: it has no derivative but 0."""
+    """0 or π; the derivative is 0."""
     turned = np.arctan2(0.0, constant(np.asarray(z)))
     return turned * (180 / math.pi) if deg else turned
 
@@ -57,13 +57,13 @@ def floats(x: Any) -> Any:
 
 
 def modf(x: Any) -> Any:
-    """The fraction and the whole part; the fraction has the sign of ``x``, and of infinity it is 0."""
+    """Returns the fractional and the integral part; the fraction has the sign of ``x`` and is 0 for infinity."""
     x = floats(x)
     return np.where(np.isinf(x), np.copysign(0.0, x), np.fmod(x, 1.0)).astype(x.dtype), np.trunc(x)
 
 
 def power_of_two(k: Any, bits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)) -> Any:
-    """2ᵏ exactly, for -1022 ≤ k ≤ 1023: a product of those powers that the bits of ``k`` ask for."""
+    """2ᵏ exactly, for -1022 ≤ k ≤ 1023: the product of the powers that the bits of ``k`` select."""
     size = np.abs(k)
     out: Any = 1.0
     for bit in bits:
@@ -81,7 +81,7 @@ def ldexp(x1: Any, x2: Any) -> Any:
 
 
 def scaled(x: Any, k: Any) -> Any:
-    """x·2ᵏ, rounded once: what comes before the last step is exact where the result is not 0 or infinite."""
+    """x·2ᵏ, rounded once: the steps before the last are exact unless the result is 0 or infinite."""
     last = np.clip(k, -1022, 1023)
     rest = k - last
     middle = np.clip(rest, -1022, 1023)
@@ -96,7 +96,7 @@ def frexp(x: Any) -> Any:
 
 
 def halved(x: Any) -> Any:
-    """A fraction of at least 0.5 and below 1, and its exponent; the logarithm is one off at most."""
+    """Returns a fraction in [0.5, 1) and its exponent; corrects the logarithm, which is off by at most one."""
     regular = np.isfinite(x) & (x != 0)
     y = np.where(regular, x, 1.0)
     tiny, huge = np.abs(y) < 2.0 ** -900, np.abs(y) > 2.0 ** 900
@@ -112,7 +112,7 @@ def halved(x: Any) -> Any:
 # --- neighbours -------------------------------------------------------------------------------------
 
 def step(x: Any, dtype: Any, towards_zero: Any) -> Any:
-    """The distance to the next number of ``dtype``, which is half as large below a power of two."""
+    """The distance to the next number of ``dtype``; below a power of two it is half as large."""
     fraction, exponent = halved(constant(x))
     shorter = towards_zero & (np.abs(fraction) == 0.5)
     digits, least = (24, -149) if dtype == np.float32 else (53, -1074)
@@ -156,7 +156,7 @@ def lcm(x1: Any, x2: Any) -> Any:
 
 
 def _number(x: Any) -> Any:
-    """An array; a number of Python's stays one, which has no dtype of its own."""
+    """``x`` as an array; a Python int stays as it is, since it has no dtype of its own."""
     return x if isinstance(x, int) else np.asarray(x)
 
 
@@ -183,7 +183,7 @@ def gcd_reduce(array: Any, axis: int = 0) -> Any:
 
 
 def lcm_reduce(array: Any, axis: int = 0) -> Any:
-    """Of one number it is that number, with its sign, as in NumPy."""
+    """The least common multiple along ``axis``; a single number is returned with its sign, as in NumPy."""
     array = _vector("lcm", array, axis)
     if len(array) == 0:
         raise ValueError("zero-size array to reduction operation lcm which has no identity")

@@ -1,4 +1,4 @@
-"""``math`` of floats."""
+"""``math`` functions of floats."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def gamma(x: float) -> float:
-    """By ``lgamma``, whose sign changes from one negative integer to the next."""
+    """The gamma function by ``lgamma``; its sign alternates between negative integers."""
     if x == -math.inf or (x <= 0 and x == math.floor(x)):
         raise ValueError("math domain error")
     if math.isnan(x):
@@ -25,11 +25,11 @@ def modf(x: float) -> tuple[float, float]:
 
 
 def ldexp(x: float, i: int) -> float:
-    """In two steps, since 2ⁱ alone may not be a float; where the result is one, the first step is exact."""
+    """x·2ⁱ in two steps, since 2ⁱ alone may overflow; the first step is exact if the result is a normal float."""
     if not math.isfinite(x):
         return x
     i = max(-2200, min(2200, i))
-    if i > 1023:                          # then this is exact, or the result is infinite too
+    if i > 1023:                          # this step is exact, or the result is infinite too
         x, i = x * 2.0 ** 1023, i - 1023
     first = i // 2
     return x * 2.0 ** first * 2.0 ** (i - first)
@@ -38,7 +38,7 @@ def ldexp(x: float, i: int) -> float:
 def frexp(x: float) -> tuple[float, int]:
     if x == 0 or not math.isfinite(x):
         return x, 0
-    exponent = math.floor(math.log2(abs(x))) + 1          # at most one off
+    exponent = math.floor(math.log2(abs(x))) + 1          # off by at most one
     fraction = ldexp(x, -exponent)
     if abs(fraction) >= 1:
         return fraction / 2, exponent + 1
@@ -54,7 +54,7 @@ def remainder(x: float, y: float) -> float:
     if math.isinf(y):
         return x
     sign = math.copysign(1.0, x)
-    size, step = x * sign, abs(y)         # not abs(x), whose derivative is 0 at 0
+    size, step = x * sign, abs(y)         # not abs(x), since its derivative is 0 at 0
     low = math.fmod(size, step)
     high = step - low
     if low < high:

@@ -1,10 +1,10 @@
-"""``math`` and methods of integers."""
+"""``math`` functions and methods of integers."""
 
 from __future__ import annotations
 
 import math
 
-LARGEST_ROOT = 3037000499                 # of a 64-bit integer
+LARGEST_ROOT = 3037000499                 # the integer square root of the largest 64-bit integer
 FACTORIALS = 20                           # 21! does not fit in 64 bits
 
 
@@ -26,7 +26,7 @@ def lcm(*integers: int) -> int:
 def isqrt(n: int) -> int:
     if n < 0:
         raise ValueError("isqrt() argument must be nonnegative")
-    root = int(math.sqrt(n))              # at most one off
+    root = int(math.sqrt(n))              # off by at most one
     if root > LARGEST_ROOT or root * root > n:
         return root - 1
     return root + 1 if root < LARGEST_ROOT and (root + 1) * (root + 1) <= n else root
@@ -60,14 +60,14 @@ def comb(n: int, k: int) -> int:
         raise ValueError("k must be a non-negative integer")
     out = 1 if k <= n else 0
     for i in range(min(k, n - k) if k <= n else 0):
-        shared = gcd(out, i + 1)                              # the product with n - i alone may not fit
+        shared = gcd(out, i + 1)                              # avoids overflow of the product with n - i
         out = out // shared * ((n - i) // ((i + 1) // shared))
     return out
 
 
 def bit_length(n: int) -> int:
     bits = 0
-    if n < 0:                                        # -n may not fit, its half does
+    if n < 0:                                        # -n may overflow, its half does not
         n, bits = -((n + 1) >> 1), 1
     while n != 0:
         n, bits = n >> 1, bits + 1
@@ -82,7 +82,7 @@ def bit_count(n: int) -> int:
 
 
 def pow_modulo(base: int, exponent: int, modulus: int) -> int:
-    """By squaring.  The square of the modulus must fit in 64 bits."""
+    """``pow(base, exponent, modulus)`` by repeated squaring.  The square of the modulus must fit in 64 bits."""
     if modulus == 0:
         raise ValueError("pow() 3rd argument cannot be 0")
     if abs(modulus) > LARGEST_ROOT:
@@ -98,7 +98,7 @@ def pow_modulo(base: int, exponent: int, modulus: int) -> int:
 
 
 def inverse_modulo(a: int, modulus: int) -> int:
-    """Euclid's algorithm, with the factor of ``a`` kept."""
+    """The inverse of ``a`` by the extended Euclidean algorithm; raises ``ValueError`` if there is none."""
     b, x, y = abs(modulus), 1, 0
     a = a % b
     while b != 0:
