@@ -1,6 +1,6 @@
-"""``custom_vjp`` and ``custom_jvp``: functions that say how they are differentiated.
+"""``custom_vjp`` and ``custom_jvp``: functions that define their own derivatives.
 
-These are the objects that users hold; what a call of one becomes stands in ``rule_calls.py``.
+This file has the objects that users hold; ``rule_calls.py`` records their calls.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Nondiff = tuple[int, ...]
 
 
 class Definition(Traceable):
-    """A method that says something of the function it is of, in traced code and outside: ``f.defvjp(…)``."""
+    """A method that defines a rule of its function, in traced code and outside: ``f.defvjp(…)``."""
 
     def __init__(self, define: Callable[..., Any], of: Any = None) -> None:
         functools.update_wrapper(self, define)
@@ -36,7 +36,7 @@ class Definition(Traceable):
 
 
 class Custom(Traceable):
-    """A function with rules; ``nondiff`` are the positions of arguments that the rules take first, as they are."""
+    """A function with rules; arguments at the positions ``nondiff`` are passed to the rules first and unchanged."""
 
     kind = ""
     define = ""
@@ -91,13 +91,13 @@ class CustomVjp(Custom):
     def defvjp(self, fwd: Any, bwd: Any) -> None:
         """``f.defvjp(fwd, bwd)``: ``fwd(*args) -> (out, residuals)``, ``bwd(residuals, ct) -> (cotangent, …)``.
 
-        ``bwd`` gives one cotangent for each argument, of the argument's structure; ``None`` stands for zero.
+        ``bwd`` returns one cotangent for each argument, with the argument's structure; ``None`` stands for zero.
         """
         self.set_rules(fwd, bwd, *self.rules[2:])
 
     @Definition
     def defjvp(self, rule: Any) -> Any:
-        """``f.defjvp(rule)``, after ``defvjp``: forward mode too, as of a ``custom_jvp``.  Usable as a decorator."""
+        """``f.defjvp(rule)``, after ``defvjp``: adds forward mode, as in ``custom_jvp``.  Usable as a decorator."""
         if not self.rules:
             raise DifferentiationError(f"`{self.__name__}` has no rule for reverse mode yet", None,
                                        f"{self.__name__}.defvjp(…) first, or custom_jvp, whose rule serves both modes")
@@ -119,12 +119,12 @@ class CustomJvp(Custom):
 
     @Definition
     def defjvps(self, *rules: Any) -> None:
-        """``f.defjvps(rule, …)``: for each argument ``rule(tangent, out, *args)``, or ``None``; they are added up."""
+        """``f.defjvps(rule, …)``: ``rule(tangent, out, *args)`` or None for each argument; the results are added."""
         self.set_rules(SumOfParts(self.fun, rules))
 
 
 class SumOfParts(Traceable):
-    """A jvp rule made of one for each argument."""
+    """A jvp rule that is the sum of one rule for each argument."""
 
     static = None
 
@@ -145,7 +145,7 @@ class SumOfParts(Traceable):
 
 
 class Decorator(Maker):
-    """``custom_vjp`` and ``custom_jvp``: what they make is an object of its own, in traced code and outside."""
+    """``custom_vjp`` and ``custom_jvp``, whose result is the same kind of object in traced code and outside."""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         check_options(self.make, kwargs)
@@ -163,9 +163,9 @@ def _nondiff(argnums: Any) -> Nondiff:
 def custom_vjp(fun: Any, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function whose reverse mode is written by hand: ``f.defvjp(fwd, bwd)``.
 
-    ``fwd(*args) -> (out, residuals)``; ``bwd(residuals, ct)`` gives a tuple of one cotangent for each argument.
-    Arguments at ``nondiff_argnums`` come first in ``bwd`` and have none.  Forward mode is refused, unless
-    ``f.defjvp(rule)`` says how it goes (see ``custom_jvp``).
+    ``fwd(*args) -> (out, residuals)``; ``bwd(residuals, ct)`` returns a tuple of one cotangent for each argument.
+    Arguments at ``nondiff_argnums`` are passed first to ``bwd`` and have no cotangent.  Forward mode is refused unless
+    ``f.defjvp(rule)`` defines it (see ``custom_jvp``).
     """
     return CustomVjp(fun, _nondiff(nondiff_argnums))
 
@@ -175,6 +175,6 @@ def custom_jvp(fun: Any, nondiff_argnums: int | Sequence[int] = ()) -> Any:
     """A function whose forward mode is written by hand: ``f.defjvp(rule)`` or ``f.defjvps(rule, …)``.
 
     ``rule(primals, tangents) -> (out, tangent)`` is linear in the tangents; reverse mode transposes it.
-    Arguments at ``nondiff_argnums`` come first in the rule and have no tangent.
+    Arguments at ``nondiff_argnums`` are passed first to the rule and have no tangent.
     """
     return CustomJvp(fun, _nondiff(nondiff_argnums))

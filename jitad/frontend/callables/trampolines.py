@@ -1,4 +1,4 @@
-"""Programs that are traced around the user's functions; they stand alone, so that errors can tell their file."""
+"""Python functions that are traced around the user's; in a file of their own, so that errors can recognise them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def run(step: Any, custom: Any, fixed: Any, args: Any) -> Any:
-    """A function with a rule, or a part of that rule (``rule_calls.py``)."""
+    """Runs a function with a rule, or a part of that rule (``rule_calls.py``)."""
     return step(custom, fixed, args)
 
 
 def sum_of_parts(fun: Any, rules: Any, primals: Any, tangents: Any) -> Any:
-    """A jvp rule made of one for each argument."""
+    """A jvp rule that is the sum of one rule for each argument."""
     out, dot = fun(*primals), None
     for rule, tangent in zip(rules, tangents):
         if rule is not None and tangent is not None:
@@ -21,5 +21,5 @@ def sum_of_parts(fun: Any, rules: Any, primals: Any, tangents: Any) -> Any:
 
 
 def outputs(enter: Any, flatten: Any, fun: Any, args: Any, kwargs: Any) -> Any:
-    """``fun`` with its result as a flat tuple: what is differentiated."""
+    """Calls ``fun`` and flattens its result to a tuple: the function that is differentiated."""
     return flatten(fun(*enter(args), **enter(kwargs)))

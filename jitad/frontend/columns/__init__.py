@@ -1,13 +1,13 @@
-"""Objects of recursive dataclasses as columns: an array for each field.
+"""Objects of recursive dataclasses as columns: one array for each field.
 
-The bottom of the front end: it knows nothing of the trace, and serves callers of compiled functions too.
+This is the bottom of the front end: it does not depend on the trace, and also serves callers of compiled functions.
 
 Files, in reading order::
 
     recursive_types  families of classes that refer to one another
-    layouts          columns of a family: an array for each field
+    layouts          columns of a family: one array for each field
     to_columns       objects to columns
     list_columns     long lists as columns
     pack             columns to objects; ``jitad.pack``
-    gc_pause         no cycle collection meanwhile
+    gc_pause         no garbage collection during conversion
 """

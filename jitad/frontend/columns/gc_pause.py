@@ -1,4 +1,4 @@
-"""Work that makes many small objects and little garbage: looking for cycles meanwhile takes longer than the work."""
+"""Pauses the cyclic garbage collector during work that allocates many small objects, which it would slow down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Leave the garbage collector off inside."""
+    """Disables the garbage collector in the ``with`` block."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,13 +1,13 @@
-"""How the nodes of a family lie in memory: columns, one value a node, for each class and field.
+"""Memory layout of the nodes of a family: one column for each class and field, with one value for each node.
 
-A ``Kind`` says what a field holds and in which columns; a ``Layout`` is the kinds of all fields of all classes, and
-with its columns all that is static in a store.  Layouts are interned, so that machine code can tell them by address.
+A ``Kind`` describes the values of a field and their columns.  A ``Layout`` has the kinds of all fields of all classes;
+together with the columns it describes a store completely.  Layouts are interned, so machine code can compare addresses.
 
-* a number, a string (as its number in ``strings``): one column
+* a number, or a string (as its index in ``strings``): one column
 * a reference to a node: one column of references
-* a list of nodes: where it begins in the column ``pool`` of references, and its length
-* an array: where it begins in a pool of its own, and its sizes
-* a value that may be ``None``: a column that says whether it is there
+* a list of nodes: its start in ``pool``, the column of references, and its length
+* an array: its start in a pool of its own, and its sizes
+* a value that may be ``None``: a column of flags, and the columns of the value
 * a tuple, or a dataclass that is not recursive: the columns of its parts
 """
 
@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from ...ir.types import BOOL, I64, Scalar
 from .recursive_types import Family
 
-POOL = "pool"                   # the column that holds the references of all lists
+POOL = "pool"                   # the column with the references of all lists
 
 
 @dataclass(frozen=True)
 class Column:
-    """``structure``: it says where things are, and is the same in a gradient."""
+    """A column of a layout; ``structure``: it holds references, sizes or flags, which a gradient shares."""
 
     name: str
     dtype: Scalar
@@ -32,7 +32,7 @@ class Column:
 
 
 class Kind:
-    """What a field holds.  ``name`` is the field's path, by which its columns are called."""
+    """The kind of a field's values.  ``name`` is the path of the field, from which its columns are named."""
 
     unknown = False
 
@@ -40,13 +40,13 @@ class Kind:
         raise NotImplementedError
 
     def gradient(self) -> Kind:
-        """What the field holds in a gradient: nothing in place of what is discrete."""
+        """The kind of the field in a gradient: ``Nothing`` for discrete values."""
         return self
 
 
 @dataclass(frozen=True)
 class Nothing(Kind):
-    """Always ``None``."""
+    """A field that is always ``None``."""
 
     def columns(self, name: str) -> Iterator[Column]:
         return iter(())
@@ -54,7 +54,7 @@ class Nothing(Kind):
 
 @dataclass(frozen=True)
 class Unknown(Kind):
-    """Neither the annotation nor a node says what it holds."""
+    """A field whose kind is known neither from its annotation nor from a node."""
 
     unknown = True
 
@@ -76,7 +76,7 @@ class Number(Kind):
 
 @dataclass(frozen=True)
 class Text(Kind):
-    """A string, by its number in ``strings``."""
+    """A string, stored as its index in ``strings``."""
 
     def columns(self, name: str) -> Iterator[Column]:
         yield Column(name, I64)
@@ -87,7 +87,7 @@ class Text(Kind):
 
 @dataclass(frozen=True)
 class Ref(Kind):
-    """A node of the family, or ``None``; ``classes``: the numbers of those that it may be of, −1 for ``None``."""
+    """A node of the family, or ``None``; ``classes``: the numbers of the possible classes, −1 for ``None``."""
 
     classes: frozenset[int]
 
@@ -108,7 +108,7 @@ class Refs(Kind):
 
 @dataclass(frozen=True)
 class Block(Kind):
-    """An array; its elements lie in a pool."""
+    """An array, whose elements are in a pool."""
 
     dtype: Scalar
     rank: int
@@ -139,7 +139,7 @@ class Perhaps(Kind):
 
 @dataclass(frozen=True)
 class Parts(Kind):
-    """A tuple, NamedTuple or dataclass of a fixed class; ``names``: of its parts, ``None`` in a plain tuple."""
+    """A tuple, NamedTuple or dataclass of a fixed class; ``names``: the names of its parts, None for a plain tuple."""
 
     cls: type
     names: tuple[str, ...] | None
@@ -162,7 +162,7 @@ Fields = tuple[tuple[str, Kind], ...]
 
 
 class Layout:
-    """The kinds of the fields of each class of a family, in order; made by ``layout``, one for equal kinds."""
+    """The kinds of the fields of each class of a family, in order; ``layout`` makes one object for equal kinds."""
 
     def __init__(self, family: Family, fields: tuple[Fields, ...], pool: bool) -> None:
         self.family, self.fields = family, fields
@@ -176,15 +176,15 @@ class Layout:
         self.place = {c.name: i for i, c in enumerate(self.columns)}
 
     def path(self, number: int, field: str) -> str:
-        """What the columns of a field are called."""
+        """The name that the columns of a field begin with."""
         return f"{self.names[number]}.{field}"
 
     def counted(self, column: str) -> str:
-        """Under which name the rows of a column are counted: its own for a pool, otherwise that of its class."""
+        """The name under which the rows of a column are counted: its own for a pool, otherwise that of its class."""
         return column if column == POOL or f"{column}:at" in self.place else column.split(".", 1)[0]
 
     def gradient(self) -> Layout:
-        """The layout of gradients: the same structure, of the rest what is a float."""
+        """The layout of gradients: the same structure, and of the other columns the floats."""
         return self.mapped(lambda kind: kind.gradient())
 
     def mapped(self, fun: Callable[[Kind], Kind]) -> Layout:
@@ -192,11 +192,11 @@ class Layout:
                       POOL in self.place)
 
     def with_pool(self) -> Layout:
-        """The layout with a pool of references, for a list of nodes."""
+        """The layout with a pool of references, which a list of nodes needs."""
         return layout(self.family, self.fields, True)
 
     def with_kinds(self, number: int, kinds: dict[str, Kind]) -> Layout:
-        """The layout with other kinds for some fields of one class."""
+        """The layout with some fields of one class replaced by other kinds."""
         fields = list(self.fields)
         fields[number] = tuple((name, kinds.get(name, kind)) for name, kind in fields[number])
         return layout(self.family, tuple(fields), POOL in self.place)
@@ -206,7 +206,7 @@ class Layout:
 
 
 def has_list(kind: Kind) -> bool:
-    """Whether lists of nodes are in it."""
+    """True if the kind is or contains a list of nodes."""
     inner = kind.kinds if isinstance(kind, Parts) else (kind.inner,) if isinstance(kind, Perhaps) else ()
     return isinstance(kind, Refs) or any(map(has_list, inner))
 
@@ -215,7 +215,7 @@ _layouts: dict[tuple[Family, tuple[Fields, ...], bool], Layout] = {}
 
 
 def layout(family: Family, fields: tuple[Fields, ...], pool: bool = False) -> Layout:
-    """The one layout with these kinds; ``pool``: there are lists, even if no field is one."""
+    """The unique layout with these kinds; ``pool``: include a pool of references even if no field is a list."""
     pool = pool or any(has_list(kind) for of in fields for _, kind in of)
     key = family, fields, pool
     return _layouts.get(key) or _layouts.setdefault(key, Layout(*key))
@@ -223,14 +223,14 @@ def layout(family: Family, fields: tuple[Fields, ...], pool: bool = False) -> La
 
 @dataclass(frozen=True)
 class Root:
-    """What is static in a packed value: the layout, and whether it is a node or a list of nodes."""
+    """The static part of a packed value: the layout, and whether the value is a node or a list of nodes."""
 
     layout: Layout
     is_list: bool = False
 
     @property
     def count(self) -> int:
-        """How many leaves say where the value is."""
+        """The number of leaves that locate the value: a reference, or the start and length of a list."""
         return 2 if self.is_list else 1
 
     def gradient(self) -> Root:
@@ -241,6 +241,6 @@ _roots: dict[tuple[Layout, bool], Root] = {}
 
 
 def root(layout: Layout, is_list: bool = False) -> Root:
-    """The one ``Root`` of this kind."""
+    """The unique ``Root`` with this layout and ``is_list``."""
     key = layout, is_list
     return _roots.get(key) or _roots.setdefault(key, Root(*key))

@@ -1,8 +1,8 @@
-"""Long lists of numbers, of arrays, or of tuples of those, as columns: an array for each leaf of an element.
+"""Long lists of numbers, of arrays, or of tuples of those, as columns: one array for each leaf of an element.
 
-A list argument of more than ``LONG`` elements of one kind enters a program so, with its length known at run time only.
-Results and gradients that are such lists become Python's lists again.  ``longlists`` has what traced code does with
-them.
+A list argument of more than ``LONG`` elements of one kind is passed in this form, and its length is a run-time value.
+Results and gradients that are such lists are converted back to Python lists.  ``long_lists`` implements their
+operations in traced code.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from ...ir.types import BOOL, F32, F64, I32, I64, Scalar, from_numpy
 from .recursive_types import family_of
 
-Structure = Any                   # ``pytree.Structure``, which stands above
+Structure = Any                   # ``pytree.Structure``, which is in a higher layer
 LONG = 32
-"""The longest list whose elements are arguments of their own.  A function that sums the squares of n numbers is
-compiled with its gradient in 77 ms for 16 numbers one by one, 124 ms for 32, 211 for 64 and 996 for 256, and for a
-column in 123 to 129 ms at any length.  Up to here a program may also look at a list while it is traced."""
+"""Length up to which the elements of a list are separate arguments.  A function that sums the squares of n numbers is
+compiled with its gradient in 77 ms for 16 separate numbers, 124 ms for 32, 211 for 64 and 996 for 256, and for a column
+in 123 to 129 ms at any length.  The elements of shorter lists may also be inspected while tracing."""
 
 LARGE, MANY = 1024, 256
-"""Arrays of more than ``LARGE`` elements are arguments of their own in lists of up to ``MANY``: they would be copied at
-each call.  40 matrices of 256 x 256 applied one after the other take 0.7 ms, and 6.4 ms with the copy; of 32 x 32 they
-take 6 us and 65 us."""
+"""Arrays of more than ``LARGE`` elements are separate arguments in lists of up to ``MANY``, since columns would copy
+them at each call.  Applying 40 matrices of 256 x 256 one after the other takes 0.7 ms, and 6.4 ms with the copy; for
+32 x 32 it takes 6 us and 65 us."""
 
 _SCALARS: dict[type, tuple[Scalar, bool]] = {
     float: (F64, True), int: (I64, True), bool: (BOOL, True), np.float64: (F64, False), np.float32: (F32, False),
@@ -35,7 +35,7 @@ _SCALARS: dict[type, tuple[Scalar, bool]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What a leaf of an element is: a number, one of Python's own if ``weak``, or an array."""
+    """The type of a leaf of an element: a number (a Python number if ``weak``), or an array."""
 
     dtype: Scalar
     weak: bool = False
@@ -43,9 +43,9 @@ class Cell:
 
 
 class Kind:
-    """The structure of the elements, and what their leaves are; there is one object for each kind.
+    """The structure of the elements and the types of their leaves; there is one object for each kind.
 
-    ``counts``: no leaf is left, of a gradient by integers; the one column only tells how many elements there are.
+    ``counts``: no leaf is left, as in the gradient of a list of integers; the only column tells the length.
     """
 
     __slots__ = ("element", "cells", "counts")
@@ -55,16 +55,16 @@ class Kind:
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return 1 if self.counts else len(self.cells)
 
     @property
     def discrete(self) -> bool:
-        """Whether there are no floats."""
+        """True if no leaf is a float."""
         return not any(c.dtype.is_float for c in self.cells)
 
     def structural(self) -> list[bool]:
-        """For each column whether a gradient has it too, to tell the length."""
+        """For each column, True if it is also in a gradient only to tell the length."""
         return [self.discrete and k == 0 for k in range(self.width)]
 
     def __repr__(self) -> str:
@@ -84,13 +84,13 @@ _kinds: dict[tuple[Any, ...], Kind] = {}
 
 
 def kind(element: Structure, cells: tuple[Cell, ...], counts: bool = False) -> Kind:
-    """The one ``Kind`` of this sort."""
+    """The unique ``Kind`` with these properties."""
     key = element, cells, counts
     return _kinds.get(key) or _kinds.setdefault(key, Kind(*key))
 
 
 class Columns:
-    """A long list as columns: arrays, or what stands for them in a trace."""
+    """A long list as columns: arrays, or their stand-ins in a trace."""
 
     __slots__ = ("kind", "columns")
 
@@ -99,7 +99,7 @@ class Columns:
 
     @classmethod
     def gradient(cls, of: Kind, columns: Sequence[Any]) -> Columns:
-        """The gradient of such a list: ``columns`` are those of its floats, and ``None``."""
+        """The gradient of such a list; uses the float columns, or only the first column if there are none."""
         rest = iter(of.cells)
         element = _gradient_of(of.element, rest)
         cells = tuple(c for c in of.cells if c.dtype.is_float)
@@ -112,7 +112,7 @@ class Columns:
 
 
 def _gradient_of(s: Structure, cells: Iterator[Cell]) -> Structure:
-    """The structure of an element with ``None`` for what is no float."""
+    """The structure of an element with None in place of leaves that are not floats."""
     make, none = type(s), type(s)(type(None))
     if s.is_leaf:
         return s if next(cells).dtype.is_float else none
@@ -123,10 +123,10 @@ def _gradient_of(s: Structure, cells: Iterator[Cell]) -> Structure:
     return make(s.type, s.static, tuple(_gradient_of(c, cells) for c in s.children)) if s.children else none
 
 
-# --- into columns -----------------------------------------------------------------------------------
+# --- lists to columns -------------------------------------------------------------------------------
 
 def gathered(values: Sequence[Any], element_of: Callable[[Any], Structure]) -> Columns | None:
-    """A list as columns; ``None`` where its elements are not of one kind.  ``element_of``: the structure of one."""
+    """A list as columns, or None if its elements are not of one kind; ``element_of`` gives an element's structure."""
     cls = type(values[0])
     if cls not in _SCALARS and cls is not np.ndarray and not _is_container(cls):
         return None
@@ -146,7 +146,7 @@ def _is_container(cls: type) -> bool:
 
 
 def _gather(values: Sequence[Any], s: Structure, cells: list[Cell], columns: list[np.ndarray]) -> bool:
-    """Whether all values are of this structure, with leaves of one type; if so their columns."""
+    """Appends the columns of the values; returns False unless all have this structure and equal leaf types."""
     types = set(map(type, values))
     if len(types) > 1:
         return False
@@ -169,7 +169,7 @@ def _gather(values: Sequence[Any], s: Structure, cells: list[Cell], columns: lis
 
 
 def _parts(values: Sequence[Any], s: Structure) -> Sequence[Sequence[Any]] | None:
-    """What the children of a container are, over all values."""
+    """The values of each child of a container; None if the values do not all have this structure."""
     if s.type is type(None):
         return ()
     if s.type is dict:
@@ -201,7 +201,7 @@ def _column(cls: type, values: Sequence[Any]) -> tuple[Cell, np.ndarray] | None:
 
 
 def _gather_columns(values: Sequence[list[Any]], s: Structure, cells: list[Cell], columns: list[np.ndarray]) -> bool:
-    """Lists that are long themselves, all of one length: their columns have one more axis."""
+    """Appends the columns of long lists, which have one more axis; returns False unless all lengths are equal."""
     inner: Kind = s.static
     if len(set(map(len, values))) > 1:
         return False
@@ -220,11 +220,11 @@ def _gather_columns(values: Sequence[list[Any]], s: Structure, cells: list[Cell]
     return True
 
 
-# --- and back ---------------------------------------------------------------------------------------
+# --- columns to lists -------------------------------------------------------------------------------
 
 def listed(given: Kind, columns: Sequence[np.ndarray],
            unflatten: Callable[[Structure, Sequence[Any]], Any]) -> list[Any]:
-    """The list of which these are the columns."""
+    """The list that these columns represent."""
     element = given.element
     if given.counts:
         return [unflatten(element, ()) for _ in range(len(columns[0]))]

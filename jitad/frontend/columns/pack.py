@@ -1,4 +1,4 @@
-"""``jitad.pack``: trees, and lists of trees, as columns once and for all."""
+"""``jitad.pack``: converts trees, and lists of trees, to columns once instead of at every call."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from .to_columns import gather
 
 
 class Packed:
-    """A tree, or a list of trees, whose nodes lie in columns (see ``layouts``).
+    """A tree, or a list of trees, whose nodes are stored in columns (see ``layouts``).
 
-    It is accepted by compiled functions wherever the value is, without conversion, and reads like the value:
-    ``packed.left.value``, ``packed[0]``, ``len``, iteration, methods.  It cannot be changed.  ``unpack()`` gives the
-    value.  Nodes that were one object are one object again.
+    Compiled functions accept it in place of the value, without conversion.  It can be read like the value:
+    ``packed.left.value``, ``packed[0]``, ``len``, iteration, methods.  It cannot be changed.  ``unpack()`` returns the
+    value; nodes that were one object are one object again.
 
-    ``_leaves``: where the value is (a reference; of a list its place in the pool and its length), then the columns.
+    ``_leaves``: the location of the value (a reference; for a list its start in the pool and its length), then the
+    columns.
     """
 
     __slots__ = ("_root", "_leaves")
@@ -38,12 +39,12 @@ class Packed:
 
     @classmethod
     def gradient(cls, root: Root, leaves: Sequence[Any]) -> Packed:
-        """The gradient of a packed value: ``leaves`` are its structure, gradients for floats, and anything else."""
+        """The gradient of a packed value; ``leaves`` are its structure, its float gradients, and ignored others."""
         new, n = root.gradient(), root.count
         return cls(new, (*leaves[:n], *(leaves[n + root.layout.place[c.name]] for c in new.layout.columns)))
 
     def unpack(self) -> Any:
-        """The value: objects of the classes that were packed (gradients: with ``None`` for what is no float)."""
+        """The value as objects of the original classes; in a gradient, fields that are not floats are None."""
         with no_collection():
             return Unpacker(self).result()
 
@@ -88,7 +89,7 @@ class Packed:
         return (self[i] for i in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Packed values are equal where what they stand for is: this unpacks both."""
+        """True if both represent equal values; unpacks both."""
         return isinstance(other, Packed) and bool(self is other or self.unpack() == other.unpack())
 
     __hash__ = None                                  # type: ignore[assignment]
@@ -102,10 +103,10 @@ class Packed:
 
 
 def pack(value: Any) -> Any:
-    """A tree, or a list of trees, as columns, so that later calls take no conversion.
+    """Converts a tree, or a list of trees, to columns, so that later calls need no conversion.
 
-    Returns a ``Packed``, which stands for the value everywhere.  Of tuples, dicts and other structures the trees in
-    them are packed, and the structure stays as it is.  Raises ``TypeInferenceError`` for a node that has no columns.
+    Returns a ``Packed``, which can replace the value everywhere.  In tuples, dicts and other structures, the trees are
+    packed and the structure is kept.  Raises ``TypeInferenceError`` for a node that has no columns.
     """
     if isinstance(value, Packed) or value is None:
         return value
@@ -123,13 +124,13 @@ def pack(value: Any) -> Any:
 
 
 def pack_node(node: Any) -> Packed:
-    """A node of a family, and what it refers to."""
+    """Packs a node of a family and all nodes that it reaches."""
     found = gather([node])
     return Packed(root(found.layout), (found.codes[id(node)], *found.columns))
 
 
 def _packed_list(layout: Layout, columns: tuple[np.ndarray, ...], references: np.ndarray) -> Packed:
-    """A list of nodes: its references stand at the end of the pool, which is the last column."""
+    """Packs a list of nodes: appends its references to the pool, which is the last column."""
     if POOL not in layout.place:
         layout, columns = layout.with_pool(), (*columns, np.zeros(0, np.int64))
     start = len(columns[-1])
@@ -138,7 +139,7 @@ def _packed_list(layout: Layout, columns: tuple[np.ndarray, ...], references: np
 
 
 def returned(result: Any, given: Any) -> Any:
-    """A result as the caller wants it: trees are objects, unless an argument was packed."""
+    """The result in the form that the caller expects: packed if an argument was packed, otherwise objects."""
     return result if _has_packed(given) else unpacked(result)
 
 
@@ -151,14 +152,14 @@ def _has_packed(x: Any) -> bool:
 
 
 def _fields(x: Any) -> tuple[str, ...]:
-    """Those of a dataclass that is no node of a tree."""
+    """The field names of a dataclass that is not a node of a tree; empty for other values."""
     if not dataclasses.is_dataclass(x) or isinstance(x, type) or family_of(type(x)) is not None:
         return ()
     return tuple(f.name for f in dataclasses.fields(x))
 
 
 def unpacked(x: Any) -> Any:
-    """A result of compiled code with objects in place of packed values."""
+    """A result of compiled code with packed values replaced by objects."""
     if isinstance(x, Packed):
         return x.unpack()
     if isinstance(x, (list, tuple)):
@@ -170,7 +171,7 @@ def unpacked(x: Any) -> Any:
 
 
 def _rebuilt(x: Any, parts: dict[str, Any]) -> Any:
-    """An object with these fields: another one where they are others."""
+    """The object itself if its fields already have these values, otherwise a new object."""
     if all(v is getattr(x, name) for name, v in parts.items()):
         return x
     new = object.__new__(type(x))
@@ -180,15 +181,15 @@ def _rebuilt(x: Any, parts: dict[str, Any]) -> Any:
 
 
 def _split(layout: Layout, reference: int) -> tuple[int, int]:
-    """The number of the class, and the row."""
+    """The class number and the row of a reference."""
     bits = layout.family.bits
     return reference & (1 << bits) - 1, reference >> bits
 
 
-# --- back to objects --------------------------------------------------------------------------------
+# --- columns to objects -----------------------------------------------------------------------------
 
 class _Reader:
-    """Reads single values."""
+    """Reads single values of a packed value."""
 
     def __init__(self, packed: Packed) -> None:
         self.root, self.columns = packed._root, packed._leaves[packed._root.count:]
@@ -228,7 +229,7 @@ class _Reader:
 
 
 def rebuilt(kind: Parts, values: Sequence[Any]) -> Any:
-    """The tuple or object with these parts."""
+    """The tuple or object that has these parts."""
     if kind.cls is tuple:
         return tuple(values)
     if issubclass(kind.cls, tuple):
@@ -240,7 +241,7 @@ def rebuilt(kind: Parts, values: Sequence[Any]) -> Any:
 
 
 class Unpacker:
-    """Makes the objects that a packed value reaches, without recursion, a field of all nodes of a class at a time."""
+    """Makes the objects that a packed value reaches, without recursion; fills one field of all nodes at a time."""
 
     def __init__(self, packed: Packed) -> None:
         self.root, self.reader = packed._root, _Reader(packed)
@@ -262,7 +263,7 @@ class Unpacker:
         return found if self.root.is_list else found[0]
 
     def _visit(self, todo: list[int]) -> None:
-        """An empty object for each node that can be reached."""
+        """Makes an empty object for each reachable node."""
         classes, bits, objects = self.layout.family.classes, self.layout.family.bits, self.objects
         mask, todo = (1 << bits) - 1, list(todo)
         below = [self._below(number) for number in range(len(classes))]
@@ -277,7 +278,7 @@ class Unpacker:
                 todo += find(row)
 
     def _below(self, number: int) -> list[Callable[[int], Sequence[int]]]:
-        """What gives the references in a row of this class."""
+        """Functions that return the references in a row of this class."""
         found: list[Callable[[int], Sequence[int]]] = []
 
         def add(kind: Kind, name: str) -> None:
@@ -288,7 +289,7 @@ class Unpacker:
                 at, length = (self.reader.column(f"{name}:{c}").tolist() for c in ("at", "len"))
                 found.append(lambda row: self.pool[at[row]:at[row] + length[row]])
             elif isinstance(kind, Perhaps):
-                add(kind.inner, name)                # where it is not there, its columns hold something valid
+                add(kind.inner, name)                # the columns of an absent value hold valid references
             elif isinstance(kind, Parts):
                 for key, inner in kind.items():
                     add(inner, f"{name}.{key}")
@@ -304,7 +305,7 @@ class Unpacker:
                 object.__setattr__(node, name, v)
 
     def _values(self, kind: Kind, name: str, rows: np.ndarray) -> Sequence[Any]:
-        """The values of a field in these rows."""
+        """The values of a field in the given rows."""
         column = self.reader.column
         match kind:
             case Number(_, weak):

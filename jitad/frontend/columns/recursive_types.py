@@ -1,8 +1,8 @@
-"""Which dataclasses are recursive, and which belong together.
+"""Recursive dataclasses and their families.
 
-A class is *recursive* when its annotations lead back to it.  Its *family* is what one store holds: the recursive
-classes that its annotations lead to, and whatever may stand beside one of them in a field (``Num`` in
-``Expr = Num | Add``).  An annotation that names a base class stands for its subclasses too.
+A class is *recursive* if its annotations lead back to it.  Its *family* is the set of classes that one store holds: the
+recursive classes that its annotations lead to, and the classes that are alternatives to one of them in a field (``Num``
+in ``Expr = Num | Add``).  An annotation that names a base class includes its subclasses.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _hints: dict[type, dict[str, Any]] = {}
 
 
 class Family:
-    """Classes whose objects refer to each other.  A reference is ``row * width + number of the class``, ``None`` −1.
+    """Classes whose objects refer to each other.  A reference is ``row * width + class number``, −1 for ``None``.
 
-    ``functions``: they are boxed functions (``boxes``).
+    ``functions``: the classes are boxed functions (``boxed_closures``).
     """
 
     functions = False
@@ -36,15 +36,15 @@ class Family:
 
     @cached_property
     def nullable(self) -> bool:
-        """Whether a field of some class may hold ``None`` in place of a reference."""
+        """True if a field of some class may hold ``None`` in place of a reference."""
         return any(self.refers(h) and NoneType in alternatives(h) for c in self.classes for h in hints(c).values())
 
     def constant(self, v: Any, layout: Any) -> int | None:
-        """The reference that a value beside references stands for, if it stands for one."""
+        """The reference that represents a value other than a node, or None if there is none."""
         return None
 
     def refers(self, hint: Any) -> bool:
-        """Whether a field of this type holds a reference into the family."""
+        """True if a field of this type holds a reference into the family."""
         return any(c in self.number for c in alternatives(hint))
 
     def __repr__(self) -> str:
@@ -56,7 +56,7 @@ def is_record(cls: Any) -> bool:
 
 
 def family_of(cls: type) -> Family | None:
-    """The family that a class belongs to, ``None`` for one that is no recursive data."""
+    """The family of a class; None if the class is not part of recursive data."""
     if cls not in _families:
         if not is_record(cls):
             return None
@@ -66,7 +66,7 @@ def family_of(cls: type) -> Family | None:
 
 
 def forget() -> None:
-    """Look anew, since classes have been defined that were not there."""
+    """Clears the caches, because classes have been defined since they were filled."""
     _families.clear()
     _hints.clear()
 
@@ -77,7 +77,7 @@ def _find(cls: type) -> Family | None:
     if not members:
         return next((f for c in _neighbours(cls) if (f := family_of(c)) is not None and cls in f.number), None)
     if cls not in members:
-        return None                                  # it holds trees, but is none: a structure around them
+        return None                                  # the class holds trees but is not a node of one
     for c in list(members):
         for hint in hints(c).values():
             for group in _groups(hint):
@@ -91,7 +91,7 @@ def _find(cls: type) -> Family | None:
 
 
 def _neighbours(cls: type) -> Iterator[type]:
-    """The recursive dataclasses of a class's module and those with a base in common: one may refer to the class."""
+    """Recursive dataclasses that may refer to ``cls``: those of its module and those with a common base class."""
     module = sys.modules.get(cls.__module__)
     for c in [*vars(module).values()] if module is not None else []:
         if is_record(c) and c in _reach(c):
@@ -116,7 +116,7 @@ def _reach(cls: type) -> dict[type, None]:
 # --- annotations ------------------------------------------------------------------------------------
 
 def hints(cls: type) -> dict[str, Any]:
-    """The types of the fields of a dataclass; ``Any`` where an annotation cannot be evaluated."""
+    """The types of the fields of a dataclass; ``Any`` if an annotation cannot be evaluated."""
     if cls not in _hints:
         _hints[cls] = {f.name: _evaluated(cls, f) for f in dataclasses.fields(cls)}
     return _hints[cls]
@@ -144,7 +144,7 @@ def _evaluate(text: str, names: dict[str, Any]) -> Any:
 
 
 def _resolved(hint: Any, cls: type) -> Any:
-    """An annotation with strings inside, such as ``Optional["Tree"]``."""
+    """An annotation that contains strings, such as ``Optional["Tree"]``, resolved; ``Any`` if that fails."""
     names = {**vars(sys.modules.get(cls.__module__, typing)), cls.__name__: cls}
     holder = types.new_class("Holder")
     holder.__annotations__ = {"x": hint}
@@ -155,7 +155,7 @@ def _resolved(hint: Any, cls: type) -> Any:
 
 
 def alternatives(hint: Any) -> list[Any]:
-    """The types of which a value may be: those of a union, of an alias."""
+    """The possible types of a value: the members of a union or of an alias, and dataclass subclasses."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return [a for arg in typing.get_args(hint) for a in alternatives(arg)]
     if isinstance(hint, typing.TypeVar) or hint is None:
@@ -182,7 +182,7 @@ def _subclasses(cls: type) -> Iterator[type]:
 
 
 def _groups(hint: Any) -> Iterator[list[type]]:
-    """The dataclasses that stand for each other in an annotation; one group for each place in it."""
+    """The dataclasses that are alternatives to each other in an annotation; one group for each position in it."""
     found = alternatives(hint)
     yield [c for c in found if is_record(c)]
     for a in found:

@@ -1,6 +1,7 @@
-"""From objects to columns: the nodes that a value reaches, laid out as ``layouts`` says.
+"""Conversion of objects to columns: the nodes that a value reaches, in the layout that ``layouts`` describes.
 
-No recursion: a list of a million nodes is as deep as it is long.  A node that is reached twice is one row.
+The traversal is not recursive, since a linked list of a million nodes is a million levels deep.  A node that is reached
+twice is stored once.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _PYTHON = frozenset((float, int, bool))
 
 
 class UnknownClass(TypeInferenceError):
-    """A node of a class that the family does not have."""
+    """A node whose class is not in the family."""
 
 
 class Gathered:
-    """All nodes that ``roots`` reach, as columns of a layout."""
+    """All nodes that are reachable from ``roots``, as columns of a layout."""
 
     def __init__(self, family: Family, roots: Sequence[Any]) -> None:
         self.family = family
-        self.codes: dict[int, int] = {id(None): -1}              # of each object the reference, by id
+        self.codes: dict[int, int] = {id(None): -1}              # id of an object → reference
         self.nodes: list[list[Any]] = [[] for _ in family.classes]
         self._visit(roots)
         self._pool: list[int] = []
@@ -55,10 +56,10 @@ class Gathered:
     def references(self, nodes: Iterable[Any]) -> np.ndarray:
         return np.array([self.codes[id(n)] for n in nodes], np.int64)
 
-    # --- which nodes there are --------------------------------------------------------------------
+    # --- reachable nodes --------------------------------------------------------------------------
 
     def _visit(self, roots: Sequence[Any]) -> None:
-        """Number the nodes, a node before what it refers to, the first of that right after it."""
+        """Numbers the nodes in preorder."""
         family, codes = self.family, self.codes
         below: dict[type, Callable[[Any], list[Any]]] = {c: _children(family, c) for c in family.classes}
         todo = [*reversed(roots)]
@@ -79,7 +80,7 @@ class Gathered:
     # --- columns ----------------------------------------------------------------------------------
 
     def _field(self, where: str, hint: Any, values: list[Any]) -> tuple[Kind, Columns]:
-        """The kind of a field with this annotation and these values, and its columns."""
+        """The kind and the columns of a field with this annotation and these values."""
         options = alternatives(hint)
         if any(c in self.family.number for c in options):
             return self._references(where, options, values)
@@ -126,7 +127,7 @@ class Gathered:
         return Refs(frozenset(classes)), [starts, lengths]
 
     def _perhaps(self, where: str, options: list[Any], values: list[Any], declared: bool) -> tuple[Kind, Columns]:
-        """A value or ``None``; what is always ``None``, against its annotation, is a gradient's."""
+        """The kind of a field that may be ``None``; ``Nothing`` if no value determines it, as in a gradient."""
         some = next((v for v in values if v is not None), _DEFAULTS.get(options[0]) if options and declared else None)
         if some is None:
             return Nothing(), []
@@ -185,27 +186,27 @@ class Gathered:
 
 
 def gather(nodes: Sequence[Any]) -> Gathered:
-    """The nodes that some nodes of one family reach, those included."""
+    """The columns of all nodes that are reachable from ``nodes``, which belong to one family."""
     family = family_of(type(nodes[0]))
     assert family is not None
     with no_collection():
         try:
             return Gathered(family, nodes)
         except UnknownClass:
-            forget()                                 # the class may have been defined since
+            forget()                                 # the class may have been defined later
             found = family_of(type(nodes[0]))
             if found is None or found is family:
                 raise
             return Gathered(found, nodes)
 
 
-# --- what annotations say ---------------------------------------------------------------------------
+# --- annotations ------------------------------------------------------------------------------------
 
 _DEFAULTS: dict[Any, Any] = {float: 0.0, int: 0, bool: False, str: ""}
 
 
 def _list_of(family: Family, hint: Any) -> list[Any] | None:
-    """The alternatives of the elements of a list (or tuple of any length) of nodes."""
+    """The alternatives of the elements of a list (or tuple of any length) of nodes; None for another annotation."""
     args = typing.get_args(hint)
     origin = typing.get_origin(hint)
     if not isinstance(origin, type) or not args or issubclass(origin, dict):
@@ -217,7 +218,7 @@ def _list_of(family: Family, hint: Any) -> list[Any] | None:
 
 
 def _names_and_hints(cls: type, options: list[Any]) -> tuple[tuple[str, ...] | None, list[Any]]:
-    """The names of the parts of a tuple or dataclass, and their annotations."""
+    """The names and annotations of the parts of a tuple or dataclass; the names are None for a plain tuple."""
     if is_record(cls):
         found = hints(cls)
         return tuple(found), list(found.values())
@@ -230,7 +231,7 @@ def _names_and_hints(cls: type, options: list[Any]) -> tuple[tuple[str, ...] | N
 
 
 def _children(family: Family, cls: type) -> Callable[[Any], list[Any]]:
-    """What gives the nodes that a node of this class refers to, the last one first."""
+    """A function that returns the nodes that a node of this class refers to, in reverse order."""
     names = [n for n, hint in hints(cls).items() if _leads_to(family, hint)]
     direct = all(family.refers(hints(cls)[n]) for n in names)
     if not names:
@@ -251,7 +252,7 @@ def _children(family: Family, cls: type) -> Callable[[Any], list[Any]]:
 
 
 def _leads_to(family: Family, hint: Any) -> bool:
-    """Whether a value of this type can hold a node."""
+    """True if a value of this type can contain a node."""
     if family.refers(hint):
         return True
     for option in alternatives(hint):
@@ -265,7 +266,7 @@ def _leads_to(family: Family, hint: Any) -> bool:
 
 
 def _collect(family: Family, v: Any, out: list[Any]) -> None:
-    """The nodes in the value of a field, in order."""
+    """Appends the nodes in the value of a field to ``out``, in order."""
     if type(v) in family.number:
         out.append(v)
     elif isinstance(v, _SEQUENCES):
@@ -277,6 +278,5 @@ def _collect(family: Family, v: Any, out: list[Any]) -> None:
 
 
 def _not_single(column: np.ndarray) -> np.ndarray:
-    """A column of one row gets a second one: arrays of one element are compiled for apart."""
+    """The column; a single row is duplicated, since arrays of one element are compiled separately."""
     return column if len(column) != 1 else np.concatenate((column, column))
-
