@@ -1,4 +1,4 @@
-"""Hooks of control flow: a condition that is known acts at once, one that is not is recorded."""
+"""Hooks for control flow: a known condition is decided while tracing, an unknown one is recorded."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ def if_expr(f: Frame, test: Hook, then: Hook, other: Hook, loc: Loc) -> Any:
 
 
 def augmented(f: Frame, op: str, x: Any, y: Any, store: Callable[[Any], None], after: Names, loc: Loc) -> None:
-    """``target op= y``.  A target of several kinds is a statement for each: where these meet, only what is live
-    afterwards may be another name of an array that is written, not the value that the target had before.
+    """``target op= y``.  If the target is a union, the statement is traced once for each variant.
+
+    Only names that are live afterwards (``after``) take part in the merge.  So the former value of the target does not
+    count as another name of an array that is written.
     """
     t = f.t
     x = t.settle(x)
@@ -50,12 +52,12 @@ def augmented(f: Frame, op: str, x: Any, y: Any, store: Callable[[Any], None], a
 # --- and, or, comparisons -------------------------------------------------------------------------
 
 def all_of(f: Frame, values: Sequence[Hook], loc: Loc) -> Any:
-    """``a and b and …``: the first that is false, or the last."""
+    """``a and b and …``: the first operand that is false, or the last."""
     return _shortcut(f, values, loc, stop_at=False)
 
 
 def any_of(f: Frame, values: Sequence[Hook], loc: Loc) -> Any:
-    """``a or b or …``: the first that is true, or the last."""
+    """``a or b or …``: the first operand that is true, or the last."""
     return _shortcut(f, values, loc, stop_at=True)
 
 
@@ -78,7 +80,7 @@ def _shortcut(f: Frame, values: Sequence[Hook], loc: Loc, stop_at: bool) -> Any:
 
 
 def logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: Loc) -> Any:
-    """Two truth values: one op where evaluating the second has no effect, otherwise control flow."""
+    """Combines two truth values: by one op if evaluating the second has no effect, otherwise by control flow."""
     t = f.t
     before, block = t.here(), t.func.new_block("rest")
     state = dict(t.state)
@@ -116,13 +118,13 @@ def logical(f: Frame, first: Sym, rest: Callable[[], Any], stop_at: bool, loc: L
 
 
 def _harmless(op: Op) -> bool:
-    """Whether an op may be evaluated although Python would not have: cheap, and no derivative flows through."""
+    """True if an op may be evaluated speculatively: it is cheap and no derivative flows through it."""
     return op.name in ("const", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "dim", "cast", "add", "sub",
                        "mul", "isnan", "isinf", "isfinite", "abs", "neg")
 
 
 def chain(f: Frame, first: Hook, ops: Sequence[str], rest: Sequence[Hook], loc: Loc) -> Any:
-    """``a < b < c``: each operand evaluated once, and only while the comparisons hold."""
+    """``a < b < c``: evaluates each operand at most once, and stops at the first comparison that is false."""
     def step(left: Any, k: int) -> Any:
         right = rest[k](f)
         c = f.t.compare_at(loc, ops[k], left, right)
@@ -138,7 +140,7 @@ def chain(f: Frame, first: Hook, ops: Sequence[str], rest: Sequence[Hook], loc: 
 # --- f-strings -------------------------------------------------------------------------------------
 
 def _is_known(v: Any) -> bool:
-    """Whether a value, a container of Python's own with all that is in it, is known while tracing."""
+    """True if a value is known while tracing, including all elements of a container."""
     if isinstance(v, (tuple, list, dict)):
         return all(map(_is_known, v.values() if isinstance(v, dict) else v))
     return containers.is_static(v)
@@ -149,7 +151,7 @@ def _is_word(v: Any) -> bool:
 
 
 def _written(v: Any) -> tuple[str, list[Any]]:
-    """A tuple or list as Python writes it: a template, and the values in it that are not known."""
+    """A tuple or list as ``repr`` formats it: a template, and the unknown values in it."""
     if type(v) not in (tuple, list):
         return (escape(repr(v)), []) if _is_known(v) else ("{!r}", [v])
     parts = [_written(x) for x in v]
@@ -158,7 +160,7 @@ def _written(v: Any) -> tuple[str, list[Any]]:
 
 
 def format_(f: Frame, pieces: Sequence[Any]) -> Any:
-    """An f-string: a string when all is known, otherwise a ``Template``."""
+    """An f-string: a string if all parts are known, otherwise a ``Template``."""
     return _text(f, [p if isinstance(p, str) else (p[0](f), p[1], p[2](f)) for p in pieces])
 
 

@@ -1,8 +1,8 @@
-"""Values across a call: graphs of them taken apart and put together again.
+"""Values across a call: graphs of values are flattened on one side and rebuilt on the other.
 
-Arguments form a graph: values that hold mutable objects, which hold values.  ``Packer`` walks it once and yields a key
-(static values, types, which objects are the same) and the run-time leaves, which become the arguments.
-``Transfer`` copies a graph from one trace to another, leaf by leaf in the same order; ``Inwards`` is the way in.
+Arguments form a graph: values contain mutable objects, which contain values.  ``Packer`` traverses it once.  It yields
+a key (static values, types, identities of objects) and the run-time leaves, which become the arguments.  ``Transfer``
+copies a graph from one trace to another, leaf by leaf in the same order; ``Inwards`` copies arguments into the callee.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..values.values import ArrayObj, ArrayRef, Conflict, DictObj, Instance, Lis
 
 
 class Overlap(Exception):
-    """An array is reached in several ways, by views that show different parts of it."""
+    """An array is reached through several views that show different parts of it."""
 
     def __init__(self, obj: ArrayObj) -> None:
         super().__init__()
@@ -30,11 +30,11 @@ class Overlap(Exception):
 
 
 class Endless(TypeInferenceError):
-    """A function whose result has no type, since all its paths lead to itself."""
+    """A function whose result has no type, since every path recurses."""
 
 
 def packed(t: Trace, values: Sequence[Any], known: Sequence[Obj] = ()) -> tuple[Packer, tuple[Any, ...]]:
-    """A packer of these values, beside objects that the other side has, and their keys."""
+    """A packer of these values and their keys; ``known`` are objects that the other side already has."""
     shared: frozenset[ArrayObj] = frozenset()
     while True:
         packer = Packer(t, shared)
@@ -48,11 +48,11 @@ def packed(t: Trace, values: Sequence[Any], known: Sequence[Obj] = ()) -> tuple[
 
 
 class Packer:
-    """Takes a graph of values apart.
+    """Flattens a graph of values.
 
-    ``leaves``: the run-time values in order.  ``refs``: for each mutable object, in order, how the caller names
-    it (a view counts as an array of its own when nothing else reaches its base).  ``shared``: the arrays that are
-    reached in several ways, of which views are taken for views; others than these raise ``Overlap``.
+    ``leaves``: the run-time values in order.  ``refs``: the caller's reference to each mutable object, in order; a view
+    counts as a separate array if its base is not reached otherwise.  ``shared``: the arrays that are reached in several
+    ways, whose views remain views; for other arrays such an access raises ``Overlap``.
     """
 
     def __init__(self, t: Trace, shared: frozenset[ArrayObj] = frozenset()) -> None:
@@ -65,7 +65,7 @@ class Packer:
         self._not_with: set[Obj] = set()
 
     def pack(self, v: Any) -> Any:
-        """The key of a value."""
+        """Returns the key of a value and appends its leaves and references."""
         if type(v) is Sym:
             self.leaves.append(v)
             return ("leaf", v.type, v.weak)
@@ -95,7 +95,7 @@ class Packer:
         return ("array", sym.type, ref.obj.readonly, views.is_scattered(ref))
 
     def _no_overlap(self, obj: ArrayObj) -> None:
-        """The callee takes its arrays for different ones, which matters if they are written."""
+        """Refuses or reports overlapping arrays, since the callee treats its arrays as distinct when it writes."""
         if obj in self._passed and not obj.readonly:
             raise Overlap(obj)
         others = {o for o, _ in obj.maybe if not o.readonly}
@@ -134,13 +134,13 @@ class Packer:
 
 
 def object_of(ref: Any) -> Obj:
-    """The object that the caller names by one of ``Packer.refs``."""
+    """The caller's object for an entry of ``Packer.refs``."""
     found: Obj = ref.obj if isinstance(ref, ArrayRef) else ref
     return found
 
 
 def static_key(t: Trace, v: Any) -> Any:
-    """A static value in a key: by meaning where it is plain data, otherwise by identity."""
+    """The key of a static value: by value for plain data, otherwise by identity."""
     if isinstance(v, float):
         return (float, v.hex())
     if isinstance(v, np.generic):
@@ -156,7 +156,7 @@ def static_key(t: Trace, v: Any) -> Any:
 
 
 class Transfer:
-    """Copies values between traces: ``leaf`` gives each run-time value's counterpart, ``known`` each object's."""
+    """Copies values between traces: ``leaf`` maps run-time values, ``known`` maps objects."""
 
     def __init__(self, source: dict[Obj, Any], t: Trace, leaf: Callable[[Sym], Any], known: dict[Obj, Any]) -> None:
         self.source, self.t, self.leaf, self.known = source, t, leaf, known
@@ -184,7 +184,7 @@ class Transfer:
         return ArrayRef(base.obj, (*base.steps, *steps)) if steps else base
 
     def _moved(self, v: Value) -> Value:
-        """A size or index of a view: constants stay constants, so that literal sizes do."""
+        """Maps a size or index of a view; constants stay constants, so literal sizes stay literal."""
         value: Value = self.leaf(Sym(v)).value if v.const is None else self.t.builder.const(v.const)
         return value
 
@@ -218,12 +218,12 @@ class Transfer:
 
 
 def _like(obj: Obj) -> Obj:
-    """A new array, list or dict object of this kind."""
+    """A new array, list or dict object with the attributes of ``obj``."""
     return ArrayObj(obj.readonly, obj.scattered) if isinstance(obj, ArrayObj) else type(obj)(obj.readonly)
 
 
 class Inwards(Transfer):
-    """The way in: every leaf becomes a parameter, objects are numbered as ``Packer`` numbers them."""
+    """Copies arguments into the callee: leaves become parameters, and objects are numbered as in ``Packer``."""
 
     def __init__(self, outer: Any, inner: Any, known: dict[Any, Any], packer: Packer) -> None:
         super().__init__(outer.state, inner, self._parameter, known)

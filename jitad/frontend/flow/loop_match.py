@@ -1,4 +1,4 @@
-"""Whether the back edge of a loop fits its header."""
+"""The check that the back edge of a loop fits its header."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .path_merge import Merger, same_steps
 
 
 class Matcher:
-    """Compares a back edge with the header state and collects the header's arguments."""
+    """Compares a back edge with the header state and collects the arguments of the back edge."""
 
     def __init__(self, t: Trace, header: Merger, state: State, edge: Edge) -> None:
         self.t, self.header, self.state, self.edge = t, header, state, edge
@@ -26,13 +26,13 @@ class Matcher:
         self._frozen: list[tuple[Obj, Obj]] = []
 
     def run(self, roots: Iterable[Obj]) -> bool:
-        """Whether the edge fits; if so ``args`` are its arguments."""
+        """True if the edge fits; then ``args`` are its arguments."""
         fits = all(self._obj(root, root) for root in roots
                    if root is not FACTS and (root in self.header.state or root in self.edge.state))
         return fits and all(self._alias_known(frozen, obj) for frozen, obj in self._frozen)
 
     def _alias_known(self, frozen: Obj, obj: Obj) -> bool:
-        """Whether a frozen stand-in knows each live object that it would be the same as."""
+        """True if a frozen stand-in lists each live object that it may be the same as."""
         for o in (obj, *(o for o, _ in obj.maybe)):
             twin = self._back.get(o)
             if twin is None or twin is frozen or twin.readonly:
@@ -64,7 +64,7 @@ class Matcher:
         return same(h, b)
 
     def _choice(self, h: Choice, b: Any) -> bool:
-        """Each variant of the edge's value has to fit one of the header's."""
+        """True if each variant of the edge's value fits a different variant of the header's."""
         if type(b) is Choice and b.tag.value is h.tag.value:
             return self._fits_all(h.parts(), b.parts())
         brought = [(i, b.variants[i]) for i in sorted(possible(b, self.edge.state))] if type(b) is Choice else [(0, b)]
@@ -83,7 +83,7 @@ class Matcher:
         return all(map(self._value, hs, bs))
 
     def _try(self, h: Any, b: Any) -> bool:
-        """``_value`` that leaves nothing behind where the two do not fit."""
+        """True if the two fit; otherwise leaves no side effects."""
         kept = list(self.args), dict(self._there), dict(self._back), list(self._frozen)
         if self._value(h, b):
             return True

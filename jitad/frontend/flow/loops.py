@@ -1,9 +1,9 @@
 """Loops.
 
-A loop at run time has one shape in the IR: a header block whose parameters are what changes, a test, the body, one
-back edge.  What changes is guessed first (the live names that the body assigns); where the back edge then turns out
-not to fit the header (an int that becomes a float, an array that gets another size) the header is made
-again from the entry and that back edge, and the body is traced again.
+A loop at run time has one shape in the IR: a header block whose parameters are the values that change, a test, the
+body, and one back edge.  The changing values are predicted first: the live names that the body assigns.  If the back
+edge does not fit the header (an int becomes a float, an array gets another size), a new header is made from the entry
+and that back edge, and the body is traced again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ ATTEMPTS = 12
 class LoopNode:
     """A loop in the source.  ``changed``: names that the body binds, or changes in place (``True``).
 
-    ``head`` and ``after`` are the live names there, ``None`` in comprehensions: everything.
+    ``head`` and ``after`` are the names that are live at the header and after the loop; None in comprehensions means
+    all names.
     """
 
     body: Hook
@@ -55,7 +56,7 @@ def continue_(f: Frame) -> None:
 
 
 def _run_body(f: Frame, body: Callable[[], None]) -> tuple[Loop, list[Edge]]:
-    """Trace one iteration: the loop's exits, and the paths that reach the end of the body."""
+    """Traces one iteration; returns the loop's exits and the paths that reach the end of the body."""
     loop = Loop()
     f.loops.append(loop)
     try:
@@ -66,7 +67,7 @@ def _run_body(f: Frame, body: Callable[[], None]) -> tuple[Loop, list[Edge]]:
 
 
 def _leave(f: Frame, node: LoopNode, completed: Edge | None, breaks: Sequence[Edge | None]) -> None:
-    """Go on after the loop: from its regular end through ``else``, and from each ``break``."""
+    """Continues after the loop: from its regular end through ``else``, and from each ``break``."""
     if completed is not None:
         f.t.enter(completed)
         if node.orelse is not None:
@@ -100,7 +101,7 @@ def for_(f: Frame, node: LoopNode, iterable: Hook, assign: Callable[[Frame, Any]
 
 
 def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None], loc: Loc) -> None:
-    """The loop over ``v``; of something of several kinds one for each."""
+    """Traces the loop over ``v``; if ``v`` is a union, one loop for each variant."""
     c = f.t.walked_choice(v)
     if c is not None:
         roots = None if node.after is None else f.roots(node.after)
@@ -124,7 +125,7 @@ def walk(f: Frame, node: LoopNode, v: Any, assign: Callable[[Frame, Any], None],
 
 def _at_run_time(f: Frame, node: LoopNode, v: Any,
                  assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
-    """A loop in the IR."""
+    """Records a loop in the IR; returns its regular exit and its ``break`` edges."""
     t = f.t
     count = t.value(iteration.count(t, v))
     held = Slot("iterable")
@@ -160,7 +161,7 @@ def _counted(f: Frame, node: LoopNode, held: Slot, count: Value,
 
 def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
                  assign: Callable[[Frame, Any], None]) -> tuple[Edge | None, list[Edge | None]]:
-    """A loop over a static structure: the body once for each element."""
+    """Unrolls a loop over a static structure: traces the body once for each element."""
     t = f.t
     breaks: list[Edge | None] = []
     held = Slot("iterable")
@@ -188,7 +189,7 @@ def _written_out(f: Frame, node: LoopNode, v: Any, items: Sequence[Any],
 
 
 def _lists(v: Any) -> Iterator[ListObj]:
-    """The lists that ``zip``, ``enumerate`` and the like walk."""
+    """The lists that ``zip``, ``enumerate`` and similar objects iterate over."""
     if isinstance(v, Tagged):
         for part in v.parts():
             if isinstance(part, ListObj):
@@ -198,7 +199,7 @@ def _lists(v: Any) -> Iterator[ListObj]:
 
 
 def _check_unchanged(t: Trace, source: Any, items: Sequence[Any], k: int, before: dict[ListObj, Any]) -> None:
-    """Refuse a body that changes what the loop walks, where the elements have been looked up already."""
+    """Refuses a body that changes the object that the loop iterates over, whose elements have been read already."""
     walked = source.parts()[0] if isinstance(source, View) else source
     if isinstance(walked, DictObj) and len(t.contents(walked)) != len(items):
         t.raise_("RuntimeError", "dictionary changed size during iteration")
@@ -215,9 +216,9 @@ def _check_unchanged(t: Trace, source: Any, items: Sequence[Any], k: int, before
 
 def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]],
             counted: bool) -> Any:
-    """Trace a loop until its back edge fits its header; the edge on which it ends regularly.
+    """Traces a loop until its back edge fits its header; returns the regular exit, or None if there is none.
 
-    ``body`` traces one iteration with its test and yields (the exit, the ends of the body).
+    ``body`` traces one iteration with its test and returns (the exit, the ends of the body).
     """
     t = f.t
     entry = t.here()
@@ -240,7 +241,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
                 if len(back_edges) == 1:
                     _correct(back_edges[0].state, back.state)
                 back_edges.append(Edge(scratch, back.state))
-                del t.func.blocks[mark[0]:]          # what stays in the entry block is pure and unused
+                del t.func.blocks[mark[0]:]          # ops left in the entry block are pure and unused
                 del t.returns[mark[1]:]
                 continue
         _close(t, header, it, entry, merger, back, matcher)
@@ -254,7 +255,7 @@ def _repeat(f: Frame, node: LoopNode, body: Callable[[Sym | None], tuple[Edge | 
 
 def _iteration(t: Trace, body: Callable[[Sym | None], tuple[Edge | None, list[Edge]]], it: Sym | None,
                roots: list[Obj] | None) -> tuple[Edge | None, Edge | None]:
-    """One iteration: the exit, and the one edge back."""
+    """Traces one iteration; returns the exit and the back edge, each None if there is none."""
     found: list[tuple[Edge | None, list[Edge]]] = []
     t.depth += 1
     try:
@@ -272,7 +273,7 @@ def _iteration(t: Trace, body: Callable[[Sym | None], tuple[Edge | None, list[Ed
 
 def _close(t: Trace, header: Block, it: Sym | None, entry: Edge, merger: Merger, back: Edge | None,
            matcher: Matcher | None) -> None:
-    """Write the jumps to the header."""
+    """Emits the jumps to the header."""
     with t.on(entry):
         first = [t.builder.const(0)] if it is not None else []
         t.builder.jump(header, first + [t.convert(a, ty) for a, ty in zip(merger.args[0], merger.types)])
@@ -282,10 +283,10 @@ def _close(t: Trace, header: Block, it: Sym | None, entry: Edge, merger: Merger,
             t.builder.jump(header, again + [t.convert(a, ty) for a, ty in zip(matcher.args, merger.types)])
 
 
-# --- guessing what changes ------------------------------------------------------------------------
+# --- prediction of what changes -------------------------------------------------------------------
 
 def _guess(f: Frame, node: LoopNode, entry: State) -> State:
-    """What the back edge will look like: each name that the body changes holds a new value of its type."""
+    """The predicted state of the back edge: each name that the body changes holds a new value of its type."""
     known, out = f.t.loop_types.get(node, {}), dict(entry)
     for name, in_place in node.changed:
         slot = f.slots.get(name)
@@ -303,7 +304,7 @@ def _guess(f: Frame, node: LoopNode, entry: State) -> State:
 
 
 def _correct(guess: State, back: State) -> None:
-    """What was guessed to stay a Python number, and became one of NumPy's, is one: f32 added to 0.0 make an f32."""
+    """Corrects a predicted Python number that became a NumPy number, as when an f32 is added to 0.0."""
     for slot, v in guess.items():
         new = back.get(slot)
         if isinstance(slot, Slot) and type(v) is Sym and v.weak and lattice.is_scalar(new):
@@ -313,7 +314,7 @@ def _correct(guess: State, back: State) -> None:
 
 
 def _other(out: State, v: Any, known: Any = None) -> Any:
-    """Another value of the same type."""
+    """Another value of the same type as ``v``."""
     if lattice.is_scalar(v):
         scalar, weak = lattice.scalar_type(v)
         return _stand_in(*(known or (scalar, weak)))
@@ -343,7 +344,7 @@ def _guess_contents(out: State, v: Any) -> None:
 
 
 def _stand_in(type: Any, weak: bool) -> Sym:
-    return Sym(Value(type, None, 0), weak)           # type: ignore[arg-type]  # only its type is looked at
+    return Sym(Value(type, None, 0), weak)           # type: ignore[arg-type]  # only its type is used
 
 
 def _scalar(p: Value) -> Any:

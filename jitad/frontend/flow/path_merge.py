@@ -1,15 +1,16 @@
-"""The trace state where paths meet.
+"""The merge of trace states at a join.
 
-All that can change while tracing is one map from objects (local variables, arrays, lists, …) to their
-contents.  A path that ends at a join leaves an ``Edge``: its last block and its state.
+All mutable state of a trace is one map from objects (local variables, arrays, lists, …) to their contents.  A path that
+ends at a join leaves an ``Edge``: its last block and its state.
 
-``Merger`` makes one state for several edges: what differs becomes a parameter of the joined block.  What has no common
-type becomes a choice (``variants``).  (``matcher``: whether the back edge of a loop fits its header.)
+``Merger`` makes one state from several edges: contents that differ become parameters of the joined block.  Values
+without a common type become a union (``union_merge``).  ``loop_match`` checks that the back edge of a loop fits its
+header.
 
-*Aliasing.*  Where one variable holds array A on one path and B on the other, the merged variable is a
-new array object standing for the pair.  If another live variable still holds A, it may or may not be that
-array: such a stand-in is marked ``readonly`` and remembers what it may be the same as (``maybe``), so that a
-write through it is refused, and so is a read after one of the others has been written.
+*Aliasing.*  If a variable holds array A on one path and B on the other, the merged variable is a new array object that
+represents the pair.  If another live variable still holds A, the two may or may not be the same array.  Such a stand-in
+is marked ``readonly`` and records the objects that it may be the same as (``maybe``).  A write through it is refused,
+and so is a read after one of those objects has been written.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from ..values.values import (
     Sym,
 )
 
-STALE = object()                # what no object holds: in `maybe`, the stand-in may not be read any more
+STALE = object()                # equals no content: in `maybe`, it means that the stand-in must not be read any more
 AMBIGUOUS = "it may be one of several arrays here, depending on the path taken"
 SEVERAL = "it may be one of several objects here, depending on the path taken"
 
@@ -60,8 +61,8 @@ SEVERAL = "it may be one of several objects here, depending on the path taken"
 class Merger:
     """Merges the states of several edges into parameters of ``block``.
 
-    ``args[e]`` are edge ``e``'s arguments, user values still to be converted to ``types``.  ``in_loop``: the block is
-    the header of a loop.
+    ``args[e]`` are the arguments of edge ``e``: user values that are still to be converted to ``types``.  ``in_loop``:
+    the block is the header of a loop.
     """
 
     def __init__(self, t: Trace, block: Block, edges: Sequence[Edge], in_loop: bool = False) -> None:
@@ -72,10 +73,10 @@ class Merger:
         self.state: State = {}
         self._merged: dict[tuple[Any, ...], Obj] = {}
         self._stands_for: list[dict[Obj, list[Obj]]] = [{} for _ in edges]
-        self.new: dict[Obj, list[tuple[int, Obj]]] = {}      # objects made here: the edges and objects they stand for
+        self.new: dict[Obj, list[tuple[int, Obj]]] = {}      # objects made here → (edge, object that it represents)
 
     def run(self, roots: Iterable[Obj] | None) -> State:
-        """Merge what can be reached from ``roots`` (``None``: everything), keep what no path changed."""
+        """Merges the contents reachable from ``roots`` (None: all); keeps contents that no path has changed."""
         n = len(self.edges)
         if roots is None:
             roots = dict.fromkeys(k for e in self.edges for k in e.state)
@@ -96,7 +97,7 @@ class Merger:
         return {k: v for k, v in self.state.items() if v is not UNBOUND}
 
     def jump(self) -> None:
-        """End every edge with a jump to the block."""
+        """Ends every edge with a jump to the block."""
         for edge, args in zip(self.edges, self.args):
             with self.t.on(edge):
                 values = [self.t.convert(a, ty) for a, ty in zip(args, self.types)]
@@ -119,7 +120,7 @@ class Merger:
         return Maybe(value, self._bound(flags, hint and f"{hint}_bound"))
 
     def _bound(self, vals: Sequence[Any], hint: str) -> Any:
-        """Merge values; ``UNBOUND`` among them is a path on which nothing looks at the result."""
+        """Merges values; ``UNBOUND`` marks a path on which the result is not used."""
         vals = references.alike(vals)
         some = [v for v in vals if v is not UNBOUND]
         first = some[0]
@@ -144,7 +145,7 @@ class Merger:
         return self._kinds(vals, some, hint)
 
     def _columns(self, vals: Sequence[Any], first: Any, hint: str) -> Any:
-        """Merge structures part by part."""
+        """Merges structures part by part."""
         columns = zip(*(lattice.parts(v) if v is not UNBOUND else (UNBOUND,) * len(lattice.parts(first))
                         for v in vals))
         new = tuple(self._bound(list(c), hint) for c in columns)
@@ -152,7 +153,7 @@ class Merger:
         return bad or lattice.rebuild(first, new)
 
     def _choice(self, vals: Sequence[Any], some: Sequence[Any], hint: str) -> Any:
-        """Merge values of which one is a choice already."""
+        """Merges values at least one of which is a union."""
         first = some[0]
         if all(type(v) is Choice and v.tag.value is first.tag.value for v in some) and \
                 len({len(v.variants) for v in some}) == 1 and len(some) == len(vals):
@@ -163,7 +164,7 @@ class Merger:
         return self._bound(left, hint)
 
     def _kinds(self, vals: Sequence[Any], some: Sequence[Any], hint: str) -> Any:
-        """Merge values of several kinds: each kind becomes a variant."""
+        """Merges values of several kinds: each kind becomes a variant of a union."""
         found = Alternatives(self.edges, vals, self.in_loop)
         lengths = {k for k in found.kinds if isinstance(k, tuple) and isinstance(k[0], tuple) and k[0][0] is tuple}
         if len(found.kinds) > MOST or (self.in_loop and len(lengths) > LENGTHS):
@@ -180,7 +181,7 @@ class Merger:
         return Choice(self.t.sym(tag), tuple(new))
 
     def _kind(self, vals: Sequence[Any], hint: str) -> Any:
-        """Merge values of one kind."""
+        """Merges values of one kind."""
         some = [v for v in vals if v is not UNBOUND]
         if isinstance(some[0], ArrayRef):
             return self._array(vals, some, hint)
@@ -197,7 +198,7 @@ class Merger:
         return Sym(value, weak)
 
     def _one_kind(self, vals: Sequence[Any]) -> bool:
-        """Whether these values have a common type."""
+        """True if the values have a common type."""
         kinds = [kind(e.state, v, self.in_loop) for e, v in zip(self.edges, vals) if v is not UNBOUND]
         return all(k == kinds[0] for k in kinds)
 
@@ -224,7 +225,7 @@ class Merger:
     # --- objects ----------------------------------------------------------------------------------
 
     def _obj(self, objs: tuple[Any, ...], hint: str) -> Any:
-        """The object that stands for ``objs[e]`` on edge ``e``."""
+        """The object that represents ``objs[e]`` on edge ``e``."""
         some = objs if _one(objs) else [o for o in objs if o is not UNBOUND]
         first, alike = some[0], some is objs or _one(some)
         if alike:
@@ -235,9 +236,9 @@ class Merger:
         self._merged[objs] = out
         self._represent(out, objs)
         contents = [UNBOUND if o is UNBOUND else e.state.get(o, UNBOUND) for o, e in zip(objs, self.edges)]
-        if alike and first.readonly is CONSTANT:                     # it is there on a path that has yet to meet it
+        if alike and first.readonly is CONSTANT:                     # it also exists on paths that have not used it yet
             contents = [next((c for c in contents if c is not UNBOUND), UNBOUND)] * len(contents)
-        if type(contents[0]) is Sym and _one(contents):              # most often no path has changed it
+        if type(contents[0]) is Sym and _one(contents):              # the common case: no path has changed it
             self.state[out] = contents[0]
             return out
         if isinstance(out, (ListObj, DictObj)) and len({_shape(c) for c in contents if c is not UNBOUND}) > 1:
@@ -251,14 +252,14 @@ class Merger:
         return out
 
     def _where_reached(self, out: Obj, objs: Sequence[Any], contents: list[Any]) -> list[Any]:
-        """The contents of a list or dict on those paths on which it is not a variant that is not there."""
+        """The contents of a list or dict, with ``UNBOUND`` for paths on which only absent variants refer to it."""
         reached = [o is not UNBOUND and reaches(e.state, o) for o, e in zip(objs, self.edges)]
         if out in self.t.pinned or not any(reached):
             return contents
         return [c if there else UNBOUND for c, there in zip(contents, reached)]
 
     def _slot(self, out: Slot, contents: Sequence[Any], hint: str) -> Any:
-        """The value of a variable, which may lack one on some path."""
+        """The value of a variable, which may be unbound on some path."""
         some = [c for c in contents if c is not UNBOUND]
         if out.bound and some and not any(isinstance(c, (Maybe, Conflict)) for c in some):
             return self._bound(contents, hint)
@@ -271,7 +272,7 @@ class Merger:
         return Slot(first.name, all(o.bound for o in objs)) if isinstance(first, Slot) else type(first)()
 
     def _represent(self, out: Obj, objs: Sequence[Any]) -> None:
-        """Note that ``out`` stands for ``objs[e]`` on edge ``e``."""
+        """Records that ``out`` represents ``objs[e]`` on edge ``e``."""
         sources = [(e, o) for e, o in enumerate(objs) if o is not UNBOUND]
         other = False
         for e, o in sources:
@@ -311,7 +312,7 @@ class Merger:
         return {k: merge([UNBOUND if c is UNBOUND else c.get(k, UNBOUND) for c in contents], str(k)) for k in keys}
 
     def _mark_ambiguous(self) -> None:
-        """Freeze each new object that may be the same as another live one."""
+        """Freezes each new object that may be the same as another live one."""
         for out, sources in self.new.items():
             others: dict[Obj, None] = {}
             stale = False
@@ -330,7 +331,7 @@ class Merger:
 
 
 def _one(values: Sequence[Any]) -> bool:
-    """Whether all are the same object."""
+    """True if all values are the same object."""
     first = values[0]
     for v in values:
         if v is not first:
@@ -339,10 +340,10 @@ def _one(values: Sequence[Any]) -> bool:
 
 
 def _shape(content: Any) -> Any:
-    """What must agree between the contents of a list or dict on all paths."""
+    """The part of a list's or dict's contents that must agree on all paths: its length or its keys."""
     return len(content) if isinstance(content, tuple) else tuple(content) if isinstance(content, dict) else None
 
 
 def same_steps(a: ArrayRef, b: ArrayRef) -> bool:
-    """Whether two views show the same part of what they are views of."""
+    """True if two views apply the same steps to their base."""
     return len(a.steps) == len(b.steps) and all(x is y for x, y in zip(a.steps, b.steps))

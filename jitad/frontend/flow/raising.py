@@ -1,4 +1,4 @@
-"""``raise`` and ``assert``: what an exception is made of is recorded, and put together when it is raised."""
+"""``raise`` and ``assert``: the parts of an exception are recorded; it is constructed when it is raised."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..values.lattice import rebuild
 from ..values.protocol import Trace
 from ..values.values import Sym
 
-MOST = 4                          # words of the context that hold what is known at run time only
+MOST = 4                          # words of the context for run-time values of an exception
 
 
 def assert_(f: Frame, test: Hook, message: Hook | None, loc: Loc) -> None:
-    """The message is built only where the assertion fails."""
+    """Traces ``assert``; the message is evaluated only if the assertion fails."""
     t = f.t
     c = t.truth(test(f), loc)
     t.builder.loc = loc
@@ -82,7 +82,7 @@ def _settled(t: Trace, exc: Any) -> Any:
 
 
 def _texts(words: Sequence[Sym | TextOf]) -> tuple[int, ...]:
-    """Which of what is known at run time only are strings."""
+    """The positions of the strings among the run-time values."""
     return tuple([k for k, v in enumerate(words) if isinstance(v, TextOf)])
 
 
@@ -92,7 +92,7 @@ def _word(v: Sym | TextOf) -> Sym:
 
 
 def _argument(t: Trace, v: Any, operands: list[Sym | TextOf]) -> Any:
-    """An argument of an exception: what is known as it is, numbers and strings that are not as places to be filled."""
+    """An argument of an exception: known values as they are, run-time numbers and strings as ``Operand`` fields."""
     if isinstance(v, TextOf) or isinstance(v, Sym) and not v.is_array:
         return Operand(_number(v, operands))
     if isinstance(v, Template):
@@ -107,7 +107,7 @@ def _argument(t: Trace, v: Any, operands: list[Sym | TextOf]) -> Any:
 
 
 def _number(v: Sym | TextOf, operands: list[Sym | TextOf]) -> int:
-    """The place of an operand, the same for the same value."""
+    """The index of an operand in ``operands``, which is appended if it is new."""
     for k, known in enumerate(operands):
         if type(known) is type(v) and _word(known).value is _word(v).value:
             return k
@@ -116,7 +116,7 @@ def _number(v: Sym | TextOf, operands: list[Sym | TextOf]) -> int:
 
 
 def _numbered(text: str, places: list[int]) -> str:
-    """A ``str.format`` template whose fields, in order, are these operands."""
+    """A ``str.format`` template whose fields refer to these operands, in order."""
     fields = iter(places)
     out = ""
     for before, name, spec, conversion in string.Formatter().parse(text):
@@ -128,7 +128,7 @@ def _numbered(text: str, places: list[int]) -> str:
 
 
 def make(t: Trace, cls: type[BaseException], args: list[Any], kwargs: dict[str, Any]) -> Raised:
-    """An exception object of the trace; keyword arguments are put in their places."""
+    """An exception object of the trace; keyword arguments are converted to positional ones."""
     if kwargs:
         try:
             bound = inspect.signature(cls).bind(*args, **kwargs)
@@ -141,12 +141,12 @@ def make(t: Trace, cls: type[BaseException], args: list[Any], kwargs: dict[str, 
 
 
 def escape(text: str) -> str:
-    """Text as a ``str.format`` template."""
+    """The text escaped for a ``str.format`` template."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def joined(t: Trace, op: str, x: Any, y: Any) -> Template | None:
-    """``x op y`` where one is a string made from run-time values; ``None`` for what Python refuses too."""
+    """``x op y`` for strings that contain run-time values; None if Python refuses the operation too."""
     x, y = (Template("{}", v) if isinstance(v, TextOf) else v for v in (x, y))
     if op == "add" and isinstance(x, (str, Template)) and isinstance(y, (str, Template)):
         parts = [p for v in (x, y) if isinstance(v, Template) for p in v.parts()]

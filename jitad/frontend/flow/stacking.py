@@ -1,7 +1,6 @@
-"""Loops that stack what their iterations yield: ``np.stack([f(i) for i in range(n)])``, each in its place.
+"""Loops that stack the values of their iterations: ``np.stack([f(i) for i in range(n)])``.
 
-Nothing that the user's variables hold changes in such a loop, so that it is emitted as it stands: a header that carries
-the stacks alone.
+Such a loop changes none of the user's variables, so it is emitted directly, with a header that carries only the stacks.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from ..values.values import Edge
 def stacked(t: Trace, n: Value, body: Callable[[Value], Sequence[Value]],
             start: Callable[[Sequence[Value]], Sequence[Value]], empty: str,
             keep: Callable[[], Value] | None = None) -> list[Value]:
-    """For each value that ``body(it)`` yields an array with those of all iterations.
+    """For each value that ``body(it)`` returns, an array of the values of all iterations.
 
-    ``start``, emitted before the loop, makes the arrays for what ``body`` yielded.  ``empty`` is the error for
-    ``n == 0`` where ``body`` never comes to its end.  With ``keep``, which tells after ``body`` whether its values are
-    wanted, the wanted ones come first in the arrays, and how many they are is the first result.
+    ``start``, emitted before the loop, makes the arrays for the values that ``body`` returned.  ``empty`` is the error
+    for ``n == 0`` if ``body`` never completes.  ``keep``, called after ``body``, tells whether its values are wanted.
+    With it, the wanted values come first in the arrays, and their number is the first result.
     """
     b, entry = t.builder, t.here()
     header, inside, after = (t.func.new_block(name) for name in ("loop", "body", "exit"))
@@ -52,14 +51,12 @@ def stacked(t: Trace, n: Value, body: Callable[[Value], Sequence[Value]],
 
 
 def put(t: Trace, stack: Value, v: Value, it: Value) -> Value:
-    """The stack with element ``it``; what is not stacked but handed on replaces what was there."""
+    """The stack with element ``it`` set to ``v``; a value that is carried but not stacked replaces the previous one."""
     if len(dims_of(stack.type)) == len(dims_of(v.type)):
         return t.builder.typed(v, stack.type)
     return t.builder.set(stack, v, it)
 
 
 def room(t: Trace, n: Value, v: Value, sizes: Sequence[Value]) -> Value:
-    """An array for ``n`` values like ``v``, whose sizes are ``sizes``."""
+    """An uninitialised array for ``n`` values like ``v``, whose sizes are ``sizes``."""
     return t.builder.empty(n, *sizes, dtype=dtype_of(v.type))
-
-
