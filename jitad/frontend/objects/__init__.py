@@ -1,4 +1,4 @@
-"""The user's objects: classes and their instances, containers, and what a loop walks.
+"""The user's objects: classes and their instances, containers, and iteration.
 
 Imports ``values`` and ``columns``.
 
@@ -8,6 +8,6 @@ Files, in reading order::
     special_methods  special methods, in Python's order
     containers       tuples, lists, dicts and their methods
     long_lists       lists whose length is a run-time value
-    iteration        what a ``for`` walks
-    refusals         functions that are refused, with the way to write it instead
+    iteration        iterables of ``for`` loops
+    refusals         functions that are refused, with hints for alternatives
 """

@@ -1,4 +1,4 @@
-"""What a ``for`` walks: static structures element by element, ranges and arrays by a counter."""
+"""Iteration: static structures are unrolled element by element, ranges and arrays are indexed by a counter."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ STREAMS = "make a list of it first, `list(...)`, or make it anew where it is wal
 
 
 def stream(t: Trace, kind: type[Stream], *given: Any) -> Stream:
-    """``zip``, ``map`` and the like of these, not walked yet."""
+    """A ``zip``, ``map`` or similar object over ``given``, not yet iterated."""
     begun = Slot("begun", bound=True)
     t.state[begun] = False
     return kind(*given, begun)
 
 
 def begin(t: Trace, v: Any) -> Any:
-    """Begin to walk a value: of a stream that has been walked to its end nothing is left."""
+    """Starts iterating over a value; a stream that is exhausted yields an empty tuple."""
     if isinstance(v, Unrolled):
         return Unrolled(begin(t, v.parts()[0]))
     if not isinstance(v, Stream) or v.parts()[-1] is None:
@@ -39,9 +39,10 @@ def begin(t: Trace, v: Any) -> Any:
 
 
 def ends_with(v: Any) -> Iterator[Slot]:
-    """Whether they have been walked (``False``, ``True`` or ``None``: in part): of streams that end where ``v`` does.
+    """The ``begun`` variables of all streams that are exhausted together with ``v``.
 
-    Of what ``zip`` walks only the shortest ends, and that is not known.
+    They hold ``False`` (not begun), ``True`` (exhausted) or ``None`` (iterated in part).  Of several columns of ``zip``
+    or ``map``, it is not known which one ends first, so none is included.
     """
     if isinstance(v, Unrolled):
         yield from ends_with(v.parts()[0])
@@ -56,19 +57,19 @@ def ends_with(v: Any) -> Iterator[Slot]:
 
 
 def mark(state: dict[Any, Any], v: Any, walked: bool | None) -> None:
-    """Note that a stream has been walked: to its end, or in part (``None``)."""
+    """Records that a stream is exhausted (True) or has been iterated in part (None)."""
     for begun in ends_with(v):
         state[begun] = walked
 
 
 def seen(t: Trace, v: View) -> list[Any]:
-    """What a view shows now."""
+    """The current elements of a dictionary view."""
     content = t.contents(v.parts()[0])
     return list(getattr(content, v.kind)())
 
 
 def static_items(t: Trace, v: Any) -> Any:
-    """The elements, when the structure is static; ``None`` for what takes a loop at run time."""
+    """The elements if the structure is static; None if it takes a loop at run time."""
     if is_counted(v):
         return None
     v = special_methods.walked(t, v)
@@ -86,7 +87,7 @@ def static_items(t: Trace, v: Any) -> Any:
 
 
 def item_now(t: Trace, v: Any, known: Sequence[Any], k: int) -> Any:
-    """Element ``k`` of what a loop walks, when its turn has come."""
+    """Element ``k`` of the object that an unrolled loop iterates over, read at the start of that iteration."""
     if isinstance(v, ListObj):
         return t.contents(v)[k]
     if isinstance(v, View):
@@ -111,20 +112,20 @@ def _zip(t: Trace, v: Zip) -> Any:
 
 
 def known_count(t: Trace, v: Any) -> int | None:
-    """The trip count of what is counted, where it is known while tracing."""
+    """The trip count if it is known while tracing, otherwise None."""
     n = count(t, v)
     return n if isinstance(n, int) else n.value.const
 
 
 def written_out(t: Trace, v: Any) -> list[Any]:
-    """Every element of a structure whose length is known while tracing, ranges and arrays too."""
+    """All elements of a structure whose length is known while tracing, including ranges and arrays."""
     found = _written_out(t, v)
     mark(t.state, v, True)
     return found
 
 
 def some_of(t: Trace, v: Any, by: str) -> Sequence[Any]:
-    """Every element, for what may stop before the last; an iterator cannot be walked on after that."""
+    """All elements, for a consumer that may stop early; an iterator cannot be resumed afterwards."""
     if special_methods.is_iterator(v):
         return special_methods.take_all(t, v, by)
     found = t.iterate(v)
@@ -171,7 +172,7 @@ def _written_out(t: Trace, v: Any) -> list[Any]:
 
 
 def is_counted(v: Any) -> bool:
-    """Whether what is walked takes a loop at run time; nothing is looked up."""
+    """True if iterating over ``v`` takes a loop at run time; reads no elements."""
     if isinstance(v, Zip | Mapped):
         columns = v.given if isinstance(v, Zip) else v.given[1:]
         return bool(columns) and all(map(is_counted, columns))
@@ -181,7 +182,7 @@ def is_counted(v: Any) -> bool:
 
 
 def length(t: Trace, v: Any) -> Any:
-    """How many elements there are; those of a stream are not made."""
+    """The number of elements, without evaluating those of a stream."""
     if is_counted(v):
         return count(t, v)
     if isinstance(v, Zip | Mapped):
@@ -216,12 +217,12 @@ def _range_count(t: Trace, v: Range) -> Any:
 
 
 def _steps(t: Trace, low: Any, high: Any, step: Any, least: int) -> Any:
-    """How many steps lead from ``low`` up to ``high``, at least 0."""
+    """The number of steps from ``low`` up to ``high``, at least 0."""
     b, distance = t.builder, t.value(t.binary("sub", high, low))
     if isinstance(step, int) and step == 1:
         return Sym(distance if _is_size(distance) else b.maximum(distance, 0), True)
     by = b.maximum(t.value(step), least)
-    if by.const is None or by.const > LARGE_STEP:           # the sum below may wrap
+    if by.const is None or by.const > LARGE_STEP:           # the sum below may overflow
         forward = t.value(t.compare("lt", low, high))
         last = b.floordiv(b.sub(b.select(forward, distance, 0), 1), by)
         return Sym(b.maximum(b.add(last, 1), 0), True)
@@ -262,7 +263,7 @@ _COUNT: dict[type, Callable[[Any, Any], Any]] = {
 
 
 def element(t: Trace, v: Any, it: Sym) -> Any:
-    """Element number ``it``, which is in range."""
+    """Element number ``it``, which must be in range."""
     return v.element(t, it) if isinstance(v, Active) else _ELEMENT[type(v)](t, v, it)
 
 
@@ -272,7 +273,7 @@ def _range_element(t: Trace, v: Any, it: Sym) -> Any:
 
 
 def range_item(t: Trace, v: Any, index: Any) -> Any:
-    """``range(…)[index]``, where one of the two is known at run time only."""
+    """``range(…)[index]``, where the range or the index is a run-time value."""
     if not lattice.is_scalar(index) or lattice.scalar_type(index)[0].is_float:
         return t.unsupported(f"indexes a range by {lattice.describe(index)}", "an integer")
     n = count(t, v)

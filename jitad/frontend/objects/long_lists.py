@@ -1,7 +1,7 @@
-"""Long lists in traced code (``columns``): their length is known at run time only, and a loop over one is a loop.
+"""Long lists in traced code (``columns``): their length is a run-time value, and iteration over one is a loop.
 
-A long list cannot be changed, and its elements cannot be looked at while tracing: what needs that is refused, and the
-program is then traced with each element as an argument of its own, as short lists are (``dispatch``).
+A long list cannot be changed, and its elements cannot be inspected while tracing.  Operations that need either are
+refused; ``dispatch`` then traces the program with each element as a separate argument, as for short lists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHORTER = f"an array, `np.array(xs)`, or a list of at most {LONG} elements as ar
 
 
 class LongList(Active):
-    """A list of elements of one kind; the parts are its columns, and it is immutable."""
+    """An immutable list of elements of one kind; its parts are its columns."""
 
     __slots__ = ("kind", "columns")
     counted = True
@@ -78,7 +78,7 @@ class LongList(Active):
         column = t.call(np.sort, self.columns[0])
         return LongList(self.kind, [t.getitem(column, slice(None, None, -1)) if reverse else column])
 
-    # --- what the trace asks ------------------------------------------------------------------------
+    # --- queries of the trace -----------------------------------------------------------------------
 
     def truth(self, t: Trace) -> Any:
         return t.truth(t.compare("gt", self.count(t), 0))
@@ -120,7 +120,7 @@ _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def _copied(xs: Any) -> Any:
-    """``xs.copy()`` of what cannot be changed."""
+    """``xs.copy()`` of an immutable list, which is the list itself."""
     return xs
 
 
@@ -129,7 +129,7 @@ def _leaf(t: Trace, x: Any, cell: Cell) -> Any:
 
 
 def _made(t: Trace, v: Any) -> Any:
-    """An element as a value of the trace; what is in it may not be changed either."""
+    """An element as a value of the trace; its parts are readonly too."""
     if isinstance(v, Columns):
         return LongList(v.kind, v.columns)
     if v is None or isinstance(v, str) or not pytree.is_container(v):
@@ -153,7 +153,7 @@ def _made(t: Trace, v: Any) -> Any:
 # --- constants --------------------------------------------------------------------------------------
 
 def constant(t: Trace, v: Any) -> Any:
-    """A long list from outside as columns, where a loop walks it or a run-time index asks for an element."""
+    """A long constant list as columns, if a loop iterates over it or a run-time value indexes it."""
     if isinstance(v, WALKS):
         return v.with_parts(tuple(constant(t, x) for x in v.parts()))
     if type(v) is not list or len(v) <= LONG or not t.options.long_lists:
@@ -167,18 +167,18 @@ def constant(t: Trace, v: Any) -> Any:
 # --- comprehensions ---------------------------------------------------------------------------------
 
 def is_walked(t: Trace, v: Any) -> bool:
-    """Whether a loop over ``v`` is one over a long list, of a length that is not known."""
+    """True if iterating over ``v`` iterates over a long list, whose length is not known."""
     if isinstance(v, WALKS):
         return iteration.is_counted(v) and any(is_walked(t, x) for x in v.parts())
     return isinstance(v, LongList)
 
 
 class Made:
-    """An element of a comprehension, taken apart.
+    """A flattened element of a comprehension.
 
-    What it refers to has to be its own: numbers, and tuples and lists of numbers that are made with it; and making it
-    changes nothing else.  ``before``: the state before that.  ``around``: the variables outside.  ``kept``: whether the
-    element is in the list.
+    The element may refer only to objects of its own: numbers, and tuples and lists of numbers that are made with it.
+    Evaluating it must not change anything else.  ``before``: the state before the evaluation.  ``around``: the
+    variables outside the comprehension.  ``kept``: the condition that the element is in the list.
     """
 
     def __init__(self, t: Trace, v: Any, before: dict[Obj, Any], around: Iterable[Slot]) -> None:
@@ -210,7 +210,7 @@ class Made:
                           "an array, filled in a loop")
 
     def listed(self, t: Trace, stacks: Sequence[Any]) -> LongList:
-        """The list whose columns these are, after their number where not all elements are kept."""
+        """The list with these columns; if elements may be dropped, their number comes first in ``stacks``."""
         columns = [t.new_array(Sym(x), ELEMENT) for x in stacks[len(stacks) - len(self.leaves):]]
         if len(stacks) > len(columns):
             columns = [t.getitem(c, slice(None, Sym(stacks[0], True))) for c in columns]
@@ -225,12 +225,12 @@ def imported(t: Trace, given: Columns) -> LongList:
 
 
 def is_array(v: Any) -> bool:
-    """Whether an operator takes a list beside this for an array."""
+    """True if an operator with ``v`` and a list treats the list as an array."""
     return isinstance(v, ArrayRef) or is_scalar(v) and not scalar_type(v)[1]
 
 
 def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
-    """``x op y``, one of which is a long list: beside an array it is one, and two lists are not put together."""
+    """``x op y`` where one operand is a long list, which is converted to an array if the other operand is one."""
     given = x if isinstance(x, LongList) else y
     if is_array(x) or is_array(y):
         x, y = (as_array(t, v) if isinstance(v, LongList) else v for v in (x, y))
@@ -243,7 +243,7 @@ def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
 
 
 def as_array(t: Trace, xs: LongList) -> ArrayRef:
-    """What ``np.array`` makes of a list, which is one of its columns where an element is a number or an array."""
+    """``np.array`` of a list; the column itself if the elements are numbers or arrays."""
     element = xs.kind.element
     if element.is_leaf or (element.type is Columns and len(xs.columns) == 1):
         found: ArrayRef = xs.columns[0]

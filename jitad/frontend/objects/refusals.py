@@ -1,7 +1,7 @@
-"""Builtins and functions of the standard library that are refused, with the reason and the way to write it instead.
+"""Builtins and functions of the standard library that are refused, with the reason and an alternative.
 
-``ALWAYS`` acts on the world, or on the interpreter that compiled code does not have.  ``AT_RUN_TIME`` is done while
-tracing where the arguments are known then, and has no meaning for values that are not.
+Functions in ``ALWAYS`` have side effects, or need the interpreter, which compiled code does not have.  Functions in
+``_AT_RUN_TIME`` are evaluated while tracing if their arguments are known, and are not supported for run-time values.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ ELSE = "use Python arithmetic, `math` or NumPy, or a function written in Python"
 
 
 def rule(fun: Any) -> Callable[..., Any]:
-    """The rule of a function that is refused wherever it is called."""
+    """The rule of a function that is refused at every call."""
     what, hint = ALWAYS[fun]
     return lambda t, *args, **kwargs: t.unsupported(what, hint)
 
 
 def hint(fun: Any) -> str:
-    """How to write instead what calls ``fun`` with values that are known at run time only."""
+    """A hint for an alternative to a call of ``fun`` with run-time values."""
     if isinstance(getattr(fun, "__self__", None), str):
         return TEXT
     try:

@@ -1,6 +1,6 @@
-"""Calls of rules: arguments that NumPy or Python takes and the rule does not, and ``out=``.
+"""Calls of rules: arguments that NumPy or Python supports and the rule does not, and ``out=``.
 
-Calls of NumPy's functions are bound by NumPy's signatures (``signatures``), calls of all others by the rule's.
+Calls of NumPy's functions are bound by NumPy's signatures (``signatures``), all other calls by the rule's signature.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Bound = tuple[list[Any], dict[str, Any], tuple[Any, ...]]
 # --- NumPy's functions ----------------------------------------------------------------------------
 
 def bound(t: Trace, call: Call | None, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Bound:
-    """The arguments for the rule of ``fun``, and the arrays that its results go to (see ``out_of``)."""
+    """The arguments for the rule of ``fun``, and the arrays given as ``out`` (see ``out_of``)."""
     if call is None:
         return list(args), kwargs, ()
     name = name_of(fun)
@@ -42,7 +42,7 @@ def bound(t: Trace, call: Call | None, fun: Any, args: Sequence[Any], kwargs: di
 
 
 def out_of(t: Trace, outs: tuple[Any, ...], result: Any, fun: Any) -> Any:
-    """The result of ``fun``, written into the arrays that were given for it."""
+    """The result of ``fun``, written into the ``out`` arrays if there are any."""
     if not outs:
         return result
     if len(outs) == 1:
@@ -72,7 +72,7 @@ def _check_cast(name: str, have: np.dtype, want: np.dtype, casting: str) -> None
 
 
 def _check_shape(t: Trace, name: str, have: Any, want: Any, broadcasts: bool) -> None:
-    """What a ufunc computes last broadcasts to ``out``; all else has its shape."""
+    """Checks the shape of ``out``: the result of a ufunc may broadcast to it, other results must have its shape."""
     m, n = promotion.rank(have), promotion.rank(want)
     if m > n or m != n and not broadcasts:
         raise ValueError(f"{name}(): `out` has {n} dimensions, the result has {m}")
@@ -81,13 +81,13 @@ def _check_shape(t: Trace, name: str, have: Any, want: Any, broadcasts: bool) ->
             t.check(same, "ValueError", f"{name}(): an axis of `out` has size {{}}, and that of the result {{}}", y, x)
 
 
-# By the last part of the name.  Those of the first group add up in a dtype that holds that of `out` too.
+# Keyed by the last part of the name.  Functions of the first group accumulate in a dtype that includes that of `out`.
 _IN_DTYPE_OF_OUT = frozenset((
     "sum", "prod", "cumsum", "cumprod", "nansum", "nanprod", "nancumsum", "nancumprod", "cumulative_sum",
     "cumulative_prod", "trace", "reduce", "accumulate"))
 _BROADCASTS = frozenset(("clip", "fix", "isposinf", "isneginf", "outer", "quantile", "percentile", "nanquantile",
                          "nanpercentile", "nanmedian"))
-_CASTING = {                                     # "back": of what `out` holds to the result, as NumPy asks there
+_CASTING = {                                     # "back": NumPy checks the cast from `out` to the result
     **dict.fromkeys(("clip", "fix", "isposinf", "isneginf", "concatenate", "concat", "stack", "round", "around",
                      "quantile", "percentile", "ptp", "outer", "std", "nanmean", "nanvar", "nanstd"), "same_kind"),
     **dict.fromkeys(("dot", "multi_dot"), "equal"), "einsum": "safe",
@@ -95,11 +95,11 @@ _CASTING = {                                     # "back": of what `out` holds t
 }
 
 
-# --- all others -----------------------------------------------------------------------------------
+# --- other functions ------------------------------------------------------------------------------
 
 
 def called(t: Trace, fun: Any, rule: Rule, run: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """``run(*args, **kwargs)``, which calls ``rule`` for ``fun``; arguments that it has no place for are refused."""
+    """``run(*args, **kwargs)``, which calls ``rule`` for ``fun``; refuses arguments that the rule does not have."""
     try:
         return run(*args, **kwargs)
     except JitadError:
@@ -110,7 +110,7 @@ def called(t: Trace, fun: Any, rule: Rule, run: Callable[..., Any], args: Sequen
 
 
 def _refuse_arguments(t: Trace, fun: Any, rule: Rule, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-    """Refuse or raise what is wrong, where the rule cannot be called with these arguments at all."""
+    """Refuses arguments, or raises Python's ``TypeError``, if the rule cannot be called with them at all."""
     takes = inspect.signature(rule)
     try:
         takes.bind(t, *args, **kwargs)
@@ -122,7 +122,7 @@ def _refuse_arguments(t: Trace, fun: Any, rule: Rule, args: Sequence[Any], kwarg
         inspect.signature(fun).bind(*args, **kwargs)
     except TypeError as e:
         raise TypeError(f"{name}() {e}") from None
-    except ValueError:                               # a builtin that does not tell what it takes
+    except ValueError:                               # a builtin without a known signature
         pass
     unknown = [k for k in kwargs if k not in takes.parameters]
     which = f"the argument `{unknown[0]}` of `{name}`" if unknown else f"{len(args)} arguments by position of `{name}`"
@@ -130,7 +130,7 @@ def _refuse_arguments(t: Trace, fun: Any, rule: Rule, args: Sequence[Any], kwarg
 
 
 def name_of(fun: Any) -> str:
-    """A function as the user writes it: ``np.sin``, ``math.sin``, ``len``."""
+    """The name of a function as the user writes it: ``np.sin``, ``math.sin``, ``len``."""
     if isinstance(owner := getattr(fun, "__self__", None), np.ufunc):
         return f"np.{owner.__name__}.{fun.__name__}"
     name = str(getattr(fun, "__qualname__", None) or getattr(fun, "__name__", fun))

@@ -1,6 +1,6 @@
 """``sum``, ``min``, ``max``, ``any``, ``all``, ``math.prod`` and ``math.fsum``.
 
-What they walk: generator expressions, streams (``map``, ``zip``, …), ranges, structures and arrays.
+They reduce generator expressions, streams (``map``, ``zip``, …), ranges, structures and arrays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..values.protocol import Trace
 from ..values.values import ArrayRef, DictObj, Instance, Maybe, Slot
 
 Rule = Callable[..., Any]
-MOST_WRITTEN_OUT = 64                   # elements of a stream of known length; more take a loop
+MOST_WRITTEN_OUT = 64                   # longer streams of known length are reduced in a loop
 COUNTED = (Stream, Range, range, ArrayRef, LongList)
 
 
@@ -34,7 +34,7 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
 
     def rule(t: Trace, *args: Any, **kwargs: Any) -> Any:
         if args and purity.is_iterator(args[0]):
-            t.iterate(args[0])                                       # refuses: it would be used up
+            t.iterate(args[0])                                       # refuses: tracing would exhaust it
         if args and (one or len(args) == 1):
             c = t.walked_choice(args[0]) if isinstance(args[0], WALKS) else None
             if c is not None:
@@ -47,7 +47,7 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
         if args and _is_walked(args, one):
             items = tuple(t.iterate(args[0]))
             if name in (any, all):
-                iteration.mark(t.state, args[0], None)           # where they stop is not known
+                iteration.mark(t.state, args[0], None)           # it is not known where they stop
             args = (items, *args[1:])
         elif "key" not in kwargs and all(_is_constant(t, a) for a in (*args, *kwargs.values())):
             return t.native(name, *args, **kwargs)
@@ -61,8 +61,10 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
 
 
 def _is_constant(t: Trace, v: Any) -> bool:
-    """Whether Python may reduce it now: what arrays from outside hold is looked at when the compiled code runs, and
-    methods of the user's are traced."""
+    """True if Python may reduce the value while tracing.
+
+    Arrays from outside are read only when the compiled code runs, and methods of the user's classes are traced.
+    """
     if isinstance(v, (list, tuple)):
         return all(_is_constant(t, x) for x in v)
     return containers.is_static(v) and not isinstance(v, np.ndarray) and not special_methods.compares_itself(
@@ -70,7 +72,7 @@ def _is_constant(t: Trace, v: Any) -> bool:
 
 
 def _takes_a_loop(t: Trace, v: Any) -> bool:
-    """Whether what is walked is too long to be written out, as far as is known."""
+    """True if ``v`` is reduced in a loop: its length is unknown or too large to unroll."""
     if not iteration.is_counted(v):
         return False
     n = iteration.known_count(t, v)
@@ -78,21 +80,21 @@ def _takes_a_loop(t: Trace, v: Any) -> bool:
 
 
 def _is_walked(args: Sequence[Any], one: bool) -> bool:
-    """Whether it is the elements of the first argument that are reduced, looked up one by one."""
+    """True if the elements of the first argument are reduced, one by one."""
     if isinstance(args[0], Instance):
         return one or len(args) == 1
     return isinstance(args[0], (range, Range, Stream, View, Unrolled, DictObj))
 
 
 def _are_numbers(t: Trace, args: Sequence[Any]) -> bool:
-    """Whether what ``min`` or ``max`` compares are numbers, or the elements of an array."""
+    """True if ``min`` or ``max`` compares numbers, or the elements of an array."""
     if len(args) == 1:
         return isinstance(args[0], ArrayRef) or all(map(is_scalar, t.iterate(args[0])))
     return all(is_scalar(x) or isinstance(x, ArrayRef) for x in args)
 
 
 def _by_key(t: Trace, name: Any, *args: Any, key: Any = None, **kwargs: Any) -> Any:
-    """``min`` and ``max`` of anything that can be compared."""
+    """``min`` and ``max`` of any values that can be compared, with an optional key."""
     items = list(args) if len(args) > 1 else t.iterate(args[0])
     if not items:
         return t.native(name, (), **kwargs)
@@ -119,7 +121,7 @@ def _product_generator(t: Trace, g: Generator, *, start: Any = 1) -> Any:
 
 
 def _float_sum(t: Trace, items: Any) -> Any:
-    """``math.fsum``, which ``written`` has in Python; of a structure the elements make an array, for one loop."""
+    """``math.fsum``, which the library has in Python; elements of a structure become an array, for one loop."""
     if isinstance(items, (Stream, Range, LongList)) and _takes_a_loop(t, items):
         items = elements(t, items)
     if isinstance(items, Generator):
@@ -138,7 +140,7 @@ def _float_sum(t: Trace, items: Any) -> Any:
 
 
 def _decided(stop: bool) -> Rule:
-    """``any`` (``stop`` is true) and ``all``: nothing is evaluated after the element that decides."""
+    """The rule of ``any`` (``stop`` is True) and ``all``: stops at the element that decides."""
     def rule(t: Trace, g: Generator) -> Any:
         acc = Slot("accumulator")
         t.state[acc] = not stop
@@ -155,7 +157,7 @@ def _decided(stop: bool) -> Rule:
 
 
 def _message_of_empty(fun: Callable[..., Any]) -> str:
-    """What this Python says of ``min(())``."""
+    """The message of this Python version for ``min(())``."""
     try:
         fun(())
     except ValueError as e:
@@ -186,12 +188,15 @@ def _extreme_generator(op: str) -> Rule:
 
 
 def _chosen(best: Any, key: Any) -> Any:
-    """The element that ``_extreme`` has found."""
+    """The element of a result of ``_extreme``, without its key."""
     return best if key is None else best[1]
 
 
 def _extreme(t: Trace, g: Generator, op: str, key: Any) -> Any:
-    """The least or greatest element, after its key where there is one; ``Maybe`` of it where there may be none."""
+    """The least or greatest element, with its key if there is one.
+
+    Returns a ``Maybe`` if there may be no element, and ``UNBOUND`` if there is none.
+    """
     acc = Slot("accumulator")
 
     def better(x: Any, best: Any) -> Any:
@@ -214,7 +219,7 @@ def _extreme(t: Trace, g: Generator, op: str, key: Any) -> Any:
 
 
 def _from_iterator(t: Trace, iterable: Any, dtype: Any, count: Any = -1) -> Any:
-    """``np.fromiter``: an array as long as what is walked, filled in a loop; conditions leave its first part."""
+    """``np.fromiter``: an array of the iterable's length, filled in a loop; conditions leave only its first part."""
     g = elements(t, iterable) if isinstance(iterable, COUNTED) else iterable
     if not isinstance(g, Generator) or not iteration.is_counted(g.over):
         items = list(t.iterate(g))
@@ -232,7 +237,7 @@ def _from_iterator(t: Trace, iterable: Any, dtype: Any, count: Any = -1) -> Any:
 
 
 def _first(t: Trace, out: Any, n: Any, count: Any) -> Any:
-    """As many elements as ``count`` says, of ``n``; all, if it is -1."""
+    """The first ``count`` of ``n`` elements; all if ``count`` is -1."""
     return t.getitem(out, slice(None, t.call(exact_sums.counted, n, count)))
 
 

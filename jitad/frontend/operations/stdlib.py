@@ -1,6 +1,6 @@
-"""``operator``, ``itertools``, ``functools`` and the rest of the standard library that has a meaning for traced values.
+"""``operator``, ``itertools``, ``functools`` and other functions of the standard library that support traced values.
 
-``itertools`` and sorting are for what has a length that is known while tracing; run-time lengths are arrays.
+``itertools`` and sorting need lengths that are known while tracing; for run-time lengths there are arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..values.values import ArrayRef, DictObj, Instance, ListObj, Sym
 from . import argument_errors
 
 Rule = Callable[..., Any]
-MOST_SORTED = 64                        # that is 2016 comparisons
+MOST_SORTED = 64                        # 2016 comparisons
 
 
 # --- operator ---------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def _methodcaller(t: Trace, fun: Any, v: Any) -> Any:
     return t.call(t.getattr(v, args[0]), *args[1:], **keywords)
 
 
-# Callable objects of the standard library, by their class; the object is the rule's first argument.
+# Callable objects of the standard library, by class; the object is the first argument of the rule.
 CALLABLE: dict[type, Rule] = {
     operator.itemgetter: _itemgetter, operator.attrgetter: _attrgetter, operator.methodcaller: _methodcaller,
 }
@@ -95,7 +95,7 @@ CALLABLE: dict[type, Rule] = {
 # --- itertools --------------------------------------------------------------------------------------
 
 def _listing(fun: Callable[..., Any]) -> Rule:
-    """A function of iterables that moves elements and looks at none: Python does it, on what they hold."""
+    """The rule of a function that moves elements without inspecting them: Python runs it on boxed elements."""
     def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
         columns = [a if isinstance(a, int) else _boxed(t.iterate(a)) for a in args]
         return special_methods.stream(t, [_unboxed(x) for x in fun(*columns, **kwargs)])
@@ -103,7 +103,7 @@ def _listing(fun: Callable[..., Any]) -> Rule:
 
 
 class _Box:
-    """An element, hidden from what would compare it or ask for its truth."""
+    """An element, hidden from code that would compare it or test its truth."""
 
     __slots__ = ("held",)
 
@@ -156,7 +156,7 @@ def _filterfalse(t: Trace, fun: Any, v: Any) -> Any:
 
 
 def _first_of(t: Trace, v: Any, by: str, choose: Callable[[Any], Iterator[Any]]) -> Any:
-    """What ``choose`` takes of an iterator over the elements; one of the user's goes on where that stopped."""
+    """The elements that ``choose`` takes from an iterator; the user's iterator continues after those taken."""
     if not special_methods.is_iterator(v):
         return special_methods.stream(t, list(choose(iter(iteration.some_of(t, v, by)))))
     items = special_methods.left(t, v)
@@ -191,10 +191,10 @@ _ITERTOOLS: dict[Any, Rule] = {
 }
 
 
-# --- order ------------------------------------------------------------------------------------------
+# --- sorting ----------------------------------------------------------------------------------------
 
 def ordered(t: Trace, items: Sequence[Any], key: Any = None, reverse: bool = False) -> list[Any]:
-    """The items in order, equal ones as they were; run-time values by exchanging neighbours."""
+    """The items in stable order; run-time values are sorted by exchanging neighbours."""
     rows = [(x if key is None else t.call(key, x), x) for x in items]
     if all(containers.is_static(k) and not special_methods.compares_itself(t, k, "__lt__", "__gt__") for k, _ in rows):
         return [x for _, x in t.native(sorted, rows, key=operator.itemgetter(0), reverse=reverse)]
@@ -221,7 +221,7 @@ def _sorted(t: Trace, v: Any, *, key: Any = None, reverse: bool = False) -> Any:
 
 
 def _reduce(t: Trace, fun: Any, v: Any, *start: Any) -> Any:
-    """Over what has a run-time length it is a loop, which must keep the type of the accumulator."""
+    """``functools.reduce``; over a run-time length it is a loop, in which the accumulator must keep its type."""
     if iteration.is_counted(v):
         all_of = _fold_stream if isinstance(v, Stream) else _fold_all
         return t.call(_fold, fun, v, *start) if start else t.call(all_of, fun, v)
@@ -261,7 +261,7 @@ def _fold_stream(fun: Any, items: Any) -> Any:
 # --- copies ---------------------------------------------------------------------------------------
 
 def _copied(t: Trace, v: Any, part: Callable[[Any, Any], Any]) -> Any:
-    """A new object with the parts of ``v``, each as ``part`` makes it."""
+    """A new object with the parts of ``v``, each mapped by ``part``."""
     v = t.opened(v)
     if isinstance(v, ArrayRef):
         return t.call(t.getattr(v, "copy"))
@@ -287,14 +287,14 @@ def _deepcopy(t: Trace, v: Any) -> Any:
 
 
 def _taken_apart(v: Any) -> bool:
-    """Whether an object from outside is copied by Python field by field."""
+    """True if Python copies an object from outside field by field."""
     cls = type(v)
     own = ("__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__")
     return (is_user_class(cls) and not isinstance(v, (tuple, type)) and hasattr(v, "__dict__")
             and family_of(cls) is None and not any(name in vars(c) for c in cls.__mro__[:-1] for name in own))
 
 
-# --- what NumPy says of types -----------------------------------------------------------------------
+# --- NumPy's functions of types ---------------------------------------------------------------------
 
 def _of_types(fun: Any) -> Rule:
     def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
@@ -313,22 +313,22 @@ def _iterable(t: Trace, y: Any) -> bool:
 
 
 def _of_dtypes(fun: Any) -> Rule:
-    """``np.result_type`` and its like, of which the dtypes of arrays and the kinds of numbers are all they look at."""
+    """The rule of ``np.result_type`` and similar functions, which depend only on dtypes and kinds of numbers."""
     def rule(t: Trace, *args: Any, **kwargs: Any) -> Any:
         return t.native(fun, *(_specimen(t, a) for a in args), **kwargs)
     return rule
 
 
 def _specimen(t: Trace, v: Any) -> Any:
-    """The dtype of an array, a number of the same type."""
+    """A value with the same dtype: the dtype of an array, a sample of a Python number."""
     v = t.read(v) if isinstance(v, ArrayRef) else v
     return v.scalar.np if isinstance(v, Sym) and not v.weak else containers.sample(v) if isinstance(v, Sym) else v
 
 
-# --- the rest ---------------------------------------------------------------------------------------
+# --- other functions --------------------------------------------------------------------------------
 
 def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
-    """A function that ``written`` has in Python; of what is known while tracing, Python computes it."""
+    """The rule of a function that the library has in Python; Python evaluates it if the arguments are known."""
     def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
         if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):
             return t.native(fun, *args, **kwargs)
@@ -337,7 +337,7 @@ def _written(fun: Any, substitute: Callable[..., Any]) -> Rule:
 
 
 def _of_numpy(fun: Any, substitute: Callable[..., Any]) -> Rule:
-    """A function of NumPy that ``written`` has in Python: its result is new, also of constants, or goes to ``out``."""
+    """The rule of a NumPy function that the library has in Python; it is always traced, and supports ``out``."""
     def rule(t: Trace, /, *args: Any, **kwargs: Any) -> Any:
         call = signatures.of_function(fun, substitute, 0)
         args, kwargs, outs = argument_errors.bound(t, call, fun, args, kwargs)         # type: ignore[assignment]
@@ -352,9 +352,9 @@ def _constant(t: Trace, x: Any) -> Any:
 
 
 def cached(t: Trace, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A function with ``lru_cache``: of what is known while tracing it is called, otherwise traced.
+    """Calls a function with ``lru_cache``: evaluates it if the arguments are known while tracing, else traces it.
 
-    One that calls itself is refused: without its memory it would take a time that nobody expects.
+    A recursive function is refused, since without its cache it may take exponential time.
     """
     if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):
         return t.lift(t.native(fun, *args, **kwargs))
@@ -377,7 +377,7 @@ TABLE: dict[Any, Rule] = {
     **{fun: _of_dtypes(fun) for fun in (np.result_type, np.promote_types, np.can_cast)}, np.iterable: _iterable,
     np.isrealobj: lambda t, x: True, np.iscomplexobj: lambda t, x: False, slice: lambda t, *bounds: slice(*bounds),
     copy.copy: lambda t, x: _copied(t, x, lambda t, part: part), copy.deepcopy: _deepcopy,
-    functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation have no use here
+    functools.wraps: lambda t, *args, **kwargs: lambda fun: fun,      # names and documentation are not needed here
     functools.update_wrapper: lambda t, wrapper, *args, **kwargs: wrapper,
     **{fun: _written(fun, substitute) for fun, substitute in library.WRITTEN.items()},
     **{fun: _of_numpy(fun, substitute) for fun, substitute in library.NUMPY.items()},
