@@ -1,6 +1,6 @@
 """Syntax: from a function object to hooks.
 
-Hooks act through ``flow`` and the trace; what they are is said in ``values.code``.
+Hooks act through ``flow`` and the trace; ``values.code`` defines them.
 
 Files, in reading order::
 

@@ -30,7 +30,7 @@ class Clauses:
     names: Names
 
     def frame(self, f: Frame) -> Frame:
-        """A frame for the targets, which are variables of the comprehension alone."""
+        """A frame for the targets, which are local to the comprehension."""
         inner = Frame(f.t, f.code, dict(f.slots), f.globals)
         for name in self.names:
             inner.slots[name] = Slot(name)
@@ -38,12 +38,12 @@ class Clauses:
 
 
 def comprehend(f: Frame, clauses: Clauses, element: Hook, first: Any = None) -> list[Any]:
-    """The elements of a comprehension over static structures; ``first``: what its first clause walks, if known."""
+    """The elements of a comprehension over static structures; ``first``: the first clause's iterable, if evaluated."""
     return list(_elements(f, clauses, element, first))
 
 
 def _elements(f: Frame, clauses: Clauses, element: Hook, first: Any) -> Iterator[Any]:
-    """One by one, as they are asked for."""
+    """Yields the elements lazily."""
     inner = clauses.frame(f)
 
     def level(k: int) -> Iterator[Any]:
@@ -61,7 +61,7 @@ def _elements(f: Frame, clauses: Clauses, element: Hook, first: Any) -> Iterator
 
 
 def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]], Any]) -> Any:
-    """``make`` of the elements; where they come from something of several kinds, for each kind."""
+    """``make`` of the elements; if the iterable is a union, once for each variant."""
     walked = clauses.items[0][0](f)
     c = f.t.walked_choice(walked)
     if c is None:
@@ -70,7 +70,7 @@ def build(f: Frame, clauses: Clauses, element: Hook, make: Callable[[list[Any]],
 
 
 def build_list(f: Frame, clauses: Clauses, element: Hook) -> Any:
-    """A list comprehension: over long lists it is one itself, made in a loop."""
+    """A list comprehension; over a long list the result is a long list, made in a loop."""
     walked = clauses.items[0][0](f)
     c = f.t.walked_choice(walked)
     if c is not None:
@@ -85,7 +85,7 @@ def _list(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
 
 
 def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
-    """``[element for … in walked]``, with the elements in columns."""
+    """``[element for … in walked]`` as a loop that stores the elements in columns."""
     t, inner = f.t, clauses.frame(f)
     _, assign, conditions, loc = clauses.items[0]
     v = begin(t, walked)
@@ -93,7 +93,7 @@ def _in_a_loop(f: Frame, clauses: Clauses, element: Hook, walked: Any) -> Any:
     made: list[long_lists.Made] = []
 
     def fill(k: int) -> None:
-        """The element, where the conditions from number ``k`` on hold."""
+        """Evaluates the element if the conditions from number ``k`` on are true."""
         if k == len(conditions):
             return t.keep(t.result, element(inner))
         _unless(inner, t.truth(conditions[k](inner), loc), True, lambda: fill(k + 1))
@@ -121,14 +121,14 @@ def _known(f: Frame, condition: Any, loc: Loc) -> bool:
 
 @dataclass(eq=False)
 class Generator:
-    """A generator expression: consumed by ``sum``, ``min``, … where it stands."""
+    """A generator expression, which ``sum``, ``min``, … consume."""
 
     f: Frame
     clauses: Clauses
     element: Hook
     changed: list[tuple[str, bool]]
     loc: Loc
-    over: Any                                 # what the first clause walks, which Python evaluates at once
+    over: Any                                 # the first clause's iterable, which Python evaluates at once
     begun: Slot
 
     def items(self) -> list[Any]:
@@ -137,18 +137,18 @@ class Generator:
         return found
 
     def given_away(self) -> list[Any]:
-        """The elements, for another function, of which it is not known how many it takes."""
+        """The elements, for a function that may consume only some of them."""
         found = self.items()
         mark(self.f.t.state, self, None)
         return found
 
     def next(self) -> list[Any]:
-        """The first element, or none; nobody may ask for the others afterwards."""
+        """A list of the first element, or an empty list; the others cannot be used afterwards."""
         found = next(_elements(self.f, self.clauses, self.element, self._begin()), UNBOUND)
         return [] if found is UNBOUND else [found]
 
     def _begin(self) -> Any:
-        """What the first clause walks; nothing when that has been walked before."""
+        """The first clause's iterable; empty if it is exhausted."""
         begun = self.f.t.state.get(self.begun)
         if not isinstance(begun, bool):
             self.f.t.unsupported("walks a generator expression that may have been walked before", STREAMS)
@@ -156,10 +156,10 @@ class Generator:
         return () if begun else self.over
 
     def each(self, acc: Slot, visit: Callable[[Callable[[], Any]], None], until: bool | None = None) -> None:
-        """``visit`` what gives each element; loops whose trip count is a run-time value are loops in the IR.
+        """Calls ``visit`` with a function that evaluates an element; a run-time trip count becomes a loop in the IR.
 
-        ``acc`` is the variable that ``visit`` changes.  With ``until`` it is a truth value, and ``visit`` evaluates
-        no element once it is that; nothing else with an effect is evaluated then either.
+        ``acc`` is the variable that ``visit`` changes.  With ``until`` it is a truth value.  Once it equals ``until``,
+        neither ``visit`` nor the iteration evaluates anything else that has an effect.
         """
         inner = self.clauses.frame(self.f)
         inner.slots[acc.name] = acc
@@ -187,9 +187,9 @@ class Generator:
             mark(self.f.t.state, self.over, None)
 
     def _truth(self, f: Frame, conditions: Sequence[Hook], until: bool) -> Any:
-        """Whether an element is true; ``not until``, which decides nothing, of one that fails the conditions.
+        """The truth of an element; ``not until``, which decides nothing, if it fails the conditions.
 
-        ``any(x for … if c)`` is an ``or`` of ``c and x``, ``all`` an ``and`` of ``not c or x``.
+        ``any(x for … if c)`` is an ``or`` of ``c and x``; ``all`` is an ``and`` of ``not c or x``.
         """
         if not conditions:
             return f.t.truth(self.element(f))
@@ -201,13 +201,13 @@ class Generator:
 
 
 def _evaluates(v: Any) -> bool:
-    """Whether walking ``v`` calls functions: it must end where Python's does."""
+    """True if iterating over ``v`` calls functions, so that it must stop where Python does."""
     inside = v.variants if type(v) is Choice else v.parts() if isinstance(v, WALKS) else ()
     return isinstance(v, Mapped) or any(map(_evaluates, inside))
 
 
 def _unless(f: Frame, truth: Any, stop: bool, leave: Callable[[], None]) -> None:
-    """``leave`` where the truth value is ``stop``; go on elsewhere."""
+    """Calls ``leave`` on the path on which the truth value is ``stop``; the other path continues."""
     if isinstance(truth, bool):
         return leave() if truth is stop else None
     sides = (leave, lambda: None) if stop else (lambda: None, leave)
@@ -215,12 +215,12 @@ def _unless(f: Frame, truth: Any, stop: bool, leave: Callable[[], None]) -> None
 
 
 def _leave(f: Frame, acc: Slot, decided: bool) -> None:
-    """``break`` with a result that is known there."""
+    """``break`` with a result that is known at this point."""
     f.t.keep(acc, decided)
     break_(f)
 
 
-# --- of what is walked as it stands -----------------------------------------------------------------
+# --- generators over values -------------------------------------------------------------------------
 
 _ELEMENT = "element"
 _NO_CODE = Code("elements", ast.parse("lambda: 0", mode="eval").body.args,           # type: ignore[attr-defined]
@@ -228,7 +228,7 @@ _NO_CODE = Code("elements", ast.parse("lambda: 0", mode="eval").body.args,      
 
 
 def elements(t: Trace, v: Any) -> Generator:
-    """``(x for x in v)``, which no source stands for."""
+    """The generator expression ``(x for x in v)``, without source."""
     loc, begun = t.builder.loc, Slot("begun", bound=True)
     t.state[begun] = False
 

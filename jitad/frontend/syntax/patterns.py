@@ -1,9 +1,9 @@
-"""``match``: patterns as hooks that go on where the subject matches and leave where it does not.
+"""``match``: patterns as hooks that continue if the subject matches and leave if it does not.
 
-A pattern is run as ``pattern(m, subject)`` and tests the subject in the order Python does.  A test that is known while
-tracing decides at once; one that is not ends the block: the path on which it fails is kept in ``m.fails``, to be joined
-before the next case, and tracing goes on where it holds.  So inside a case the subject is known to be what the pattern
-says, and what it captures is assigned when all of it has matched.
+A pattern is run as ``pattern(m, subject)`` and tests the subject in Python's order.  A test that is known while tracing
+is decided at once.  Any other test ends the block: the path on which it fails is added to ``m.fails``, to be joined
+before the next case, and tracing continues on the path on which it holds.  So inside a case the subject is known to
+match the pattern.  Captured names are assigned when the whole pattern has matched.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ..values.values import Choice, DictObj, Edge, ListObj, Slot
 from .scope import Liveness
 
 Pattern = Callable[["Matching", Any], None]
-# A class pattern of one of these with one positional pattern applies that to the whole subject.
+# A class pattern of one of these with a single positional pattern applies that pattern to the whole subject.
 WHOLE = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
 @dataclass
 class Matching:
-    """A case that is being tried: where it has failed, and what it captures."""
+    """A case in progress: the paths on which it fails, and the values that it captures."""
 
     f: Frame
     fails: list[Edge] = field(default_factory=list)
     captures: dict[str, Any] = field(default_factory=dict)
 
     def need(self, condition: Any) -> None:
-        """Go on where this holds."""
+        """Continues on the path on which the condition holds."""
         t = self.f.t
         c = t.truth(condition)
         if c is False:
@@ -45,7 +45,7 @@ class Matching:
             self.fails.append(t.fork(c.value))
 
     def fits(self, v: Any, test: Callable[[Any], bool]) -> Any:
-        """Go on where this holds of the kind of value that ``v`` is; the value there."""
+        """Continues on the path on which ``test`` holds for the variant of ``v``; returns the value on that path."""
         t = self.f.t
         self.need(t.over(v, test) if type(v) is Choice else test(v))
         return t.settle(v)
@@ -53,7 +53,7 @@ class Matching:
 
 @dataclass
 class Case:
-    """``targets``: how the names that the pattern captures are assigned."""
+    """A ``case`` clause; ``targets``: functions that assign the captured names."""
 
     pattern: Pattern
     targets: dict[str, Callable[[Frame, Any], None]]
@@ -65,7 +65,7 @@ class Case:
 # --- the statement ----------------------------------------------------------------------------------
 
 def match(f: Frame, subject: Any, cases: Sequence[Case], after: Names) -> None:
-    """Run the body of the first case that matches."""
+    """Runs the body of the first case that matches."""
     ends, left = _first(f, subject, [functools.partial(_case, f, case) for case in cases])
     f.t.join([*ends, left], f.roots(after))
 
@@ -81,7 +81,7 @@ def _case(f: Frame, case: Case, m: Matching, subject: Any) -> None:
 
 
 def _first(f: Frame, subject: Any, tries: Iterable[Pattern]) -> tuple[list[Edge | None], Edge | None]:
-    """Try one after the other: the ends of those that match, and the path on which none does."""
+    """Tries the patterns in order; returns the ends of those that match, and the path on which none matches."""
     t, held = f.t, Slot("subject")
     t.state[held] = subject
     ends: list[Edge | None] = []
@@ -101,7 +101,7 @@ def _attempt(attempt: Pattern, m: Matching, held: Slot) -> None:
 # --- patterns ---------------------------------------------------------------------------------------
 
 class Patterns:
-    """The part of ``Virtualiser`` that deals with ``match``."""
+    """The part of ``Virtualiser`` for ``match`` statements."""
 
     live: Liveness
     loc: Callable[[Any], Loc]
@@ -141,7 +141,7 @@ class Patterns:
         raise AssertionError(f"no such pattern: {type(p).__name__}")
 
     def _test(self, p: ast.pattern) -> Callable[[Frame, Any], Any]:
-        """A pattern that is one comparison."""
+        """The test of a pattern that is a single comparison."""
         loc = self.loc(p)
         if isinstance(p, ast.MatchSingleton):
             constant = p.value
@@ -152,7 +152,7 @@ class Patterns:
 
 
 def _names(p: ast.pattern) -> list[str]:
-    """The names that a pattern captures."""
+    """The names that a pattern captures, sorted."""
     found = [getattr(n, "rest" if isinstance(n, ast.MatchMapping) else "name", None) for n in ast.walk(p)
              if isinstance(n, (ast.MatchAs, ast.MatchStar, ast.MatchMapping))]
     return sorted({n for n in found if n})
@@ -171,14 +171,14 @@ def _capture(inner: Pattern, name: str | None) -> Pattern:
 
 
 def _one_of(tests: Sequence[Callable[[Frame, Any], Any]], loc: Loc) -> Pattern:
-    """``1 | 2 | None``: one condition."""
+    """``1 | 2 | None``: a single condition."""
     def run(m: Matching, v: Any) -> None:
         m.need(branches.any_of(m.f, [lambda f, test=test: test(f, v) for test in tests], loc))  # type: ignore[misc]
     return run
 
 
 def _either(options: Sequence[Pattern], names: Sequence[str]) -> Pattern:
-    """``a | b``: the paths of those that match meet again, where what they capture is merged like variables."""
+    """``a | b``: the paths of the alternatives that match are joined, and their captures merged like variables."""
     def run(m: Matching, v: Any) -> None:
         t = m.f.t
         slots = {n: Slot(n) for n in names}
@@ -196,7 +196,7 @@ def _either(options: Sequence[Pattern], names: Sequence[str]) -> Pattern:
 
 
 def _sequence(items: Sequence[Pattern], star: int | None) -> Pattern:
-    """``[a, *rest, b]``: of tuples and lists; arrays, strings and dicts are no sequences to ``match``."""
+    """``[a, *rest, b]``: matches tuples and lists; arrays, strings and dicts are not sequences for ``match``."""
     least = len(items) - (star is not None)
 
     def run(m: Matching, v: Any) -> None:
@@ -220,7 +220,7 @@ def _sequence(items: Sequence[Pattern], star: int | None) -> Pattern:
 
 
 def _mapping(keys: Sequence[Hook], values: Sequence[Pattern], rest: str | None) -> Pattern:
-    """``{"a": p, **rest}``"""
+    """``{"a": p, **rest}``: matches dicts that have all the keys."""
     def run(m: Matching, v: Any) -> None:
         t = m.f.t
         wanted = [k(m.f) for k in keys]
@@ -237,7 +237,7 @@ def _mapping(keys: Sequence[Hook], values: Sequence[Pattern], rest: str | None) 
 
 
 def _class(cls: Hook, first: Sequence[Pattern], named: dict[str, Pattern], loc: Loc) -> Pattern:
-    """``C(p, attribute=q)``"""
+    """``C(p, attribute=q)``: matches instances by class, then by attributes."""
     def run(m: Matching, v: Any) -> None:
         t = m.f.t
         c = cls(m.f)

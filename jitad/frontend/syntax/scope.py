@@ -1,7 +1,7 @@
-"""Names of a function before it is traced: which are local, and which are live where.
+"""Names of a function before it is traced: local names, and liveness.
 
-Liveness is a step of its own because the tracer merges variables where paths meet: without
-it every temporary of a loop would be carried around the loop as a variable that may be unbound.
+Liveness is computed because the tracer merges variables at joins.  Without it, every temporary of a loop would be
+carried around the loop as a variable that may be unbound.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-_LEAVES = frozenset("ctx op ops id attr kind type_comment".split())         # fields without a node of interest
+_LEAVES = frozenset("ctx op ops id attr kind type_comment".split())         # fields that hold no relevant nodes
 _fields: dict[type[ast.AST], list[str]] = {}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
-    """The nodes right below a node, in order, without contexts and operators: ``ast.iter_child_nodes`` in a third of
-    its time.
+    """The child nodes of a node in order, without contexts and operators.
+
+    Takes a third of the time of ``ast.iter_child_nodes``.
     """
     fields = _fields.get(type(node))
     if fields is None:
@@ -40,7 +41,7 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 def walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """These nodes and all below, each before what is below it."""
+    """These nodes and all their descendants, in preorder."""
     todo = [*nodes]
     todo.reverse()
     while todo:
@@ -50,8 +51,10 @@ def walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
 
 
 def stores(nodes: Iterable[ast.AST]) -> list[tuple[str, bool]]:
-    """Names bound by these statements, not inside nested functions; ``True`` when changed in place
-    (``x += 1``, ``x[i] = 1``) rather than bound."""
+    """Names that these statements bind, outside nested functions.
+
+    The flag is True for a name that is changed in place (``x += 1``, ``x[i] = 1``) instead of bound.
+    """
     found: list[tuple[str, bool]] = []
     todo = [*nodes]
     todo.reverse()
@@ -78,7 +81,7 @@ def stores(nodes: Iterable[ast.AST]) -> list[tuple[str, bool]]:
 
 
 def _changed(node: ast.AST) -> tuple[str, bool] | None:
-    """What a node binds, or changes in place, whose parts may bind more."""
+    """The name that a node itself binds or changes in place, or None; its parts may bind more."""
     if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
         return (name, True) if (name := _root(node)) else None
     if isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)):
@@ -98,7 +101,7 @@ def body_of(node: Function) -> list[ast.stmt] | list[ast.expr]:
 
 
 class Scope:
-    """The names of one function: its own, and those of the functions around it."""
+    """The names of one function: its own, and those of the enclosing functions."""
 
     def __init__(self, node: Function, parent: Scope | None, outer: Names = NONE) -> None:
         self.parent = parent
@@ -119,14 +122,14 @@ class Scope:
         self.once: Names = self.locals - _again(names, own, self.params, inner)
 
     def is_rebound(self, name: str) -> bool:
-        """Whether a variable of a function around this one may be assigned after this function has been made."""
+        """True if a variable of an enclosing function may be assigned after this function has been made."""
         scope = self.parent
         while scope is not None and name not in scope.locals:
             scope = scope.parent
         return scope is not None and name not in scope.once
 
     def is_variable(self, name: str) -> bool:
-        """Whether the name is a variable of this function or of one around it, and no global."""
+        """True if the name is a variable of this function or of an enclosing one, not a global."""
         return name in self.locals or name in self.outer
 
 
@@ -134,7 +137,7 @@ def _again(names: Sequence[tuple[str, bool]], own: Sequence[ast.AST], params: Se
            inner: Sequence[ast.AST]) -> set[str]:
     """Names that are bound more than once, in a loop, in a comprehension, or by a function inside.
 
-    ``names``: what the body stores; ``own``: its nodes; ``inner``: the functions among them."""
+    ``names``: the names that the body stores; ``own``: its nodes; ``inner``: the functions among them."""
     once, again = set(params), set[str]()
     for name in (n for n, in_place in names if not in_place):
         again |= {name} & once
@@ -147,7 +150,7 @@ def _again(names: Sequence[tuple[str, bool]], own: Sequence[ast.AST], params: Se
 
 
 def _own_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:
-    """Nodes of a body without the insides of nested functions (the function nodes themselves included)."""
+    """The nodes of a body, including nested function nodes but not their contents."""
     found, todo = [], list(body)
     while todo:
         node = todo.pop()
@@ -158,7 +161,7 @@ def _own_nodes(body: Sequence[ast.AST]) -> list[ast.AST]:
 
 
 def _names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Every variable name in these nodes, nested functions included."""
+    """All variable names in these nodes, including nested functions."""
     found: set[str] = set()
     for n in walk(nodes):
         if isinstance(n, ast.Name):
@@ -172,14 +175,14 @@ def _names(nodes: Iterable[ast.AST]) -> set[str]:
 
 @dataclass
 class Liveness:
-    """``after[s]``: live after statement ``s``; ``head[s]``: live where loop ``s`` tests its condition."""
+    """``after[s]``: names live after statement ``s``; ``head[s]``: names live at the header of loop ``s``."""
 
     after: dict[ast.AST, Names] = field(default_factory=dict)
     head: dict[ast.AST, Names] = field(default_factory=dict)
     _uses: dict[ast.AST, Names] = field(default_factory=dict, repr=False)
 
     def suite(self, body: Sequence[ast.stmt], after: Names, brk: Names = NONE, cont: Names = NONE) -> Names:
-        """Live before the suite, given what is live after it, at ``break`` and at ``continue``."""
+        """Names live before the suite, given the names live after it, at ``break`` and at ``continue``."""
         for s in reversed(body):
             after = self.stmt(s, after, brk, cont)
         return after
@@ -231,7 +234,7 @@ class Liveness:
         return head | (self.uses(s.iter) if isinstance(s, ast.For) else NONE)
 
     def uses(self, node: ast.AST) -> Names:
-        """Names read anywhere in a node (nested functions too; a name changed in place is read)."""
+        """Names that a node reads, including nested functions and names that are changed in place."""
         known = self._uses.get(node)
         if known is None:
             found = {n.id for n in walk([node]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

@@ -1,9 +1,9 @@
 """Finds the syntax tree of a function object.
 
-A ``def`` is found by its name and line.  Lambdas have no name, so a lambda is found by columns: it
-is the smallest ``Lambda`` node around every position that its code object knows.
+A ``def`` is found by its name and line.  Lambdas have no name, so a lambda is found by its columns: it is the smallest
+``Lambda`` node that contains every position of its code object.
 
-A file may change while its functions run, and be loaded anew.
+A file may be changed and loaded again while its functions run, so several versions of it are remembered.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from ...errors import Loc, UnsupportedError
 
 FunctionNode = ast.FunctionDef | ast.Lambda
-MOST_VERSIONS = 16                       # of a file that are remembered: each is looked through for a function
+MOST_VERSIONS = 16                       # remembered versions of a file: each may be searched for a function
 _files: dict[str, tuple[list[str], ast.Module]] = {}
 _versions: dict[str, list[_Version]] = {}
 
@@ -41,7 +41,7 @@ def find(code: types.CodeType) -> FunctionNode:
 
 
 def _class_around(qualname: str) -> str:
-    """The class in whose body a function stands, or a function around it, as far as it counts for names in it."""
+    """The class whose private names apply in a function: it encloses the function, directly or through functions."""
     places = qualname.split(".")
     while len(places) > 2 and places[-2] == "<locals>":
         places = places[:-2]
@@ -49,7 +49,7 @@ def _class_around(qualname: str) -> str:
 
 
 def _make_private(function: FunctionNode, prefix: str) -> None:
-    """Names such as ``__x`` stand for ``_Class__x`` within a class, but as keywords of calls and patterns."""
+    """Mangles names such as ``__x`` to ``_Class__x``, except keywords of calls and patterns."""
     for node in ast.walk(function):
         for kind, field in _NAMES:
             if isinstance(node, kind) and node is not function:
@@ -69,14 +69,14 @@ _NAMES: tuple[tuple[type[ast.AST], str], ...] = (
 
 
 class _Version:
-    """The lines of a file at one time."""
+    """The lines of one version of a file."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self._made: set[tuple[Any, ...]] | None = None
 
     def holds(self, code: types.CodeType) -> bool:
-        """Whether Python makes this code of this file."""
+        """True if this version of the file compiles to ``code``."""
         if self._made is None:
             self._made = set(map(_identity, _codes_of("".join(self.lines), code.co_filename)))
         return _identity(code) in self._made
@@ -100,7 +100,7 @@ def _codes_of(text: str, file: str) -> Iterator[types.CodeType]:
 
 
 def _lines(code: types.CodeType) -> list[str]:
-    """The lines of a function's file as they are now, or the newest that it has had from which the function is."""
+    """The current lines of a function's file, or those of the newest version that contains the function."""
     known = _versions.setdefault(code.co_filename, [])
     for update in (False, True):
         if update:
@@ -114,7 +114,7 @@ def _lines(code: types.CodeType) -> list[str]:
 
 
 def _parse(text: str, file: str = "<unknown>") -> ast.Module:
-    """Parse source that Python has parsed before, and has told what it finds strange."""
+    """Parses source without warnings, since Python gave them when it parsed the source first."""
     if "\\" not in text:
         return ast.parse(text, file)
     with warnings.catch_warnings():
@@ -136,7 +136,7 @@ def _parse_file(code: types.CodeType, lines: list[str]) -> ast.Module:
 
 
 def _find_def(code: types.CodeType, lines: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Parse the function's own lines, or the whole file where that does not work out."""
+    """Parses the lines of the function, or the whole file if that fails."""
     first = code.co_firstlineno
     last = max((end for _, end, _, _ in code.co_positions() if end is not None), default=first)
     text = "".join(lines[first - 1:last])
@@ -145,7 +145,7 @@ def _find_def(code: types.CodeType, lines: list[str]) -> ast.FunctionDef | ast.A
     try:
         trees.append(_parse(padding + text))
     except SyntaxError:
-        pass                                        # its last line goes on further than its code
+        pass                                        # the source of its last line extends beyond its code
     for tree in trees or [_parse_file(code, lines)]:
         for node in ast.walk(tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
@@ -173,7 +173,7 @@ def _find_lambda(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
 
 
 def _find_lambda_by_line(code: types.CodeType, lines: list[str]) -> ast.Lambda | None:
-    """Where code has no columns (``python -X no_debug_ranges``)."""
+    """Finds a lambda by line and parameters if code has no columns (``python -X no_debug_ranges``)."""
     names = list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
     found = {ast.dump(node): node for node in ast.walk(_parse_file(code, lines))
              if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno

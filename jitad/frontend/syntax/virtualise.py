@@ -1,9 +1,9 @@
-"""Turns the syntax tree of a function into hooks.
+"""Converts the syntax tree of a function to hooks.
 
-Each node becomes a Python closure ``node(f)`` that acts on a ``Frame``; control flow, boolean
-operators, comparisons, calls and local names act through the trace ``f.t``, which decides at once what is
-known and records the rest.  It is done once for each code object, in one pass.  (Closures, and not rewritten source:
-compiling that would take several times as long as tracing does, and each hook knows its exact place in the source.)
+Each node becomes a Python closure ``node(f)`` that acts on a ``Frame``.  Control flow, boolean operators, comparisons,
+calls and local names act through the trace ``f.t``, which evaluates what is known and records the rest.  Each code
+object is converted once, in one pass.  Closures are used instead of rewritten source because compiling that would take
+several times as long as tracing, and because each hook knows its exact source location.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .expressions import Expressions
 from .patterns import Patterns
 from .scope import Liveness, Scope, stores
 
-_codes: dict[tuple[str, types.CodeType], Code] = {}            # code may be equal in two files
+_codes: dict[tuple[str, types.CodeType], Code] = {}            # code objects of two files may be equal
 
 
 def virtualise(code: types.CodeType) -> Code:
-    """The hooks of a function, made once."""
+    """The hooks of a function, cached."""
     known = _codes.get((code.co_filename, code))
     if known is None:
         if code.co_flags & 0x2A0:
@@ -42,7 +42,7 @@ def virtualise(code: types.CodeType) -> Code:
 
 
 class Virtualiser(Expressions, Patterns):
-    """One function; nested functions get their own."""
+    """Converts one function; nested functions get their own instance."""
 
     def __init__(self, file: str, scope: Scope, name: str) -> None:
         self.file, self.scope, self.name = file, scope, name
@@ -66,7 +66,7 @@ class Virtualiser(Expressions, Patterns):
                     self.loc(node), frozenset(n for n in self.scope.free if self.scope.is_rebound(n)))
 
     def outer_expr(self, node: ast.expr) -> Hook:
-        """A default: evaluated in the scope around the function."""
+        """A default value, which is evaluated in the enclosing scope."""
         if self.scope.parent is None:
             return lambda f: None                                      # the function object has it
         return Virtualiser(self.file, self.scope.parent, self.name).expr(node)
@@ -79,7 +79,7 @@ class Virtualiser(Expressions, Patterns):
         return Loc(self.file, node.lineno, node.col_offset, end, self.name)
 
     def unsupported(self, node: ast.AST, what: str, hint: str = "") -> Hook:
-        """A construct that is refused when it is reached, not before: the path may be static and not taken."""
+        """A construct that is refused only when it is reached, since it may be on a static path that is not taken."""
         loc = self.loc(node)
 
         def refuse(f: Frame) -> None:
@@ -256,7 +256,7 @@ class Virtualiser(Expressions, Patterns):
         return run
 
     def do_Import(self, s: ast.Import | ast.ImportFrom) -> Hook:
-        """Imports are done while tracing: modules are static."""
+        """Imports are executed while tracing, since modules are static."""
         module = ast.Module([s], [])
         code = compile(module, self.file, "exec")
         names = [n for n, _ in stores([s])]

@@ -1,12 +1,12 @@
-"""Tracing: calls, specialisations, and the recorder of IR.
+"""Tracing: calls, specialisations, and recording of IR.
 
-The top of the front end.
+The top layer of the front end.
 
 Files, in reading order::
 
     trace_program  traces one program: the entry of the front end
-    trace          the recorder: one IR function in the making
-    calls          calls of anything the user may hold
-    callers          the user's calls that lead to an exception
-    specialise     which IR function stands for a call
+    trace          the recorder of one IR function
+    calls          calls of any callable that the user may have
+    callers        the user's calls that lead to an exception
+    specialise     the choice of the IR function for a call
 """

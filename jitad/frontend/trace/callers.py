@@ -1,8 +1,8 @@
-"""By which calls of the user's compiled code comes to what it raises.
+"""The user's calls that lead to an exception in compiled code.
 
-Compiled code keeps no table of calls: a function of the IR is called from several places, or is part of its caller.
-Where there is but one way from the root to a function it is known while compiling, and what the function raises
-shows it.  Of several ways only what they have in common behind the last fork is certain, and shown.
+Compiled code has no call stack to inspect: an IR function has several callers, or is inlined into its caller.  If there
+is only one call path from the root to a function, it is known while compiling, and the function's exceptions show it.
+If there are several, only their common part, after the last fork, is certain and shown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Sites = dict[str, set[tuple[str, Loc]]]
 
 
 def note_calls(module: Module, root: str) -> None:
-    """Enter in the exceptions of a traced module how they are come to (``ExcInfo.calls``)."""
+    """Records in the exceptions of a traced module the calls that lead to them (``ExcInfo.calls``)."""
     if len(module.functions) == 1:
         return
     sites, known = _sites(module), dict[str, tuple[Loc, ...]]({root: ()})
@@ -28,7 +28,7 @@ def note_calls(module: Module, root: str) -> None:
 
 
 def _sites(module: Module) -> Sites:
-    """Of each function the functions that call it, and where; a derivative's calls are those of what it is of."""
+    """The callers of each function with their locations; calls of a derivative count as calls of its base."""
     sites: Sites = {name: set() for name in module.functions}
     for name, func in module.functions.items():
         for block in func.blocks:
@@ -47,10 +47,10 @@ def _written(module: Module, name: str) -> str:
 
 
 def _way(module: Module, name: str, sites: Sites, known: dict[str, tuple[Loc, ...]]) -> tuple[Loc, ...]:
-    """The calls that lead to a function, the outermost first."""
+    """The calls that lead to a function, outermost first."""
     below: list[tuple[str, Loc]] = []
     while name not in known:
-        known[name] = ()                                     # of one that calls itself
+        known[name] = ()                                     # ends the search at a recursive function
         if len(sites[name]) != 1:
             break
         (site,) = sites[name]
@@ -61,4 +61,3 @@ def _way(module: Module, name: str, sites: Sites, known: dict[str, tuple[Loc, ..
         users = loc.line and not loc.file.startswith(PACKAGE) and loc != module.functions[name].loc
         calls = known[name] = (*calls, loc) if users else calls
     return calls
-
