@@ -1,11 +1,11 @@
-"""The differentiation functions and ``vmap``, inside traced code and outside.
+"""The differentiation functions and ``vmap``, in traced code and outside.
 
-Imports ``operations`` and what stands below it, and no ``trace``: it asks the trace for a call.
+Imports ``operations`` and the layers below it, but not ``trace``: it calls functions through the trace's protocol.
 
 Files, in reading order::
 
     transforms       the public functions
-    argnums          arguments that a transform means
+    argnums          resolution of ``argnums``
     derivative_call  a call and its derivative in traced code
     pullbacks        ``vjp``: the pullback as a value
     tangents         tangents and cotangents in the form of their primals
@@ -17,6 +17,6 @@ Files, in reading order::
     vmap             ``vmap``: a counted loop over an axis
     axes             ``in_axes`` and ``out_axes``
     result_shapes    sizes of results from those of arguments
-    dependence       which results depend on which arguments
-    snapshot         a function with copies of what it captures
+    dependence       dependence of results on arguments
+    snapshot         a function with copies of its captured values
 """

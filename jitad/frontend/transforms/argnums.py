@@ -1,4 +1,4 @@
-"""Which arguments of a call a transform means: by position, by name, or one that only has its default."""
+"""Resolution of ``argnums``: arguments by position, by name, or left to their default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..values.protocol import Trace
 
 
 def parameter_names(fun: Any) -> list[str]:
-    """The names of the positional parameters of anything callable, as far as they are known."""
+    """The names of the positional parameters of any callable; empty if they are not known."""
     if isinstance(fun, Fn):
         return [a.arg for a in (*fun.code.args.posonlyargs, *fun.code.args.args)]
     if isinstance(fun, BoundMethod):
@@ -26,7 +26,7 @@ def parameter_names(fun: Any) -> list[str]:
         return parameter_names(inner)
     try:
         return positional(fun)
-    except (TypeError, ValueError):          # pullbacks and the like, and built-in functions that do not tell theirs
+    except (TypeError, ValueError):          # pullbacks, and built-in functions without a known signature
         return []
 
 
@@ -34,7 +34,7 @@ def places(t: Trace, fun: Any, keys: Sequence[int | str], args: Sequence[Any], k
            what: str, loc: Loc) -> list[int | str]:
     """A position in ``args`` or a name in ``kwargs`` for each of ``argnums``.
 
-    An argument that has been left to its default is added to ``kwargs``.
+    An argument that is left to its default is added to ``kwargs``.
     """
     if not keys:
         raise DifferentiationError(f"{what}: argnums names no argument", loc)
@@ -65,7 +65,7 @@ def _place(t: Trace, fun: Any, key: Any, args: Sequence[Any], kwargs: dict[str, 
 
 
 def default_of(fun: Any, name: str) -> Any:
-    """What a parameter is where the call does not give it; ``UNBOUND`` where it must."""
+    """The default of a parameter; ``UNBOUND`` if it has none."""
     if isinstance(fun, Fn):
         positional = [a.arg for a in fun.code.args.args]
         defaults = dict(zip(reversed(positional), reversed(fun.defaults)))

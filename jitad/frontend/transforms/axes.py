@@ -1,4 +1,4 @@
-"""``in_axes`` and ``out_axes``: an axis, ``None``, or a tree of them that stands for the start of a larger one."""
+"""``in_axes`` and ``out_axes``: an axis, ``None``, or a tree of them that is a prefix of the value's tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Axis = int | None
 
 @dataclass(frozen=True)
 class Axes:
-    """A tree of axes; ``None`` is a leaf of it.  Hashable."""
+    """A tree of axes, in which ``None`` is a leaf.  Hashable."""
 
     structure: Structure
     leaves: tuple[Axis, ...]
@@ -30,7 +30,7 @@ class Axes:
 
 
 def parse(axes: Any, what: str) -> Axes:
-    """The axes that a user wrote; ``TypeError`` for anything but integers and ``None`` in containers."""
+    """The user's axes as a tree; raises ``TypeError`` for anything but integers and ``None`` in containers."""
     leaves: list[Axis] = []
 
     def walk(x: Any) -> Structure:
@@ -45,7 +45,7 @@ def parse(axes: Any, what: str) -> Axes:
 
 
 def spread(axes: Axes, structure: Structure, what: str) -> list[Axis]:
-    """The axis of each leaf of a value; ``ValueError`` where the tree of axes does not fit."""
+    """The axis of each leaf of a value; raises ``ValueError`` if the tree of axes does not fit its structure."""
     if axes.structure.is_leaf:
         return list(axes.leaves) * structure.count
     mine, children = axes.structure, structure.children

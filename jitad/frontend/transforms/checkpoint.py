@@ -1,4 +1,4 @@
-"""``checkpoint``: a function that is run again on the way back."""
+"""``checkpoint``: a function that the reverse sweep recomputes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Checkpoint(Transform):
 
 @Maker
 def checkpoint(fun: Any) -> Transform:
-    """The same function; the way back of reverse mode runs it again, so that nothing but its arguments is kept.
+    """Returns the same function; the reverse sweep recomputes it, so that only its arguments are saved.
 
-    Under forward mode it is as without.  Nested, each is run again in its own way back.
+    Forward mode is not affected.  If checkpoints are nested, each is recomputed in its own reverse sweep.
     """
     return Checkpoint(fun)

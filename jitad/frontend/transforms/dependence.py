@@ -1,4 +1,4 @@
-"""Which results of a function may depend on which of its arguments, by value or by the path taken."""
+"""Analysis of which results of a function may depend on which arguments, by value or by the path taken."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from ...ir.graph import Block, Function, Module, Value
 
-Call = tuple[str, frozenset[int]]                  # a function, and which of its arguments are meant
+Call = tuple[str, frozenset[int]]                  # a function, and the numbers of the arguments in question
 
 
 def dependent_results(module: Module, name: str, args: Iterable[int]) -> set[int]:
     """The results of ``@name`` that may depend on the arguments with these numbers."""
     known: dict[Call, set[int]] = {}
-    while True:                                      # from "on nothing" upwards, all functions together
+    while True:                                      # fixed point over all functions, from "depends on nothing" upwards
         sweep = _Sweep(module, known)
         out = sweep.results(name, frozenset(args))
         if sweep.found == known:
@@ -21,7 +21,7 @@ def dependent_results(module: Module, name: str, args: Iterable[int]) -> set[int
 
 
 class _Sweep:
-    """One pass over the functions, for calls of which the last pass is believed."""
+    """One pass over the functions, which uses the results of the previous pass for recursive calls."""
 
     def __init__(self, module: Module, before: dict[Call, set[int]]) -> None:
         self.module, self.before = module, before
@@ -39,12 +39,12 @@ class _Sweep:
         return self.found[key]
 
     def _derived(self, name: str) -> set[int]:
-        """All that a function which has yet to be made can return."""
+        """All results of a derived function that has not been made yet."""
         base = self.module.functions[self.module.derived[name].base]
         return set(range(2 * len(base.result_types) + len(base.params) + 1))
 
     def _in(self, func: Function, args: frozenset[int]) -> set[int]:
-        """Once a condition depends on the arguments, so does everything that is passed from block to block."""
+        """The dependent results; after a condition that depends on the arguments, all block arguments do too."""
         depends: set[Value] = {func.params[i] for i in args}
         diverted, before = False, (-1, False)
         while (len(depends), diverted) != before:
@@ -58,7 +58,7 @@ class _Sweep:
         return {i for op in returns for i, v in enumerate(op.operands) if chosen or v in depends}
 
     def _through(self, block: Block, depends: set[Value]) -> bool:
-        """Add what a block passes on; whether its end depends on the arguments."""
+        """Adds the values of a block that depend on the arguments; returns True if its branch condition does."""
         for op in block.all_ops():
             if not depends.isdisjoint(op.operands):
                 depends.update(op.results)

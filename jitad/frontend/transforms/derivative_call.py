@@ -1,8 +1,8 @@
-"""A function applied to arguments in traced code, and its derivative there, pulled back or pushed forward.
+"""A call of a function in traced code and its derivative: reverse (pull back) or forward (push forward).
 
-The function is traced as ``programs.outputs`` of it, whose IR function returns the leaves of its result one by one.
-What is differentiated with respect to is handed over as fresh stand-ins with IR values of their own, by which the
-parameters are found again.
+The function is traced as ``trampolines.outputs`` of it, whose IR function returns the leaves of the result one by one.
+The arguments to differentiate with respect to are passed as fresh stand-ins with IR values of their own.  Those values
+identify the parameters of the IR function.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ def leaves_of(t: Trace, v: Any) -> tuple[list[Any], Structure]:
 
 
 def user_value(t: Trace, structure: Structure, leaves: Sequence[Any]) -> Any:
-    """The other way; arrays are new ones."""
+    """The inverse of ``leaves_of``; its arrays are new ones."""
     return containers.import_(t, pytree.unflatten(structure, leaves))
 
 
 def snapshot(t: Trace, v: Any) -> Any:
-    """A value that later changes to arrays do not reach."""
+    """A copy of a value, which later changes to arrays do not affect."""
     leaves, structure = leaves_of(t, v)
     return user_value(t, structure, leaves)
 
 
 def map_floats(t: Trace, v: Any, fun: Callable[[Value], Value]) -> Any:
-    """``fun`` of every float that is only known at run time."""
+    """The value with ``fun`` applied to every float that is a run-time value."""
     leaves, structure = leaves_of(t, v)
     return user_value(t, structure, [Sym(fun(x.value), x.weak) if isinstance(x, Sym) and is_float(x.type) else x
                                      for x in leaves])
@@ -67,7 +67,7 @@ def _is_float(x: Any) -> bool:
 
 
 class Flatten:
-    """What ``programs.outputs`` applies to a result: a tuple of its structure (static) and its leaves, all fresh."""
+    """Flattens a result for ``trampolines.outputs``: a tuple of its static structure and its leaves, all fresh."""
 
     static = None
 
@@ -76,7 +76,7 @@ class Flatten:
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         v = args[0]
-        t.builder.loc = t.func.loc                       # what is wrong with the result is shown at the function
+        t.builder.loc = t.func.loc                       # errors in the result are reported at the function
         if self.loss and type(v) is Choice:
             v = t.over(v, self._float_or_error)
         leaves, structure = pytree.flatten(containers.export(t, v))
@@ -85,14 +85,14 @@ class Flatten:
 
     @staticmethod
     def _float_or_error(v: Any) -> Any:
-        """A loss that is ``None`` or the like on some path: an error on that path alone."""
+        """The loss; raises an error only on the paths on which it is ``None`` or otherwise not a number."""
         if not isinstance(v, (Sym, ArrayRef, tuple)) and not is_number(v):
             raise TypeError(f"a function that is differentiated returns one float, not {containers.describe(v)}")
         return v
 
     @staticmethod
     def _fresh(t: Trace, x: Any, seen: set[int]) -> Any:
-        """A leaf as a value that nothing else is: what the caller can see already would not come back as a result."""
+        """A leaf as a fresh value; objects that the caller already has would not be returned as results."""
         if isinstance(x, ArrayRef):
             own = not x.steps and not x.obj.readonly and id(x.obj) not in seen
             seen.add(id(x.obj))
@@ -107,7 +107,7 @@ FLATTEN, LOSS = Flatten(), Flatten(loss=True)
 
 
 class Fixed:
-    """A structure among run-time values."""
+    """A structure that is static among run-time values."""
 
     def __init__(self, structure: Structure) -> None:
         self.static = structure
@@ -122,9 +122,9 @@ class Fixed:
 # --- the arguments --------------------------------------------------------------------------------
 
 class Wrt:
-    """One argument to differentiate with respect to: its leaves, those of them that are floats, as fresh values.
+    """An argument to differentiate with respect to: its leaves, with floats as fresh values.
 
-    ``apart``: so are those that its derivatives have in common with it.
+    ``apart``: also make fresh values of the leaves that its derivatives share with it.
     """
 
     def __init__(self, t: Trace, argument: Any, apart: bool = False) -> None:
@@ -137,19 +137,21 @@ class Wrt:
 
     @staticmethod
     def _fresh(t: Trace, x: Any) -> Sym:
-        """The same value as an IR value of its own; nothing of it is left after simplification."""
+        """The same value as a new IR value, by an op that simplification removes."""
         sym = t.sym(x)
         if sym.is_array:
             return Sym(t.builder.emit_op("as_type", [sym.value], type=sym.type).result, False)
         return Sym(t.builder.emit_op("cast", [sym.value], dtype=sym.type).result, sym.weak)
 
     def gradient(self, t: Trace, of: dict[Value, Value]) -> Any:
-        """The argument's structure with cotangents for floats and ``None`` for the rest."""
+        """The argument's structure with cotangents for floats and None for other leaves."""
         return containers.import_(t, self.tree(lambda x: Sym(of[x.value], x.weak)))
 
     def tree(self, entry: Callable[[Sym], Any], shape: Callable[[Any], Any] = lambda x: x) -> Any:
-        """The argument's structure with ``entry`` of its floats, ``shape`` of what its derivatives have in common with
-        it, and ``None`` for the rest."""
+        """The argument's structure with ``entry`` of its floats and None for other leaves.
+
+        Leaves that derivatives share with the argument are mapped by ``shape``.
+        """
         return pytree.as_gradient(self.structure, [
             entry(x) if isinstance(x, Sym) and is_float(x.type) else shape(x) if fixed else None
             for x, fixed in zip(self.leaves, self.structure.tags())])
@@ -157,7 +159,7 @@ class Wrt:
 
 @functools.cache
 def named(program: Any, name: str, loc: Loc | None = None) -> Fn:
-    """A function of ``programs`` under the name of the user's function that it stands for, and at its place."""
+    """A function of ``trampolines`` with the name and location of the user's function that it represents."""
     fn = builtin.fn_of(program)
     code = dataclasses.replace(fn.code, name=name, loc=loc or fn.code.loc)
     return Fn(code, fn.slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
@@ -193,7 +195,7 @@ class Applied:
         self._find_parameters()
 
     def _find_parameters(self) -> None:
-        """Where the floats stand among the IR function's parameters."""
+        """Finds the positions of the floats among the parameters of the IR function."""
         index = {v: i for i, v in enumerate(self.ref.params)}
         found = sorted(index[x.value] for w in self.wrt for x in w.floats)
         self.positions = tuple(found)
@@ -201,7 +203,7 @@ class Applied:
         self.float_results = [i for i, r in enumerate(self.ref.result_types) if is_float(r)]
 
     def finish(self, results: list[Value]) -> tuple[list[Sym], Structure]:
-        """The leaves of the result as the function's caller sees them, and their structure."""
+        """The leaves of the result in the caller, and their structure."""
         fixed, *leaves = self.ref.finish(self.t, results)
         return [self.t.read(x) if isinstance(x, ArrayRef) else x for x in leaves], fixed.static
 
@@ -213,7 +215,7 @@ class Applied:
     # --- reverse ------------------------------------------------------------------------------------
 
     def value_and_gradient(self, has_aux: bool) -> tuple[Any, Any]:
-        """((value or (value, aux)), gradient) of a function that returns one float, or a pair of it and more."""
+        """((value or (value, aux)), gradient) of a function that returns one float, or a pair of it and aux."""
         t, types = self.t, self.ref.result_types
         if not types or isinstance(types[0], Array) or not is_float(types[0]):
             structure: Structure = self.ref.value[0].static
@@ -236,7 +238,7 @@ class Applied:
                                        self.loc, "has_aux=True for a function that returns (value, aux)")
 
     def differentiated(self, has_aux: bool) -> Structure:
-        """The structure of what is differentiated: with ``has_aux`` the first of two results."""
+        """The structure of the result that is differentiated; with ``has_aux``, the first of two results."""
         structure = self.structure
         if not has_aux:
             return structure
@@ -248,7 +250,7 @@ class Applied:
         return DifferentiationError(f"{self.what} with has_aux takes a function that returns (value, aux)", self.loc)
 
     def pull_back(self, cotangent: Any, has_aux: bool = False) -> Any:
-        """The cotangents of the arguments for one of the result."""
+        """The cotangents of the arguments for a cotangent of the result."""
         t, types, own = self.t, self.ref.result_types, self.differentiated(has_aux)
         given = like(t, own, types, cotangent, f"{self.what}: the cotangent")
         given += [None] * (self.structure.count - own.count)
@@ -261,27 +263,27 @@ class Applied:
 
     @property
     def structure(self) -> Structure:
-        """That of the result."""
+        """The structure of the result."""
         found: Structure = self.ref.value[0].static
         return found
 
     def _same_references(self, values: Sequence[Any], given: Sequence[Any], structure: Structure) -> None:
-        """Check that tangents refer to nodes as these leaves do, and are of the kinds that they are."""
+        """Checks that tangents have the same references to nodes and the same union variants as these leaves."""
         for i, (x, dx, fixed) in enumerate(zip(values, given, structure.tags())):
             if fixed and dx is not None:
                 same_references(self.t, x, dx, self.what, self._presence(i, values, structure))
 
     def _presence(self, i: int, values: Sequence[Any], structure: Structure) -> Value | None:
-        """Whether leaf ``i`` of a value of several kinds is there."""
+        """The condition that leaf ``i`` of a union exists; None if it always does."""
         t = self.t
         return presence(t.builder, [(t.value(values[tag]), variant) for tag, variant in structure.within()[i]])
 
     def _reverse(self, seed: Seed, check: Callable[[list[Value]], None] = lambda results: None, asks: bool = False,
                  ) -> tuple[list[Value], list[Value]]:
-        """The results, and the cotangents of the inputs.  ``seed(i, results)`` is that of result ``i``, or ``None``.
+        """The results, and the cotangents of the inputs; ``seed(i, results)`` is that of result ``i``, or None.
 
-        Cotangents of arrays take their sizes from the results, and those of unions (``asks``) what is there: the two
-        sweeps are then two calls.
+        Cotangents of arrays need the sizes of the results, and those of unions (``asks``) their tags.  Then the forward
+        and the reverse sweep are two calls.
         """
         if asks or any(isinstance(self.ref.result_types[i], Array) for i in self.float_results):
             return self._in_two_calls(seed, check)
@@ -306,17 +308,17 @@ class Applied:
         return results, self.sweep_back(seeds, tape)
 
     def sweep_forward(self) -> tuple[list[Value], Value]:
-        """The results, and the stack for the way back."""
+        """The results of the forward sweep, and the stack for the reverse sweep."""
         name = self.t.module.derive(self.ref.name, "fwd", self.positions)
         *results, tape = self.t.builder.call_then(name, self.ref.params, [*self.ref.result_types, STACK])
         return results, tape
 
     def sweep_back(self, seeds: Sequence[Value], tape: Value) -> list[Value]:
-        """The cotangents of the inputs for cotangents of the float results; as often as asked."""
+        """The cotangents of the inputs for cotangents of the float results; may be called repeatedly."""
         return sweep_back(self.t, self.ref.name, self.positions, self.primals(), seeds, tape)
 
     def primals(self) -> dict[int, Value]:
-        """The arguments that the backward sweep takes: by number, what the function does not consume."""
+        """The arguments that the reverse sweep takes, by number: those that the function does not consume."""
         own = self.t.module.functions[self.ref.name].own
         return {i: v for i, v in enumerate(self.ref.params) if i not in own and not isinstance(v.type, Stack)}
 
@@ -326,7 +328,7 @@ class Applied:
     # --- forward ------------------------------------------------------------------------------------
 
     def push_forward(self, tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
-        """(result, tangent) for one tangent for each argument, and with ``has_aux`` what comes beside the result."""
+        """(result, tangent) for one tangent for each argument; with ``has_aux``, (result, tangent, aux)."""
         t, ref, own = self.t, self.ref, self.differentiated(has_aux)
         if len(tangents) != len(self.wrt):
             raise DifferentiationError(f"{self.what}: {len(self.wrt)} arguments and {len(tangents)} tangents", self.loc)
@@ -350,8 +352,10 @@ class Applied:
         return (result[0], dot, result[1]) if has_aux else (result, dot)
 
     def _tangent(self, dx: Any, type: Type, i: int, values: Sequence[Any], structure: Structure) -> Value:
-        """A tangent or cotangent brought to the type of leaf ``i`` of ``values``, and checked against its sizes; of a
-        float alone nothing has to be known."""
+        """A tangent or cotangent converted to the type of leaf ``i`` of ``values`` and checked against its sizes.
+
+        For a scalar leaf that is not part of a union, ``values`` is not read.
+        """
         t = self.t
         shape = promotion.sizes(t, t.value(values[i])) if isinstance(type, Array) else []
         return tangent_like(t, dx, type, shape, self.what, self._presence(i, values, structure))
@@ -359,7 +363,7 @@ class Applied:
 
 def sweep_back(t: Trace, name: str, wrt: tuple[int, ...], primals: dict[int, Value], seeds: Sequence[Value],
                tape: Value) -> list[Value]:
-    """Call the backward sweep of ``@name``; ``primals`` are its arguments by number."""
+    """Calls the reverse sweep of ``@name``; ``primals`` are its arguments by number."""
     b = t.builder
     accumulators = [b.as_type(b.zeros_like(v), type=v.type) for v in (primals[i] for i in wrt)
                     if isinstance(v.type, Array)]

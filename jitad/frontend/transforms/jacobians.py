@@ -1,8 +1,7 @@
-"""Jacobians over trees: for each float of the result the tree of the arguments, with arrays of both their axes.
+"""Jacobians over trees: each float of the result is replaced by the arguments' tree of blocks, with the axes of both.
 
-Forward mode makes a column for each element of an argument, with a derivative with respect to that argument alone.
-Reverse mode makes a row for each element of a result; the forward sweep runs once, and the stack that it leaves serves
-every row.
+Forward mode computes a column for each element of an argument, by a derivative with respect to that argument alone.
+Reverse mode computes a row for each element of a result.  The forward sweep runs once; every row reuses its stack.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ NOTHING = "the Jacobian of a function that does not return"
 
 
 def forward(f: Applied, has_aux: bool) -> Any:
-    """The Jacobian by columns; with ``has_aux`` also what the function returns beside what is differentiated."""
+    """The Jacobian by columns; with ``has_aux``, a pair of it and the function's second result."""
     t, b, ref, own = f.t, f.t.builder, f.ref, _own_floats(f, has_aux)
     sizes, _ = result_sizes(t, ref, [Given(b, v) for v in ref.params], lambda: ref.params)
     blocks: Blocks = {}
@@ -66,13 +65,13 @@ def reverse(f: Applied, has_aux: bool) -> Any:
 
 
 def _own_floats(f: Applied, has_aux: bool) -> list[int]:
-    """The float results that are differentiated."""
+    """The positions of the float results that are differentiated."""
     count = f.differentiated(has_aux).count
     return [i for i in f.float_results if i < count]
 
 
 def _with_aux(f: Applied, blocks: Blocks, results: list[Value], has_aux: bool) -> Any:
-    """The Jacobian, with what comes beside it; what the function changes, it changes once."""
+    """The Jacobian, with aux if there is any; applies the function's side effects once."""
     if not f.ref.mutates and not has_aux:
         return _tree(f, f.structure, blocks)
     leaves, structure = f.finish(results)
@@ -87,8 +86,9 @@ def _sizes_of(t: Trace, v: Value) -> list[Value]:
 
 def _over_units(t: Trace, x: Value, linear: Callable[[Value], list[Value]],
                 sizes: Sequence[Sequence[Value]]) -> list[Value]:
-    """A linear function of each unit vector of the space that ``x`` is in, stacked along a first axis (none for a
-    scalar); ``sizes`` are those of its results.
+    """The values of a linear function for each unit vector of the space of ``x``, stacked along a new first axis.
+
+    There is no new axis if ``x`` is a scalar.  ``sizes`` are the sizes of the function's results.
     """
     b, one = t.builder, t.builder.const(1, dtype_of(x.type))
     if not isinstance(x.type, Array):
@@ -105,7 +105,7 @@ def _over_units(t: Trace, x: Value, linear: Callable[[Value], list[Value]],
 
 
 def _columns_last(t: Trace, columns: Value, sizes: Sequence[Value], x: Value) -> Value:
-    """The axes of the argument behind those of the result."""
+    """The columns with the axes of the argument after those of the result."""
     if not isinstance(x.type, Array):
         return columns
     rank = len(sizes)
@@ -115,7 +115,7 @@ def _columns_last(t: Trace, columns: Value, sizes: Sequence[Value], x: Value) ->
 
 
 def _tree(f: Applied, structure: Structure, blocks: Blocks) -> Any:
-    """The result's structure with the arguments' in the place of each float; ``None`` for other leaves."""
+    """The result's structure with the arguments' trees in place of floats, and None for other leaves."""
     if any(map(pytree.holds_packed, (structure, *(w.structure for w in f.wrt)))):
         raise DifferentiationError(f"{f.what} of trees: it would have a tree for each number in a tree", f.loc,
                                    "use grad, vjp, jvp or hvp")

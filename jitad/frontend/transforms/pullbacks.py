@@ -1,8 +1,8 @@
-"""``vjp`` in traced code: a function is called once, and what is left of the call is a value, the pullback.
+"""``vjp`` in traced code: the function is called once, and the rest of the computation is a value, the pullback.
 
-A pullback holds the arguments that the backward sweep reads, and the stack that the forward sweep has left.  Stacks are
-immutable, so that it can be called as often as wanted, kept, returned and carried through loops; two pullbacks of one
-function for arguments of the same types are one type of value.
+A pullback holds the arguments that the reverse sweep reads, and the stack of the forward sweep.  Stacks are immutable,
+so a pullback can be called repeatedly, stored, returned and carried through loops.  Two pullbacks of one function for
+arguments of the same types have the same type.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ KEPT = "a pullback keeps it"
 
 @dataclass(frozen=True)
 class Linearisation:
-    """Which function is pulled back through, and what goes in and out: all of a pullback that is static.
+    """The static part of a pullback: the function, and the structures of its arguments and result.
 
-    ``kept``: the parameters that the backward sweep takes.  ``arguments``: the structure of each argument, and for
-    each of its leaves its place among ``wrt``, or ``None``, and whether it is a Python number.  ``own``: the structure
-    of what the cotangent is of, all of the result or its first part.
+    ``kept``: the parameters that the reverse sweep takes.  ``arguments``: the structure of each argument, and for each
+    of its leaves its index in ``wrt`` or None, and True for a Python number.  ``own``: the structure of the
+    differentiated result, which is the whole result or its first part.
     """
 
     function: str
@@ -78,10 +78,10 @@ def _number(n: Value) -> Any:
 
 
 class Pullback:
-    """Takes a cotangent of the result, gives a tuple of the arguments' cotangents (see ``values.Composite``).
+    """Maps a cotangent of the result to a tuple of the arguments' cotangents (see ``values.Composite``).
 
-    ``shape``: the leaves of the arguments that their cotangents have in common with them; ``references``: those of the
-    result, which its cotangent has to have.
+    ``shape``: the leaves of the arguments that their cotangents share with them.  ``references``: such leaves of the
+    result, which its cotangent has to match.
     """
 
     def __init__(self, how: Linearisation, primals: tuple[Any, ...], tape: Any, sizes: tuple[Any, ...],
@@ -107,14 +107,16 @@ class Pullback:
         return tuple(self._cotangent(t, s, leaves, cotangents, shape) for s, leaves in how.arguments)
 
     def _seeds(self, t: Trace, given: Sequence[Any]) -> list[Value]:
-        """The cotangents of the floats of the result, of their types and sizes; of what else the function has changed,
-        which comes behind the result, they are zero."""
+        """The cotangents of the float results, converted to their types and sizes.
+
+        They are zero for what follows the result: the other values that the function has changed.
+        """
         result, sizes, seeds = self.static.result, iter(self.sizes), []
         references = dict(zip((i for i, fixed in enumerate(result.tags()) if fixed), self.references))
         all_of_them = list(zip_longest(given, self.static.result_types, result.within()))
         there = [presence(t.builder, [(t.value(references[tag]), variant) for tag, variant in within or ()])
                  for _, _, within in all_of_them]
-        for i, mine in references.items():                   # before the sizes, which say less of what is wrong
+        for i, mine in references.items():                   # checked first, since errors about sizes tell less
             if given[i] is not None:
                 same_references(t, t.read(mine) if isinstance(mine, ArrayRef) else mine, given[i], "vjp", there[i])
         for i, (x, kind, _) in enumerate(all_of_them):

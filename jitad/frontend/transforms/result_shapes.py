@@ -1,7 +1,7 @@
-"""The sizes of a function's results from those of its arguments, where no call is needed to know them.
+"""Sizes of a function's results computed from those of its arguments, without calling it.
 
-A size is followed back through the function's IR, and through what it calls, to its parameters; the arithmetic on the
-way is emitted again for the caller.  What depends on data, or on how often a loop runs, has no answer.
+A size is traced back through the IR of the function and of its callees to the parameters.  The arithmetic on the way is
+emitted again in the caller.  Sizes that depend on data, or on the trip count of a loop, cannot be computed this way.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ...ir.types import Array, dims_of, is_float
 from ...passes.shapes.size_numbering import Solver
 from ..values.protocol import FunctionRef, Trace
 
-DEPTH = 24                                # of calls in calls, so that recursion ends
-CALLS = 1024                              # followed at most: what calls twice at each level would have 2**DEPTH
+DEPTH = 24                                # limit on nested calls, so that recursion ends
+CALLS = 1024                              # limit on all calls, since two calls at each level would make 2**DEPTH
 _ARITHMETIC = frozenset("add sub mul floordiv mod maximum minimum neg abs select eq ne lt le gt ge and or not".split())
 
 Answer = Value | None
-Question = Generator[Any, Answer, Answer] | Answer          # what is asked on the way is yielded, and its answer sent
+Question = Generator[Any, Answer, Answer] | Answer          # a generator yields sub-questions and is sent the answers
 
 
 class Argument(Protocol):
-    """What is known of an argument: the size of an axis, or the number that it is."""
+    """An argument of a call: the size of its axes, or its value if it is an integer."""
 
     def size(self, axis: int) -> Question: ...
     def number(self) -> Question: ...
 
 
 class Given:
-    """A value at hand, but for its first ``skip`` axes; with ``skip`` a scalar is unknown."""
+    """An available value without its first ``skip`` axes; with ``skip``, a scalar is unknown."""
 
     def __init__(self, b: Any, value: Value, skip: int = 0) -> None:
         self.b, self.value, self.skip = b, value, skip
@@ -46,7 +46,7 @@ class Given:
 
 @dataclass(frozen=True)
 class _Inside:
-    """A value of a function that calls another."""
+    """A value in a function that calls another one."""
 
     within: _Activation
     value: Value
@@ -60,9 +60,9 @@ class _Inside:
 
 def result_sizes(t: Trace, ref: FunctionRef, args: Sequence[Argument],
                  sample: Callable[[], Sequence[Value]]) -> tuple[list[list[Value]], list[tuple[int, int]]]:
-    """The sizes of each result of a function, and which axes of which results take a call to know.
+    """The sizes of each result of a function, and the (result, axis) pairs whose sizes needed a call.
 
-    ``sample`` gives arguments for that call, which is made if there is no other way.
+    ``sample`` returns arguments for that call, which is emitted only if it is needed.
     """
     b, calls = t.builder, _Calls(t.builder, t.module)
     known = [[b.const(d) if d is not None else calls.size_of(ref.name, args, i, k)
@@ -72,11 +72,11 @@ def result_sizes(t: Trace, ref: FunctionRef, args: Sequence[Argument],
         found = b.call_then(ref.name, sample(), ref.result_types)
         for i, k in unknown:
             known[i][k] = b.dim(found[i], axis=k)
-    return known, unknown                            # type: ignore[return-value]  # nothing is unknown any more
+    return known, unknown                            # type: ignore[return-value]  # all sizes are known here
 
 
 def _answer(question: Question) -> Answer:
-    """Asked one at a time, however long the chain of calls: each result may be the argument of the next."""
+    """Answers a question with an explicit stack, since chains of calls may be long."""
     asked: list[Question] = [question]
     last: Answer = None
     while asked:
@@ -94,7 +94,7 @@ def _answer(question: Question) -> Answer:
 
 
 class _Calls:
-    """The calls that are followed, each function once for the same arguments."""
+    """The calls that are followed; each function is visited once for the same arguments."""
 
     def __init__(self, b: Any, module: Module) -> None:
         self.b, self.module = b, module
@@ -102,12 +102,12 @@ class _Calls:
         self.bodies: dict[str, _Body | None] = {}
 
     def size_of(self, name: str, args: Sequence[Argument], result: int, axis: int) -> Answer:
-        """The size of an axis of a result of ``@name``, as a value that ``b`` emits, or ``None``."""
+        """The size of an axis of a result of ``@name``, as a value emitted by ``b``, or None."""
         found = self.result(name, args, result, DEPTH)
         return _answer(found.size(axis)) if found is not None else None
 
     def result(self, name: str, args: Sequence[Argument], i: int, depth: int) -> Argument | None:
-        """A result of a function, or of one that has yet to be derived."""
+        """A result of a function, or of a derived function that has not been made yet; None if unknown."""
         func = self.module.functions.get(name)
         if func is not None:
             within = self._activation(func, args, depth)
@@ -117,7 +117,7 @@ class _Calls:
         if derived is None or base is None:
             return None
         n, wrt = len(base.result_types), derived.wrt
-        if derived.kind == "bwd":                            # a cotangent is the accumulator that came in
+        if derived.kind == "bwd":                            # the cotangent of an array is its accumulator argument
             arrays = [p for p in wrt if isinstance(base.params[p].type, Array) and p not in base.own]
             return args[len(args) - 1 - len(arrays) + arrays.index(wrt[i])] if wrt[i] in arrays else None
         if i >= n and derived.kind == "vjp":
@@ -144,7 +144,7 @@ class _Calls:
 
 
 class _Body:
-    """A function that returns at one place."""
+    """A function with a single return."""
 
     def __init__(self, func: Function, results: Sequence[Value]) -> None:
         self.entry, self.results, self.solver = func.entry, results, Solver(func)
@@ -152,7 +152,7 @@ class _Body:
 
 
 class _Activation:
-    """A function with what is known of its arguments."""
+    """A function with its arguments."""
 
     def __init__(self, calls: _Calls, body: _Body, args: Sequence[Argument], depth: int) -> None:
         self.calls, self.b, self.body, self.args, self.depth = calls, calls.b, body, args, depth
@@ -204,7 +204,7 @@ class _Activation:
         return out
 
     def _source(self, v: Value) -> Argument | None:
-        """Where a parameter comes from: the caller, or a call."""
+        """The origin of a parameter: an argument of the function, or the result of a call; None if unknown."""
         block = v.owner
         if not isinstance(block, Block):
             return None

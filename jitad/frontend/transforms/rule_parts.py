@@ -1,4 +1,4 @@
-"""The parts of a function with a rule, as they are traced: ``run(step, custom, fixed, args)``."""
+"""The parts of a function with a rule, as traced functions: ``run(step, custom, fixed, args)``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .derivative_call import FLATTEN
 
 
 class Step:
-    """Calls a part of ``custom``; ``static`` are the places of the arguments that are differentiated."""
+    """Calls a part of ``custom``; ``static`` are the positions of the differentiated arguments."""
 
     def __init__(self, where: tuple[int, ...]) -> None:
         self.static = where
@@ -27,14 +27,14 @@ class Step:
 
     @staticmethod
     def function(custom: Any) -> Any:
-        """The part."""
+        """The function of ``custom`` that this part calls."""
         raise NotImplementedError
 
     def call(self, t: Trace, custom: Any, fixed: tuple[Any, ...], rest: tuple[Any, ...]) -> Any:
         return t.call(self.function(custom), *self.merged(fixed, rest))
 
     def merged(self, fixed: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
-        """All arguments in their order."""
+        """All arguments in their original order."""
         left, given = iter(fixed), dict(zip(self.static, rest))
         return [given[i] if i in given else next(left) for i in range(len(fixed) + len(rest))]
 
@@ -52,7 +52,7 @@ class Forward(Step):
 
 
 class Backward(Step):
-    """The rule that takes (residuals, cotangent)."""
+    """The rule with the arguments (residuals, cotangent)."""
 
     @staticmethod
     def function(custom: Any) -> Any:
@@ -63,7 +63,7 @@ class Backward(Step):
 
 
 class Tangent(Backward):
-    """The rule that takes (primals, tangents)."""
+    """The rule with the arguments (primals, tangents)."""
 
     @staticmethod
     def function(custom: Any) -> Any:

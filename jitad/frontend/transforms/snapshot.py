@@ -1,7 +1,7 @@
-"""A function as it is now: with copies of the variables that it captures and of all that they hold.
+"""Snapshot of a function: a copy with copies of the captured variables and their contents.
 
-Functions capture variables, not values, so that what is called later sees what has been assigned since.
-``linearize`` gives the derivative at the moment at which it is called.
+Functions capture variables, not values, so a later call sees later assignments.  ``linearize`` needs the derivative at
+the moment of its call.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ KEPT = "linearize keeps it"
 
 
 def as_now(t: Trace, v: Any) -> Any:
-    """A value that later assignments and changes do not reach."""
+    """A copy of a value, which later assignments and changes do not affect."""
     return _copy(t, v, {})
 
 
 def _copy(t: Trace, v: Any, made: dict[Obj, Any]) -> Any:
-    """``made``: the copies so far; what refers to itself is copied once."""
+    """Copies ``v``; ``made`` maps objects to the copies so far, so that cycles are copied once."""
     if isinstance(v, ArrayRef):
-        if v.obj.readonly == KEPT and not v.steps:           # kept already
+        if v.obj.readonly == KEPT and not v.steps:           # already a copy
             return v
         return t.new_array(Sym(t.builder.copy(t.read(v).value)), KEPT)
     if isinstance(v, Store) and v.readonly:

@@ -1,8 +1,7 @@
-"""Tangents and cotangents that a program hands over, brought into the form of the values that they belong to.
+"""Tangents and cotangents that a program supplies, converted to the form of their primal values.
 
-``like`` finds, while tracing, what of a tangent stands where each leaf of its value does.  What only a run can tell,
-which variant of a union there is, where nodes lie and how large arrays are, ``same_references`` and ``tangent_like``
-check then.
+``like`` matches, while tracing, the parts of a tangent to the leaves of its value.  Union tags, references and array
+sizes are only known at run time; ``same_references`` and ``tangent_like`` emit checks for them.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ ANOTHER_SHAPE = (": a tangent is a tree of another shape than its value, or its 
 
 @dataclass(frozen=True)
 class Fits:
-    """What a tangent has in place of the tag of a union: the tags of the variants that it belongs to.
+    """Replaces the tag of a union in a tangent: ``tags`` are the variants that the tangent fits.
 
-    Where it is a union too, ``tag`` is its own and ``own`` what that has to be for each of the ``tags``.
+    If the tangent is a union too, ``tag`` is its own tag, and ``own`` has its required value for each of ``tags``.
     """
 
     tags: tuple[int, ...]
@@ -46,7 +45,7 @@ class Fits:
 
 
 def read(t: Trace, x: Any) -> Any:
-    """What an array holds now, one from outside included."""
+    """The current value of an array, also of one from outside; other values are lifted."""
     x = t.lift(x)
     return t.read(x) if isinstance(x, ArrayRef) else x
 
@@ -54,9 +53,9 @@ def read(t: Trace, x: Any) -> Any:
 # --- while tracing ------------------------------------------------------------------------------------
 
 def like(t: Trace, structure: Structure, types: Sequence[Type | None], v: Any, what: str) -> list[Any]:
-    """The parts of a user value that stand where the leaves of ``structure``, of these types, do.
+    """The parts of a user value that correspond to the leaves of ``structure``, which have these types.
 
-    ``None`` may stand for any of them.  Raises ``DifferentiationError`` where the value has another structure.
+    ``None`` may replace any of them.  Raises ``DifferentiationError`` if the value has another structure.
     """
     found = _Matching(t, structure, types, what)
     found.walk(structure, containers.export(t, v))
@@ -64,7 +63,7 @@ def like(t: Trace, structure: Structure, types: Sequence[Type | None], v: Any, w
 
 
 class _Matching:
-    """A walk over a structure and what is to be like it; ``out``: what has been found, a leaf at a time."""
+    """Traverses a structure and a value that should match it; ``out``: the matching parts, one for each leaf."""
 
     def __init__(self, t: Trace, whole: Structure, types: Sequence[Type | None], what: str) -> None:
         self.t, self.whole, self.types, self.what = t, whole, types, what
@@ -90,14 +89,14 @@ class _Matching:
         return DifferentiationError(f"{self.what} has another structure than its value, {self.whole}", self.t.loc)
 
     def _packed(self, root: Any, x: Packed) -> None:
-        """By name: what is discrete has no columns in a gradient."""
+        """Matches columns by name, since a gradient has no columns for discrete fields."""
         if not _same_family(root, x):
             raise DifferentiationError(f"{self.what} is {x} where its value is packed({root.layout})", self.t.loc)
         columns = dict(zip(x._root.layout.place, x._leaves[root.count:]))
         self.out.extend([*x._leaves[:root.count], *(columns.get(c.name) for c in root.layout.columns)])
 
     def _columns(self, s: Structure, x: Any) -> None:
-        """A long list: what stands for its elements stands for the leaves of one, column by column."""
+        """Matches a long list: each column matches a leaf of the element's structure."""
         if isinstance(x, list) and all(map(is_number, x)) and s.type is Columns:
             x = gathered(x, lambda first: pytree.LEAF)
         if s.type is not Columns or not isinstance(x, Columns) or s.static.discrete != x.kind.counts:
@@ -109,7 +108,7 @@ class _Matching:
             self.walk(s.static.element, pytree.unflatten(x.kind.element, x.columns))
 
     def _variants(self, s: Structure, x: Any) -> None:
-        """What is no union is for each variant that it fits: those that are not there take nothing of it."""
+        """Matches a value that is not a union to each variant that it fits; the other variants get None."""
         variants, types = s.children[1:], self._types(s)
         fitting = [k for k, variant in enumerate(variants) if self._fits(variant, x, types[k])]
         if not fitting:
@@ -121,7 +120,7 @@ class _Matching:
         self._each(s, dict.fromkeys(fitting, x))
 
     def _union(self, s: Structure, x: OneOf) -> None:
-        """The variants of a union are matched by their kinds: the paths may have come in another order."""
+        """Matches the variants of two unions by structure, since their order may differ."""
         types, own = self._types(s), dict[int, int]()
         for k, variant in enumerate(s.children[1:]):
             fitting = [j for j, v in enumerate(x.variants) if self._fits(variant, v, types[k]) or (
@@ -134,7 +133,7 @@ class _Matching:
         self._each(s, {k: x.variants[j] for k, j in own.items()})
 
     def _each(self, s: Structure, given: dict[int, Any]) -> None:
-        """The variants by number, of which those that are not given take nothing."""
+        """Matches the variants in ``given`` by number; the others get None."""
         for k, variant in enumerate(s.children[1:]):
             if k in given:
                 self.walk(variant, given[k])
@@ -142,7 +141,7 @@ class _Matching:
                 self.out.extend([None] * variant.count)
 
     def _types(self, s: Structure) -> list[Sequence[Type | None]]:
-        """Those of the leaves of each variant of the union that comes next."""
+        """The leaf types of each variant of the union whose leaves come next."""
         at = list(accumulate((c.count for c in s.children), initial=len(self.out)))[1:]
         return [self.types[i:j] for i, j in zip(at, at[1:])]
 
@@ -150,7 +149,7 @@ class _Matching:
         return f"{self.what} does not fit the value that there is, of {s}"
 
     def _fits(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
-        """Whether ``x`` can stand for a value of structure ``s`` with leaves of these types."""
+        """True if ``x`` matches structure ``s`` with leaves of these types."""
         if s.is_leaf:
             x = read(self.t, x) if isinstance(x, (Sym, ArrayRef)) or not pytree.is_container(x) else None
             rank = promotion.rank(x.value) if isinstance(x, Sym) else 0 if is_number(x) else None
@@ -158,7 +157,7 @@ class _Matching:
         if s.type in (NoneType, str):
             return x is None or (type(x) is str and x == s.static)
         if s.type is OneOf or x is None:
-            return False                             # unions stand in one another only within other values
+            return False                             # a union is never directly a variant of another
         if s.type is Packed:
             return isinstance(x, Packed) and _same_family(s.static, x)
         if s.type is Columns:
@@ -174,12 +173,12 @@ class _Matching:
         return True
 
     def _fits_within(self, s: Structure, x: Any, types: Sequence[Type | None]) -> bool:
-        """The same of a part, which may be ``None``, or of several kinds itself."""
+        """True if a part of a value matches; unlike a whole value, it may be None or a union."""
         return (x is None and s.count > 0) or isinstance(x, OneOf) or s.type is OneOf or self._fits(s, x, types)
 
 
 def _parts(s: Structure, x: Any) -> list[Any] | None:
-    """What stands where the children of a container do, those of a dict by their keys; ``None`` if it is another."""
+    """The parts of ``x`` that correspond to the children of ``s`` (of a dict, by key), or None if it does not match."""
     if x is None or isinstance(x, str) or not pytree.is_container(x):
         return None
     static, parts = pytree.children(x)
@@ -201,7 +200,7 @@ def _only_numbers(s: Structure, types: Sequence[Type | None]) -> bool:
 # --- at run time --------------------------------------------------------------------------------------
 
 def same_references(t: Trace, x: Any, dx: Any, what: str, there: Value | None) -> None:
-    """Check that a tangent or cotangent refers to its nodes as its value does, and is of the kind that it is."""
+    """Checks that a tangent or cotangent has the same references and the same union variant as its value."""
     b = t.builder
     if isinstance(dx, Fits):
         return _check_tag(t, t.value(x), dx, there)
@@ -229,8 +228,10 @@ def _check_tag(t: Trace, tag: Value, fits: Fits, around: Value | None) -> None:
 
 
 def tangent_like(t: Trace, x: Any, type: Type, shape: Sequence[Value], what: str, there: Value | None) -> Value:
-    """A tangent or cotangent brought to its value's type and checked against its sizes; ``None`` is zero, and so is
-    that of what is not there."""
+    """A tangent or cotangent converted to its value's type and checked against its sizes.
+
+    ``None`` becomes zero; so does the tangent of an absent variant (``there``).
+    """
     b = t.builder
     if x is None:
         return zeros(b, type, shape)

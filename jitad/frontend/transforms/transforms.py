@@ -1,9 +1,9 @@
-"""The differentiation functions, inside traced code and outside.
+"""The differentiation functions, in traced code and outside.
 
-A transform (``grad(f)``) is an object.  Called in traced code, it traces ``f`` as an IR function of its own, asks the
-module for a derivative of that (``Module.derive``) and calls it; the ``ad`` pass makes the derivative later.  A
-derivative is an ordinary function, so transforms nest to any order, and variables that ``f`` captured are parameters
-of its IR function like others, which keeps perturbations apart.  Called outside, a transform is compiled like any
+A transform (``grad(f)``) is an object.  A call in traced code traces ``f`` as an IR function of its own, requests a
+derivative of it from the module (``Module.derive``), and calls that; the ``ad`` pass makes the derivative later.  A
+derivative is an ordinary function, so transforms nest to any order.  Variables that ``f`` captures are ordinary
+parameters of its IR function, which keeps perturbations apart.  Outside traced code, a transform is compiled like any
 function.
 
 Jacobians and maps are loops over derivatives and functions: ``jacobians.py``, ``vmap.py``.
@@ -66,7 +66,7 @@ class Pull(Transform):
 
 
 class Push(Transform):
-    """(primals, tangents) → (result, tangent of the result), and what comes beside it; ``static``: has_aux."""
+    """(primals, tangents) → (result, tangent of the result), and aux if there is one; ``static``: has_aux."""
 
     name = "jvp"
     __signature__: Any = None   # (primals, tangents), not the parameters of the function
@@ -98,7 +98,7 @@ class JacFwd(Transform):
 
 
 class Vmap(Transform):
-    """``static``: in_axes, out_axes (``axes.Axes``), axis_size; one that is known at run time only is a part."""
+    """``static``: in_axes, out_axes (``axes.Axes``), axis_size; an axis_size known only at run time is a part."""
 
     name = "vmap"
     size: Any = None
@@ -128,10 +128,10 @@ class HessianProduct(Transform):
         return products[0] if n == 1 else products
 
 
-# --- linear functions that hold on to their primals -------------------------------------------------
+# --- linear functions with fixed primals ------------------------------------------------------------
 
 class Linear(Traceable):
-    """What ``linearize`` returns in traced code: forward mode at fixed primals (snapshots)."""
+    """The result of ``linearize`` in traced code: forward mode at fixed primals (snapshots)."""
 
     static = None
 
@@ -145,7 +145,7 @@ class Linear(Traceable):
         return Linear(*parts)
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return t.call(as_now(t, self.push), self.primals, tuple(args))[1]     # what that changes stays a copy
+        return t.call(as_now(t, self.push), self.primals, tuple(args))[1]     # its side effects are on a copy
 
 
 # --- the functions ----------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ def _argnums(argnums: Any) -> Argnums:
 def grad(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
     """The gradient of a function that returns one float.
 
-    ``argnums`` takes positions, names, or a tuple of them; one gives that argument's structure, a tuple a tuple.
-    Leaves that are no floats have ``None`` for a gradient.  With ``has_aux`` the function returns ``(value, aux)``
-    and the gradient ``(gradient, aux)``.
+    ``argnums`` is a position, a name, or a tuple of them; the gradient has the structure of that argument, or is a
+    tuple of gradients.  The gradient of a leaf that is not a float is ``None``.  With ``has_aux``, the function returns
+    ``(value, aux)`` and the gradient is ``(gradient, aux)``.
     """
     return Grad(fun, _argnums(argnums), bool(has_aux))
 
@@ -175,19 +175,19 @@ def value_and_grad(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Tra
 
 @Maker
 def jacrev(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
-    """The Jacobian by reverse mode, a row for each element of the result.
+    """The Jacobian by reverse mode, one row for each element of the result.
 
-    The result's structure with, in the place of each float, the structure of the argument (a tuple for a tuple of
-    ``argnums``, as for ``grad``); an array there has the axes of the result and then those of the argument.  Leaves
-    that are no floats have ``None``.  With ``has_aux`` the function returns ``(out, aux)``, and this
-    ``(Jacobian, aux)``.
+    It has the structure of the result, in which each float is replaced by the structure of the argument (for a tuple of
+    ``argnums`` a tuple of structures, as for ``grad``).  An array there has the axes of the result, followed by those
+    of the argument.  Leaves that are not floats are ``None``.  With ``has_aux``, the function returns ``(out, aux)``
+    and the result is ``(Jacobian, aux)``.
     """
     return JacRev(fun, _argnums(argnums), bool(has_aux))
 
 
 @Maker
 def jacfwd(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
-    """The Jacobian by forward mode, a column for each element of the argument; see ``jacrev``."""
+    """The Jacobian by forward mode, one column for each element of the argument; see ``jacrev``."""
     return JacFwd(fun, _argnums(argnums), bool(has_aux))
 
 
@@ -200,13 +200,13 @@ def hessian(fun: Any, argnums: Argnums = 0, has_aux: bool = False) -> Transform:
 
 @Maker
 def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, *, axis_size: Any = None) -> Transform:
-    """``fun`` for each element along an axis of its arguments, the results stacked.
+    """Maps ``fun`` over an axis of its arguments and stacks the results.
 
-    ``in_axes``: the axis to map, or ``None`` for an argument that is the same for all elements; for all arguments
-    together, or in a tuple one for each, or in trees that stand for the start of the arguments'.  Arguments by name
-    are mapped over their first axis.  ``out_axes``: where the results have the new axis, in the same way; ``None``
-    for a result that does not depend on the element.  ``axis_size`` says how many elements there are, where all
-    ``in_axes`` are ``None``.  Raises ``ValueError`` where sizes differ.
+    ``in_axes`` is the axis to map, or ``None`` for an argument that is the same for all elements.  It is one value for
+    all arguments, or a tuple with one for each; each may be a tree that is a prefix of the argument's tree.  Keyword
+    arguments are mapped over their first axis.  ``out_axes`` is the position of the new axis in the results, in the
+    same form; ``None`` is for a result that does not depend on the element.  ``axis_size`` is the number of elements,
+    which is needed if all ``in_axes`` are ``None``.  Raises ``ValueError`` if sizes differ.
     """
     at_run_time = isinstance(axis_size, Sym)
     if at_run_time and (axis_size.is_array or axis_size.scalar not in (I64, I32)) or not at_run_time and not (
@@ -219,18 +219,18 @@ def vmap(fun: Any, in_axes: Any = 0, out_axes: Any = 0, *, axis_size: Any = None
 
 
 def kept_apart(primals: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same with arrays of their own, which later writes do not reach."""
+    """The primals with copies of their arrays, which later writes do not affect."""
     copies: tuple[Any, ...] = pytree.map_leaves(lambda x: x.copy() if isinstance(x, np.ndarray) else x, primals)
     return copies
 
 
 @Immediate
 def vjp(fun: Any, *primals: Any, has_aux: bool = False) -> Any:
-    """``(fun(*primals), pullback)``: ``pullback(cotangent)`` gives a tuple of the primals' cotangents.
+    """``(fun(*primals), pullback)``: ``pullback(cotangent)`` returns a tuple of the primals' cotangents.
 
-    The cotangent has the structure of the result, with ``None`` for leaves that are no floats, or for zero.  In
-    compiled code the forward sweep runs once, whatever the number of pullbacks; outside, a pullback runs both.  With
-    ``has_aux`` the function returns ``(out, aux)``, and this ``(out, pullback, aux)``.
+    The cotangent has the structure of the result, with ``None`` for leaves that are not floats, or for zero.  In
+    compiled code the forward sweep runs once for all calls of the pullback; outside, each call runs both sweeps.  With
+    ``has_aux``, the function returns ``(out, aux)`` and the result is ``(out, pullback, aux)``.
     """
     pull, kept = Pull(fun, bool(has_aux)), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
@@ -253,7 +253,7 @@ def _vjp(t: Trace, fun: Any, *primals: Any, has_aux: bool = False) -> Any:
 def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """``(fun(*primals), tangent)``: the derivative in the direction of ``tangents``, by forward mode.
 
-    With ``has_aux`` the function returns ``(out, aux)``, and this ``(out, tangent, aux)``.
+    With ``has_aux``, the function returns ``(out, aux)`` and the result is ``(out, tangent, aux)``.
     """
     return compiled(Push(fun, bool(has_aux)))(tuple(primals), tuple(tangents))
 
@@ -265,7 +265,7 @@ def _jvp(t: Trace, fun: Any, primals: Any, tangents: Any, has_aux: bool = False)
 
 @Immediate
 def hvp(fun: Any, primals: Any, tangents: Any) -> Any:
-    """The Hessian of ``fun`` at ``primals`` times ``tangents``: tuples; of a single primal its own structure."""
+    """The Hessian of ``fun`` at ``primals`` times ``tangents``; a tuple, or a single structure for a single primal."""
     return compiled(HessianProduct(fun))(tuple(primals), tuple(tangents))
 
 
@@ -278,7 +278,7 @@ def _hvp(t: Trace, fun: Any, primals: Any, tangents: Any) -> Any:
 def linearize(fun: Any, *primals: Any) -> Any:
     """``(fun(*primals), linear)``: ``linear(*tangents)`` is the derivative in that direction.
 
-    It is computed by forward mode, together with the value, at each call.
+    Each call of ``linear`` computes it by forward mode, together with the value.
     """
     push, kept = Push(fun), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
@@ -293,7 +293,7 @@ def _linearize(t: Trace, fun: Any, *primals: Any) -> Any:
 
 @Immediate
 def stop_gradient(x: Any) -> Any:
-    """``x``, taken for a constant by differentiation."""
+    """Returns ``x``, which differentiation treats as a constant."""
     return x
 
 
@@ -304,7 +304,7 @@ def _stop_gradient(t: Trace, x: Any) -> Any:
 
 @Immediate
 def relu(x: Any) -> Any:
-    """``x`` where it is positive, and 0 elsewhere, for numbers and arrays; at 0 its derivative is 0."""
+    """The maximum of ``x`` and 0, for numbers and arrays; the derivative at 0 is 0."""
     return marks.positive_part(x)
 
 
@@ -314,7 +314,7 @@ def _relu(t: Trace, x: Any) -> Any:
 
 
 class Same(Transform):
-    """The function itself, compiled."""
+    """The function itself, compiled without a derivative."""
 
     name = "call"
 

@@ -1,7 +1,7 @@
-"""``vmap``: a function over an axis of its arguments.
+"""``vmap``: maps a function over an axis of its arguments.
 
-It means the loop over that axis, and is that loop: element ``i`` of the arguments is read, the function called, its
-results are stored as element ``i`` of arrays made before.  The optimiser does with it what it does with any loop.
+It is a loop over that axis.  Each iteration reads element ``i`` of the arguments, calls the function, and stores its
+results as element ``i`` of arrays that are made before the loop.  The optimiser treats it like any loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ELEMENT = "it is an argument of a function that vmap maps"
 
 
 class _Argument:
-    """One argument: its leaves, and of each the axis that is mapped, moved to the front."""
+    """One argument: its leaves, with the mapped axis of each moved to the front."""
 
     def __init__(self, t: Trace, v: Any, axes: Axes, name: str) -> None:
         self.value, self.name, self.mapped = v, name, axes.mapped
@@ -44,7 +44,7 @@ class _Argument:
         self.over = [k is not None for k in places]
 
     def element(self, t: Trace, it: Value, fronts: dict[Value, Value]) -> Any:
-        """The argument for one iteration; ``fronts`` notes which array each element is from."""
+        """The argument for one iteration; adds to ``fronts`` the array that each element is read from."""
         if not self.mapped:
             return self.value
         leaves = []
@@ -75,7 +75,7 @@ def _moved(t: Trace, a: Value, axis: int, to: int) -> Value:
 
 
 class Mapped:
-    """``fun`` mapped over ``args`` and ``kwargs``; ``size``: that of the mapped axes, where it is given."""
+    """``fun`` mapped over ``args`` and ``kwargs``; ``size``: the size of the mapped axes, if given."""
 
     def __init__(self, t: Trace, fun: Any, in_axes: Axes, args: Sequence[Any], kwargs: dict[str, Any],
                  size: Any = None) -> None:
@@ -88,7 +88,7 @@ class Mapped:
         self.n = self._count(size)
 
     def _count(self, size: Any) -> Value:
-        """The size of the mapped axes, which is the same for all."""
+        """The common size of the mapped axes; emits checks that they agree."""
         t = self.t
         given = None if size is None else t.value(size, I64)
         found = [(promotion.size(t, x.value, 0), a.name) for a in (*self.args, *self.kwargs.values()) if a.mapped
@@ -146,14 +146,14 @@ class Mapped:
         return out
 
     def _same_sizes(self, results: Sequence[Value]) -> None:
-        """Note which sizes may differ from element to element; ``_start`` fills in what they must be."""
+        """Records the result sizes that may differ between elements; ``_check`` emits the checks later."""
         t, b = self.t, self.t.builder
         self.checks = [(i, k, b.dim(v, axis=k)) for i, v in enumerate(results) for k in range(promotion.rank(v))
                        if dims_of(v.type)[k] is None]
         self.end = t.here()
 
     def _start(self, out_axes: Axes, results: Sequence[Value]) -> list[Value]:
-        """The arrays for the results, and the checks of sizes that only the elements themselves tell."""
+        """Makes the arrays for the results before the loop, and emits the checks of the results' sizes."""
         t = self.t
         structure: Structure = self.ref.value[0].static
         self.places = self._out_places(out_axes, structure, results)
@@ -162,7 +162,7 @@ class Mapped:
                 for i, (v, place) in enumerate(zip(results, self.places))]
 
     def _sizes(self) -> list[list[Value]]:
-        """The sizes of each result: literal, or known from the arguments, or else those for the first element."""
+        """The sizes of each result: static, computed from the arguments, or else those for the first element."""
         t, b, ref = self.t, self.t.builder, self.ref
         def first() -> list[Value]:
             t.check(b.gt(self.n, 0), "ValueError", "vmap over 0 elements: the sizes of the results depend on them")
@@ -174,7 +174,7 @@ class Mapped:
         return sizes
 
     def _check(self, places: Sequence[tuple[int, int]], sizes: Sequence[Sequence[Value]]) -> None:
-        """In the loop: each element's results have the sizes of the first's."""
+        """Emits checks in the loop that each element's results have the sizes of the first element's."""
         t = self.t
         with t.on(self.end):
             for i, k, size in self.checks:
@@ -183,7 +183,7 @@ class Mapped:
                             "element and {} for another", sizes[i][k], size)
 
     def _alone(self, v: Value, sizes: Sequence[Value]) -> Value:
-        """What stands for a result that all elements share, before the first."""
+        """The initial value of a result that all elements share."""
         b = self.t.builder
         return b.zeros_like(v) if not isinstance(v.type, Array) else \
             b.emit("fill", b.const(0, v.type.dtype), *sizes)
@@ -210,7 +210,7 @@ FIRST = Axes(pytree.LEAF, (0,))
 
 
 def _for_each(in_axes: Axes, n: int) -> list[Axes]:
-    """``in_axes`` of each positional argument."""
+    """The ``in_axes`` of each positional argument."""
     if in_axes.structure.is_leaf:
         return [in_axes] * n
     each = list(in_axes.children())
