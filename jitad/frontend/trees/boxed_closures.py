@@ -1,14 +1,14 @@
-"""Functions whose number is only known at run time: built by recursion or in a loop, each capturing another.
+"""Boxed functions: functions made by recursion or in a loop, in a number that is only known at run time.
 
-A function value is otherwise its captured variables, side by side with those of the functions it captures (``choice``).
-Where that would not end, the functions become nodes of a heap (``heaps``): a *box* is a reference, its class says
-which code, its fields are what the function captured.  A call is a switch over the classes.  So continuations and
-functions made of functions are data like trees, and all that comes after the front end, derivatives included, is as
-for those.
+A function value is normally represented by its captured variables, together with those of the functions it captures
+(``unions``).  If that does not terminate, the functions become nodes of a heap (``heaps``): a *box* is a reference, its
+class identifies the code, and its fields are the captured values.  A call is a switch over the classes.  So
+continuations and functions made of functions are data like trees, and are treated as such after the front end,
+derivatives included.
 
-Which functions are boxed is found while tracing: when one captures another of its own code that captures another, and
-when one meets a box.  The trace is then begun anew, and they are boxed as they are made.  A box holds values, and no
-variables: it may not capture a variable that is assigned again, nor an object that can be changed.
+Tracing detects which functions must be boxed: those that capture others of the same code, several levels deep, and
+those that are merged with a box.  The trace is then restarted, and these functions are boxed when they are made.  A box
+holds values, not variables: it must not capture a variable that is assigned again, nor an object that can be changed.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ CAPTURES = "a function that is built by recursion or in a loop captures"
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """One class of boxes: functions of one code, or one function that captures nothing.
+    """One class of boxes: functions with the same code, or a single function without captured variables.
 
-    ``model``: such a function; ``names``: of what it captured, defaults included.
+    ``model``: one such function; ``names``: the names of its captured variables and defaults.
     """
 
     key: Any
@@ -45,7 +45,7 @@ class Shape:
 
 
 class Functions(Family):
-    """The functions that a program boxes."""
+    """The family of all functions that a program boxes."""
 
     functions = True
 
@@ -56,7 +56,7 @@ class Functions(Family):
         self.place = {s.key: k for k, s in enumerate(shapes)}
 
     def constant(self, v: Any, known: Layout) -> int | None:
-        """The reference to a function that captures nothing, beside a box; ``None`` for what is no function."""
+        """The reference of a function without captured variables; None for a value that is not a function."""
         shape = shape_of(v)
         if shape is None:
             return None
@@ -69,7 +69,7 @@ class Functions(Family):
 
 
 def shape_of(v: Any) -> Shape | None:
-    """The class of boxes for a function, ``None`` for what is none."""
+    """The class of boxes for a function; None for a value that is not a function."""
     if isinstance(v, Fn):
         defaults = (f"default {k}" for k in range(len(v.defaults)))
         return Shape((Fn, v.static), v, (*v.slots, *defaults, *v.kw_defaults))
@@ -84,12 +84,12 @@ def _name(v: Any) -> str:
 
 
 def family_of(t: Trace) -> Functions | None:
-    """What the program boxes, so far."""
+    """The family of the functions that are boxed so far, or None."""
     return next((f for f in t.session.heaps if isinstance(f, Functions)), None)
 
 
 def need(t: Trace, functions: Iterable[Any]) -> NoReturn:
-    """Begin the trace anew with these functions boxed."""
+    """Restarts the trace with these functions boxed."""
     known = family_of(t)
     new = {s.key: s for s in map(shape_of, functions) if s is not None and (known is None or s.key not in known.place)}
     if not new:
@@ -99,7 +99,7 @@ def need(t: Trace, functions: Iterable[Any]) -> NoReturn:
 
 
 def _extended(known: Layout | None, shapes: Iterable[Shape]) -> Layout:
-    """The layout with more classes of boxes; of what their fields hold nothing is known yet."""
+    """The layout with more classes of boxes, whose fields have unknown kinds so far."""
     before: tuple[Shape, ...] = known.family.shapes if known is not None else ()    # type: ignore[attr-defined]
     new = tuple(s for s in shapes if all(s.key != b.key for b in before))
     fields = tuple(tuple((n, Unknown()) for n in s.names) for s in new)
@@ -109,10 +109,10 @@ def _extended(known: Layout | None, shapes: Iterable[Shape]) -> Layout:
 # --- boxing -----------------------------------------------------------------------------------------
 
 class Boxes(Trace):
-    """The part of ``Trace`` that deals with boxed functions."""
+    """The part of ``Trace`` for boxed functions."""
 
     def made_function(self, fn: Fn) -> Any:
-        """A function that has just been made: a box, if its like are boxed."""
+        """A function that has just been made: a box if functions of its code are boxed."""
         family = family_of(self)
         if family is None or (Fn, fn.static) not in family.place:
             return fn
@@ -124,7 +124,7 @@ class Boxes(Trace):
 
 
 def box(t: Trace, family: Functions, v: Any) -> Any:
-    """A function as a reference."""
+    """The reference to a boxed function."""
     if isinstance(v, Reference):
         return v
     if type(v) is Choice:
@@ -146,7 +146,7 @@ def box(t: Trace, family: Functions, v: Any) -> Any:
 
 
 def _held(t: Trace, family: Functions, fn: Fn, name: str, x: Any) -> Any:
-    """What a box holds for a captured variable or a default."""
+    """The value that a box holds for a captured variable or a default."""
     if isinstance(x, Slot):
         if name in fn.code.rebound:
             t.unsupported(f"{CAPTURES} the variable `{name}`, which may be assigned again",
@@ -172,7 +172,7 @@ def _is_function(v: Any) -> bool:
 # --- calling ----------------------------------------------------------------------------------------
 
 def call(t: Trace, ref: Reference, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Call a box: a switch over the functions that it may be; of those of which nothing is known there is none yet."""
+    """Calls a box by a switch over its possible functions; classes with unknown fields have no box yet."""
     kinds = ref.layout.kinds
     made = [k for k in possible(t, ref) if k < 0 or not any(kind.unknown for kind in kinds[k].values())]
     if not made:
@@ -181,12 +181,12 @@ def call(t: Trace, ref: Reference, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _copied(t: Trace, v: Any) -> Any:
-    """An array in a box as one of its own, which may be passed on beside the heap."""
+    """A copy of an array in a box, which can be passed on together with the heap."""
     return t.new_array(Sym(t.builder.copy(t.read(v).value)), PART) if isinstance(v, ArrayRef) else v
 
 
 def opened(t: Trace, ref: Reference, k: int) -> Any:
-    """The function in a box of class number ``k``, with variables of its own."""
+    """The function in a box of class number ``k``, with new variables."""
     if k < 0:
         return None
     shape: Shape = ref.family.shapes[k]              # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Functions that capture others of their own kind, as many as a program makes at run time."""
+"""Detection of functions that capture others of the same code without a static bound."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ..values.closures import Fn
 from ..values.protocol import Trace
 from ..values.values import Choice, Instance, ListObj, Maybe, Obj, Operators, Slot
 
-DEPTH = 3                       # so many functions of one code inside each other are taken for a sign of more to come
+DEPTH = 3                       # this many nested functions of one code are taken as nesting without bound
 
 
 def depth(t: Trace) -> int:
-    """How deep functions are nested that are taken for nested without bound: rules within rules end by themselves."""
+    """The nesting depth that is taken as unbounded; nested rules end by themselves, so each one adds a level."""
     return DEPTH + len(t.session.inside_rules)
 
 
 def check(t: Trace, state: dict[Obj, Any], values: Iterable[Any]) -> None:
-    """Begin anew with functions as data in memory (``boxes``) if those in here are nested without bound."""
+    """Restarts the trace with boxed functions (``boxed_closures``) if functions in ``values`` nest without bound."""
     for v in values:
         if nested(state, v, depth(t)) is not None:
             t.box_functions(functions(state, v, set()))
 
 
 def functions(state: dict[Obj, Any], v: Any, seen: set[Any]) -> Iterator[Any]:
-    """All functions in a value, those that they capture included."""
+    """All functions in a value, including those that they capture."""
     if isinstance(v, Obj):
         if v in seen:
             return
@@ -38,12 +38,12 @@ def functions(state: dict[Obj, Any], v: Any, seen: set[Any]) -> Iterator[Any]:
 
 
 def nested(state: dict[Obj, Any], v: Any, most: int) -> Fn | None:
-    """A function that captures one of its own code, which captures another, …, ``most`` of them: the outermost."""
+    """The outermost of ``most`` functions of one code that capture one another, or None."""
     return _search(state, v, {}, set(), most)
 
 
 def _search(state: dict[Obj, Any], v: Any, around: dict[Any, int], inside: set[Any], most: int) -> Fn | None:
-    """``around``: how often each code occurs around this value; ``inside``: the objects that we are in."""
+    """``around``: the number of enclosing functions of each code; ``inside``: the enclosing objects."""
     if isinstance(v, Obj):
         if v in inside:
             return None

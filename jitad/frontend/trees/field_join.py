@@ -1,7 +1,7 @@
-"""Which kind of field holds a value, and what holds both of two kinds.
+"""Kinds of field values and their joins.
 
-The layout of a heap starts from the annotations (and from the arguments, where there are trees among them).  What a
-program then puts into a field may take more: an int where ``None`` may be, a float, a node of another class.
+The layout of a heap is initialised from the annotations, and from the arguments if they contain trees.  The values that
+a program stores may need wider kinds: an int where ``None`` may be, a float, a node of another class.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .references import NodeList, Reference, TextOf, possible
 
 
 def kind_of(t: Trace, v: Any) -> Kind | None:
-    """The kind of a value, ``None`` where nodes cannot hold it."""
+    """The kind of a value; None if nodes cannot hold it."""
     if v is None:
         return Nothing()
     if isinstance(v, Reference):
@@ -71,7 +71,7 @@ def _all(kinds: Any) -> Kind | None:
 
 
 def wider(a: Kind, b: Kind) -> Kind | None:
-    """The kind that holds what either holds; ``None`` where there is none."""
+    """The join of two kinds; None if there is none."""
     if a == b or b.unknown:
         return a
     if a.unknown:
@@ -101,7 +101,7 @@ def _with_none(kind: Kind) -> Kind:
 
 
 def _wider_number(a: Number, b: Number) -> Number | None:
-    """Python's numbers fit those of NumPy beside them."""
+    """The join of two number kinds; a Python number adapts to a NumPy dtype."""
     weak = a.weak and b.weak
     if a.weak != b.weak and not (a.dtype.is_narrow or b.dtype.is_narrow):
         strong, other = (b, a) if a.weak else (a, b)

@@ -1,6 +1,6 @@
-"""What a node's attributes are: fields, read from the columns of its class, properties and methods.
+"""Attributes of nodes: fields, which are read from the columns of the class, properties and methods.
 
-Of a node whose class is only known at run time an attribute is read once for each class that it may be of.
+If the class of a node is only known at run time, an attribute is read once for each possible class.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def attribute(t: Trace, ref: Reference, name: str) -> Any:
 
 
 def owners_of(t: Trace, ref: Reference, name: str) -> Classes:
-    """The classes, of those that the node may be of, which have an attribute; that it is of one of them is checked."""
+    """The possible classes of the node that have an attribute; emits a check that the node is of one of them."""
     maybe = possible(t, ref)
     owners = frozenset(k for k in maybe if k >= 0 and has_attribute(ref.layout, k, name))
     for k in sorted(maybe - owners):
@@ -74,7 +74,7 @@ def owners_of(t: Trace, ref: Reference, name: str) -> Classes:
 
 
 def _function(cls: type, name: str) -> Any:
-    """The function behind a method, ``None`` for what is none."""
+    """The function of a method; None if the attribute is not a method."""
     found = inspect.getattr_static(cls, name, None)
     if getattr(type(found), "is_jitad", False):
         found = found.py_func
@@ -96,7 +96,7 @@ def _of_class(t: Trace, ref: Reference, k: int, name: str) -> Any:
 
 
 def field(t: Trace, ref: Reference, k: int, name: str) -> Any:
-    """A field of a node that is of class number ``k``."""
+    """A field of a node that has class number ``k``."""
     return read(t, ref.store, ref.layout.kinds[k][name], ref.layout.path(k, name), row_of(t, ref))
 
 
@@ -116,7 +116,7 @@ def read(t: Trace, store: Store, kind: Kind, path: str, row: Value) -> Any:
         case Block():
             return _block(t, store, kind, path, row)
         case Perhaps(inner):
-            there = get(t, store, f"{path}?", row)   # where it is not, the other columns hold something valid
+            there = get(t, store, f"{path}?", row)   # if it is absent, the other columns hold valid values
             tag = once(t, ("choice", there), lambda: t.builder.cast(t.builder.not_(there), dtype=I64))
             return t.settle(Choice(Sym(tag, True), (read(t, store, inner, path, row), None)))
         case Parts():
@@ -128,13 +128,13 @@ def read(t: Trace, store: Store, kind: Kind, path: str, row: Value) -> Any:
 
 
 def get(t: Trace, store: Store, column: str, row: Value) -> Value:
-    """One element of a column, read once as long as the column does not change."""
+    """One element of a column; the load is reused as long as the column does not change."""
     array = t.read(t.contents(store)[column]).value
     return once(t, ("get", array, row), lambda: t.builder.get(array, row))
 
 
 def _block(t: Trace, store: Store, kind: Block, path: str, row: Value) -> ArrayRef:
-    """An array in a node: a view of the pool."""
+    """An array in a node, as a view of the pool."""
     b = t.builder
     sizes = [get(t, store, f"{path}:{axis}", row) for axis in range(kind.rank)]
     count = sizes[0]

@@ -1,11 +1,11 @@
 """Nodes that are made in traced code.
 
-A program that makes nodes of a family has a *heap* of it: a store with room to grow, made where the program begins and
-handed to every function that it calls, which hands it back changed.  That there has to be one is found while
-tracing: the trace is then begun anew (``NeedHeap``).  Trees among the arguments are copied into the heap, so that
-new nodes can refer to theirs.  What is differentiated is a program of its own, with its own heap.
+A program that makes nodes of a family has a *heap* for it: a store that can grow.  It is made at the start of the
+program and passed to every function that the program calls, which returns it changed.  Tracing detects that a heap is
+needed and then restarts the trace (``NeedHeap``).  Trees among the arguments are copied into the heap, so that new
+nodes can refer to their nodes.  A function that is differentiated is a separate program with its own heap.
 
-A heap holds besides the columns how many rows of each are in use; a full column is copied into one of twice the size.
+Besides the columns, a heap holds the number of used rows of each; a full column is copied into one of twice the size.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from ..values.values import ArrayRef, Choice, Instance, ListObj, Store, Sym
 from .field_join import kind_of, wider
 from .references import NodeList, Reference
 
-ROOM = 16                       # rows of a new column
+ROOM = 16                       # initial rows of a column
 OTHER = "it belongs to another tree: an argument of a function around this one, a gradient, or a result of `vjp`"
 
 
 class NeedHeap(Exception):
-    """The program makes nodes: begin anew with a heap of this layout, in the place of that of family ``instead``."""
+    """The program makes nodes: restart it with a heap of this layout, which replaces that of family ``instead``."""
 
     def __init__(self, layout: Layout, instead: Family | None = None) -> None:
         self.layout, self.instead = layout, instead
 
 
 def heap_of(t: Trace, family: Family) -> Store:
-    """The heap of a family, here."""
+    """The heap of a family; raises ``NeedHeap`` if there is none."""
     found: Store | None = t.heaps.get(family)
     if found is None:
         raise NeedHeap(t.session.layouts.get(family) or Gathered(family, []).layout)
@@ -55,7 +55,7 @@ def empty(t: Trace, layout: Layout) -> Store:
 
 
 def counted(layout: Layout) -> list[str]:
-    """What has a number of rows: each class, and each pool."""
+    """The names of everything that has a number of rows: each class, and each pool."""
     pools = [c.name.removesuffix(":at") for c in layout.columns if c.name.endswith(":at")]
     blocks = [p for p in pools if p in layout.place]
     return [*layout.names, *([POOL] if POOL in layout.place else []), *blocks]
@@ -71,14 +71,14 @@ def _blank(t: Trace, dtype: Scalar, size: Value) -> Value:
 # --- rows -------------------------------------------------------------------------------------------
 
 def of_class(layout: Layout, number: int) -> list[str]:
-    """The columns of a class that have a row for each of its nodes."""
+    """The columns that have one row for each node of a class."""
     pools = {c.name.removesuffix(":at") for c in layout.columns if c.name.endswith(":at")}
     start = f"{layout.names[number]}."
     return [c.name for c in layout.columns if c.name.startswith(start) and c.name not in pools]
 
 
 def reserve(t: Trace, heap: Store, columns: Sequence[str], count: str, rows: Value) -> Value:
-    """Room for ``rows`` more rows, which are counted as in use; where the first of them is."""
+    """Reserves ``rows`` more rows, growing the columns if needed; returns the index of the first one."""
     b, content = t.builder, t.contents(heap)
     first: Value = t.value(content[f"#{count}"])
     needed = b.add(first, rows)
@@ -96,7 +96,7 @@ def reserve(t: Trace, heap: Store, columns: Sequence[str], count: str, rows: Val
 
 
 def make(t: Trace, family: Family, made: Instance) -> Reference:
-    """The node with the attributes of an object that has just been made."""
+    """Makes a node with the attributes of a new object."""
     heap, number, content = heap_of(t, family), family.number[made.cls], t.contents(made)
     fields = {name: _entry(t, heap, content[name]) for name, _ in heap.layout.fields[number]}
     _fit(t, heap, number, fields)
@@ -110,7 +110,7 @@ def make(t: Trace, family: Family, made: Instance) -> Reference:
 
 
 def _entry(t: Trace, heap: Store, v: Any) -> Any:
-    """A value as it goes into a field: objects of the family are nodes of the heap."""
+    """A value as it is stored in a field: objects of the family become nodes of the heap."""
     if isinstance(v, Instance) and v.cls in heap.layout.family.number:
         return make(t, heap.layout.family, v)
     if isinstance(v, (Reference, NodeList)) and v.store is not heap:
@@ -126,7 +126,7 @@ def _entry(t: Trace, heap: Store, v: Any) -> Any:
 
 
 def _fit(t: Trace, heap: Store, number: int, values: dict[str, Any]) -> None:
-    """See that the layout has room for these values; if not, begin anew with one that has."""
+    """Checks that the layout can hold these values; otherwise restarts with a wider layout."""
     layout: Layout = heap.layout
     found: dict[str, Kind] = {}
     for name, v in values.items():
@@ -141,7 +141,7 @@ def _fit(t: Trace, heap: Store, number: int, values: dict[str, Any]) -> None:
 
 
 def write(t: Trace, heap: Store, kind: Kind, path: str, row: Value, v: Any) -> None:
-    """Put a value into a row."""
+    """Writes a value to a row."""
     match kind:
         case Number(dtype, _):
             _set(t, heap, path, row, t.convert(v, dtype))
@@ -181,7 +181,7 @@ def _write_perhaps(t: Trace, heap: Store, inner: Kind, path: str, row: Value, v:
 
 def _write_list(t: Trace, heap: Store, path: str, row: Value, v: Any) -> None:
     if isinstance(v, NodeList):
-        at, length = t.value(v.at), t.value(v.length)        # lists cannot be changed: they can share
+        at, length = t.value(v.at), t.value(v.length)        # lists are immutable, so nodes may share them
     else:
         items = t.contents(v)
         length = t.builder.const(len(items))
@@ -209,7 +209,7 @@ def _write_block(t: Trace, heap: Store, path: str, row: Value, v: ArrayRef) -> N
 # --- changing a node --------------------------------------------------------------------------------
 
 def assign(t: Trace, ref: Reference, number: int, name: str, row: Value, v: Any) -> None:
-    """``node.name = v`` of a node of class number ``number``."""
+    """``node.name = v`` for a node of class number ``number``."""
     heap, cls = ref.store, ref.family.classes[number]
     if heap is not t.heaps.get(ref.family):
         t.unsupported(f"sets attribute `{name}` of {ref.describe()}: {heap.readonly or OTHER}",

@@ -1,6 +1,6 @@
-"""Trees that come into a program: as arguments of it, or of a function that is differentiated.
+"""Trees that are arguments of a program, or of a function that is differentiated.
 
-In a program without a heap each has a store of its own, whose columns are the parameters.  Where there is a heap
+In a program without a heap, each tree has a store of its own, whose columns are the parameters.  If there is a heap
 (``heaps``), the columns are copied into it, so that new nodes can refer to the trees of all arguments.
 """
 
@@ -26,14 +26,14 @@ WITHIN = "it holds trees, and is an argument of a function that is differentiate
 
 
 class Nodes(Trace):
-    """The part of ``Trace`` that deals with nodes.  ``heaps``: those of the program that is traced, by family."""
+    """The part of ``Trace`` for nodes.  ``heaps``: the heaps of the traced program, by family."""
 
     def imported(self, packed: Packed) -> Reference | NodeList:
-        """A packed value whose leaves are values of the trace; it gets a store of its own."""
+        """A packed value whose leaves are values of the trace; it gets its own store."""
         return records.imported(self, packed)
 
     def argument(self, packed: Packed, readonly: str) -> Reference | NodeList:
-        """An argument of the program: a part of the heap, where there is one."""
+        """An argument of the program: a part of the heap if there is one."""
         family = packed._root.layout.family
         self.session.layouts.setdefault(family, packed._root.layout)
         if family in self.heaps:
@@ -46,7 +46,7 @@ class Nodes(Trace):
         return found
 
     def make_node(self, family: Family, made: Instance) -> Reference:
-        """The node with the attributes of an object that has just been made."""
+        """Makes a node with the attributes of a new object."""
         return make(self, family, made)
 
     def node_attribute(self, ref: Reference, name: str) -> Any:
@@ -59,13 +59,13 @@ class Nodes(Trace):
         records.among(self, ref, owners, lambda k: assign(self, ref, k, name, records.row_of(self, ref), v))
 
     def begin_heaps(self) -> list[Obj]:
-        """Make the heaps of a program at its beginning; they are live throughout."""
+        """Makes the heaps of a program at its start; returns them, since they are always live."""
         self.heaps = {family: empty(self, wanted) for family, wanted in self.session.heaps.items()}
         return [*self.heaps.values()]
 
 
 def entered(t: Trace, v: Any) -> Any:
-    """An argument of a function that is differentiated, with its trees in the heap of that function."""
+    """An argument of a function that is differentiated, with its trees copied into the heap of that function."""
     if isinstance(v, (Reference, NodeList)):
         return adopt(t, v.exported(t)) if v.family in t.heaps else v
     if isinstance(v, tuple):
@@ -83,7 +83,7 @@ def entered(t: Trace, v: Any) -> Any:
 
 
 class Enter:
-    """What ``programs.outputs`` applies to the arguments."""
+    """``entered``, as a callable that ``trampolines.outputs`` applies to the arguments."""
 
     static = None
 
@@ -97,12 +97,12 @@ ENTER = Enter()
 # --- trees of the arguments -------------------------------------------------------------------------
 
 def adopt(t: Trace, packed: Packed) -> Reference | NodeList:
-    """An argument as a part of the heap: its columns are copied behind what is there."""
+    """Copies the columns of an argument into the heap, after the existing rows."""
     return Adoption(t, packed).result()
 
 
 class Adoption:
-    """Copies the columns of a packed value into the heap of its family, with all references moved."""
+    """Copies the columns of a packed value into the heap of its family, with all references relocated."""
 
     def __init__(self, t: Trace, packed: Packed) -> None:
         self.t, self.b, self.root = t, t.builder, packed._root
@@ -114,7 +114,7 @@ class Adoption:
         self.starts: dict[str, Value] = {}
 
     def _check_layout(self) -> None:
-        """The heap has to have room for what the argument has."""
+        """Checks that the heap's layout can hold the argument's values; otherwise restarts with a wider one."""
         mine: Layout = self.heap.layout
         for number, kinds in enumerate(mine.fields):
             found: dict[str, Kind] = {}
@@ -155,18 +155,18 @@ class Adoption:
         return Reference(Sym(index, True), self.heap, family.nullable)
 
     def _protect(self) -> None:
-        """Rows up to here are the caller's and are not written."""
+        """Marks the rows so far as the caller's, which must not be written."""
         content = self.t.contents(self.heap)
         given = {f"#given {k}": content[f"#{name}"] for k, name in enumerate(self.heap.layout.names)}
         self.t.state[self.heap] = {**content, **given}
 
     def _rows(self, counted: str) -> Value:
-        """How many rows of a class, or elements of a pool, the argument has."""
+        """The number of rows of a class, or elements of a pool, in the argument."""
         layout, b = self.layout, self.b
         names = of_class(layout, layout.names.index(counted)) if counted in layout.names else [counted]
         found = [n for n in names if n in self.given]
         if not found and counted in layout.names:
-            return b.const(1)                        # its nodes have no columns
+            return b.const(1)                        # its nodes have no columns to count
         rows: Value = b.dim(self._column(found[0]), axis=0) if found else b.const(0)
         return rows
 
@@ -179,7 +179,7 @@ class Adoption:
         self.t.state[ref.obj] = Sym(self.b.set_slice(self.t.read(ref).value, column, start, 1))
 
     def _copy(self, to: Kind, kind: Kind, path: str, start: Value, rows: Value) -> None:
-        """The columns of a field, brought from one kind to a wider one."""
+        """Copies the columns of a field, converted to a wider kind."""
         b = self.b
         match to, kind:
             case Perhaps(inner), Perhaps(given):
@@ -213,7 +213,7 @@ class Adoption:
                 self._put(column.name, start, self._column(column.name))
 
     def _moved(self, references: Value) -> Value:
-        """References into the argument's columns as references into the heap: ``None`` stays −1."""
+        """Relocates references from the argument's columns to the heap; ``None`` stays −1."""
         b, family, names = self.b, self.layout.family, self.heap.layout.names
         starts = [self.starts[n] for n in names]
         if all(s.const == 0 for s in starts):
@@ -225,4 +225,3 @@ class Adoption:
             moved = b.select(b.eq(tag, k), by, moved) if family.bits else by
         result: Value = b.select(b.lt(references, b.const(0, I64)), references, moved)
         return result
-

@@ -1,11 +1,11 @@
 """Nodes of recursive dataclasses in traced code.
 
-A *store* is an object of the trace state that holds the columns of a family (``layouts``) as arrays; a *reference* is
-an i64 and its store.  So a field is read by a ``get``, written by a ``set``, and has its gradient in an array: to all
-that comes after the front end, trees are arrays.
+A *store* is an object of the trace state that holds the columns of a family (``layouts``) as arrays.  A *reference* is
+an i64 and its store.  A field is read by a ``get``, is written by a ``set``, and has its gradient in an array.  So
+after the front end, trees are arrays.
 
-References are valid by construction, since a program can only get them from arguments, fields and constructors; only
-that one is not ``None``, or of the class that has the field, is checked, unless it is known here (``choice``).
+References are valid by construction, since a program gets them only from arguments, fields and constructors.  The only
+checks are that a reference is not ``None`` and that its class has the field, unless that is known here (``unions``).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Reference(Active):
         what = "a function" if self.family.functions else f"a node of {self.family}"
         return what + (" or None" if self.nullable else "")
 
-    # --- what the trace asks ------------------------------------------------------------------------
+    # --- queries of the trace -----------------------------------------------------------------------
 
     def has(self, t: Trace, name: str) -> Any:
         return test(t, self, frozenset(k for k in possible(t, self) if k >= 0 and has_attribute(self.layout, k, name)))
@@ -117,7 +117,7 @@ class Reference(Active):
 
 
 class NodeList(Active):
-    """A list of nodes: its place in the pool and its length.  It cannot be changed."""
+    """An immutable list of nodes: its start in the pool, and its length."""
 
     __slots__ = ("at", "length", "store", "classes")
     counted = True
@@ -174,7 +174,7 @@ class NodeList(Active):
 
 
 class TextOf(Active):
-    """A string that is only known at run time, by its number in ``strings``."""
+    """A string that is only known at run time, as its index in ``strings``."""
 
     __slots__ = ("index",)
     static = None
@@ -209,7 +209,7 @@ class TextOf(Active):
 
 
 def alike(values: Sequence[Any]) -> Sequence[Any]:
-    """Values that meet in a variable: ``None`` beside a reference is a reference too."""
+    """Values that are merged, in a common form: ``None`` merged with a reference becomes a reference."""
     first = next((v for v in values if type(v) is Reference), None)
     if first is None:
         return values
@@ -229,17 +229,17 @@ def has_attribute(layout: Layout, k: int, name: str) -> bool:
     return name in layout.kinds[k] or inspect.getattr_static(layout.family.classes[k], name, UNBOUND) is not UNBOUND
 
 
-# --- making and taking apart --------------------------------------------------------------------------
+# --- conversion ---------------------------------------------------------------------------------------
 
 def reference(t: Trace, index: Value, store: Store, classes: Classes) -> Reference:
-    """A reference that has been read: what its place says of its class is known."""
+    """A reference that has been read; records the classes that its location allows."""
     layout: Layout = store.layout
     t.know(index, classes)
     return Reference(Sym(index, True), store, layout.family.nullable or -1 in classes)
 
 
 def imported(t: Trace, packed: Packed) -> Reference | NodeList:
-    """What a packed value whose leaves are values of the trace stands for; it gets a store of its own."""
+    """The value of a packed value whose leaves are values of the trace; it gets its own store."""
     static: Root = packed._root
     layout, (place, columns) = static.layout, (packed._leaves[:static.count], packed._leaves[static.count:])
     store = Store(layout)
@@ -251,7 +251,7 @@ def imported(t: Trace, packed: Packed) -> Reference | NodeList:
 
 
 def _columns(t: Trace, store: Store) -> list[ArrayRef]:
-    """The columns, of a heap as far as they are in use (two rows at least: arrays of one are compiled for apart)."""
+    """The columns; of a heap only the used rows, but at least two, since arrays of one are compiled separately."""
     content, layout = t.contents(store), store.layout
     if f"#{layout.names[0]}" not in content:
         return [content[c.name] for c in layout.columns]
@@ -264,10 +264,10 @@ def _used(t: Trace, column: ArrayRef, count: Value) -> ArrayRef:
     return ArrayRef(column.obj, (*column.steps, views.IndexStep(Window((span,), (0,)))))
 
 
-# --- which class ------------------------------------------------------------------------------------
+# --- classes of references --------------------------------------------------------------------------
 
 def possible(t: Trace, ref: Reference) -> Classes:
-    """The classes that a reference may be of here."""
+    """The possible classes of a reference on this path."""
     known = ref.index.value.const if isinstance(ref.index, Sym) else ref.index
     if known is not None:
         return frozenset([-1 if known < 0 else int(known) & (1 << ref.family.bits) - 1])
@@ -277,7 +277,7 @@ def possible(t: Trace, ref: Reference) -> Classes:
 
 
 def test(t: Trace, ref: Reference, wanted: Classes) -> Any:
-    """Whether a reference is of one of these classes: a bool, or a ``Sym`` from which paths learn."""
+    """The test that a reference is of one of these classes: a bool, or a ``Sym`` that branches learn from."""
     maybe = possible(t, ref)
     yes = maybe & wanted
     if yes == maybe or not yes:
@@ -299,7 +299,7 @@ def _any_of(t: Trace, ref: Reference, classes: Classes) -> Value:
     for k in sorted(classes):
         one = b.eq(index, -1) if k < 0 else b.eq(tag_of(t, ref), k)
         if k == (1 << ref.family.bits) - 1 and -1 in possible(t, ref):
-            one = b.and_(one, b.ne(index, -1))       # of -1 all bits are set
+            one = b.and_(one, b.ne(index, -1))       # -1 has all bits set
         found = one if found is None else b.or_(found, one)
     assert found is not None
     return found
@@ -317,7 +317,7 @@ def row_of(t: Trace, ref: Reference) -> Value:
 
 
 def once(t: Trace, key: Any, make: Callable[[], Value]) -> Value:
-    """A value that is computed once on a path."""
+    """A value that is computed only once on a path, identified by ``key``."""
     found: Value | None = t.state.get(FACTS, {}).get(key)
     if found is None:
         found = make()
@@ -326,7 +326,7 @@ def once(t: Trace, key: Any, make: Callable[[], Value]) -> Value:
 
 
 def among(t: Trace, ref: Reference, classes: Classes, fun: Callable[[int], Any]) -> Any:
-    """``fun`` of the number of the class that a reference is of, one of ``classes``."""
+    """``fun`` applied to the class number of a reference, which is one of ``classes``."""
     first, *rest = sorted(classes)
     if not rest:
         return fun(first)
@@ -337,7 +337,7 @@ def among(t: Trace, ref: Reference, classes: Classes, fun: Callable[[int], Any])
 
 
 def identical(t: Trace, a: Any, b: Any) -> Any:
-    """``a is b`` of a node and something else."""
+    """``a is b`` for a node ``a`` and any value."""
     b = alike((a, b))[1] if a.family.functions else b
     if not isinstance(b, Reference):
         return False
