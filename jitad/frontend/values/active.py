@@ -1,4 +1,4 @@
-"""Composites that answer themselves what the trace asks of them."""
+"""Composites that implement the trace's queries themselves."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .values import Operators
 
 
 class Active(Operators):
-    """A ``Composite`` that answers itself what the trace ``t`` asks of it.  ``counted``: loops at run time walk it."""
+    """A ``Composite`` that implements the queries of the trace ``t``.  ``counted``: run-time loops iterate over it."""
 
     __slots__ = ()
     counted = False
 
     def describe(self) -> str:
-        """What it is, in words for an error message."""
+        """A description for error messages."""
         return type(self).__name__
 
     def has(self, t: Trace, name: str) -> Any:
-        """Whether it has this attribute: a bool or a ``Sym``."""
+        """True if it has this attribute: a bool or a ``Sym``."""
         return False
 
     def attribute(self, t: Trace, name: str) -> Any:
@@ -40,11 +40,11 @@ class Active(Operators):
         return op in ("ne", "is not")
 
     def count(self, t: Trace) -> Any:
-        """How many elements a loop walks."""
+        """The number of elements of a loop over it."""
         raise TypeError(f"{self.describe()} has no len()")
 
     def element(self, t: Trace, it: Any) -> Any:
-        """The element number ``it``, which is in range."""
+        """Element number ``it``, which must be in range."""
         raise TypeError(f"{self.describe()} is not iterable")
 
     def is_a(self, t: Trace, cls: Any) -> Any:
@@ -54,9 +54,9 @@ class Active(Operators):
         return type(self)
 
     def plain(self, t: Trace) -> Any:
-        """Returns what a NumPy function sees of it."""
+        """The value that a NumPy function receives for it."""
         return self
 
     def exported(self, t: Trace) -> Any:
-        """What stands for it in a pytree."""
+        """The value that represents it in a pytree."""
         t.unsupported(f"{self.describe()} as a result", "return numbers, arrays, and structures of them")

@@ -1,4 +1,4 @@
-"""When two values of a variable are the same, and what holds both of two that are not."""
+"""Equality of the values of a variable, and their joins."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ UNBOUND = _Unbound()
 
 
 def is_number(v: Any) -> bool:
-    """A Python or NumPy scalar that is known while tracing."""
+    """True if a value is a Python or NumPy scalar that is known while tracing."""
     return isinstance(v, (bool, int, float)) or (isinstance(v, np.generic) and from_numpy(v.dtype) is not None)
 
 
 def is_scalar(v: Any) -> bool:
-    """A number, known or not."""
+    """True if a value is a number, known or not."""
     return (type(v) is Sym and not v.is_array) or is_number(v)
 
 
 def is_structure(v: Any) -> bool:
-    """A value whose parts merge one by one: a tuple or a ``Composite``."""
+    """True if the parts of a value are merged one by one: for a tuple or a ``Composite``."""
     return isinstance(v, tuple) or (type(v) is not Sym and hasattr(type(v), "with_parts"))
 
 
@@ -44,12 +44,12 @@ def parts(v: Any) -> tuple[Any, ...]:
 
 
 def static_of(v: Any) -> Any:
-    """What must agree between two structures for their parts to merge."""
+    """The part of a structure that must be equal for two structures to merge part by part."""
     return (type(v), len(v)) if isinstance(v, tuple) else (type(v), v.static, len(v.parts()))
 
 
 def rebuild(v: Any, new: tuple[Any, ...]) -> Any:
-    """The structure ``v`` around other parts."""
+    """The structure ``v`` with other parts."""
     if type(v) is tuple:
         return new
     if isinstance(v, tuple):
@@ -58,7 +58,7 @@ def rebuild(v: Any, new: tuple[Any, ...]) -> Any:
 
 
 def is_static(v: Any) -> bool:
-    """Whether a value is known while tracing, all of it, and is no object of the trace."""
+    """True if a value is completely known while tracing and contains no object of the trace."""
     if isinstance(v, (Sym, ArrayRef, Obj, Maybe)):
         return False
     if is_structure(v):
@@ -69,7 +69,7 @@ def is_static(v: Any) -> bool:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are known to be one and the same."""
+    """True if two values are known to be the same."""
     if a is b:
         return True
     cls = type(a)
@@ -93,7 +93,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def scalar_type(v: Any) -> tuple[Scalar, bool]:
-    """The type of a number, or of the stack that a pullback holds, and whether it is weak."""
+    """The type of a number, or of the stack of a pullback, and True if it is weak."""
     if type(v) is Sym:
         return (v.type if isinstance(v.type, Stack) else v.scalar), v.weak       # type: ignore[return-value]
     if isinstance(v, np.generic):
@@ -104,12 +104,11 @@ def scalar_type(v: Any) -> tuple[Scalar, bool]:
 
 
 def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, bool] | None:
-    """The type of a variable that holds any of these numbers.
+    """The type of a variable that holds any of these numbers, and True if it is weak; None if there is no such type.
 
-    It never loses a value: an int beside a float becomes f64, a weak number takes
-    its neighbour's type only where it is a constant that fits.  ``None``: there is no such type, since what is
-    computed with the variable would wrap on one path and not on another.  (What a loop begins with is nevertheless
-    taken for a number of the type that its iterations give.)
+    The type never loses a value: an int and a float become f64, and a weak number adapts to its neighbour's type only
+    if it is a constant that fits.  There is no type if computations with the variable would wrap on one path and not on
+    another.  The initial value of a loop is an exception: it is converted to the type that its iterations give.
     """
     strong: Scalar | None = None
     weak: list[Any] = []
@@ -137,7 +136,7 @@ def join_scalars(values: Iterable[Any], in_loop: bool) -> tuple[Scalar, bool] | 
 
 
 def promoted(a: Scalar, b: Scalar) -> Scalar | None:
-    """What holds both of two scalar types, ``None`` where one of them is narrow."""
+    """The join of two scalar types; None if they differ and one is narrow."""
     if a is b:
         return a
     if a.is_narrow or b.is_narrow:
@@ -162,7 +161,7 @@ def _fits(v: Any, t: Scalar) -> bool:
 
 
 def describe(v: Any) -> str:
-    """What a value is, in words for an error message."""
+    """A description of a value for error messages."""
     if isinstance(v, Conflict):
         return v.reason
     if v is UNBOUND or isinstance(v, Maybe):

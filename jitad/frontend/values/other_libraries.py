@@ -1,4 +1,4 @@
-"""Names of Numba, JAX and PyTorch, and what stands for them here: hints for who comes from there."""
+"""Names of Numba, JAX and PyTorch and their equivalents here: hints for users of those libraries."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _SPECIAL = {"fori_loop": _LOOPS, "while_loop": _LOOPS, "cond": _LOOPS, "scan": _
             "logsumexp": "`scipy.special.logsumexp`", "pndindex": _THREADS, "stop_gradient": "`jitad.stop_gradient`"}
 
 
-# --- of this library ------------------------------------------------------------------------------
+# --- names of jitad -------------------------------------------------------------------------------
 
 def unknown_option(function: str, name: str) -> TypeError:
     """The error for a keyword argument that a function does not take."""
@@ -117,7 +117,7 @@ def unknown_method(function: str, name: str) -> AttributeError:
 # --- functions of other libraries, in traced code -------------------------------------------------
 
 def library(fun: Any) -> str | None:
-    """The library that compiles or traces its functions itself to which ``fun`` belongs."""
+    """The name of the library that ``fun`` belongs to, if that library compiles or traces functions; else None."""
     if isinstance(fun, type) and issubclass(fun, BaseException):
         return None
     for module in (getattr(fun, "__module__", None), type(fun).__module__):
@@ -128,9 +128,9 @@ def library(fun: Any) -> str | None:
 
 
 def refusal(fun: Any, name: str) -> tuple[str, str]:
-    """Why a function of another such library is refused, and what to write instead."""
+    """The reason for refusing a function of another such library, and a hint."""
     own = str(getattr(fun, "__name__", type(fun).__name__))
-    if FOREIGN.get(str(getattr(fun, "__module__", None)).split(".")[0]) is None:      # the user's, compiled by it
+    if FOREIGN.get(str(getattr(fun, "__module__", None)).split(".")[0]) is None:      # a user's function
         return (f"`{own}` is a function that {library(fun)} compiles", "the Python function, `f.py_func` or "
                 "`f.__wrapped__`: `jit` compiles what it calls")
     if own in _SPECIAL:

@@ -1,8 +1,8 @@
-"""The trace as the rest of the front end sees it: what rules, containers, control flow and transforms ask of it.
+"""The trace as a protocol for the rest of the front end: rules, containers, control flow and transforms.
 
-``Trace`` has six parts, by concern.  ``trace.FunctionTrace`` implements it; its parts (``Choices``, ``Nodes``,
-``Operations``, …) are classes of the folders that deal with the matter, and see each other through this protocol.
-A *user value* is anything that a variable of the user's may hold (``values.py``): its type is ``Any``.
+``Trace`` is divided by concern.  ``trace.FunctionTrace`` implements it; its parts (``Choices``, ``Nodes``,
+``Operations``, …) are classes in the folders concerned, and use each other through this protocol.  A *user value* is
+anything that a variable of the user may hold (``values.py``); its type is ``Any``.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Indices = frozenset[int]
 
 @dataclass(eq=False)
 class FunctionRef:
-    """A function for given arguments, to be called (or differentiated) as ``name(params…)``.
+    """A function specialised for given arguments, to be called (or differentiated) as ``name(params…)``.
 
-    ``result_types`` are the IR function's; ``finish(t, results)`` is what Python sees of its results.
-    ``value`` is the result over the callee's own stand-ins, of which the static parts hold.
-    ``changed``: the objects of its caller that it changes.  ``consts``: the places of the captured values that it takes
-    as its last parameters.
+    ``result_types``: the result types of the IR function.  ``finish(t, results)``: converts its results to a user
+    value.  ``value``: the result in terms of the callee's stand-ins, whose static parts are valid in the caller.
+    ``changed``: the caller's objects that it changes.  ``consts``: places of the captured values that are its last
+    parameters.
     """
 
     name: str
@@ -52,22 +52,22 @@ class FunctionRef:
 # --- the parts of the trace -----------------------------------------------------------------------
 
 class Emitting(Context, Protocol):
-    """The IR function in the making; numbers, arrays and mutable objects in it."""
+    """The IR function under construction, and its numbers, arrays and mutable objects."""
 
     session: Session
     func: Function
 
     def value(self, v: Any, type: Scalar | None = None) -> Value:
-        """The IR value of a number or stand-in, cast to scalar ``type`` where one is given."""
+        """The IR value of a number or stand-in, cast to the scalar type ``type`` if one is given."""
 
     def sym(self, v: Any) -> Sym:
         """A number as a stand-in."""
 
     def convert(self, v: Any, type: Type) -> Value:
-        """The IR value of ``v`` as an argument of a block parameter of this type."""
+        """The IR value of ``v`` as an argument for a block parameter of this type."""
 
     def new_array(self, sym: Sym, readonly: str = "") -> ArrayRef:
-        """A new array that holds ``sym``; ``readonly``: why it may not be written."""
+        """A new array with the contents ``sym``; ``readonly``: the reason why it must not be written, if any."""
 
     def new_list(self, items: Sequence[Any]) -> ListObj:
         """A new list."""
@@ -76,25 +76,25 @@ class Emitting(Context, Protocol):
         """A new dict."""
 
     def contents(self, obj: Obj) -> Any:
-        """What a mutable object holds now."""
+        """The current contents of a mutable object."""
 
     def check_fresh(self, obj: Obj) -> None:
-        """Refuse to read what may be one of several objects, one of which has changed since."""
+        """Refuses to read an object that may be one of several, if one of them has changed since."""
 
     def overwrite(self, ref: ArrayRef, sym: Sym) -> None:
-        """The array now holds ``sym``, of its own type."""
+        """Sets the contents of the array to ``sym``, which has the array's type."""
 
     def read(self, ref: Any) -> Sym:
-        """What the user sees of an array now."""
+        """The current value of an array or view."""
 
     def wrap(self, v: Any) -> Any:
-        """What a rule returned, as a user value."""
+        """The result of a rule as a user value."""
 
     def element(self, ref: ArrayRef, it: Sym) -> Any:
         """``ref[it]`` for an index that is in range."""
 
     def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run a rule of ``arrays`` on what the arguments hold now."""
+        """Runs a rule of ``arrays`` on the current values of the arguments."""
 
 
 class Capturing(Protocol):
@@ -143,146 +143,146 @@ class Capturing(Protocol):
 
 
 class Paths(Protocol):
-    """Where the trace stands: the path, its state, and how paths part, meet and end."""
+    """The current path and its state; forks, joins and ends of paths."""
 
     state: State
     result: Slot                                     # the value of an expression whose paths are joined
     returns: list[Edge]
-    pinned: list[Obj]                                # objects that the caller can see: always live
+    pinned: list[Obj]                                # objects visible to the caller, which are always live
     depth: int                                       # of run-time conditions around this point
     loop_types: dict[Any, dict[str, tuple[Scalar, bool]]]
 
     def on(self, edge: Edge) -> AbstractContextManager[None]:
-        """Act at the end of another path."""
+        """A context in which the trace acts at the end of another path."""
 
     def here(self) -> Edge:
-        """The end of the path that is being traced."""
+        """The end of the current path."""
 
     def enter(self, edge: Edge) -> None:
-        """Go on at the end of another path."""
+        """Continues at the end of another path."""
 
     def path(self, side: Callable[[], None]) -> Edge | None:
-        """Trace ``side`` from here; its end, unless it jumps away."""
+        """Traces ``side`` from here; returns its end, or None if it does not complete."""
 
     def survives(self, side: Callable[[], None]) -> bool:
-        """Trace ``side``, which may leave the builder nowhere; true if it came to its end."""
+        """Traces ``side``, which may leave no current block; returns True if it completes."""
 
     def join(self, edges: Sequence[Edge | None], roots: Sequence[Obj] | None, name: str = "join") -> None:
-        """Go on where these paths meet; ``roots``: the variables that are live there (``None``: all)."""
+        """Joins these paths and continues there; ``roots``: the variables that are live (None: all)."""
 
     def branch(self, cond: Value, then: Callable[[], None], other: Callable[[], None],
                roots: Sequence[Obj] | None) -> None:
-        """A condition known at run time: trace both sides and go on where they meet."""
+        """Traces both sides of a condition known at run time, and joins them."""
 
     def fork(self, cond: Value, then: str = "then", other: str = "else") -> Edge:
-        """Go on where a condition holds; the path on which it does not."""
+        """Continues on the path on which a condition holds; returns the other path."""
 
     def choose(self, c: Sym, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
         """``then() if c else other()`` for a condition known at run time."""
 
     def choose_value(self, c: Any, x: Any, y: Any) -> Any:
-        """``x if c else y`` of values that are there already."""
+        """``x if c else y`` for values that are already evaluated."""
 
     def keep(self, slot: Slot, v: Any) -> None:
-        """Assign a variable, in the state that evaluating ``v`` has left."""
+        """Assigns a variable, in the state after ``v`` has been evaluated."""
 
     def load(self, slot: Slot, own: bool = True) -> Any:
-        """The value of a variable; checked where it may be unbound."""
+        """The value of a variable; emits a check if it may be unbound."""
 
     def take_result(self) -> Any:
         """The value of an expression whose paths have been joined."""
 
     def return_(self, value: Any) -> NoReturn:
-        """End this path with the function's result."""
+        """Ends this path with the function's result."""
 
     def die(self) -> NoReturn:
-        """Abandon this path, which has been ended or cannot be reached."""
+        """Abandons this path, which has ended or is unreachable."""
 
     def native(self, fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Let Python do it; an exception that is certain on this path is recorded there."""
+        """Calls a Python function while tracing; an exception that is certain on this path is recorded."""
 
     def unsupported(self, message: str, hint: str = "") -> NoReturn:
-        """Refuse the program; ``hint``: how to write it instead."""
+        """Refuses the program; ``hint`` suggests an alternative."""
 
     def raise_info(self, info: ExcInfo, *values: Any) -> NoReturn:
-        """This path raises for certain."""
+        """Records that this path raises, and abandons it."""
 
     def raise_error(self, e: BaseException) -> NoReturn:
-        """This path raises what Python has raised."""
+        """Records that this path raises an exception that Python has raised, and abandons it."""
 
     def python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
-        """Raise the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
+        """Raises the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
 
 
 class Choosing(Protocol):
-    """Values of several kinds, and what is known of their tags on a path (``unions.py``)."""
+    """Unions, and facts about their tags on a path (``unions.py``)."""
 
     def settle(self, v: Any) -> Any:
-        """The variant, where a choice can only be that one here."""
+        """The only possible variant of a union on this path; otherwise the value itself."""
 
     def settled(self, v: Any) -> Any:
-        """``settle`` of a value and of what is in it."""
+        """``settle`` applied to a value and its parts."""
 
     def trimmed(self, v: Any) -> Any:
-        """A choice with those variants alone that are possible here."""
+        """The union reduced to the variants that are possible on this path."""
 
     def first_choice(self, values: Iterable[Any]) -> Choice | None:
-        """A choice among values that can still be one of several, or inside the containers among them."""
+        """The first union among the values, or in containers among them, that has several possible variants."""
 
     def walked_choice(self, v: Any) -> Choice | None:
-        """A choice that a loop over ``v`` walks."""
+        """The union that a loop over ``v`` iterates over, or None."""
 
     def over(self, c: Choice, fun: Callable[[Any], Any]) -> Any:
-        """``fun`` of the variant that is there: a switch over the tag."""
+        """``fun`` applied to the present variant: a switch over the tag."""
 
     def attempt(self, fun: Callable[[], Any]) -> Any:
-        """``fun()`` of one variant; an error that Python would raise is raised on its path."""
+        """``fun()`` for one variant; an error that Python would raise is raised on the path of the variant."""
 
     def over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
-        """``fun(x, y)`` where one of them, or both, is a choice."""
+        """``fun(x, y)`` where either or both may be unions."""
 
     def dispatch(self, c: Choice, side: Callable[[Any], None], roots: Sequence[Obj] | None) -> None:
-        """Statements for each variant that is possible; ``roots``: what is live afterwards."""
+        """Traces ``side`` for each possible variant; ``roots``: the variables that are live afterwards."""
 
     def assume(self, cond: Value, truth: bool) -> None:
-        """This path is taken where ``cond`` is ``truth``."""
+        """Records the facts that follow if ``cond`` is ``truth`` on this path."""
 
     def know(self, tag: Value, indices: Indices) -> None:
-        """A tag is one of these on this path."""
+        """Records that a tag is one of ``indices`` on this path."""
 
     def says(self, test: Value, tag: Value, if_true: Indices, if_false: Indices) -> Sym:
-        """A truth value, and what follows from it for a tag."""
+        """A truth value, with the facts about a tag that follow from it."""
 
     def combined(self, op: str, result: Any, *operands: Any) -> Any:
-        """``a and b``, or ``or``, that came about by control flow."""
+        """Records that ``result`` is ``a and b`` or ``a or b``, computed by control flow."""
 
     def relies_on(self, cond: Value, truth: bool, ops: Iterable[Op]) -> bool:
-        """True if ops may look at a variant that is there only where ``cond`` is ``truth``."""
+        """True if ops may read a variant that is present only if ``cond`` is ``truth``."""
 
     def from_tag(self, x: Any, fun: Callable[[Any], Any]) -> Any:
-        """``fun`` of a number that follows from a tag, as a test of the tag; ``None`` where it is no such number."""
+        """``fun`` of a number that is determined by a tag, as a test of the tag; None for any other number."""
 
 
 class Objects(Operating, Protocol):
     """Python's operations on user values."""
 
     def compare_at(self, loc: Loc, op: str, x: Any, y: Any) -> Any:
-        """``compare`` at this place in the user's source."""
+        """``compare`` at the given source location."""
 
     def long_list(self, given: Columns) -> Any:
         """A list whose columns are values of the trace."""
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
-        """``x op= y``: the new value of the variable."""
+        """The new value of the variable after ``x op= y``."""
 
     def truth(self, v: Any, loc: Loc | None = None) -> Any:
-        """The truth of a value: a Python bool when known, otherwise a bool ``Sym``."""
+        """The truth of a value: a Python bool if known, otherwise a bool ``Sym``."""
 
     def not_(self, v: Any, loc: Loc | None = None) -> Any:
         """``not v``."""
 
     def both(self, op: str, x: Any, y: Any) -> Any:
-        """``x and y``, ``x or y`` of truths that are there already."""
+        """``x and y`` or ``x or y`` for truth values that are already evaluated."""
 
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:
         """``obj[index] = value``."""
@@ -297,40 +297,40 @@ class Objects(Operating, Protocol):
         """``del obj.name``."""
 
     def unpack(self, v: Any, n: int, star: int | None, loc: Loc) -> list[Any]:
-        """The values that ``x, y = v`` assigns; ``star``: the place of the starred name."""
+        """The values that ``x, y = v`` assigns; ``star``: the index of the starred target."""
 
     def mapping(self, v: Any) -> dict[str, Any]:
-        """The items of a dict, made here or from outside."""
+        """The items of a dict, traced or from outside."""
 
     def get(self, d: DictObj, number: Sym, default: Any = None) -> Any:
-        """``d.get(number, default)`` of a run-time number."""
+        """``d.get(number, default)`` for a run-time number."""
 
 
 class Calls(Protocol):
     """Calls, functions as data, and nodes of recursive dataclasses."""
 
-    heaps: dict[Family, Store]                       # where nodes are made
+    heaps: dict[Family, Store]                       # the heaps that nodes are made in
 
     def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call ``fun`` from this place in the user's source."""
+        """Calls ``fun`` at the given source location."""
 
     def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
-        """``fun`` as an IR function for these arguments, traced but not called."""
+        """``fun`` as an IR function specialised for these arguments, without calling it."""
 
     def call_with_rule(self, custom: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function with a derivative of its own (``custom.Custom``)."""
+        """Calls a function with a derivative of its own (``custom.Custom``)."""
 
     def made_function(self, fn: Any) -> Any:
-        """A function that has just been made: a box, if its like are boxed (``boxed_closures.py``)."""
+        """A function that has just been made: a box if functions of its code are boxed (``boxed_closures.py``)."""
 
     def box_functions(self, functions: Iterable[Any]) -> NoReturn:
-        """Begin the trace anew with these functions boxed."""
+        """Restarts the trace with these functions boxed."""
 
     def inner(self, func: Function) -> Trace:
         """The trace of another function of the module."""
 
     def begin_heaps(self) -> list[Obj]:
-        """Make the heaps of a program at its beginning; they are live throughout."""
+        """Makes the heaps of a program at its start; returns them, since they are always live."""
 
     def imported(self, packed: Packed) -> Any:
         """A packed value whose leaves are values of the trace."""
@@ -339,7 +339,7 @@ class Calls(Protocol):
         """A packed argument of the program."""
 
     def make_node(self, family: Family, made: Instance) -> Any:
-        """The node with the attributes of an object that has just been made."""
+        """Makes a node with the attributes of a new object."""
 
     def node_attribute(self, ref: Any, name: str) -> Any:
         """``node.name``."""
@@ -349,4 +349,4 @@ class Calls(Protocol):
 
 
 class Trace(Emitting, Capturing, Paths, Choosing, Objects, Calls, Protocol):
-    """One IR function while it is traced."""
+    """The trace of one IR function."""

@@ -1,8 +1,8 @@
-"""Which callables without Python source may run while tracing.
+"""Callables without Python source that may run while tracing.
 
-A function written in Python is traced.  Any other is called, if at all, while tracing: once, and on paths that the
-program may never take.  That means the same only where it has no effect and depends on its arguments alone.  What is
-known to be so is listed here; ``refusal`` says of everything else how to write it instead.
+A function written in Python is traced.  Any other function can only be called while tracing: once, and also on paths
+that the program may not take.  That is correct only if it has no side effects and depends on nothing but its arguments.
+Functions known to be pure are listed here; ``refusal`` gives a hint for all others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-# Classes whose objects never change: they may be made, and all their methods called.
+# Classes with immutable objects: the objects may be made, and all their methods called.
 IMMUTABLE: tuple[type, ...] = (
     bool, int, float, complex, str, bytes, tuple, frozenset, range, slice, type(None), type(Ellipsis),
     type(NotImplemented), decimal.Decimal, Fraction, np.generic, np.dtype, re.Pattern, re.Match, struct.Struct,
@@ -32,14 +32,14 @@ IMMUTABLE: tuple[type, ...] = (
 _CHANGING = frozenset(("pack_into", "setflags", "setfield", "__setstate__", "__setattr__", "__delattr__",
                        "__init_subclass__"))
 
-# Methods that only read what their object holds.
+# Methods that only read their object.
 _MUTABLE: tuple[type, ...] = (list, dict, set, bytearray, memoryview, deque, OrderedDict, array, Counter)
 _READING = frozenset((
     "get", "keys", "values", "items", "copy", "index", "count", "union", "intersection", "difference", "isdisjoint",
     "symmetric_difference", "issubset", "issuperset", "tolist", "tobytes", "hex", "decode", "__len__", "__contains__",
     "__getitem__", "__add__", "__mul__", "__rmul__", "__or__", "__ror__", "__and__", "__sub__", "__xor__", "__copy__",
     "__deepcopy__"))
-# What every object has; ``object``'s own reads at most the names of its class.
+# Methods of every object; ``object``'s own read at most the names of its class.
 _OF_ALL = frozenset(("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__str__", "__repr__", "__format__",
                      "__hash__", "__init__", "__sizeof__", "__new__", "mro", "__instancecheck__", "__subclasscheck__"))
 
@@ -56,16 +56,16 @@ _OUTSIDE = "call it outside and pass the result; a function written in Python is
 
 
 def is_pure(fun: Any) -> bool:
-    """Ask of a callable without Python source: has it no effect, and gives it the same for the same arguments?"""
+    """True if a callable without Python source has no side effects and depends only on its arguments."""
     try:
         if fun in _FUNCTIONS:
             return True
-    except TypeError:                                        # it has no hash
+    except TypeError:                                        # unhashable
         return False
     if isinstance(fun, type):
         return _makes_a_constant(fun)
     if isinstance(fun, functools._lru_cache_wrapper):
-        return True                                          # who keeps results says that a call more does not matter
+        return True                                          # caching its results implies that extra calls do no harm
     if not isinstance(fun, _BUILTIN):
         return type(fun) is type(functools.cmp_to_key(min))
     owner = getattr(fun, "__self__", None)
@@ -75,7 +75,7 @@ def is_pure(fun: Any) -> bool:
 
 
 def _makes_a_constant(cls: type) -> bool:
-    """A class whose objects cannot be changed, and which runs no code of the user's when it makes one."""
+    """True if a class has immutable objects and runs no user code when it makes one."""
     if not issubclass(cls, IMMUTABLE) or type(cls).__call__ is not type.__call__:
         return False
     return not any(isinstance(inspect.getattr_static(cls, name), (types.FunctionType, staticmethod))
@@ -83,7 +83,7 @@ def _makes_a_constant(cls: type) -> bool:
 
 
 def _class_of_method(fun: Any, owner: Any) -> type | None:
-    """The class that has a method among its own: that of a bound one is found by its name."""
+    """The class that defines a method; for a bound method it is found by name."""
     found: type | None = getattr(fun, "__objclass__", None)
     if found is not None:
         return found
@@ -100,17 +100,17 @@ def _is_pure_method(name: str, cls: type | None, owner: Any) -> bool:
         return name in _OF_ALL
     if issubclass(cls, IMMUTABLE):
         return True
-    # ``defaultdict`` and its like put in what is not there
+    # ``defaultdict`` and similar classes insert missing keys.
     return cls in _MUTABLE and name in _READING and not (name == "__getitem__" and hasattr(type(owner), "__missing__"))
 
 
 def is_iterator(v: Any) -> bool:
-    """Ask of something from outside: is it used up by who walks it?"""
+    """True if iteration exhausts a value from outside."""
     return hasattr(type(v), "__next__")
 
 
 def refusal(fun: Any, name: str) -> tuple[str, str]:
-    """Why a callable that is not known to be pure is refused, and how to write it instead."""
+    """The reason for refusing a callable that is not known to be pure, and a hint."""
     if isinstance(fun, type):
         return f"makes a `{name}` in compiled code", "make it outside, or use a class written in Python"
     return (f"`{name.lstrip('_')}` in compiled code: a function without Python source, which may have an effect",

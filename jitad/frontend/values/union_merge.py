@@ -1,4 +1,4 @@
-"""Which variants a choice has where paths meet, and which of them are possible on a path (see ``choice``)."""
+"""Variants of a union at a join, and those possible on a path (see ``unions``)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from .lattice import UNBOUND, is_scalar, is_structure, same
 from .protocol import Trace
 from .values import ArrayRef, Choice, Instance, ListObj, Obj, Sym
 
-# In a state: tag → the variants that it may stand for on this path; reference → the classes of its node (``records``),
-# a tuple → what has been read or computed, once for all.
+# The key of the facts in a state.  They map a tag to its possible variants on this path, a reference to the possible
+# classes of its node (``references``), and a tuple to a value that has been read or computed once.
 FACTS = Obj()
-MOST = 24                       # variants of one value
-LENGTHS = 4                     # tuples of so many lengths that a loop may give a variable
+MOST = 24                       # limit on the variants of one value
+LENGTHS = 4                     # limit on the tuple lengths of a variable at a loop header
 Facts = dict[Any, Any]
 
 
 def possible(c: Choice, state: dict[Obj, Any]) -> frozenset[int]:
-    """The variants that the choice may be on a path that ends in this state."""
+    """The possible variants of a union on a path that ends in this state."""
     facts: Facts = state.get(FACTS, {})
     known: frozenset[int] | None = facts.get(c.tag.value)
     return known if known is not None else frozenset(range(len(c.variants)))
 
 
 def narrowed(v: Any, state: dict[Obj, Any]) -> Any:
-    """The value, or the only variant that a choice can be."""
+    """The value, or the only possible variant of a union."""
     while type(v) is Choice and len(left := possible(v, state)) == 1:
         v = v.variants[min(left)]
     return v
 
 
 def reaches(state: dict[Obj, Any], obj: Obj) -> bool:
-    """Whether anything in a state refers to the object, but for variants that are not there."""
+    """True if anything in a state refers to the object, not counting absent variants."""
     def refers(v: Any) -> bool:
         v = narrowed(v, state)
         if isinstance(v, Obj):
@@ -51,7 +51,7 @@ def reaches(state: dict[Obj, Any], obj: Obj) -> bool:
 
 
 def either(states: Sequence[dict[Obj, Any]]) -> Facts:
-    """What holds of tags where these paths meet."""
+    """The facts that hold on all of these paths."""
     first, *rest = (s.get(FACTS, {}) for s in states)
     return {key: known.union(*(other[key] for other in rest)) if isinstance(known, frozenset) else known
             for key, known in first.items()
@@ -59,7 +59,7 @@ def either(states: Sequence[dict[Obj, Any]]) -> Facts:
 
 
 class Constant:
-    """A kind of its own: a value known while tracing."""
+    """The kind of a value that is known while tracing: two are equal if the values are the same."""
 
     __slots__ = ("value",)
 
@@ -73,10 +73,10 @@ class Constant:
 
 
 def kind(state: dict[Obj, Any], v: Any, in_loop: bool) -> Any:
-    """What must be equal for two values to have a common type.
+    """A key that is equal for two values with a common type.
 
-    Lists of different lengths have one where a loop meets its entry: their contents are a conflict, or they would
-    grow with every iteration.
+    At a loop header, lists of different lengths have equal keys.  So their contents become a conflict instead of
+    variants, whose number would grow with every iteration.
     """
     if is_scalar(v):
         t = lattice.scalar_type(v)[0]
@@ -97,9 +97,9 @@ def kind(state: dict[Obj, Any], v: Any, in_loop: bool) -> Any:
 
 
 def merges_by_parts(v: Any) -> bool:
-    """Whether parts of different kinds become choices within the structure: of tuples, and what functions captured.
+    """True if parts of different kinds become unions within the structure: for tuples and captured variables.
 
-    A method and its object, or what ``zip`` walks, go together.
+    In other structures, such as a method with its object or the operands of ``zip``, the parts vary together.
     """
     return isinstance(v, (tuple, Fn))
 
@@ -116,9 +116,9 @@ def _array_kind(state: dict[Obj, Any], v: ArrayRef) -> Any:
 
 
 class Alternatives:
-    """The variants of a merged value: what each edge brings for them.
+    """The variants of a merged value, and the values of each edge for them.
 
-    ``places[e]``: (variant on edge ``e``, variant of the result); two variants of one edge never become one.
+    ``places[e]``: (variant on edge ``e``, variant of the result); two variants of one edge are never merged.
     """
 
     def __init__(self, edges: Sequence[Any], vals: Sequence[Any], in_loop: bool) -> None:
@@ -147,7 +147,7 @@ class Alternatives:
 
 
 def renumbered(t: Trace, c: Any, places: Sequence[tuple[int, int]]) -> Any:
-    """The tag of a value under the numbers of another choice; emitted where ``t`` stands."""
+    """The tag of a value renumbered for another union; emitted at the current position of ``t``."""
     if type(c) is not Choice or len(places) == 1:
         return places[0][1]
     if all(i == place for i, place in places):

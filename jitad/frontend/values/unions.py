@@ -1,16 +1,15 @@
-"""Values of different kinds, told apart at run time: ``None`` or a float, one function or another, this class or that.
+"""Unions: values of different kinds, distinguished at run time (``None`` or a float, one of several functions).
 
-Where paths meet with values that have no common type, the variable becomes a ``Choice``: a tag, and beside it the
-parts of every variant, column by column (``state.Merger``).  No type of the IR is needed, nor anything of ``ad``: a
-call of a function that was chosen at run time is a switch over the tag (defunctionalisation).
+At a join of values without a common type, the variable becomes a ``Choice``: a tag and the parts of every variant, side
+by side (``path_merge.Merger``).  This needs neither a type of the IR nor support in ``ad``: a call of a function chosen
+at run time is a switch over the tag (defunctionalisation).
 
-An operation on a choice is traced once for each variant that is possible, each in a block of its own, and the results
-are joined: they may be a choice again.  Where Python would raise for a variant, its path raises.
+An operation on a union is traced once for each possible variant, each in a block of its own, and the results are
+joined; they may be a union again.  If Python would raise for a variant, its path raises.
 
-*What is known of tags.*  The trace state holds, under ``FACTS``, which variants each tag may still stand for on
-this path.  Whoever branches on a test of a tag adds to that, so that inside ``if isinstance(x, A):`` the variable is
-an ``A`` and nothing else (``settle``).  A fact is about an IR value, which never changes: it holds wherever control
-can come from here, and where paths meet either one or the other holds.
+*Facts about tags.*  The trace state holds, under ``FACTS``, the possible variants of each tag on this path.  A branch
+on a test of a tag adds a fact, so inside ``if isinstance(x, A):`` the variable is an ``A`` (``settle``).  A fact is
+about an SSA value, which never changes: it holds on all paths from there on.  At a join, the alternatives are united.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _NOTHING = object()
 
 @dataclass(eq=False, slots=True)
 class Meaning:
-    """What a truth value says of a tag: which variants it may be where it holds, and where it does not."""
+    """The facts about a tag that follow from a truth value: its possible variants if it holds, and if it does not."""
 
     tag: Value
     if_true: Indices
@@ -43,7 +42,7 @@ class Meaning:
 
 @dataclass(eq=False, slots=True)
 class Side:
-    """One variant's part of an operation: where it was traced, where it ended, and what came out."""
+    """One variant's part of an operation: its block, its end (None if it does not complete), and its result."""
 
     index: int
     block: Block
@@ -53,52 +52,52 @@ class Side:
 
 
 class Choices(Trace):
-    """The part of ``Trace`` that deals with choices."""
+    """The part of ``Trace`` for unions."""
 
     meanings: dict[Value, Meaning]
     combinations: dict[Value, tuple[str, Sequence[Value]]]
-    decided: dict[Value, tuple[Choice, dict[int, Any]]]      # numbers that follow from a tag alone
+    decided: dict[Value, tuple[Choice, dict[int, Any]]]      # numbers that are determined by a tag
 
-    # --- what is known ------------------------------------------------------------------------------
+    # --- facts --------------------------------------------------------------------------------------
 
     def settle(self, v: Any) -> Any:
-        """The variant, where a choice can only be that one here."""
+        """The only possible variant of a union on this path; otherwise the value itself."""
         return narrowed(v, self.state) if type(v) is Choice else v
 
     def assume(self, cond: Value, truth: bool) -> None:
-        """This path is taken where ``cond`` is ``truth``."""
+        """Records the facts that follow if ``cond`` is ``truth`` on this path."""
         for tag, indices in self._learned(cond, truth).items():
             self.know(tag, indices)
 
     def relies_on(self, cond: Value, truth: bool, ops: Iterable[Op]) -> bool:
-        """Whether ops may look at a variant that is there only where ``cond`` is ``truth``."""
+        """True if ops may read a variant that is present only if ``cond`` is ``truth``."""
         tests = all(op.name == "const" or op.result in self.meanings for op in ops)
         return not tests and bool(self._learned(cond, truth))
 
     def know(self, tag: Value, indices: Indices) -> None:
         facts = self.state.get(FACTS, {})
         left = facts[tag] & indices if tag in facts else indices
-        if left:                                     # none are left on paths that are never taken
+        if left:                                     # no variant is left on unreachable paths
             self.state[FACTS] = {**facts, tag: left}
 
     def says(self, test: Value, tag: Value, if_true: Indices, if_false: Indices) -> Sym:
-        """A truth value, and what follows from it for a tag."""
+        """A truth value, with the facts about a tag that follow from it."""
         self.meanings[test] = Meaning(tag, if_true, if_false)
         return Sym(test, True)
 
     def combined(self, op: str, result: Any, *operands: Any) -> Any:
-        """``a and b``, or ``or``, that came about by control flow."""
+        """Records that ``result`` is ``a and b`` or ``a or b``, computed by control flow."""
         if type(result) is Sym:
             self.combinations[result.value] = (op, [v.value for v in operands if type(v) is Sym and v.type == BOOL])
         return result
 
     def _learned(self, cond: Value, truth: bool) -> dict[Value, Indices]:
-        """What it says of tags that ``cond`` is ``truth``."""
+        """The facts about tags that follow if ``cond`` is ``truth``."""
         return self._told(cond, truth, {}) if self.meanings else {}
 
     def _told(self, cond: Value, truth: bool, told: dict[tuple[Value, bool], dict[Value, Indices]]
               ) -> dict[Value, Indices]:
-        """``told``: by conditions that this one is made of, each of which is looked at once."""
+        """``_learned`` with memoised results: ``told`` maps (condition, truth) to facts."""
         if (cond, truth) in told:
             return told[cond, truth]
         meaning = self.meanings.get(cond)
@@ -111,14 +110,14 @@ class Choices(Trace):
             for operand in operands:
                 for tag, indices in self._told(operand, truth, told).items():
                     found[tag] = (found[tag] & indices or indices) if tag in found else indices
-        elif name in ("and", "or") and len(operands) == 2:      # one of them is, or both
+        elif name in ("and", "or") and len(operands) == 2:      # at least one operand has the truth value
             x, y = (self._told(operand, truth, told) for operand in operands)
             found |= {tag: x[tag] | y[tag] for tag in x.keys() & y.keys()}
         told[cond, truth] = found
         return found
 
     def tag_test(self, c: Choice, indices: Iterable[int]) -> Any:
-        """Whether the choice is one of these variants."""
+        """The test that the union is one of these variants: a bool if known."""
         left = possible(c, self.state)
         wanted = frozenset(indices) & left
         if not wanted or wanted == left:
@@ -134,7 +133,7 @@ class Choices(Trace):
         return self.says(test, tag, wanted, left - wanted)
 
     def trimmed(self, v: Any) -> Any:
-        """A choice with those variants alone that are possible here: facts do not go with it into a call."""
+        """The union reduced to the variants that are possible here, since facts are not passed into a call."""
         v = self.settle(v)
         if type(v) is not Choice or len(left := sorted(possible(v, self.state))) == len(v.variants):
             return v
@@ -142,7 +141,7 @@ class Choices(Trace):
         return Choice(tag, tuple(v.variants[i] for i in left))
 
     def settled(self, v: Any) -> Any:
-        """``settle`` of a value and of what is in it, where that is a tuple, a slice, ``zip`` or the like."""
+        """``settle`` applied to a value and to the parts of a tuple, a slice, ``zip`` or a similar value."""
         if type(v) is slice:
             return slice(*map(self.settled, (v.start, v.stop, v.step)))
         if isinstance(v, WALKS):
@@ -150,13 +149,13 @@ class Choices(Trace):
         return rebuild(v, tuple(map(self.settled, v))) if isinstance(v, tuple) else self.settle(v)
 
     def walked_choice(self, v: Any) -> Choice | None:
-        """A choice that a loop over ``v`` walks."""
+        """The union that a loop over ``v`` iterates over, or None."""
         v = self.settle(v)
         found = map(self.walked_choice, v.parts()) if isinstance(v, WALKS) else [v if type(v) is Choice else None]
         return next((c for c in found if c is not None), None)
 
     def first_choice(self, values: Iterable[Any]) -> Choice | None:
-        """A choice among values that can still be one of several, or inside the containers among them."""
+        """The first union among the values, or in containers among them, that has several possible variants."""
         for v in values:
             if type(v) is Choice:
                 v = self.settle(v)
@@ -171,10 +170,10 @@ class Choices(Trace):
                 return found
         return None
 
-    # --- one thing for each variant -----------------------------------------------------------------
+    # --- operations on each variant -----------------------------------------------------------------
 
     def dispatch(self, c: Choice, side: Callable[[Any], None], roots: Sequence[Obj] | None) -> None:
-        """Statements for each variant that is possible; ``roots``: what is live afterwards."""
+        """Traces ``side`` for each possible variant; ``roots``: the variables that are live afterwards."""
         indices = sorted(possible(c, self.state))
         if len(indices) == 1:
             return side(c.variants[indices[0]])
@@ -184,7 +183,7 @@ class Choices(Trace):
         self.join([s.end for s in sides], roots)
 
     def over(self, c: Choice, fun: Callable[[Any], Any]) -> Any:
-        """``fun`` of the variant that is there.  An error that Python would raise is raised on that variant's path."""
+        """``fun`` applied to the present variant; an error that Python would raise is raised on the variant's path."""
         indices = sorted(possible(c, self.state))
         if len(indices) == 1:
             return fun(c.variants[indices[0]])
@@ -206,7 +205,7 @@ class Choices(Trace):
         return merged
 
     def over_pair(self, x: Any, y: Any, fun: Callable[[Any, Any], Any]) -> Any:
-        """``fun(x, y)`` where one of them, or both, is a choice."""
+        """``fun(x, y)`` where either or both may be unions."""
         if type(x) is Choice:
             return self.over(x, lambda v: self.over_pair(v, self.settle(y), fun))
         return self.over(y, lambda v: fun(x, v)) if type(y) is Choice else fun(x, y)
@@ -216,16 +215,16 @@ class Choices(Trace):
         self.state[self.result] = result
 
     def attempt(self, fun: Callable[[], Any]) -> Any:
-        """``fun()`` of one variant; an error that Python would raise is raised on its path."""
+        """``fun()`` for one variant; an error that Python would raise is raised on the path of the variant."""
         try:
             return fun()
         except (TypeError, AttributeError) as e:
-            if isinstance(e, JitadError) or getattr(e, "__notes__", None):      # from inside a function that was called
+            if isinstance(e, JitadError) or getattr(e, "__notes__", None):      # raised in a function that was called
                 raise
             self.raise_error(e)
 
     def _side(self, c: Choice, state: State, index: int, run: Callable[[Any], None]) -> Side:
-        """Trace one variant's part in a new block, which nothing leads to yet."""
+        """Traces one variant's part in a new block, which has no predecessor yet."""
         block = self.func.new_block("case")
         mark = len(self.func.blocks)
         self.enter(Edge(block, dict(state)))
@@ -238,7 +237,7 @@ class Choices(Trace):
         return Side(index, block, end, trivial)
 
     def _fork(self, before: Edge, c: Choice, sides: Sequence[Side]) -> None:
-        """End the block before with a switch to the sides."""
+        """Ends the block ``before`` with a switch to the sides."""
         self.enter(before)
         first, last = sides[0], sides[-1]
         if len(sides) == 2:
@@ -248,7 +247,7 @@ class Choices(Trace):
         self.builder.switch(c.tag.value, [Jump(to.get(i, last.block)) for i in range(len(c.variants))])
 
     def _without_control_flow(self, c: Choice, sides: Sequence[Side]) -> Any:
-        """The result of an operation that does nothing at run time for any variant, if it takes no joining."""
+        """The result if no variant needs any op at run time and no join is needed; otherwise ``_NOTHING``."""
         results = [s.result for s in sides]
         if all(same(r, results[0]) for r in results):
             return results[0]
@@ -263,7 +262,7 @@ class Choices(Trace):
         return _NOTHING
 
     def _selected(self, c: Choice, sides: Sequence[Side]) -> Sym:
-        """Numbers that follow from the tag."""
+        """A number that is determined by the tag."""
         b = self.builder
         value = self.value(sides[-1].result)
         for s in sides[:-1]:
@@ -272,7 +271,7 @@ class Choices(Trace):
         return Sym(value, True)
 
     def _note_meaning(self, c: Choice, merged: Any, sides: Sequence[Side]) -> None:
-        """A truth value that is certain for some variants says something of the tag."""
+        """Records the facts about the tag that follow from a truth value which is constant for some variants."""
         if type(merged) is not Sym or merged.type != BOOL or merged.value in self.meanings:
             return
         ended = [s for s in sides if s.end is not None]
@@ -282,7 +281,7 @@ class Choices(Trace):
             self.meanings[merged.value] = Meaning(c.tag.value, true, false)
 
     def from_tag(self, x: Any, fun: Callable[[Any], Any]) -> Any:
-        """``fun`` of a number that follows from a tag, as a test of the tag; ``None`` where it is no such number."""
+        """``fun`` of a number that is determined by a tag, as a test of the tag; None for any other number."""
         known = self.decided.get(x.value) if type(x) is Sym else None
         if known is None:
             return None
@@ -293,6 +292,6 @@ class Choices(Trace):
 
 
 def unchanged(state: State, before: State, result: Slot) -> bool:
-    """Whether an operation has left the state as it was, but for its result and for what is known."""
+    """True if an operation has not changed the state, except for its result and for facts."""
     keys = state.keys() - {result, FACTS}
     return keys == before.keys() - {result, FACTS} and all(state[k] is before[k] for k in keys)

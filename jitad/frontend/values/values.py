@@ -1,16 +1,16 @@
-"""Stand-ins: what the user's variables hold while a program is traced.
+"""Stand-ins: the values of the user's variables while a program is traced.
 
-``Sym``        a scalar known at run time, or what an array holds *now* (immutable)
-``ArrayRef``   a mutable array: a location (``ArrayObj``) whose contents the trace state holds, and
-               the view steps that lead from it to what the user sees
+``Sym``        a scalar known at run time, or the *current* contents of an array (immutable)
+``ArrayRef``   a mutable array: a location (``ArrayObj``), whose contents are in the trace state, and the view steps
+               that lead from it to the array that the user sees
 ``ListObj DictObj Instance``   mutable structures of static shape; their contents are in the trace state too
-``Choice``     one of several values of different kinds, told apart by a tag at run time
+``Choice``     a union: one of several values of different kinds, distinguished by a tag at run time
 
-``numpy_api`` sees only ``Sym``, Python and NumPy scalars, and Python tuples and lists of those: the tracer
-reads arrays before it calls an implementation, and makes a new ``ArrayObj`` of an array that comes back.
+Rules of ``arrays`` only get ``Sym``, Python and NumPy scalars, and Python tuples and lists of those.  The tracer reads
+arrays before it calls a rule, and makes a new ``ArrayObj`` for an array in the result.
 
-Stand-ins refuse ``bool``, ``hash``, ``float``, ``index`` and ``iter``: Python code that is run
-while tracing and looks at a value fails there and then, it does not compute something wrong.
+Stand-ins refuse ``bool``, ``hash``, ``float``, ``index`` and ``iter``.  So Python code that is run while tracing and
+inspects a value fails immediately instead of computing a wrong result.
 """
 
 from __future__ import annotations
@@ -30,54 +30,54 @@ from ...ir.types import Array, Scalar, Type, dtype_of
 
 @dataclass(frozen=True)
 class Options:
-    """What ``jit`` was told that tracing depends on."""
+    """The options of ``jit`` that tracing depends on."""
 
     boundscheck: bool = True
     static_shapes: bool = False
     fastmath: bool = False
     checkpoint: str | int | None = None
     parallel: bool = False
-    in_range: bool = False                # of one function of the library: its indices are, and need no test
-    long_lists: bool = True               # long lists are columns (``columns``)
+    in_range: bool = False                # set for library functions whose indices need no bounds checks
+    long_lists: bool = True               # long lists are passed as columns (``columns``)
 
     def one_by_one(self) -> Options:
-        """The same, with the elements of long lists one by one."""
+        """The same options, but the elements of long lists are separate arguments."""
         return replace(self, long_lists=False)
 
 
 class Context(Protocol):
-    """What the implementations in ``numpy_api`` and ``transforms`` may ask of the tracer."""
+    """The interface of the tracer for rules of ``arrays`` and for transforms."""
 
     builder: Builder
     module: Module
     options: Options
-    size_roots: tuple[Block | None, dict[Axis, Value | Axis]]       # in this block: see ``rules.core``
+    size_roots: tuple[Block | None, dict[Axis, Value | Axis]]       # the cache of ``promotion.size`` for this block
 
     @property
     def loc(self) -> Loc:
-        """The user's line that is being traced."""
+        """The user's source location that is being traced."""
 
     def check(self, cond: Any, kind: str, message: str, *values: Any) -> None:
-        """Raise exception ``kind`` at run time unless ``cond`` (a Value, a Sym or a bool).
+        """Emits a check that raises exception ``kind`` at run time unless ``cond`` (a Value, a Sym or a bool) holds.
 
         ``message`` is a ``str.format`` template over at most four scalars.
         """
 
     def raise_(self, kind: str, message: str | None, *values: Any) -> NoReturn:
-        """This path raises for certain: record it and abandon the path."""
+        """Records that this path raises, and abandons it."""
 
     def call(self, fun: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call any callable that the user may hold, on user values."""
+        """Calls any callable of the user, on user values."""
 
     def choose_value(self, c: Any, x: Any, y: Any) -> Any:
-        """``x if c else y`` of values that are there already."""
+        """``x if c else y`` for values that are already evaluated."""
 
     def compiled_in(self, v: Any, useful: Callable[[float], bool]) -> Any:
         """The value of a captured float, with a guard, where ``useful`` holds of it; otherwise ``v`` itself."""
 
 
 class Operating(Context, Protocol):
-    """What the operators of stand-ins ask of the tracer."""
+    """The interface of the tracer for the operators of stand-ins."""
 
     def binary(self, op: str, x: Any, y: Any, loc: Loc | None = None) -> Any:
         """``x op y`` for a name in ``BINARY``."""
@@ -98,14 +98,14 @@ class Operating(Context, Protocol):
         """``len(v)``: an int, or a ``Sym``."""
 
     def iterate(self, v: Any) -> list[Any]:
-        """Every element of something whose length is known while tracing."""
+        """All elements of a value whose length is known while tracing."""
 
 
 _local = threading.local()
 
 
 def context() -> Operating:
-    """The trace that is going on in this thread."""
+    """The active trace of this thread."""
     stack: list[Operating] | None = getattr(_local, "stack", None)
     if not stack:
         raise JitadError("a traced value was used after its function had been traced")
@@ -113,13 +113,13 @@ def context() -> Operating:
 
 
 def tracing() -> bool:
-    """Whether a function is being traced in this thread."""
+    """True if a function is being traced in this thread."""
     return bool(getattr(_local, "stack", None))
 
 
 @contextmanager
 def activate(t: Context) -> Iterator[None]:
-    """Make ``t`` the trace that stand-ins act on."""
+    """Makes ``t`` the active trace in the ``with`` block."""
     stack = _local.__dict__.setdefault("stack", [])
     stack.append(t)
     try:
@@ -129,7 +129,7 @@ def activate(t: Context) -> Iterator[None]:
 
 
 def refuse(what: str, hint: str) -> Any:
-    """A method of stand-ins that Python calls, and that asks what is not known."""
+    """A special method of stand-ins that refuses the operation, because it needs a value that is not known."""
     def method(self: Any, *args: Any) -> NoReturn:
         loc = context().loc if tracing() else None
         raise UnsupportedError(f"the {what} of a value that is only known at run time", loc, hint)
@@ -137,7 +137,7 @@ def refuse(what: str, hint: str) -> Any:
 
 
 class Operators:
-    """Operators of stand-ins: each asks the trace that is going on."""
+    """Operators of stand-ins, which call the active trace."""
 
     __slots__ = ()
 
@@ -195,9 +195,9 @@ for _op in UNARY:
 
 
 class Sym(Operators):
-    """A run-time value: a scalar, or what an array holds at one moment.
+    """A run-time value: a scalar, or the contents of an array at one moment.
 
-    ``weak``: a Python ``int``, ``float`` or ``bool``, which adapts to the dtype of its neighbour.
+    ``weak``: a Python ``int``, ``float`` or ``bool``, which adapts to the dtype of the other operand.
     """
 
     __slots__ = ("value", "weak")
@@ -230,10 +230,10 @@ Sym.__hash__ = Operators.__hash__          # type: ignore[method-assign]
 # --- mutable objects: keys of the trace state -----------------------------------------------------
 
 class Obj(Operators):
-    """Something mutable: a key of the trace state, compared by identity.
+    """A mutable object: a key of the trace state, compared by identity.
 
-    ``readonly``: why it may not be written (``""``: it may).  ``maybe``: the objects it may be the same as,
-    with what they held when that came about: it is not read once one of them has changed.
+    ``readonly``: the reason why it must not be written (``""``: it may be).  ``maybe``: the objects that it may be the
+    same as, with their contents at the join; it must not be read once one of them has changed.
     """
 
     __slots__ = ("readonly", "maybe")
@@ -249,9 +249,9 @@ class Obj(Operators):
 
 
 class Slot(Obj):
-    """A local variable: contents are its value; no contents when it is unbound.
+    """A local variable: the contents are its value; it has no contents while it is unbound.
 
-    ``bound``: it is part of a value, and has been bound from the beginning: on a path without it nothing refers to it.
+    ``bound``: it is part of a value and has always been bound, so paths without it do not refer to it.
     """
 
     __slots__ = ("name", "bound")
@@ -270,10 +270,10 @@ ELEMENT = "it is in a long list, whose elements cannot be changed"
 
 
 class ArrayObj(Obj):
-    """Where an array lives: contents are a ``Sym``.
+    """The location of an array: the contents are a ``Sym``.
 
-    ``scattered``: NumPy may have its elements in another order than C, or not side by side, so that ``reshape`` of it
-    may be a copy; here each array is contiguous.
+    ``scattered``: in NumPy its elements may not be contiguous in C order, so ``reshape`` of it may copy.  Here every
+    array is contiguous.
     """
 
     __slots__ = ("scattered",)
@@ -284,19 +284,19 @@ class ArrayObj(Obj):
 
 
 class ListObj(Obj):
-    """A list of static length: contents are a tuple."""
+    """A list of static length: the contents are a tuple."""
 
     __slots__ = ()
 
 
 class DictObj(Obj):
-    """A dict with static keys: contents are a ``dict`` that is never changed in place."""
+    """A dict with static keys: the contents are a ``dict`` that is never changed in place."""
 
     __slots__ = ()
 
 
 class Instance(Obj):
-    """An object of the user's class: contents are a ``dict`` of its attributes."""
+    """An object of the user's class: the contents are a ``dict`` of its attributes."""
 
     __slots__ = ("cls",)
 
@@ -306,7 +306,7 @@ class Instance(Obj):
 
 
 class Store(Instance):
-    """The columns of a family of nodes (``records``): contents are a ``dict`` of arrays; ``cls`` is its layout."""
+    """The columns of a family of nodes (``references``): a ``dict`` of arrays; ``cls`` is its layout."""
 
     __slots__ = ()
 
@@ -319,7 +319,7 @@ class Store(Instance):
 
 
 class Step(Protocol):
-    """One step of a view: how to read through it and how to write back through it."""
+    """One step of a view, with functions to read through it and to write back through it."""
 
     def read(self, t: Context, base: Sym) -> Sym: ...
     def write(self, t: Context, base: Sym, new: Sym) -> Sym: ...
@@ -327,11 +327,11 @@ class Step(Protocol):
 
 @dataclass(eq=False, slots=True)
 class ArrayRef(Operators):
-    """What a user's variable holds for an array: the object, and the steps of the view."""
+    """A user's array: its location and the steps of the view."""
 
     obj: ArrayObj
     steps: tuple[Any, ...] = ()
-    cache: tuple[Sym, Sym] | None = field(default=None, repr=False)     # (contents of obj, what this view showed then)
+    cache: tuple[Sym, Sym] | None = field(default=None, repr=False)     # (contents of obj, this view of them)
 
     __hash__ = Operators.__hash__
 
@@ -342,17 +342,17 @@ for _op in COMPARE:
 
 @dataclass(eq=False, slots=True)
 class Maybe:
-    """The value of a variable that may be unbound: ``flag`` says whether it is bound."""
+    """The value of a variable that may be unbound; ``flag`` is true if it is bound."""
 
     value: Any
     flag: Any
 
 
 class Choice(Operators):
-    """One of several values of different kinds: ``variants[tag]``, where the tag is known at run time only.
+    """A union: one of several values of different kinds, ``variants[tag]``, where the tag is a run-time value.
 
-    A ``Composite`` like others.  The parts of the variants that are not there are undefined, so each operation on a
-    choice is a switch over the tag (see ``choice``).
+    It is a ``Composite``.  The parts of absent variants are undefined, so each operation on a union is a switch over
+    the tag (see ``unions``).
     """
 
     __slots__ = ("tag", "variants")
@@ -371,12 +371,12 @@ class Choice(Operators):
         return Choice(parts[0], parts[1:])
 
 
-State = dict[Obj, Any]          # all that can change while tracing: the contents of each object
+State = dict[Obj, Any]          # all mutable state of a trace: the contents of each object
 
 
 @dataclass(eq=False, slots=True)
 class Edge:
-    """The end of a path: where it stands and what it knows."""
+    """The end of a path: its last block and its state."""
 
     block: Block
     state: State
@@ -384,7 +384,7 @@ class Edge:
 
 @dataclass(eq=False, slots=True)
 class Conflict:
-    """Values that could not be merged into one; refused, with the reason, when it is read."""
+    """Values that could not be merged; reading the variable is refused, for this reason."""
 
     reason: str
 
@@ -395,9 +395,8 @@ NUMBERS = (bool, int, float)
 class Composite(Protocol):
     """An immutable value made of others (a bound method, ``zip(a, b)``, ``grad(f)``).
 
-    The tracer takes it apart and puts it together again where values merge or cross a call.
-    ``parts`` are the values inside, ``with_parts`` the same thing around others; two of one class
-    and one ``static`` (hashable) differ in their parts alone.
+    The tracer flattens and rebuilds it at joins and calls.  ``parts`` are the values inside; ``with_parts`` makes the
+    same value with other parts.  Two values of one class with equal ``static`` (hashable) differ only in their parts.
     """
 
     static: Any

@@ -1,7 +1,7 @@
-"""Leaves of values of several kinds: of the variants that are not there nothing is known, not even a size.
+"""Leaves of unions: nothing is known about the leaves of absent variants, not even their sizes.
 
-A column of such a variant may be undefined, or hold whatever another path has left.  So nothing is checked of it, and
-its derivative is zero: one that is not would go to what the column happens to hold.
+A column of an absent variant may be undefined, or hold a value of another path.  So it is not checked, and its
+derivative is zero; otherwise the derivative would flow to whatever the column holds.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ...ir.builder import Builder
 from ...ir.graph import Value
 from ...ir.types import Array, Type, dtype_of
 
-Tags = Sequence[tuple[Value, int]]              # tags and the variants they have to tell, the outermost first
+Tags = Sequence[tuple[Value, int]]              # tags and their required variants, outermost first
 
 
 def presence(b: Builder, tags: Tags) -> Value | None:
-    """Whether a leaf is there; ``None`` where it always is.  A tag within a variant is read where that is there."""
+    """The condition that a leaf is present, or None if it always is; an inner tag is read only if it is present."""
     there: Value | None = None
     for tag, variant in reversed(tags):
         test = b.eq(tag, variant)
@@ -25,7 +25,7 @@ def presence(b: Builder, tags: Tags) -> Value | None:
 
 
 def unless_absent(b: Builder, there: Value | None, condition: Value) -> Value:
-    """``condition`` of a leaf, where it is there."""
+    """``condition`` of a leaf if it is present, otherwise true."""
     return condition if there is None else b.select(there, condition, True)
 
 
@@ -36,7 +36,7 @@ def zeros(b: Builder, type: Type, shape: Sequence[Value]) -> Value:
 
 def zero_if_absent(b: Builder, there: Value | None, v: Value, type: Type, sizes: Callable[[], Sequence[Value]],
                    ) -> Value:
-    """``v`` as a value of this type; zero, and of these sizes, where it is not there."""
+    """``v`` converted to this type; zero, with these sizes, if it is absent."""
     if there is None:
         return b.typed(v, type)
     if not isinstance(type, Array):
