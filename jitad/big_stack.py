@@ -1,6 +1,6 @@
-"""Compiling needs more stack than a thread may have: then another thread does it.
+"""Runs the compiler in a thread with a large stack if the current thread may have too small a one.
 
-LLVM recurses over the code that it makes, importing the compiler nests deep, and CPython lets a thread have as little
+LLVM recurses over the code that it generates, importing the compiler nests deeply, and CPython allows stacks as small
 as 32 KiB.
 """
 
@@ -20,12 +20,12 @@ _setting = threading.Lock()
 
 
 def with_room(work: Callable[[], T]) -> T:
-    """What ``work`` yields or raises, run in a thread with a large stack where this one has a small one."""
+    """Returns or raises the outcome of ``work``, run in a thread with a large stack if this one's is small."""
     here = threading.current_thread()
     if here is threading.main_thread() or isinstance(here, _Worker) or stack_size() >= ENOUGH:
         return work()
     worker = _Worker(work)
-    with _setting:                                       # the size is one setting for all threads
+    with _setting:                                       # the stack size is a global setting
         before = threading.stack_size(ROOMY)
         try:
             worker.start()
@@ -39,7 +39,7 @@ def with_room(work: Callable[[], T]) -> T:
 
 
 def stack_size() -> int:
-    """Bytes of this thread's stack.  Where the system does not tell, new threads have as much."""
+    """The size of this thread's stack in bytes; the default size for new threads if the system does not tell."""
     libc = ctypes.CDLL(None)
     attributes = ctypes.create_string_buffer(64)         # pthread_attr_t
     low, size = ctypes.c_size_t(), ctypes.c_size_t()
@@ -52,7 +52,7 @@ def stack_size() -> int:
     except AttributeError:
         pass
     with _setting:
-        before = threading.stack_size()                  # which sets it to the default
+        before = threading.stack_size()                  # this call resets it to the default
         threading.stack_size(before)
     return before or ENOUGH
 

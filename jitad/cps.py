@@ -1,17 +1,17 @@
-"""Brings control flow into the one shape that differentiation and the optimiser expect.
+"""Normalises control flow to the form that differentiation and the optimiser require.
 
-Afterwards (``check_cps`` states it as code):
+Postconditions (checked by ``check_cps``):
 
-* every block is reachable, and a jump to a block that nothing else leads to has been merged with it;
+* every block is reachable, and a block with a jump as its only predecessor has been merged with that block;
 * there is no *critical* edge (from a block with several successors, or a call, to a block with several
-  predecessors) but for the back edges of loops;
-* each loop is **rotated**: one preheader that jumps to the head; one latch, the only source of a back edge and,
-  unless the loop never ends, the only block that leaves, by ``branch c, ^head(…), ^exit(…)`` in either order;
-  the exit block has no other predecessor;
-* each loop is **closed**: what it defines is read outside only as an argument of its exit edge.
+  predecessors) except the back edges of loops;
+* each loop is **rotated**: it has one preheader that jumps to the head, and one latch, which is the only source of a
+  back edge.  Unless the loop never ends, the latch is the only block that leaves it, by
+  ``branch c, ^head(…), ^exit(…)`` in either order; the exit block has no other predecessor;
+* each loop is **closed**: values that it defines are used outside only as arguments of its exit edge.
 
-Blocks that only raise (``loops.raising_blocks``) count as inside: a loop is left for them from anywhere, since
-nothing comes back from there.  How one loop is brought into shape stands in ``passes/loops/loop_simplify.py``.
+Blocks that only raise (``loops.raising_blocks``) count as inside: a loop may leave to them from anywhere, since they
+do not return.  ``passes/loops/loop_simplify.py`` normalises a single loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .passes.loops.loop_simplify import LoopShaper, has_shape
 from .passes.loops.loop_tables import Surroundings
 
 LARGEST_RAISE = 20
-"""A block that raises is copied for each edge to it up to this many ops."""
+"""The maximum number of ops of a raising block that is copied for each edge to it."""
 
 
 def to_cps(module: Module) -> None:
@@ -36,7 +36,7 @@ def to_cps(module: Module) -> None:
 
 
 def normalise(func: Function) -> None:
-    """Bring one function into the normal form, inner loops first."""
+    """Brings one function into the normal form, inner loops first."""
     remove_unreachable(func)
     _copy_raises(func)
     merge_chains(func)
@@ -61,11 +61,11 @@ def normalise(func: Function) -> None:
         remove_unreachable(func)
     merge_chains(func)
     if split_critical_edges(func):
-        remove_unreachable(func)                         # for the order of blocks
+        remove_unreachable(func)                         # restores the order of blocks
 
 
 def _copy_raises(func: Function) -> None:
-    """Give each edge to a block that ends in ``raise`` a copy of its own, so that no loop shares one."""
+    """Gives each edge to a block that ends in ``raise`` its own copy, so that loops do not share one."""
     count = incoming(func)
     for b in list(func.blocks):
         assert b.term is not None
@@ -80,7 +80,7 @@ def _copy_raises(func: Function) -> None:
 # --- the postconditions ---------------------------------------------------------------------------
 
 def check_cps(func: Function) -> None:
-    """Raise ``CompileError`` that lists what keeps a function from being in the normal form."""
+    """Raises ``CompileError`` with a list of all violations if a function is not in the normal form."""
     problems = list(_problems(func))
     if problems:
         raise CompileError(f"@{func.name} is not in cps form:\n" + "\n".join(problems))

@@ -1,7 +1,7 @@
-"""Exceptions, and the source positions that their messages show.
+"""Exceptions, and the source locations that their messages show.
 
-Every error a user can meet while tracing, checking or compiling says what is wrong, where (their
-file, their line, a caret), why, and how to write it instead.  Run-time errors are Python's own.
+An error that a user can meet while tracing, checking or compiling states the problem, its location (the user's file and
+line, with a caret), the reason, and an alternative.  Run-time errors are Python's own exceptions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from types import TracebackType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-"""The folder of jitad's own Python: an error there is reported where the user's code calls it."""
+"""The folder of jitad's own Python code: an error there is reported at the user's call."""
 
 
 @dataclass(frozen=True)
 class Loc:
-    """A place in the user's source: ``file``, ``line`` from 1, ``col`` and ``end_col`` from 0 (in bytes)."""
+    """A location in the user's source: ``file``, ``line`` from 1, ``col`` and ``end_col`` from 0 (in bytes)."""
 
     file: str = "<unknown>"
     line: int = 0
@@ -26,7 +26,7 @@ class Loc:
     function: str = ""
 
     def excerpt(self) -> str:
-        """The source line with a caret under the construct, or ``""`` when it cannot be read."""
+        """The source line with a caret under the construct, or ``""`` if the source cannot be read."""
         text = linecache.getline(self.file, self.line).rstrip("\n")
         if not text:
             return ""
@@ -36,7 +36,7 @@ class Loc:
         return f"    {text.strip()}\n    {carets}"
 
     def shown(self) -> str:
-        """The place and its source line, as in a traceback."""
+        """The location and its source line, as in a traceback."""
         where = f"  File \"{self.file}\", line {self.line}" + (f", in {self.function}" if self.function else "")
         excerpt = self.excerpt()
         return f"{where}\n{excerpt}" if excerpt else where
@@ -49,10 +49,10 @@ NOWHERE = Loc()
 
 
 class JitadError(Exception):
-    """The base of every error that jitad itself raises.
+    """The base class of all errors that jitad raises itself.
 
-    ``message`` says what and why, ``loc`` where, ``hint`` how to write it instead; ``calls`` are the user's calls that
-    led there, the outermost first.
+    ``message`` states the problem and the reason, ``loc`` the location, ``hint`` an alternative; ``calls`` are the
+    user's calls that led there, outermost first.
     """
 
     def __init__(self, message: str, loc: Loc | None = None, hint: str = "", calls: tuple[Loc, ...] = ()) -> None:
@@ -60,7 +60,7 @@ class JitadError(Exception):
         super().__init__(self._render())
 
     def called_at(self, loc: Loc) -> None:
-        """Note the call around those known so far."""
+        """Adds a call around those known so far."""
         if self.loc is not None and self.loc.line and loc.line:
             self.calls = (loc, *self.calls)
             self.args = (self._render(),)
@@ -79,7 +79,7 @@ MOST_CALLS = 12
 
 
 def shortened(calls: tuple[Loc, ...]) -> list[Loc | str]:
-    """Of many calls, the first and the last, and a line that stands for the others."""
+    """The first and the last of many calls, with a line in place of the others."""
     if len(calls) <= MOST_CALLS:
         return list(calls)
     half = MOST_CALLS // 2
@@ -87,9 +87,9 @@ def shortened(calls: tuple[Loc, ...]) -> list[Loc | str]:
 
 
 def shown(error: BaseException) -> TracebackType | None:
-    """The traceback of ``error`` for the user: an error that says itself where it is from has no frames of jitad's.
+    """The traceback of ``error`` for the user, without jitad's own frames if the error reports its location itself.
 
-    Failures of the compiler keep theirs, and so does everything under ``JITAD_DEBUG=1``.
+    Failures of the compiler keep all frames; with ``JITAD_DEBUG=1`` every error does.
     """
     frames = []
     tb = error.__traceback__
@@ -117,25 +117,25 @@ _COLUMNS = "_jitad_columns"
 
 
 def took_columns(error: BaseException) -> None:
-    """Note that the program was traced with long lists as columns: element by element it may be right."""
+    """Marks an error of a program that was traced with long lists as columns: without columns it may succeed."""
     setattr(error, _COLUMNS, True)
 
 
 def with_columns(error: BaseException) -> bool:
-    """Whether ``took_columns`` has noted that."""
+    """True if ``took_columns`` has marked the error."""
     return hasattr(error, _COLUMNS)
 
 
 class TypeInferenceError(JitadError):
-    """A value whose type cannot be found, or operands whose types do not go together."""
+    """A value whose type cannot be inferred, or operands with incompatible types."""
 
 
 class ShapeError(JitadError, ValueError):
-    """Array ranks or sizes that do not go together: a ``ValueError``, as in NumPy."""
+    """Incompatible array ranks or sizes: a ``ValueError``, as in NumPy."""
 
 
 class DifferentiationError(JitadError, TypeError):
-    """Something that has no derivative, or whose derivative was asked for wrongly: a ``TypeError``, as in JAX."""
+    """Something without a derivative, or a wrong request for a derivative: a ``TypeError``, as in JAX."""
 
 
 class CompileError(JitadError):
@@ -147,4 +147,4 @@ class DeviceError(JitadError):
 
 
 class NondifferentiableWarning(UserWarning):
-    """A derivative was evaluated exactly where a primitive, or a branch, has none (``debug_nondifferentiable``)."""
+    """A derivative was evaluated exactly where a primitive or a branch has none (``debug_nondifferentiable``)."""

@@ -1,7 +1,7 @@
-"""``debug_nondifferentiable``: which points without a derivative a program was evaluated at.
+"""``debug_nondifferentiable``: reports points without a derivative at which a program is evaluated.
 
-Within the context every call goes to the reference semantics (``semantics.kinks``) instead of machine code: slowly, and
-operation by operation as the program was traced.
+In its context, every call is evaluated by the reference semantics (``semantics.kinks``) instead of machine code: op by
+op as traced, and slowly.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .semantics.kinks import COMPARISONS
 
 @dataclass
 class Kink:
-    """An operation at a point without a derivative.
+    """An operation evaluated at a point without a derivative.
 
-    ``op``: as Python writes it, or its name; ``file``, ``line``, ``function``: where it stands; ``values``: its
-    operands when it was first there; ``count``: how many elements were, over all evaluations.
+    ``op``: the operator or function name; ``file``, ``line``, ``function``: its location; ``values``: its operands at
+    the first such evaluation; ``count``: the number of such elements over all evaluations.
     """
 
     op: str
@@ -43,7 +43,7 @@ class Kink:
 
 
 class Report(list[Kink]):
-    """The points met, in the order of their first evaluation."""
+    """The points found, in the order of their first evaluation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,12 +62,12 @@ class Report(list[Kink]):
 
 @contextmanager
 def debug_nondifferentiable() -> Iterator[Report]:
-    """Report each primitive and each branch that is evaluated exactly where it has no derivative.
+    """Reports each primitive and each branch that is evaluated exactly where it has no derivative.
 
-    Within, derivatives (and values, as if they were differentiated by all their floats) are evaluated by the reference
-    semantics, slowly.  Told is what the derivative depends on: ``abs`` at 0, ``max`` of equals, ``x == 0`` at 0, and so
-    on, with the line of the source.  Gives a ``Report``, a list of ``Kink``; on leaving, each becomes a
-    ``NondifferentiableWarning`` at its line.
+    In the context, derivatives are evaluated by the reference semantics, slowly; so are values, as if they were
+    differentiated by all their floats.  Reports the points that the derivative depends on, with their source lines:
+    ``abs`` at 0, ``max`` of equal values, ``x == 0`` at 0, and so on.  Yields a ``Report``, a list of ``Kink``; at the
+    end of the context each becomes a ``NondifferentiableWarning`` at its line.
     """
     report = Report()
     outer = _reports.get()
@@ -77,7 +77,7 @@ def debug_nondifferentiable() -> Iterator[Report]:
             yield report
     finally:
         _reports.reset(token)
-        for kink in report if not outer else ():             # the outermost one warns
+        for kink in report if not outer else ():             # only the outermost context warns
             warnings.warn_explicit(str(kink), NondifferentiableWarning, kink.file, kink.line)
 
 

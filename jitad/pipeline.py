@@ -1,7 +1,7 @@
-"""The passes in their order, stage by stage; what is between "ir" and machine code is this list.
+"""The pass pipeline: all passes from stage "ir" to machine code, in order, by stage.
 
-``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each
-pass.  ``JITAD_WITHOUT=lanes,licm`` leaves optional passes out, wherever they stand.
+``run`` transforms a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after
+each pass.  ``JITAD_WITHOUT=lanes,licm`` omits optional passes by name, at all their positions.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _known_sizes(module: Module, roots: Sequence[str]) -> None:
 
 
 def _scalars(derived: bool) -> Pass:
-    """With what the elements of arrays need to be seen through: only where there are any."""
+    """``scalars`` with the cleanup passes it needs; these run only if it changed anything."""
     def run_pass(module: Module, roots: Sequence[str]) -> None:
         if scalars(module, derived):
             simplify(module)
@@ -79,7 +79,7 @@ def _scalars(derived: bool) -> Pass:
 _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
 _ALGEBRA = _under_fastmath(algebra)
 
-# (stage, name, pass): a stage is finished by the last pass of its name.
+# (stage, name, pass): a stage ends with the last pass of its name.
 PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
     ("cps", "simplify", _SIMPLIFY),
@@ -116,7 +116,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "licm", _LICM),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
-    ("optimized", "algebra", _ALGEBRA),                   # what cancelled needs nothing any more
+    ("optimized", "algebra", _ALGEBRA),                   # again, after dead operands of cancelled terms are gone
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "first_write", _plain(first_write)),
@@ -137,7 +137,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
-# What no program goes without; all other passes only make code better.
+# Passes that every program needs; all other passes only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
 
@@ -155,7 +155,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
 
 
 def left_out() -> frozenset[str]:
-    """The passes that ``JITAD_WITHOUT`` names, with commas."""
+    """The passes that ``JITAD_WITHOUT`` names, separated by commas; raises ``ValueError`` for an invalid name."""
     names = frozenset(name for name in map(str.strip, os.environ.get("JITAD_WITHOUT", "").split(",")) if name)
     if needed := sorted(names & set(NEEDED)):
         raise ValueError(f"JITAD_WITHOUT: no program compiles without {', '.join(needed)}")
@@ -166,10 +166,10 @@ def left_out() -> frozenset[str]:
 
 def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], None] | None = None,
         stop: str | None = None) -> dict[str, float]:
-    """Take ``module`` to stage ``stop`` (default: the last); yields the seconds that each pass took.
+    """Transforms ``module`` up to stage ``stop`` (default: the last); returns the seconds that each pass took.
 
-    ``roots`` are the functions, or derivatives to be made, that are called from outside; what they do not reach is
-    dropped.  ``observe(stage, module)`` is called when a stage is complete.
+    ``roots`` are the functions, or derivatives to be made, that are called from outside; functions that they do not
+    reach are dropped.  ``observe(stage, module)`` is called after each stage.
     """
     names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
     seconds: dict[str, float] = {}

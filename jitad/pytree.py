@@ -1,10 +1,9 @@
-"""Nested Python structures as flat lists of leaves.
+"""Pytrees: nested Python structures as flat lists of leaves.
 
-A *structure* is what is left of a value when its leaves are taken out: tuples, lists, dicts (in
-insertion order, keys static), NamedTuples and dataclasses.  ``None`` and strings are part of the
-structure and no leaves.  Everything else is a leaf.
+A *structure* is a value without its leaves: tuples, lists, dicts (in insertion order, with static keys), NamedTuples
+and dataclasses.  ``None`` and strings are part of the structure.  Everything else is a leaf.
 
-Structures are hashable and compare by meaning, so that they can key compiled code.
+Structures are hashable and compare by meaning, so they can be part of the keys of compiled code.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from .frontend.columns.pack import Packed, pack_node
 from .frontend.columns.recursive_types import family_of
 from .frontend.values.values import ArrayRef, Conflict, Maybe
 
-Within = tuple[tuple[int, int], ...]         # (the number of a tag among the leaves, a variant), the outermost first
+Within = tuple[tuple[int, int], ...]         # (index of a tag among the leaves, variant), outermost first
 
 
 class Structure:
-    """One node: its Python type, what is static in it (keys, field names, a string), its children."""
+    """One node: its Python type, its static part (keys, field names, a string), and its children."""
 
     __slots__ = ("type", "static", "children", "count", "_hash")
 
@@ -67,8 +66,10 @@ class Structure:
         return f"{_name(self.type)}({', '.join(f'{k}={c!r}' for k, c in zip(keys, self.children))})"
 
     def tags(self) -> list[bool]:
-        """For each leaf whether it is the tag of a ``OneOf``, or tells where nodes are or how many elements a list
-        has: so it is in gradients too."""
+        """For each leaf, True if it is shared with gradients.
+
+        Such leaves are tags of a ``OneOf``, references to nodes, and columns that only tell the length of a list.
+        """
         if self.is_leaf:
             return [False]
         if self.type is Packed:
@@ -81,7 +82,7 @@ class Structure:
         return out
 
     def within(self, first: int = 0) -> list[Within]:
-        """For each leaf the variants of ``OneOf``s that it is a part of; leaves are counted from ``first``."""
+        """For each leaf, the ``OneOf`` variants that contain it; leaves are counted from ``first``."""
         if not self.children or self.type is Packed:
             return [()] * self.count
         out: list[Within] = []
@@ -91,7 +92,7 @@ class Structure:
         return out
 
     def paths(self, prefix: str = "") -> Iterator[str]:
-        """For each leaf how it is reached, as Python would write it: ``[0]['w'].bias``."""
+        """For each leaf, its access path in Python syntax: ``[0]['w'].bias``."""
         if self.is_leaf:
             yield prefix
             return
@@ -109,7 +110,7 @@ class Structure:
 
 
 class OneOf:
-    """One of several values, ``variants[tag]``, where the tag is a leaf: of unions, while they are taken apart."""
+    """A union in a pytree: one of several values, ``variants[tag]``, where the tag is a leaf."""
 
     __slots__ = ("tag", "variants")
 
@@ -124,15 +125,17 @@ _FLAT: list[Structure] = [Structure(tuple, None, (LEAF,) * n) for n in range(16)
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether what is static in two structures means the same; keys of dicts may be equal and yet two."""
+    """True if the static parts of two structures mean the same; equal keys of dicts may differ in meaning."""
     if type(a) is not type(b) or not a == b:
         return False
     return not isinstance(a, tuple) or all(x is y or meaning(x) == meaning(y) for x, y in zip(a, b))
 
 
 def meaning(value: Any) -> tuple[Any, ...]:
-    """What a constant is compared by: its class and value, so that ``1`` is not ``True`` nor ``0.0`` ``-0.0``, in a
-    tuple, a frozenset or a dataclass neither; NaN is itself."""
+    """The key by which a constant is compared: its class and value, also inside tuples, frozensets and dataclasses.
+
+    So ``1`` differs from ``True`` and ``0.0`` from ``-0.0``; NaN is equal to itself.
+    """
     if isinstance(value, float):
         return type(value), float(value).hex()
     if isinstance(value, complex):
@@ -152,19 +155,19 @@ def _name(t: type | None) -> str:
     return t.__name__ if t is not None else "*"
 
 
-# --- taking apart ---------------------------------------------------------------------------------
+# --- flattening -----------------------------------------------------------------------------------
 
 _OPAQUE: set[type] = {ArrayRef, Maybe, Conflict}
 
 
 def opaque(cls: type) -> type:
-    """Make a dataclass a leaf (usable as a decorator)."""
+    """Makes a dataclass a leaf (usable as a decorator)."""
     _OPAQUE.add(cls)
     return cls
 
 
 def is_container(x: Any) -> bool:
-    """Whether ``x`` is structure and not a leaf."""
+    """True if ``x`` is part of the structure and not a leaf."""
     t = type(x)
     if t in _OPAQUE:
         return False
@@ -172,22 +175,22 @@ def is_container(x: Any) -> bool:
 
 
 class Arguments(list[Any]):
-    """The leaves of the arguments of a call: there, long lists of one kind are taken apart by columns."""
+    """The leaves of the arguments of a call, in which long lists of one kind are flattened to columns."""
 
 
 def flatten(x: Any) -> tuple[list[Any], Structure]:
-    """The leaves in order, and the structure that ``unflatten`` puts them back into."""
+    """The leaves in order, and the structure from which ``unflatten`` rebuilds the value."""
     leaves: list[Any] = []
     return leaves, _flatten(x, leaves)
 
 
 def flatten_into(x: Any, leaves: list[Any]) -> Structure:
-    """``flatten`` behind leaves that are there already."""
+    """``flatten``, but appends to existing leaves; returns the structure."""
     return _flatten(x, leaves)
 
 
 def flatten_args(args: tuple[Any, ...]) -> tuple[Sequence[Any], Structure]:
-    """``flatten`` of an argument tuple; quick where every argument is itself a leaf."""
+    """``flatten`` of an argument tuple, with a fast path if every argument is a leaf."""
     for x in args:
         t = type(x)
         if t not in _PLAIN and is_container(x):
@@ -216,7 +219,7 @@ def _list(x: Any, leaves: list[Any]) -> Structure:
 
 
 def columns_of(x: list[Any]) -> Columns | None:
-    """A long list by columns, if its elements are of one kind."""
+    """A long list as columns, or None if its elements are not of one kind."""
     return gathered(x, lambda first: _flatten(first, Arguments()))
 
 
@@ -234,7 +237,7 @@ def _dict(x: Any, leaves: list[Any]) -> Structure:
 
 
 def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
-    """NamedTuples, dataclasses and strings; other subclasses of the builtin containers are refused."""
+    """Flattens NamedTuples, dataclasses and strings; refuses other subclasses of the builtin containers."""
     t = type(x)
     if hasattr(t, "_fields") and isinstance(x, tuple):
         return Structure(t, tuple(t._fields), tuple([_flatten(v, leaves) for v in x]))
@@ -244,20 +247,20 @@ def _flatten_other(x: Any, leaves: list[Any]) -> Structure:
         names = field_names(t)
         return Structure(t, names, tuple([_flatten(getattr(x, n), leaves) for n in names]))
     if isinstance(x, str):
-        return Structure(str, x if isinstance(x, enum.Enum) else str.__str__(x))     # where ``__str__`` may be another
+        return Structure(str, x if isinstance(x, enum.Enum) else str.__str__(x))     # ``__str__`` may be overridden
     base = next(c for c in (dict, list, tuple) if isinstance(x, c))
     raise TypeInferenceError(f"a {t.__name__} means something else than the {base.__name__} that it is made of",
                              hint=f"pass {base.__name__}(x), or a NamedTuple or dataclass")
 
 
 def _packed(x: Packed, leaves: list[Any]) -> Structure:
-    """Nodes of recursive dataclasses: their columns are the leaves."""
+    """Flattens nodes of recursive dataclasses: their columns are the leaves."""
     leaves += x._leaves
     return Structure(Packed, x._root, (LEAF,) * len(x._leaves))
 
 
 def field_names(t: type) -> tuple[str, ...]:
-    """The fields of a dataclass, in order."""
+    """The field names of a dataclass, in order."""
     return tuple(f.name for f in dataclasses.fields(t))
 
 
@@ -275,10 +278,10 @@ _TAKE: dict[type, Callable[[Any, list[Any]], Structure]] = {
 _PLAIN = frozenset((float, int, bool))
 
 
-# --- putting together -----------------------------------------------------------------------------
+# --- unflattening ---------------------------------------------------------------------------------
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """The value whose leaves these are."""
+    """The value with this structure and these leaves."""
     if len(leaves) != structure.count:
         raise ValueError(f"{structure} has {structure.count} leaves, not {len(leaves)}")
     return _unflatten(structure, iter(leaves))
@@ -316,14 +319,14 @@ def build(t: Any, static: Any, children: list[Any]) -> Any:
         return t._make(children)             # a NamedTuple
     if static is None:
         return t(children)
-    instance = object.__new__(t)             # not through __init__: it may check or convert its arguments
+    instance = object.__new__(t)             # bypasses __init__, which may check or convert its arguments
     for name, value in zip(static, children):
         object.__setattr__(instance, name, value)
     return instance
 
 
 def children(x: Any) -> tuple[Any, list[Any]]:
-    """What is static in a container, and its direct children (one level)."""
+    """The static part of a container, and its direct children (one level)."""
     t = type(x)
     if isinstance(x, OneOf):
         return None, [x.tag, *x.variants]
@@ -342,22 +345,22 @@ def children(x: Any) -> tuple[Any, list[Any]]:
 
 
 def holds_packed(s: Structure) -> bool:
-    """Whether trees are in it."""
+    """True if the structure contains trees."""
     return s.type is Packed or any(map(holds_packed, s.children))
 
 
 def holds_columns(s: Structure) -> bool:
-    """Whether long lists are in it, whose leaves have one more axis than what is in the list."""
+    """True if the structure contains long lists, whose leaves have one more axis than the elements."""
     return s.type is Columns or any(map(holds_columns, s.children))
 
 
 def holds_choice(s: Structure) -> bool:
-    """Whether values of several kinds are in it, of which one is there."""
+    """True if the structure contains unions."""
     return s.type is OneOf or any(map(holds_choice, s.children))
 
 
 def as_gradient(s: Structure, leaves: Sequence[Any]) -> Any:
-    """The gradient of a value of this structure, whose leaves these are (see ``tags``); strings have none."""
+    """The gradient of a value of this structure, with these leaves (see ``tags``); strings become None."""
     given = iter(leaves)
 
     def walk(s: Structure) -> Any:
@@ -374,7 +377,7 @@ def as_gradient(s: Structure, leaves: Sequence[Any]) -> Any:
 
 
 def map_leaves(fun: Callable[..., Any], x: Any, *others: Any) -> Any:
-    """``fun`` of each leaf of ``x`` and of the leaves at the same places of ``others``."""
+    """``fun`` applied to each leaf of ``x`` and the corresponding leaves of ``others``."""
     leaves, structure = flatten(x)
     rest = [flatten(o)[0] for o in others]
     return unflatten(structure, [fun(*vs) for vs in zip(leaves, *rest, strict=True)])

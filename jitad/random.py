@@ -1,18 +1,18 @@
-"""Random numbers with explicit state, the same stream wherever they are drawn.
+"""Random numbers with explicit state, with the same stream wherever they are drawn.
 
-``Generator`` is a seed and a counter: a dataclass of two ints, which passes into compiled code and out of it like
-any other.  Number ``k`` of a stream is a function of the seed and ``k`` alone,
+``Generator`` is a seed and a counter: a dataclass of two ints, which can be passed into and out of compiled code.
+Number ``k`` of a stream is a function of the seed and ``k`` alone,
 
     number(k) = f(Philox(key = seed, counter = k)),
 
-so that how the draws are grouped does not matter (``rng.random(4)`` is four times ``rng.random()``), loops over them
-vectorise, and CPU, GPU, interpreter and plain Python agree: to the bit for integers and uniform numbers, up to the
-rounding of ``log`` and ``cos`` for the others.
+so the grouping of draws does not matter (``rng.random(4)`` is four times ``rng.random()``), loops over them vectorise,
+and CPU, GPU, interpreter and plain Python agree: bit for bit for integers and uniform numbers, up to the rounding of
+``log`` and ``cos`` for the others.
 
 Source: J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011,
 the generator Philox 4×32 with 10 rounds.  It passes the BigCrush tests, and streams of different seeds are independent.
 
-Everything here is ordinary Python.  What fills arrays is jitted, so that it is quick outside of compiled code too.
+Everything here is ordinary Python.  Functions that fill arrays are jitted, so they are fast outside compiled code too.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ Words = tuple[Any, Any, Any, Any]
 def philox(counter: Words, key: tuple[Any, Any]) -> Words:
     """Philox 4×32-10: four random words of 32 bits for a counter of four words and a key of two.
 
-    Words are non-negative ints, or int64 arrays of one shape.  A product of two words may pass 2⁶³; its halves are
-    right whether it wraps or not.
+    Words are non-negative ints, or int64 arrays of one shape.  A product of two words may exceed 2⁶³ and wrap; its
+    halves are correct in either case.
     """
     x0, x1, x2, x3 = counter
     k0, k1 = key
@@ -56,17 +56,17 @@ def philox(counter: Words, key: tuple[Any, Any]) -> Words:
 
 
 def _block(seed: Any, k: Any, purpose: int = 0) -> Words:
-    """Block ``k`` of a stream; ``purpose`` keeps the numbers apart from the seeds of further streams."""
+    """Block ``k`` of a stream; ``purpose`` separates the numbers from the seeds of derived streams."""
     return philox((k & WORD, (k >> 32) & WORD, purpose, 0), (seed & WORD, (seed >> 32) & WORD))
 
 
 def _unit(high: Any, low: Any) -> Any:
-    """A float of [0, 1) with 53 random bits."""
+    """A float in [0, 1) with 53 random bits."""
     return ((high << 21) | (low >> 11)) * 2.0 ** -53
 
 
 def _below(high: Any, low: Any, bound: Any) -> Any:
-    """An int of [0, bound): bits · bound / 2⁶⁴, rounded down; no int is likelier than another by over bound / 2⁶⁴."""
+    """An int in [0, bound): bits · bound / 2⁶⁴, rounded down; the relative bias is at most bound / 2⁶⁴."""
     b1, b0 = (bound >> 32) & WORD, bound & WORD
     u = high * b0 + ((low * b0 >> 32) & WORD)
     v = low * b1 + (u & WORD)
@@ -74,7 +74,7 @@ def _below(high: Any, low: Any, bound: Any) -> Any:
 
 
 def _new_seed(words: Words) -> Any:
-    """63 bits, which an int64 holds."""
+    """A seed of 63 bits, which fits in an int64."""
     return ((words[0] & 0x7FFFFFFF) << 32) | words[1]
 
 
@@ -86,7 +86,7 @@ def _uniform(seed: Any, k: Any) -> Any:
 
 
 def _normal(seed: Any, k: Any) -> Any:
-    """Box and Muller (1958): radius and angle from two uniform numbers; the cosine alone, so that one block is one."""
+    """The Box–Muller transform (1958) of two uniform numbers; uses only the cosine, so one block gives one number."""
     a, b, c, d = _block(seed, k)
     return np.sqrt(-2.0 * np.log1p(-_unit(a, b))) * np.cos(2.0 * np.pi * _unit(c, d))
 
@@ -136,7 +136,7 @@ def _integers(seed: int, k: int, n: int, low: int, bound: int) -> np.ndarray:
 
 @jit
 def _permutation(seed: int, k: int, n: int) -> np.ndarray:
-    """Fisher and Yates, as Durstenfeld (1964) writes it."""
+    """The Fisher–Yates shuffle, in Durstenfeld's version (1964)."""
     out = np.arange(n)
     for i in range(n - 1, 0, -1):
         j = _integer(seed, k + i, i + 1)
@@ -146,7 +146,7 @@ def _permutation(seed: int, k: int, n: int) -> np.ndarray:
 
 @jit
 def _positions(levels: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """For each number the first place whose level is above it; by bisection."""
+    """For each uniform number, the first index whose level exceeds it, by bisection."""
     out = np.empty(len(uniforms), np.int64)
     for i in range(len(uniforms)):
         low, high = 0, len(levels) - 1
@@ -164,14 +164,14 @@ def _positions(levels: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
 
 @dataclass
 class Generator:
-    """A stream of random numbers: a seed (an int of 64 bits), and how many numbers have been drawn.
+    """A stream of random numbers: a seed (an int of 64 bits), and the number of numbers drawn so far.
 
-    The methods are those of ``numpy.random.Generator``; each moves the counter on.  ``size`` is ``None`` (one number,
+    The methods are those of ``numpy.random.Generator``; each advances the counter.  ``size`` is ``None`` (one number,
     or the shape that array parameters broadcast to), an int or a tuple; sizes may be run-time values.  Floats are
     float64 and ints int64.  Parameters may be differentiated: ``rng.normal(mu, sigma)`` is ``mu + sigma * z``.
 
-    A generator that comes into compiled code as an argument is read-only like every argument: draw from ``rng.copy()``
-    and return that copy where the caller shall go on from there.
+    A generator that is passed to compiled code is read-only, like every argument.  Draw from ``rng.copy()``, and return
+    that copy if the caller is to continue from there.
     """
 
     seed: int
@@ -180,20 +180,22 @@ class Generator:
     # --- streams ------------------------------------------------------------------------------------
 
     def copy(self) -> Generator:
-        """Another generator in the same state."""
+        """A new generator in the same state."""
         return Generator(self.seed, self.counter)
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """New generators with seeds drawn from this one; their number is known while compiling."""
+        """New generators with seeds drawn from this one; their number must be known while compiling."""
         return [Generator(_new_seed(_block(self.seed, self._advance(1)))) for _ in unroll(range(n_children))]
 
     def fold_in(self, i: int) -> Generator:
-        """Stream number ``i`` of this seed: for element ``i`` of a loop or of ``vmap``.  It does not move the counter,
-        and the streams are no part of this one's."""
+        """Stream number ``i`` of this seed, for element ``i`` of a loop or of ``vmap``.
+
+        The counter does not change, and the streams are independent of this one.
+        """
         return Generator(_new_seed(_block(self.seed, i, purpose=1)))
 
     def _advance(self, n: int) -> int:
-        """The counter before it is moved on by ``n``."""
+        """Advances the counter by ``n``; returns its previous value."""
         before = self.counter
         self.counter += n
         return before
@@ -234,9 +236,9 @@ class Generator:
         return scale * self.standard_exponential(_size(size, scale))
 
     def integers(self, low: int, high: int | None = None, size: Any = None, *, endpoint: bool = False) -> Any:
-        """Ints of [low, high), or of [0, low) without ``high``; ``endpoint`` includes the upper end.
+        """Ints in [low, high), or in [0, low) without ``high``; ``endpoint`` includes the upper end.
 
-        Raises ``ValueError`` when there is none.
+        Raises ``ValueError`` if the interval is empty.
         """
         if high is None:
             low, high = 0, low
@@ -251,20 +253,22 @@ class Generator:
     # --- orders and choices -------------------------------------------------------------------------
 
     def permutation(self, x: Any) -> Any:
-        """The numbers below ``x`` in a random order; of an array, a copy in a random order along its first axis."""
+        """The ints below ``x`` in a random order, or a copy of an array in a random order along its first axis."""
         if np.ndim(x) > 0:
             return x[self.permutation(len(x))]
         return _permutation(self.seed, self._advance(x), x)
 
     def shuffle(self, x: np.ndarray) -> None:
-        """Put an array into a random order along its first axis, in place."""
+        """Shuffles an array along its first axis, in place."""
         x[:] = x[self.permutation(len(x))]
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:
-        """Elements of an array, or numbers below ``a``: all equally likely, or with probabilities ``p`` (an array that
-        need not sum to 1).  ``replace=False`` gives no element twice; it takes no ``p``.
+        """Random elements of an array, or random ints below ``a``.
 
-        Raises ``ValueError`` for more elements than there are, or for both.
+        They are equally likely, or have the probabilities ``p`` (an array that need not sum to 1).  With
+        ``replace=False`` no element is drawn twice; it cannot be combined with ``p``.
+
+        Raises ``ValueError`` if more elements are drawn than there are, or for both options.
         """
         n = len(a) if np.ndim(a) > 0 else a
         if not replace:
@@ -288,7 +292,7 @@ class Generator:
 
 
 def default_rng(seed: int | None = None) -> Generator:
-    """A generator with this seed; without one, outside of compiled code, with a seed from the system."""
+    """A generator with this seed; without one, outside compiled code, with a seed from the system."""
     return Generator(secrets.randbits(63) if seed is None else seed)
 
 
@@ -297,7 +301,7 @@ def _count(size: Any) -> Any:
 
 
 def _size(size: Any, *parameters: Any) -> Any:
-    """The size asked for; without one, what array parameters broadcast to."""
+    """The requested size, or the shape that array parameters broadcast to (None for scalars)."""
     if size is not None:
         return size
     total: Any = sum(parameters)

@@ -1,8 +1,8 @@
 """Checks of derivatives against finite differences.
 
 One random direction is enough to find a wrong derivative: forward mode must agree with the central difference in that
-direction, reverse mode must agree with it under a random cotangent.  Where they do not, the entries are
-compared one by one and the worst is reported.
+direction, and reverse mode must agree with it under a random cotangent.  If they do not, the entries are compared one
+by one and the worst is reported.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .pytree import Structure, flatten, unflatten
 
 Leaves = list[Any]
 
-register(jit, bound_to)                      # outside traced code ``jvp`` and ``vjp`` are compiled like any function
+register(jit, bound_to)                      # compiles ``jvp`` and ``vjp`` outside traced code
 
 
 def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, modes: Sequence[str] = ("fwd", "rev"), *,
                 eps: float | None = None, rtol: float | None = None, atol: float | None = None,
                 seed: int = 0) -> None:
-    """Compare the derivatives of ``f`` at ``args``, up to ``order``, with finite differences.
+    """Compares the derivatives of ``f`` at ``args``, up to ``order``, with finite differences.
 
-    ``modes`` are ``"fwd"``, ``"rev"`` or both; higher orders combine them in every way.  Raises ``AssertionError``
-    naming the worst entry.  ``eps`` is the step of the central difference; it and the tolerances default by dtype.
+    ``modes`` are ``"fwd"``, ``"rev"`` or both; higher orders combine them in every way.  Raises ``AssertionError``,
+    which names the worst entry.  ``eps`` is the step of the central difference; it and the tolerances default by dtype.
     """
     if not isinstance(args, (tuple, list)):
         raise TypeError(f"check_grads(f, args): args is a tuple of the arguments, such as ({args!r},)")
@@ -54,7 +54,7 @@ def is_float(x: Any) -> bool:
 
 
 def _with_tags(structure: Structure, tangents: Leaves, leaves: Leaves) -> Leaves:
-    """Tangents with what they have in common with the value: which variant there is, where nodes are."""
+    """The tangents, with the leaves that they share with the value: union tags and references."""
     return [x if tag else dx for x, dx, tag in zip(leaves, tangents, structure.tags())]
 
 
@@ -88,7 +88,7 @@ class _Checker:
     # --- finite differences -------------------------------------------------------------------------
 
     def _random(self, leaves: Leaves) -> Leaves:
-        """A random number for each float, ``None`` for other leaves."""
+        """A random number for each float, None for other leaves."""
         out: Leaves = []
         for x in leaves:
             if not is_float(x):
@@ -101,7 +101,7 @@ class _Checker:
 
     def _difference(self, run: Any, leaves: Leaves, structure: Structure,
                     direction: Leaves) -> tuple[Leaves, Leaves, Structure]:
-        """The central difference of the result in a direction, leaf by leaf; the leaves of the result."""
+        """The central difference of the result in a direction, its leaves at the upper point, and its structure."""
         up, out_structure = flatten(self._at(run, leaves, structure, direction, self.eps))
         down, _ = flatten(self._at(run, leaves, structure, direction, -self.eps))
         difference = [(np.asarray(a) - b) / (2 * self.eps) if is_float(a) else None for a, b in zip(up, down)]
@@ -133,7 +133,7 @@ class _Checker:
 
     def _compare_entries(self, run: Any, leaves: Leaves, structure: Structure, gradient: Leaves, cotangent: Leaves,
                          what: str) -> None:
-        """Every partial derivative on its own, to name the worst."""
+        """Compares each partial derivative separately, to name the worst."""
         names = [p for p, x in zip(structure.paths("args"), leaves) if is_float(x)]
         places = [i for i, x in enumerate(leaves) if is_float(x)]
         expected = []
@@ -152,7 +152,7 @@ class _Checker:
         return bool(np.all(self._excess(got, wanted) <= 0))
 
     def _excess(self, got: Any, wanted: Any) -> Any:
-        """How far each entry is beyond its tolerance; NaN on one side is infinitely far."""
+        """The amount by which each entry exceeds its tolerance; infinite if only one side is NaN."""
         got, wanted = np.asarray(got, float), np.asarray(wanted, float)
         with np.errstate(invalid="ignore"):
             far = np.abs(got - wanted) - (self.atol + self.rtol * np.abs(wanted))
@@ -174,7 +174,7 @@ class _Checker:
 
 
 def _moved(x: Any, direction: Any, by: float) -> Any:
-    """``x`` and a step, of the same type."""
+    """``x + direction * by``, in the type of ``x``."""
     moved = x + direction * by
     python = isinstance(x, float) and not isinstance(x, np.generic)
     return float(moved) if python else np.asarray(moved, np.asarray(x).dtype)[()]

@@ -7,7 +7,7 @@ from .ir.text import print_function
 
 
 def graph(module: Module) -> str:
-    """The graph as text: ``dot -Tsvg`` draws it."""
+    """The graph as text, which ``dot -Tsvg`` draws."""
     clusters = [_cluster(i, f) for i, f in enumerate(module.functions.values())]
     return "\n".join(["digraph jitad {", '  node [shape=box, fontname="monospace", fontsize=10];', *clusters, "}"])
 
@@ -20,7 +20,7 @@ def _cluster(number: int, func: Function) -> str:
 
 
 def _block_texts(func: Function) -> list[str]:
-    """The printed function, cut where a block begins."""
+    """The printed function, split at block labels."""
     texts: list[list[str]] = []
     for line in print_function(func).splitlines()[1:]:
         if line.lstrip().startswith("^"):
@@ -38,6 +38,6 @@ def _edges(block: Block, names: dict[Block, str]) -> list[str]:
 
 
 def _escape(text: str) -> str:
-    """For a label: quotes escaped, lines set to the left."""
+    """Escapes text for a label, with lines aligned to the left."""
     text = text.replace("\\", "\\\\").replace('"', '\\"')
     return text.replace("\n", "\\l") + ("\\l" if "\n" in text else "")

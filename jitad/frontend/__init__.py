@@ -1,10 +1,10 @@
 """The front end: runs a Python function on stand-ins and records typed SSA.
 
-``docs/internals/frontend.md`` tells how.  Imports ``ir``, ``cps``, ``passes``, ``ad``; imported by ``compiler`` and the
-public face.
+``docs/internals/frontend.md`` explains how.  Imports ``ir``, ``cps``, ``passes``, ``ad``; imported by ``compiler`` and
+the public modules.
 
-The folders import one another downwards in this list, never upwards (``tests/test_layers.py``).  They meet in the
-trace: each takes it as a ``values.protocol.Trace``, and ``trace`` puts the parts that implement it together::
+A folder imports only folders below it in this list (``tests/test_layers.py``).  The trace connects them: each
+folder takes it as a ``values.protocol.Trace``, and ``trace`` assembles the parts that implement it::
 
     trace       records IR: calls, specialisations, and the class that is the trace
     transforms  ``grad``, ``vjp``, ``vmap``, rules of ``custom_vjp``, and their kin
