@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import custom_vjp, grad, hessian, interpret, jit, jvp, value_and_grad, vjp, vmap
+from jitad import DifferentiationError, custom_vjp, grad, hessian, interpret, jit, jvp, value_and_grad, vjp, vmap
 
 HEAD = """\
 import math, types
@@ -412,3 +412,26 @@ def test_what_changes_in_one_thread_while_another_calls() -> None:
     allowed = {a * n + v * 100.0 + w * s * 10000.0 + d * 1e6 for a, n, v, w, s, d in itertools.product(
         (2.0, 3.0), (1, 2), (1.0, 2.0), (1.0, 2.0), (1.0, 2.0), (1.0, 2.0))}
     assert not failed and seen <= allowed
+
+
+def test_derivatives_with_respect_to_an_object_are_refused() -> None:
+    class Scaled:
+        factor = 3.0
+
+        @jit(grad=True)
+        def of(self, x: float) -> float:
+            return self.factor * x
+
+    with pytest.raises(DifferentiationError, match="an object of class Scaled") as e:
+        Scaled().of.grad(1.0)
+    assert "jit(grad=1)" in str(e.value) and Scaled().of(2.0) == 6.0
+
+
+def test_a_captured_exponent_is_compiled_in_until_it_changes() -> None:
+    space = space_of("n = 2.0\ndef f(x):\n    return x ** n\n")
+    f = jit(space["f"], grad=True)
+    assert f(3.0) == 9.0 and "pow" not in f.inspect("ir", 3.0)
+    for n in (3.0, 2.5, -1.0, 0.0, 2.0, 4.0):
+        space["n"] = n
+        assert f(3.0) == 3.0 ** n and f.grad(3.0) == pytest.approx(n * 3.0 ** (n - 1))
+    assert f.stats["compilations"] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from ..callables.traceable import positional, signature_of
 from ..values.closures import BoundMethod, Fn, Partial
 from ..values.lattice import UNBOUND
 from ..values.protocol import Trace
+from ..values.values import Instance
 
 
 def parameter_names(fun: Any) -> list[str]:
@@ -41,6 +43,11 @@ def places(t: Trace, fun: Any, keys: Sequence[int | str], args: Sequence[Any], k
     found = [_place(t, fun, key, args, kwargs, what, loc) for key in keys]
     if len(set(found)) != len(found):
         raise DifferentiationError(f"{what}: argnums names an argument twice", loc)
+    for v in (args[p] if isinstance(p, int) else kwargs[p] for p in found):
+        if isinstance(v, Instance) and not dataclasses.is_dataclass(v.cls):
+            raise DifferentiationError(
+                f"{what}: differentiates with respect to an object of class {v.cls.__name__}, which is no dataclass",
+                loc, "name another argument, of a method `jit(grad=1)`; or make the class a dataclass")
     return found
 
 
