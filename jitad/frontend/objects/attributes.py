@@ -51,6 +51,8 @@ def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
             t.check(v.flag, "AttributeError", f"'{obj.cls.__name__}' object has no attribute '{name}'")
             return v.value
         return v
+    if found is object.__setattr__ or found is object.__delattr__:
+        return Partial((), setattr if found is object.__setattr__ else delattr, (obj,), ())
     if binds(found):
         return bound(t, found, obj, obj.cls)
     if found is MISSING or inspect.ismemberdescriptor(found):

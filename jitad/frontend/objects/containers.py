@@ -192,6 +192,8 @@ def list_method(t: Trace, xs: ListObj, name: str, args: list[Any], kwargs: dict[
     items = list(t.contents(xs))
     if name == "extend":
         args = [t.iterate(args[0])]
+    if name in ("index", "count"):
+        items, args = [t.as_constant(x) for x in items], [t.as_constant(x) for x in args]
     if name in ("index", "count", "remove") and not (is_static(tuple(items)) and is_static(tuple(args))):
         t.unsupported(f"list.{name} of values that are only known at run time", "write the search as a loop")
     if name == "sort":

@@ -326,6 +326,7 @@ def _call_now(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     of_text = isinstance(getattr(fun, "__self__", None), (str, bytes, re.Pattern, re.Match))
     if of_text and fun.__name__ == "join" and len(args) == 1:
         args = [tuple(t.iterate(args[0]))]                     # a list, a map, a generator expression of what is known
+    args, kwargs = [t.as_constant(v) for v in args], {k: t.as_constant(v) for k, v in kwargs.items()}
     for used in filter(purity.is_iterator, (*args, *kwargs.values())):
         t.iterate(used)                                        # refuses
     if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):

@@ -22,13 +22,14 @@ from ..captured.contents import contents
 from ..captured.guards import constant_number, flat, keys_of, present
 from ..captured.places import MISSING, Place, in_globals, of_class, of_object
 from ..captured.user_classes import openable, trusted
+from ..columns.list_columns import LONG
 from ..columns.pack import Packed
 from ..values.closures import BoundMethod
 from ..values.lattice import is_number, scalar_type
 from ..values.protocol import Trace
 from ..values.values import ARGUMENT, CONSTANT, ArrayObj, ArrayRef, DictObj, Instance, ListObj, Obj, Sym
 
-MOST_ITEMS = 64                 # of a list or dict that is taken apart; a longer one is a constant
+MOST_ITEMS = LONG               # of a list or dict that is taken apart; a longer one is a constant
 _DATA = (bool, str, bytes, type(None), complex, np.bool_, range, type(Ellipsis), np.dtype)
 
 
@@ -201,10 +202,28 @@ class CapturedState(Trace):
         captures = self.session.captures
         if place is None or place in captures.widened or not isinstance(v, Sym) or not v.scalar.is_float:
             return v
-        value = captures.read(place)
-        if not useful(float(value)):
-            return v
-        captures.guard(place, "means", value)
+        return self._guarded(place) if useful(float(captures.read(place))) else v
+
+    def as_constant(self, v: Any) -> Any:
+        if isinstance(v, Sym):
+            place = next((p for p, known in self.consts.items() if known is v), None)
+            return v if place is None else self._guarded(place)
+        if isinstance(v, (ListObj, DictObj)):
+            place = next((p for p, (obj, _) in self.opened_at.items() if obj is v), None)
+            if place is None or v.readonly != CONSTANT:
+                return v
+            found = self.session.captures.read(place)
+            self._constant_container(place, found)
+            return found
+        if isinstance(v, tuple):
+            items = [self.as_constant(x) for x in v]
+            return tuple(items) if type(v) is tuple else type(v)._make(items)          # type: ignore[attr-defined]
+        return v
+
+    def _guarded(self, place: Place) -> Any:
+        """The number at a place, which the program takes to stay as it is."""
+        value = self.session.captures.read(place)
+        self.session.captures.guard(place, "means", value)
         return value
 
     def _type_at(self, place: Place) -> tuple[Type, bool]:
