@@ -12,7 +12,7 @@ SECONDS ?= 60
 # Tests whose outcome depends on the processor: they compare floats to the last bit, or look at machine code.
 CODE = $(wildcard tests/test_lowering_*.py tests/test_array*.py tests/test_passes_*.py tests/test_random*.py \
 	tests/test_numpy_*.py) tests/test_parallel.py tests/test_round.py tests/test_checkpoint.py tests/test_vmap.py \
-	tests/test_math.py tests/test_call_threads.py tests/test_tentative_loops.py tests/test_window_updates.py
+	tests/test_math.py tests/test_call_threads.py tests/test_window_updates.py
 DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 

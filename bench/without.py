@@ -1,4 +1,4 @@
-"""The worth of each optional pass: ``python -m bench --without lanes,licm [names]``, or ``--without all``.
+"""The worth of each optional pass: ``python -m bench --without outer_loop,licm [names]``, or ``--without all``.
 
 Each benchmark runs with all passes and then with each of the named ones left out, our programs alone.  What was found
 is in ``passes.json`` beside ``results.json`` after each run, a table pass × benchmark comes of it, and

@@ -1,7 +1,12 @@
 """The pass pipeline: all passes from stage "ir" to machine code, in order, by stage.
 
+<<<<<<< HEAD
 ``run`` transforms a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after
 each pass.  ``JITAD_WITHOUT=lanes,licm`` omits optional passes by name, at all their positions.
+=======
+``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each
+pass.  ``JITAD_WITHOUT=outer_loop,licm`` leaves optional passes out, wherever they stand.
+>>>>>>> 153503e (A pass has the name of its file, in the pipeline, in JITAD_WITHOUT, in file tests and in the names of tests)
 """
 
 from __future__ import annotations
@@ -17,34 +22,34 @@ from .ir.graph import Module
 from .ir.reverify import Verifier
 from .ir.verify import verify
 from .passes.algebra.algebra import algebra
-from .passes.algebra.hoist_transpose import turn
-from .passes.algebra.outer_products import outer
-from .passes.algebra.recursion_batching import ahead
-from .passes.cleanup.base_case_inlining import peel
+from .passes.algebra.hoist_transpose import hoist_transpose
+from .passes.algebra.outer_products import outer_products
+from .passes.algebra.recursion_batching import recursion_batching
+from .passes.cleanup.base_case_inlining import base_case_inlining
 from .passes.cleanup.cse import cse
 from .passes.cleanup.dce import dce
 from .passes.cleanup.inline import inline
-from .passes.cleanup.jump_threading import thread
+from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
-from .passes.loops.check_elimination import facts
-from .passes.loops.fuse_accumulate import accumulate
-from .passes.loops.induction_variables import closed_form
+from .passes.loops.check_elimination import check_elimination
+from .passes.loops.fuse_accumulate import fuse_accumulate
+from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
-from .passes.loops.loop_versioning import version
+from .passes.loops.loop_versioning import loop_versioning
 from .passes.loops.unroll import unroll
-from .passes.loops.zero_init_elimination import first_write
-from .passes.memory.copy_insertion import uniqueness
-from .passes.parallel.outline import parallel
-from .passes.shapes.array_sroa import scalars
-from .passes.shapes.shape_inference import retype_forgotten
-from .passes.shapes.shape_specialise import end_at_failures, known_sizes
-from .passes.shapes.size_numbering import sizes
-from .passes.shapes.stride_specialise import strides
+from .passes.loops.zero_init_elimination import zero_init_elimination
+from .passes.memory.copy_insertion import copy_insertion
+from .passes.parallel.outline import outline
+from .passes.shapes.array_sroa import array_sroa
+from .passes.shapes.shape_inference import shape_inference
+from .passes.shapes.shape_specialise import end_at_failures, shape_specialise
+from .passes.shapes.size_numbering import size_numbering
+from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.fission import fission
-from .passes.vectorise.outer_loop import lanes
-from .passes.vectorise.predicate import mask
+from .passes.vectorise.outer_loop import outer_loop
+from .passes.vectorise.predicate import predicate
 
 Pass = Callable[[Module, Sequence[str]], object]
 
@@ -57,8 +62,8 @@ def _under_fastmath(run_pass: Callable[[Module], None]) -> Pass:
     return lambda module, roots: run_pass(module) if module.fastmath else None
 
 
-def _known_sizes(module: Module, roots: Sequence[str]) -> None:
-    if known_sizes(module):
+def _shape_specialise(module: Module, roots: Sequence[str]) -> None:
+    if shape_specialise(module):
         simplify(module)
         if end_at_failures(module):
             simplify(module)
@@ -66,10 +71,15 @@ def _known_sizes(module: Module, roots: Sequence[str]) -> None:
         cse(module)
 
 
+<<<<<<< HEAD
 def _scalars(derived: bool) -> Pass:
     """``scalars`` with the cleanup passes it needs; these run only if it changed anything."""
+=======
+def _array_sroa(derived: bool) -> Pass:
+    """With what the elements of arrays need to be seen through: only where there are any."""
+>>>>>>> 153503e (A pass has the name of its file, in the pipeline, in JITAD_WITHOUT, in file tests and in the names of tests)
     def run_pass(module: Module, roots: Sequence[str]) -> None:
-        if scalars(module, derived):
+        if array_sroa(module, derived):
             simplify(module)
             cse(module)
             dce(module, roots)
@@ -84,73 +94,79 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
     ("cps", "simplify", _SIMPLIFY),
     ("cps", "inline", inline),
-    ("cps", "peel", _plain(peel)),
+    ("cps", "base_case_inlining", _plain(base_case_inlining)),
     ("cps", "dce", _DCE),
     ("cps", "simplify", _SIMPLIFY),
-    ("cps", "ahead", _plain(ahead)),
-    ("cps", "sizes", _plain(sizes)),
-    ("cps", "thread", _plain(thread)),
+    ("cps", "recursion_batching", _plain(recursion_batching)),
+    ("cps", "size_numbering", _plain(size_numbering)),
+    ("cps", "jump_threading", _plain(jump_threading)),
     ("cps", "cps", _plain(to_cps)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "unroll", _plain(unroll)),
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "cse", _CSE),
     ("adjoint", "licm", lambda module, roots: licm(module, checks_in_place=True)),
-    ("adjoint", "closed_form", _plain(closed_form)),
-    ("adjoint", "facts", _plain(facts)),
+    ("adjoint", "induction_variables", _plain(induction_variables)),
+    ("adjoint", "check_elimination", _plain(check_elimination)),
     ("adjoint", "simplify", _SIMPLIFY),
-    ("adjoint", "accumulate", _plain(accumulate)),
+    ("adjoint", "fuse_accumulate", _plain(fuse_accumulate)),
     ("adjoint", "licm", _LICM),
     ("adjoint", "dce", _DCE),
-    ("adjoint", "known_sizes", _known_sizes),
-    ("adjoint", "scalars", _scalars(derived=False)),
+    ("adjoint", "shape_specialise", _shape_specialise),
+    ("adjoint", "array_sroa", _array_sroa(derived=False)),
     ("adjoint", "batch", _plain(batch)),
     ("adjoint", "differentiate", _plain(differentiate)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
     ("optimized", "inline", inline),
     ("optimized", "simplify", _SIMPLIFY),
-    ("optimized", "retype", _plain(retype_forgotten)),
+    ("optimized", "shape_inference", _plain(shape_inference)),
     ("optimized", "cse", _CSE),
-    ("optimized", "scalars", _scalars(derived=True)),
+    ("optimized", "array_sroa", _array_sroa(derived=True)),
     ("optimized", "licm", _LICM),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # again, after dead operands of cancelled terms are gone
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
-    ("optimized", "first_write", _plain(first_write)),
+    ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
-    ("optimized", "mask", _plain(mask)),
-    ("optimized", "parallel", lambda module, roots: parallel(module) if module.parallel else None),
-    ("optimized", "lanes", _plain(lanes)),
+    ("optimized", "predicate", _plain(predicate)),
+    ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
+    ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
-    ("optimized", "version", _plain(version)),
-    ("optimized", "strides", _plain(strides)),
+    ("optimized", "loop_versioning", _plain(loop_versioning)),
+    ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "fission", _plain(fission)),
-    ("optimized", "outer", outer),
-    ("optimized", "turn", _plain(turn)),
+    ("optimized", "outer_products", outer_products),
+    ("optimized", "hoist_transpose", _plain(hoist_transpose)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "dce", _DCE),
-    ("optimized", "uniqueness", uniqueness),
+    ("optimized", "copy_insertion", copy_insertion),
 ]
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
+<<<<<<< HEAD
 # Passes that every program needs; all other passes only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
+=======
+# What no program goes without; all other passes only make code better.
+NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
+>>>>>>> 153503e (A pass has the name of its file, in the pipeline, in JITAD_WITHOUT, in file tests and in the names of tests)
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
 
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "rules": lambda module: needed_rules(module, list(module.functions)),
-    "simplify": simplify, "inline": inline, "peel": peel, "dce": dce, "thread": thread, "cps": to_cps,
-    "sizes": sizes, "cse": cse,
-    "facts": facts, "licm": licm, "closed_form": closed_form, "accumulate": accumulate,
-    "checkpoint": checkpoint_loops, "differentiate": differentiate, "adjoint": differentiate,
-    "uniqueness": uniqueness, "first_write": first_write, "unroll": unroll, "batch": batch, "lanes": lanes,
-    "mask": mask, "parallel": parallel, "version": version, "strides": strides, "fission": fission,
-    "outer": outer, "turn": turn, "ahead": ahead, "algebra": algebra,
-    "known_sizes": known_sizes, "scalars": scalars, "retype": retype_forgotten,
+    "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
+    "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
+    "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
+    "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate, "shape_specialise": shape_specialise,
+    "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
+    "shape_inference": shape_inference, "algebra": algebra, "zero_init_elimination": zero_init_elimination,
+    "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "loop_versioning": loop_versioning,
+    "stride_specialise": stride_specialise, "fission": fission, "outer_products": outer_products,
+    "hoist_transpose": hoist_transpose, "copy_insertion": copy_insertion,
 }
 
 
@@ -181,7 +197,7 @@ def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], N
             start = time.perf_counter()
             run_pass(module, names)
             seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
-            if debug and name == "uniqueness":
+            if debug and name == "copy_insertion":
                 verify(module)
             elif debug:
                 verifier.verify(module)

@@ -83,7 +83,7 @@ def check(test: FileTest) -> None:
     for name in test.passes:
         if name != "print":
             PASSES_BY_NAME[name](module)
-            verify(module, linear=name == "uniqueness")
+            verify(module, linear=name == "copy_insertion")
     _check_runs(test, module)
     text = print_module(module)
     assert print_module(parse_module(text)) == text

@@ -212,9 +212,9 @@ def test_what_a_pass_is_worth() -> None:
     assert text is not None and text.splitlines() == [
         "| without | lorenz | gmm | all | first call |", "| --- | --- | --- | --- | --- |",
         "| licm | 2.00 |  | 1.42 | 1.42 |", "| algebra | 1.50 |  | 1.50 | 1.50 |"]
-    assert without.passes("licm, lanes") == ("licm", "lanes") and len(without.passes("all")) > 20
-    with pytest.raises(ValueError, match="no optional pass uniqueness: there are rules, simplify, "):
-        without.passes("uniqueness")
+    assert without.passes("licm, outer_loop") == ("licm", "outer_loop") and len(without.passes("all")) > 20
+    with pytest.raises(ValueError, match="no optional pass copy_insertion: there are rules, simplify, "):
+        without.passes("copy_insertion")
 
 
 # --- cases ----------------------------------------------------------------------------------------------

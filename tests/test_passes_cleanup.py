@@ -21,7 +21,7 @@ from jitad.passes.cleanup.inline import inline
 from jitad.passes.cleanup.simplify import simplify
 from jitad.passes.loops.licm import licm
 from jitad.passes.loops.unroll import unroll
-from jitad.passes.shapes.size_numbering import sizes
+from jitad.passes.shapes.size_numbering import size_numbering
 
 from .irgen import outcome
 
@@ -311,7 +311,7 @@ func @f(%v: f64[?], %n: i64, %x: f64) -> (i64, f64[?]) {
   return %size, %w
 }
 """)
-    sizes(module)
+    size_numbering(module)
     verify(module, linear=False)
     func = module.functions["f"]
     size, = (op for op in func.all_ops() if op.name == "dim" and op.operands[0] is func.params[0])

@@ -14,7 +14,7 @@ from jitad.ir.types import F64, I64, Array
 from jitad.ir.verify import verify
 from jitad.passes.analysis.loops import LoopForest
 from jitad.passes.cleanup.dce import dce
-from jitad.passes.memory.copy_insertion import uniqueness
+from jitad.passes.memory.copy_insertion import copy_insertion
 from jitad.passes.vectorise.fission import fission
 
 VEC = Array(F64, (None,))
@@ -91,7 +91,7 @@ func @f(%n: i64, %x: f64[?], %w: f64) -> (f64[?]) {
 }
 """)
     assert loops_after(module) == 3
-    uniqueness(module)
+    copy_insertion(module)
     verify(module)
     assert not [op for op in module.functions["f"].all_ops() if op.name == "copy"]
 

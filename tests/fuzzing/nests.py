@@ -1,9 +1,9 @@
 """Constructs: loops over many elements that passes rearrange.
 
-Each is of the shape of a pass: iterations side by side (``lanes``, ``mask``), what is computed ahead of a loop
-(``fission``, ``version``), stores to places of which several iterations have the same one, sums that begin with 0.0.
-Where such a loop fails, it is to fail as Python does: of arrays of several lengths, in the first iteration, behind a
-logarithm.
+Each has the shape that a pass looks for: iterations side by side (``outer_loop``, ``predicate``), values computed
+ahead of a loop (``fission``, ``loop_versioning``), stores of several iterations to one address, sums that begin with
+0.0.  Where such a loop fails, it is to fail as Python does: of arrays of several lengths, in the first iteration,
+behind a logarithm.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ...ir.types import dims_of
 from ..analysis.loops import Loop, LoopForest, counted, loop_forest
 
 
-def turn(module: Module) -> None:
+def hoist_transpose(module: Module) -> None:
     """Expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
         if any(_is_turned(op) for op in func.all_ops()):

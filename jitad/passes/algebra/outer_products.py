@@ -26,7 +26,7 @@ SHORT = 4
 """Loops known to run no longer stay."""
 
 
-def outer(module: Module, roots: Iterable[str] | None = None) -> None:
+def outer_products(module: Module, roots: Iterable[str] | None = None) -> None:
     """Expects normal form.  Functions of ``roots`` keep their parameters, or, without, those that no other calls."""
     if not any(_has_terms(f) for f in module.functions.values()):
         return

@@ -45,7 +45,7 @@ class Term:
     tb: bool
 
 
-def ahead(module: Module) -> None:
+def recursion_batching(module: Module) -> None:
     """Rewrite the functions that call themselves, and no others that call them."""
     if not any(op.name == "matmul" for f in module.functions.values() for op in f.all_ops()):
         return

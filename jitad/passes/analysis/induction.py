@@ -2,7 +2,7 @@
 
 ``steps``: how much a parameter may grow or shrink in an iteration.  ``Way``: one way back to the head, with its
 arguments and the conditions under which it is taken; where the latch is told by a number whether to go on (see
-``loop_shape``), each edge into the latch that may say "again" is a way of its own.
+``loop_simplify``), each edge into the latch that may say "again" is a way of its own.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ CHEAP = frozenset(name for name, op in OPS.items()
 LONGEST = 8                     # ops that are copied to a call
 
 
-def peel(module: Module) -> None:
+def base_case_inlining(module: Module) -> None:
     """Peel the recursive functions of a module."""
     graph = CallGraph(module)
     endings = {name: found for name in graph.recursive if name not in module.rules

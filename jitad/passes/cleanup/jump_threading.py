@@ -10,7 +10,7 @@ from ...ir.graph import Function, Module
 from ..analysis.cfg import go_past, merge_chains, passes_on, remove_unreachable, shared_params
 
 
-def thread(module: Module) -> None:
+def jump_threading(module: Module) -> None:
     for func in module.functions.values():
         thread_jumps(func)
 

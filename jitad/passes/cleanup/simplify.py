@@ -1,8 +1,9 @@
 """Makes a function say the same in fewer words, without moving or duplicating work.
 
-Until nothing changes: ops that are known without running them (``ir.evaluate.fold``, ``identities``); branches and
+Until nothing changes: ops that are known without running them (``ir.evaluate.fold``, ``peephole``); branches and
 switches that are decided or go to one place; parameters that always get the same value; blocks that only pass on.
-Then sizes are named once (``sizes``) and conditions that control flow implies are decided (``facts``).
+Then sizes are named once (``size_numbering``) and conditions that control flow implies are decided
+(``check_elimination``).
 """
 
 from __future__ import annotations

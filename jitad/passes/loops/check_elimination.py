@@ -21,7 +21,7 @@ DEEP = 12
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
 
-def facts(module: Module) -> None:
+def check_elimination(module: Module) -> None:
     for func in module.functions.values():
         if any(op.name in COMPARISONS or op.name == "check" for op in func.all_ops()):
             _Decider(func).run()

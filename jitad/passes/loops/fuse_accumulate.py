@@ -15,7 +15,7 @@ from ...ir.window import reads, unshaped
 _ADD = {"set": "add_at", "set_slice": "add_slice"}
 
 
-def accumulate(module: Module) -> None:
+def fuse_accumulate(module: Module) -> None:
     """Rewrite every update in place whose new value is the old one plus or minus something."""
     for func in module.functions.values():
         uses = _use_counts(func)

@@ -13,7 +13,7 @@ from ...ir.types import I64
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 
-def closed_form(module: Module) -> None:
+def induction_variables(module: Module) -> None:
     """Replace every such integer; expects normal form.  What is then left over is unused."""
     for func in module.functions.values():
         for loop in loop_forest(func).loops:

@@ -4,10 +4,10 @@ Scalar arithmetic may run early whatever happens.  What relies on a ``check`` (r
 array ops, whose sizes must agree) moves only if each iteration runs it, and no effect that stays in the loop comes
 first; so do checks.
 
-As long as every read still has its own check (``checks_in_place``: before ``facts``), index errors count as one
-another's equals: a read that does not change, whose check moves with it, need not wait for the checks of others.  Of
-two that fail in the first iteration, the one that does not change is then reported.  Ops whose result is worked on in
-place stay.
+As long as every read still has its own check (``checks_in_place``: before ``check_elimination``), index errors count
+as one another's equals: a read that does not change, whose check moves with it, need not wait for the checks of
+others.  Of two that fail in the first iteration, the one that does not change is then reported.  Ops whose result is
+worked on in place stay.
 """
 
 from __future__ import annotations

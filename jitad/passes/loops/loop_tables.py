@@ -1,4 +1,4 @@
-"""Tables behind ``loop_shape``: what surrounds the loops, kept up to date while they change, and columns of rows."""
+"""Tables behind ``loop_simplify``: what surrounds the loops, kept up to date while they change, and columns of rows."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NEAR = 2**30
 LARGEST = 120                                               # ops of a loop that is worth a second version
 
 
-def version(module: Module) -> None:
+def loop_versioning(module: Module) -> None:
     """Give every innermost counted loop with steady checks a version without them; expects normal form."""
     for func in module.functions.values():
         forest = loop_forest(func)

@@ -27,7 +27,7 @@ from ..analysis.affine import Affine, AffineForms, atom
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
 
 
-def first_write(module: Module) -> None:
+def zero_init_elimination(module: Module) -> None:
     """Rewrite every such loop; expects normal form."""
     for func in module.functions.values():
         if any(op.name == "add_at" for op in func.all_ops()):

@@ -3,7 +3,7 @@
 The relation is that of ``ir.linearity`` (whose ``State`` this uses), with one difference: a block parameter that is
 *consumed* (worked on in place somewhere behind) takes its argument over, so it shares with nothing at first (a call's
 result shares with the arguments that the callee returns).
-``uniqueness`` sees to it that this is true.
+``copy_insertion`` sees to it that this is true.
 """
 
 from __future__ import annotations

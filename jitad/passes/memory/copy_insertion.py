@@ -7,7 +7,7 @@ What is taken must be the function's own, and nothing that may share its memory 
 Phases:
  1. parameters of inner functions that are consumed become ``own``: their callers give them up, or copy;
  2. a copy where the value taken is itself needed later, is borrowed, or is a part of another array;
- 3. by what may share memory (``sharing``): a copy where something else would be hurt, on edges too (where that is one
+ 3. by what may share memory (``aliasing``): a copy where something else would be hurt, on edges too (where that is one
     part or two of the array, rows or slices, of these); and ``copy`` ops go whose operand nothing needs any more.
 """
 
@@ -27,7 +27,7 @@ MOST_ROWS = 2
 """More of them are not copied instead of their array."""
 
 
-def uniqueness(module: Module, roots: Iterable[str] | None = None) -> None:
+def copy_insertion(module: Module, roots: Iterable[str] | None = None) -> None:
     """Insert the copies.  With ``roots``, functions that only this module calls may come to own parameters."""
     funcs = [f for f in module.functions.values() if any(in_memory(v) for op in f.all_ops() for v in op.used())]
     if roots is not None:

@@ -28,7 +28,7 @@ ADDS_FOR_ELEMENT = 16
 """What an element of an array that threads accumulate in costs: it is cleared, and added up, once for each thread."""
 
 
-def parallel(module: Module) -> None:
+def outline(module: Module) -> None:
     """Expects normal form: loops are rotated and closed and have a preheader."""
     for func in list(module.functions.values()):
         forest = loop_forest(func)

@@ -47,7 +47,7 @@ LOOP = 8
 """How often a loop is taken to run."""
 
 
-def scalars(module: Module, derived: bool = False) -> bool:
+def array_sroa(module: Module, derived: bool = False) -> bool:
     """Take small arrays apart in every function; whether there were any.  ``derived``: derivatives have been made."""
     changed = False
     for func in module.functions.values():

@@ -20,7 +20,7 @@ def retype(module: Module, func: Function) -> None:
     _Retyper(module, func).run()
 
 
-def retype_forgotten(module: Module) -> None:
+def shape_inference(module: Module) -> None:
     """Retype the functions in which an array is made with sizes that are known, but not in its type: where a call has
     been opened whose parameters had any size.  What later passes make of these sizes would have other types."""
     for func in module.functions.values():

@@ -36,7 +36,7 @@ MOST_FACTS = 16
 """So many are used in a function at most: each looks at all of it."""
 
 
-def known_sizes(module: Module) -> bool:
+def shape_specialise(module: Module) -> bool:
     """Use what the checks of every function say; whether there was any use of it."""
     changed = False
     for func in module.functions.values():                # (what is on stacks keeps its types)

@@ -16,7 +16,7 @@ from ..analysis.loops import loop_forest
 Size = Axis | Value | int                 # an axis of an array that nothing more is known of, an i64 value, a number
 
 
-def sizes(module: Module) -> None:
+def size_numbering(module: Module) -> None:
     for func in module.functions.values():
         name_sizes(func)
 

@@ -26,8 +26,8 @@ MOST = 8
 LARGEST = 120                                               # ops of a loop that is worth a second version
 
 
-def strides(module: Module) -> None:
-    """Expects normal form, after ``version``: loops that still have checks are not vectorised anyway."""
+def stride_specialise(module: Module) -> None:
+    """Expects normal form, after ``loop_versioning``: loops that still have checks are not vectorised anyway."""
     for func in module.functions.values():
         if not any(_columns(op) for op in func.all_ops()):
             continue

@@ -9,7 +9,7 @@ A loop with checks of floats (``math.log`` raises where its argument is not posi
 any iteration may end it.  The loop before computes what they look at as well, and whether all hold in the strip; if
 one does not, the *checked* loop, which is the loop as it was, goes on from the strip's first iteration and raises
 what is to be raised when it is.  Conditions from outside may guard anything, an index too: they are looked at before
-the first strip.  Where nothing but the checks is in the way no arrays are needed: see ``tentative``.
+the first strip.  Where nothing but the checks is in the way no arrays are needed: see ``speculate``.
 
 Notation: *free* ops of a loop depend on its counter, on values from outside and on free ops only, and have no effect.
 """
@@ -27,11 +27,11 @@ from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .speculate import (
     STRIP,
     before_checked,
-    can_run_tentatively,
+    can_speculate,
     carries_sums_and_rows_only,
     conditions_of,
     enter_if,
-    run_tentatively,
+    speculate,
 )
 
 VECTOR_FUNCTIONS = frozenset(name for name, op in OPS.items() if op.vector)
@@ -64,8 +64,8 @@ def _split(func: Function, loop: Loop, known: Counted) -> None:
     if any(_indexes_by_float(op) for op in free) and checks:
         return
     kept = _kept(loop.head, free, GUARDED if checks else VECTOR_FUNCTIONS)
-    if kept and checks and can_run_tentatively(loop, known, free):
-        run_tentatively(func, loop, known, checks)
+    if kept and checks and can_speculate(loop, known, free):
+        speculate(func, loop, known, checks)
     elif kept:
         _Strips(func, loop, known, free, kept, checks).run()
 

@@ -40,7 +40,7 @@ LARGEST = 1024
 """Elements of an array that each lane may have for itself: all lanes' stay in the second cache."""
 
 
-def lanes(module: Module) -> None:
+def outer_loop(module: Module) -> None:
     """Expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
         seen: set[Block] = set()

@@ -8,7 +8,7 @@ What the loop adds up is added up behind each strip, in order; checks that the i
 the strip.
 
 Elements that have left still cost their part of a step; the last few of a strip therefore go on one by one
-(``stragglers``).  All this pays where a step is dear: it is done to loops with functions that have vector versions.
+(``predicate_tail``).  All this pays where a step is dear: it is done to loops with functions that have vector versions.
 What may not run for elements that are not there (reading an array at an index, checks, calls) is left as it is, and so
 is everything that carries more than numbers.
 """
@@ -36,7 +36,7 @@ FEW = 8
 Mask = Value | None                       # a bool for each element; ``None``: all are there
 
 
-def mask(module: Module) -> None:
+def predicate(module: Module) -> None:
     """Expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
         if any(op.name in VECTOR_FUNCTIONS for op in func.all_ops()):

@@ -1,4 +1,4 @@
-"""Finishes the last elements of a strip one by one: see ``mask``."""
+"""Finishes the last elements of a strip one by one: see ``predicate``."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def carries_sums_and_rows_only(loop: Loop, known: Counted) -> bool:
     return True
 
 
-def can_run_tentatively(loop: Loop, known: Counted, free: dict[Op, None]) -> bool:
+def can_speculate(loop: Loop, known: Counted, free: dict[Op, None]) -> bool:
     """Whether this way is open to a loop of one block with checks of floats."""
     head, back = loop.head, loop.back_edge().args
     updates = {v.op for v in back}
@@ -54,7 +54,7 @@ def can_run_tentatively(loop: Loop, known: Counted, free: dict[Op, None]) -> boo
         a in known_at_end or a not in here for a in loop.exit_edge().args)
 
 
-def run_tentatively(func: Function, loop: Loop, known: Counted, checks: list[Op]) -> None:
+def speculate(func: Function, loop: Loop, known: Counted, checks: list[Op]) -> None:
     """Put the strips before the loop, which becomes the checked one."""
     head, preheader, leave = loop.head, loop.preheader, loop.exit
     assert preheader is not None and preheader.term is not None and head.term is not None and leave is not None

@@ -1,0 +1,293 @@
+"""Iterations of outer loops that run side by side: same values, same errors, right derivatives."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, grad, jit, value_and_grad
+
+RNG = np.random.default_rng(0)
+COUNTS = (0, 1, 15, 16, 17, 31, 32, 33, 48, 49, 100)
+
+
+def data(n: int, k: int = 3, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    return RNG.normal(size=(n, d)), RNG.normal(size=(k, d, d)) / d
+
+
+def mixture(x: Any, q: Any) -> float:
+    """Arrays that an iteration makes, loops of uniform length in it, an ordered sum, a maximum, a logarithm."""
+    total = 0.0
+    for i in range(len(x)):
+        terms = np.empty(len(q))
+        for k in range(len(q)):
+            s = np.zeros(x.shape[1])
+            for j in range(x.shape[1]):
+                c = x[i, j] * x[i, j] - k
+                for r in range(j, x.shape[1]):
+                    s[r] += q[k, r, j] * c
+            square = 0.0
+            for j in range(len(s)):
+                square += s[j] * s[j]
+            terms[k] = -square
+        biggest = np.max(terms)
+        shifted = 0.0
+        for k in range(len(q)):
+            shifted += math.exp(terms[k] - biggest)
+        total += biggest + math.log(shifted)
+    return total
+
+
+def stored(x: Any, q: Any) -> Any:
+    """Each iteration stores its own elements, whole rows as well."""
+    out, rows = np.empty(len(x)), np.zeros((len(x), x.shape[1]))
+    for i in range(len(x)):
+        h = x[i].copy()
+        for k in range(len(q)):
+            new = np.zeros(x.shape[1])
+            for a in range(len(h)):
+                for b in range(len(h)):
+                    new[a] += q[k, a, b] * h[b]
+            h = np.tanh(new) + i
+        out[i] = np.sum(h)
+        rows[i] = h
+    return out, rows
+
+
+def branches(x: Any, q: Any) -> float:
+    """Branches on what is the same for all, a value chosen by what is not, an index that is used as a number."""
+    total = 1.0
+    for i in range(len(x)):
+        y, z = 0.5 * i, x[i, 0]
+        for k in range(len(q)):
+            for j in range(x.shape[1]):
+                y = 0.5 * y + q[k, j, 0] * z if q[k, 0, 0] > 0 else y - 0.1 * q[k, 0, j]
+            y = max(y, -y / 2) + (1.0 if i > 20 else -1.0)
+        total += y
+        total += 0.5 * y * y
+    return total
+
+
+def shared(x: Any, q: Any) -> Any:
+    """Arrays that all iterations add to, at places of theirs and at the same ones."""
+    a, b = np.zeros(q.shape), np.zeros(len(x) + 1)
+    for i in range(len(x)):
+        for k in range(len(q)):
+            w = x[i, 0] * k
+            for j in range(x.shape[1]):
+                w = w * 0.5 + q[k, j, j]
+                for r in range(x.shape[1]):
+                    w += 0.25 * q[k, j, r]
+            b[i + 1] += w
+        b[i] += 1.0
+    return a, b
+
+
+PROGRAMS: dict[str, Callable] = {f.__name__: f for f in (mixture, stored, branches, shared)}
+
+
+def without_lanes() -> Any:
+    return mock.patch.dict(os.environ, JITAD_WITHOUT="outer_loop")
+
+
+def same(a: Any, b: Any) -> None:
+    for u, v in zip(leaves(a), leaves(b), strict=True):
+        np.testing.assert_allclose(u, v, rtol=1e-12, atol=1e-12)
+
+
+def leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, tuple):
+        for part in x:
+            yield from leaves(part)
+    else:
+        yield x
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name: str) -> None:
+    f = PROGRAMS[name]
+    fast = jit(f)
+    assert "strips" in fast.inspect("optimized", *data(40))
+    for n in COUNTS:
+        args = data(n)
+        same(fast(*args), f(*args))
+    args = data(50, 2, 1)
+    same(fast(*args), f(*args))
+
+
+@pytest.mark.parametrize("name", ["mixture", "branches"])
+def test_gradients(name: str) -> None:
+    f = PROGRAMS[name]
+    fast = jit(value_and_grad(f, (0, 1)))
+    with without_lanes():
+        slow = jit(value_and_grad(f, (0, 1)))
+        slow(*data(2))
+    for n in (1, 33, 50):
+        args = data(n)
+        same(fast(*args), slow(*args))
+    args = data(35, 2, 3)
+    assert "strips" in jit(grad(f, 1)).inspect("optimized", *args)
+    check_grads(f, args, order=1)
+
+
+@pytest.mark.slow
+def test_second_order() -> None:
+    def small(x: Any, q: Any) -> float:
+        total = 0.0
+        for i in range(len(x)):
+            y = x[i, 0]
+            for k in range(len(q)):
+                for j in range(x.shape[1]):
+                    y = y * q[k, j, 0] + 0.5
+            total += y * y
+        return total
+    args = data(34, 2, 2)
+    assert "strips" in jit(grad(small, (0, 1))).inspect("optimized", *args)
+    check_grads(small, args, order=2)
+
+
+def test_what_is_too_large_stays() -> None:
+    """Rows of lanes would not fit into the cache: one by one."""
+    args = RNG.normal(size=(33, 1100)), np.ones((1, 1, 1))
+
+    def rows(x: Any, q: Any) -> float:
+        total = 0.0
+        for i in range(len(x)):
+            h = np.empty(x.shape[1])
+            for j in range(len(h)):
+                h[j] = x[i, j]
+            for _ in range(3):
+                for j in range(len(h)):
+                    h[j] = h[j] * 0.5 + q[0, 0, 0]
+            total += np.sum(h)
+        return total
+    same(jit(rows)(*args), rows(*args))
+
+
+@pytest.mark.parametrize("boundscheck", [True, False])
+def test_the_error_is_that_of_the_iteration(boundscheck: bool) -> None:
+    def logs(x: Any, q: Any) -> float:
+        total = 0.0
+        for i in range(len(x)):
+            y = x[i, 0]
+            for k in range(len(q)):
+                for j in range(x.shape[1]):
+                    y = y + 0.0 * q[k, j, 0]
+            if boundscheck:
+                total += math.log(y)
+            else:
+                total += math.sqrt(y)
+        return total
+    fast = jit(logs, boundscheck=boundscheck)
+    x, q = data(50)
+    assert "strips" in fast.inspect("optimized", x, q)
+    x = abs(x) + 0.1
+    same(fast(x, q), logs(x, q))
+    for bad in (0, 5, 17, 31, 32, 40, 49):
+        x[bad, 0] *= -1
+        with pytest.raises(ValueError, match="math domain error"):
+            fast(x, q)
+        x[bad, 0] *= -1
+
+
+def test_the_first_error_is_raised() -> None:
+    """One iteration fails a check of its own before another that all fail."""
+    def errors(x: Any, q: Any, k: int) -> float:
+        total = 0.0
+        for i in range(len(x)):
+            y, z = 0.0, x[i, 0]
+            for a in range(len(q)):
+                for j in range(x.shape[1]):
+                    y += z * q[a, j, j] ** 2
+            y = math.log(y + z)
+            total += y * q[k, 0, 0]
+        return total
+    fast = jit(errors)
+    x, q = abs(data(50)[0]), data(1)[1]
+    assert "strips" in fast.inspect("optimized", x, q, 1)
+    same(fast(x, q, 1), errors(x, q, 1))
+    with pytest.raises(IndexError):
+        fast(x, q, 7)
+    x[0, 0] = -100.0
+    with pytest.raises(ValueError):
+        fast(x, q, 7)
+    x[0, 0], x[40, 0] = 1.0, -100.0
+    with pytest.raises(IndexError):
+        fast(x, q, 7)
+    with pytest.raises(ValueError):
+        fast(x, q, 1)
+
+
+def test_loops_over_rows_have_one_version() -> None:
+    """A second one without checks is for loops whose iterations are cheap."""
+    def rows(x: Any, k: int) -> Any:
+        h = np.zeros(x.shape[1])
+        for i in range(len(x) - 2):
+            h = h * 0.5 + x[i + k]
+        return h
+
+    def numbers(x: Any, k: int) -> float:
+        h = 0.0
+        for i in range(len(x) - 2):
+            h = h * 0.5 + x[i + k, 0]
+        return h
+    x = data(20)[0]
+    for f, versions in ((rows, False), (numbers, True)):
+        fast = jit(f)
+        same(fast(x, 1), f(x, 1))
+        same(fast(x, -3), f(x, -3))
+        assert ("^checked" in fast.inspect("optimized")) == versions
+        with pytest.raises(IndexError):
+            fast(x, 3)
+
+
+def twice(x: Any, q: Any) -> Any:
+    """The next iteration overwrites what this one has stored."""
+    out = np.zeros(len(x) + 1)
+    for i in range(len(x)):
+        y = 0.0
+        for k in range(len(q)):
+            for j in range(x.shape[1]):
+                y += q[k, j, j] * x[i, 0]
+        out[i] = y
+        out[i + 1] = 2 * y
+    return out
+
+
+def both_ways(x: Any, q: Any) -> Any:
+    n = len(x)
+    out = np.zeros(n)
+    for i in range(n):
+        y = 0.0
+        for k in range(len(q)):
+            for j in range(x.shape[1]):
+                y += q[k, j, j] * x[i, 0]
+        out[i] = y
+        out[n - 1 - i] += 3 * y
+    return out
+
+
+def along(x: Any, q: Any) -> Any:
+    """Iterations store at places that an inner loop moves."""
+    out = np.zeros(len(x) + len(q))
+    for i in range(len(x)):
+        for k in range(len(q)):
+            y = 0.0
+            for j in range(x.shape[1]):
+                y += q[k, j, j] * x[i, 0]
+            out[i + k] = y
+    return out
+
+
+@pytest.mark.parametrize("f", [twice, both_ways, along])
+def test_what_is_stored_last_stays(f: Callable) -> None:
+    fast = jit(f)
+    for n in (33, 50):
+        args = data(n)
+        same(fast(*args), f(*args))
