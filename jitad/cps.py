@@ -1,17 +1,17 @@
-"""Normalises control flow to the form that differentiation and the optimiser require.
+"""Brings control flow into the normal form that differentiation and the optimiser expect.
 
-Postconditions (checked by ``check_cps``):
+In normal form (``check_cps`` states it as code):
 
-* every block is reachable, and a block with a jump as its only predecessor has been merged with that block;
-* there is no *critical* edge (from a block with several successors, or a call, to a block with several
-  predecessors) except the back edges of loops;
-* each loop is **rotated**: it has one preheader that jumps to the head, and one latch, which is the only source of a
-  back edge.  Unless the loop never ends, the latch is the only block that leaves it, by
-  ``branch c, ^head(…), ^exit(…)`` in either order; the exit block has no other predecessor;
-* each loop is **closed**: values that it defines are used outside only as arguments of its exit edge.
+* Every block is reachable.  A block whose only predecessor jumps to it has been merged into that predecessor.
+* There is no *critical* edge except the back edges of loops.  An edge is critical if it goes from a block with several
+  successors, or from a call, to a block with several predecessors.
+* Each loop is **rotated**.  It has one preheader, which jumps to the head, and one latch.  The latch is the only source
+  of a back edge.  Unless the loop never ends, the latch is also the only block that leaves the loop, by
+  ``branch c, ^head(…), ^exit(…)`` with the edges in either order.  The exit block has no other predecessor.
+* Each loop is **closed**: a value that it defines is read outside only as an argument of its exit edge.
 
-Blocks that only raise (``loops.raising_blocks``) count as inside: a loop may leave to them from anywhere, since they
-do not return.  ``passes/loops/loop_simplify.py`` normalises a single loop.
+Blocks that only raise (``loops.raising_blocks``) count as part of the loop.  Any block of a loop may branch to them,
+since control does not come back.  ``passes/loops/loop_simplify.py`` transforms a single loop.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from .passes.loops.loop_simplify import LoopShaper, has_shape
 from .passes.loops.loop_tables import Surroundings
 
 LARGEST_RAISE = 20
-"""The maximum number of ops of a raising block that is copied for each edge to it."""
+"""The most ops in a raising block that is copied for each edge to it."""
 
 
 def to_cps(module: Module) -> None:
+    """Bring every function into the normal form."""
     for func in module.functions.values():
         normalise(func)
 
 
 def normalise(func: Function) -> None:
-    """Brings one function into the normal form, inner loops first."""
+    """Bring one function into the normal form, inner loops before outer ones."""
     remove_unreachable(func)
     _copy_raises(func)
     merge_chains(func)
@@ -48,7 +49,7 @@ def normalise(func: Function) -> None:
             raise CompileError(f"@{func.name}: a loop with two entries at {forest.irreducible[0]}")
         unclosed = forest.open_loops() if forest.loops else set()
         ready: list[Loop] = []
-        for loop in forest.loops:                            # inner ones first
+        for loop in forest.loops:                            # inner loops first
             if loop.head not in done and all(c.head in done for c in loop.children):
                 if loop not in unclosed and has_shape(loop, forest.dom):
                     done.add(loop.head)
@@ -61,11 +62,11 @@ def normalise(func: Function) -> None:
         remove_unreachable(func)
     merge_chains(func)
     if split_critical_edges(func):
-        remove_unreachable(func)                         # restores the order of blocks
+        remove_unreachable(func)                         # restores reverse postorder
 
 
 def _copy_raises(func: Function) -> None:
-    """Gives each edge to a block that ends in ``raise`` its own copy, so that loops do not share one."""
+    """Copy a block that ends in ``raise`` for each edge to it, so that no two loops share such a block."""
     count = incoming(func)
     for b in list(func.blocks):
         assert b.term is not None
@@ -80,7 +81,7 @@ def _copy_raises(func: Function) -> None:
 # --- the postconditions ---------------------------------------------------------------------------
 
 def check_cps(func: Function) -> None:
-    """Raises ``CompileError`` with a list of all violations if a function is not in the normal form."""
+    """Raise a ``CompileError`` that lists each violation of the normal form, if there is any."""
     problems = list(_problems(func))
     if problems:
         raise CompileError(f"@{func.name} is not in cps form:\n" + "\n".join(problems))

@@ -1,12 +1,8 @@
-"""The pass pipeline: all passes from stage "ir" to machine code, in order, by stage.
+"""The list of passes, in order, stage by stage.
 
-<<<<<<< HEAD
-``run`` transforms a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after
-each pass.  ``JITAD_WITHOUT=lanes,licm`` omits optional passes by name, at all their positions.
-=======
-``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  ``JITAD_DEBUG=1`` verifies after each
-pass.  ``JITAD_WITHOUT=outer_loop,licm`` leaves optional passes out, wherever they stand.
->>>>>>> 153503e (A pass has the name of its file, in the pipeline, in JITAD_WITHOUT, in file tests and in the names of tests)
+``run`` takes a traced module (stage "ir") to the stage "optimized", in place.  A pass has the name of its file in
+``passes/`` (``cps`` and ``differentiate`` are ``cps.py`` and ``ad/``).  ``JITAD_DEBUG=1`` verifies the module after
+each pass.  ``JITAD_WITHOUT=outer_loop,licm`` leaves out optional passes, at each of their positions.
 """
 
 from __future__ import annotations
@@ -71,13 +67,8 @@ def _shape_specialise(module: Module, roots: Sequence[str]) -> None:
         cse(module)
 
 
-<<<<<<< HEAD
-def _scalars(derived: bool) -> Pass:
-    """``scalars`` with the cleanup passes it needs; these run only if it changed anything."""
-=======
 def _array_sroa(derived: bool) -> Pass:
-    """With what the elements of arrays need to be seen through: only where there are any."""
->>>>>>> 153503e (A pass has the name of its file, in the pipeline, in JITAD_WITHOUT, in file tests and in the names of tests)
+    """``array_sroa``, and the cleanup that its output needs, which runs only if the pass changed something."""
     def run_pass(module: Module, roots: Sequence[str]) -> None:
         if array_sroa(module, derived):
             simplify(module)
@@ -89,7 +80,7 @@ def _array_sroa(derived: bool) -> Pass:
 _SIMPLIFY, _CSE, _LICM, _DCE = _plain(simplify), _plain(cse), _plain(licm), dce
 _ALGEBRA = _under_fastmath(algebra)
 
-# (stage, name, pass): a stage ends with the last pass of its name.
+# (stage, name, pass): the last entry of a stage completes it.
 PIPELINE: list[tuple[str, str, Pass]] = [
     ("cps", "rules", needed_rules),
     ("cps", "simplify", _SIMPLIFY),
@@ -126,7 +117,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "licm", _LICM),
     ("optimized", "algebra", _ALGEBRA),
     ("optimized", "dce", _DCE),
-    ("optimized", "algebra", _ALGEBRA),                   # again, after dead operands of cancelled terms are gone
+    ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
@@ -147,13 +138,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
-<<<<<<< HEAD
-# Passes that every program needs; all other passes only improve the code.
-NEEDED = ("inline", "cps", "differentiate", "uniqueness", "dce")
-=======
-# What no program goes without; all other passes only make code better.
+# Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
->>>>>>> 153503e (A pass has the name of its file, in the pipeline, in JITAD_WITHOUT, in file tests and in the names of tests)
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
 
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
@@ -171,7 +157,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
 
 
 def left_out() -> frozenset[str]:
-    """The passes that ``JITAD_WITHOUT`` names, separated by commas; raises ``ValueError`` for an invalid name."""
+    """The passes in the comma-separated list ``JITAD_WITHOUT``; raises ``ValueError`` if one cannot be left out."""
     names = frozenset(name for name in map(str.strip, os.environ.get("JITAD_WITHOUT", "").split(",")) if name)
     if needed := sorted(names & set(NEEDED)):
         raise ValueError(f"JITAD_WITHOUT: no program compiles without {', '.join(needed)}")
@@ -182,10 +168,10 @@ def left_out() -> frozenset[str]:
 
 def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], None] | None = None,
         stop: str | None = None) -> dict[str, float]:
-    """Transforms ``module`` up to stage ``stop`` (default: the last); returns the seconds that each pass took.
+    """Take ``module`` to stage ``stop`` (default: the last); returns the seconds spent in each pass.
 
-    ``roots`` are the functions, or derivatives to be made, that are called from outside; functions that they do not
-    reach are dropped.  ``observe(stage, module)`` is called after each stage.
+    ``roots`` are the functions, or derivatives to be generated, that are called from outside.  Functions that they do
+    not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.
     """
     names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
     seconds: dict[str, float] = {}

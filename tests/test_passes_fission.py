@@ -53,7 +53,7 @@ def loops_after(module: Module) -> int:
 
 def test_a_serial_loop_is_split() -> None:
     module = loop(serial=True)
-    assert loops_after(module) == 3                     # over the strips; in each, what comes before, and the rest
+    assert loops_after(module) == 3                     # over chunks; in each, the loop before and the serial one
     last = next(b for b in module.functions["f"].blocks if b.name == "head")
     assert "cos" not in [op.name for op in last.ops]
 
@@ -66,7 +66,7 @@ def test_a_short_loop_stays_one_loop() -> None:
     assert loops_after(loop(serial=True, trip=8)) == 1
 
 
-def test_an_array_that_it_fills_is_not_copied_for_each_strip() -> None:
+def test_an_array_that_it_fills_is_not_copied_for_each_chunk() -> None:
     module = parse_module("""
 func @f(%n: i64, %x: f64[?], %w: f64) -> (f64[?]) {
 ^entry:
@@ -154,7 +154,7 @@ def serial_with_one_index(x: np.ndarray, y: np.ndarray, k: int) -> float:
 
 @pytest.mark.parametrize("f", [one_index, serial_with_one_index])
 @pytest.mark.parametrize("n", [1, 40, 600])
-def test_an_index_from_outside_is_looked_at_before_the_first_strip(f, n: int) -> None:
+def test_an_index_from_outside_is_looked_at_before_the_first_chunk(f, n: int) -> None:
     x, y, fast = np.linspace(1.5, 3.0, n), np.ones(3), jit(f)
     assert ("%holds" in fast.inspect("optimized", x, y, 2)) == (n > 1)
     np.testing.assert_allclose(fast(x, y, -1), f(x, y, -1), rtol=1e-12)

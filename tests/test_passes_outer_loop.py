@@ -113,7 +113,7 @@ def leaves(x: Any) -> Iterator[Any]:
 def test_values(name: str) -> None:
     f = PROGRAMS[name]
     fast = jit(f)
-    assert "strips" in fast.inspect("optimized", *data(40))
+    assert "^chunks" in fast.inspect("optimized", *data(40))
     for n in COUNTS:
         args = data(n)
         same(fast(*args), f(*args))
@@ -132,7 +132,7 @@ def test_gradients(name: str) -> None:
         args = data(n)
         same(fast(*args), slow(*args))
     args = data(35, 2, 3)
-    assert "strips" in jit(grad(f, 1)).inspect("optimized", *args)
+    assert "^chunks" in jit(grad(f, 1)).inspect("optimized", *args)
     check_grads(f, args, order=1)
 
 
@@ -148,7 +148,7 @@ def test_second_order() -> None:
             total += y * y
         return total
     args = data(34, 2, 2)
-    assert "strips" in jit(grad(small, (0, 1))).inspect("optimized", *args)
+    assert "^chunks" in jit(grad(small, (0, 1))).inspect("optimized", *args)
     check_grads(small, args, order=2)
 
 
@@ -186,7 +186,7 @@ def test_the_error_is_that_of_the_iteration(boundscheck: bool) -> None:
         return total
     fast = jit(logs, boundscheck=boundscheck)
     x, q = data(50)
-    assert "strips" in fast.inspect("optimized", x, q)
+    assert "^chunks" in fast.inspect("optimized", x, q)
     x = abs(x) + 0.1
     same(fast(x, q), logs(x, q))
     for bad in (0, 5, 17, 31, 32, 40, 49):
@@ -210,7 +210,7 @@ def test_the_first_error_is_raised() -> None:
         return total
     fast = jit(errors)
     x, q = abs(data(50)[0]), data(1)[1]
-    assert "strips" in fast.inspect("optimized", x, q, 1)
+    assert "^chunks" in fast.inspect("optimized", x, q, 1)
     same(fast(x, q, 1), errors(x, q, 1))
     with pytest.raises(IndexError):
         fast(x, q, 7)

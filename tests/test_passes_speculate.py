@@ -11,7 +11,7 @@ from jitad.lowering.math import libmvec
 
 from jitad import check_grads, grad, hvp, interpret, jit
 
-N = 1300                                             # two strips and a part of a third
+N = 1300                                             # two chunks and a part of a third
 X = np.random.default_rng(0).uniform(0.1, 3.0, N)
 
 
@@ -37,7 +37,7 @@ def stage(f: Any, *args: Any) -> str:
 
 
 def test_no_arrays_are_needed_where_only_checks_are_in_the_way() -> None:
-    assert "empty" not in stage(entropy, X) and "^strip" in stage(entropy, X)
+    assert "empty" not in stage(entropy, X) and "^chunk" in stage(entropy, X)
 
 
 @pytest.mark.skipif(libmvec.library() is None, reason="this C library has no libmvec")
@@ -49,7 +49,7 @@ def test_a_sum_in_order_vectorises() -> None:
         return s
     f = jit(total)
     f(X)
-    assert "_exp" in f.inspect("asm") and "_ZGV" in f.inspect("asm") and "^strip" not in f.inspect("optimized")
+    assert "_exp" in f.inspect("asm") and "_ZGV" in f.inspect("asm") and "^chunk" not in f.inspect("optimized")
     terms = jit(lambda x: np.exp(x) * x)(X)
     assert f(X) == sum(terms.tolist())
 

@@ -1,7 +1,7 @@
 """Passes: each is a function that takes a module and changes it in place.
 
-``pipeline.py`` has the order in which they run. Passes of different folders do not import one another; what
-several need is an analysis, or a helper in ``cleanup`` or ``memory``.  Imports ``ir``; imported by ``cps``,
+``pipeline.py`` has the order in which they run.  Passes of different folders do not import one another.  Code that
+several passes need is an analysis, or a helper in ``cleanup`` or ``memory``.  Imports ``ir``; imported by ``cps``,
 ``ad`` (the analyses) and ``pipeline``.
 
 Files, in reading order::

@@ -1,17 +1,17 @@
-"""Under fast math: what a formula comes to, where that is one product or something that is there already.
+"""Algebraic simplification of float formulas, under ``fastmath`` only.
 
-Derivatives of derivatives are long sums in which, on paper, most terms cancel.  Each float is written as a sum of
-products of powers (``laurent``) of what the pass does not look into (its atoms: loads, parameters, ``erf x``).
-Quotients are negative powers, roots are halves of powers, products of exponentials are one, and ``exp(log(x) + y)`` is
-``x * exp(y)``.  Then
+Derivatives of derivatives are long sums in which most terms cancel.  The pass computes for each float a normal form
+(``laurent``): a sum of *terms*, which are products of powers of *atoms*.  Atoms are values that the pass does not look
+into, such as loads, parameters and ``erf(x)``.  A quotient is a negative power, a square root is half a power, the
+product of exponentials is one exponential, and ``exp(log(x) + y)`` is ``x * exp(y)``.  Then
 
-* what is 0, or another constant, is that constant;
-* one term that has been computed in the same block is not computed again;
-* a value that is one term is computed as that term, where that costs less than what nobody else needs of its formula.
+* a value whose form is a constant is replaced by that constant;
+* a value that is one term, and equals another value of the block, is replaced by it;
+* a value that is one term is recomputed from that term, if that costs less than the ops that then become dead.
 
-A sum of several terms is left as it is written: ``(x - y)²`` must not become ``x² - 2xy + y²``, which loses all digits
-where x is close to y.  One term has nothing that could be lost, so these rewritings make results more exact, if
-anything; but they change the last digits, and what overflows, which only ``fastmath`` allows.
+A sum of several terms is not rewritten: ``(x - y)²`` must not become ``x² - 2xy + y²``, which loses all digits if x is
+close to y.  In a single term nothing can cancel, so results become more accurate, if anything.  But the last digits
+change, and so do the inputs for which an intermediate overflows.  Only ``fastmath`` allows this.
 """
 
 from __future__ import annotations
@@ -30,24 +30,26 @@ from ..analysis.cfg import Mapping, resolve, substitute
 from .laurent import ONE, Arithmetic, Key, Powers, Sum, atom, constant, lone, single
 
 PRECISION = {F64: (49, 2.0 ** 900), F32: (20, 2.0 ** 100)}
-"""Of coefficients: the bits that count (eight units in the last place are taken for rounding errors), and a bound."""
+"""For coefficients: the bits that count (eight units in the last place count as rounding errors), and a bound."""
 
 DIVISION, FUNCTION = 5, 20
 QUICK = "add sub mul abs maximum minimum select cast floor ceil trunc round eq ne lt le gt ge and or xor not".split()
 COST = {**dict.fromkeys(QUICK, 1), "div": DIVISION, "sqrt": DIVISION, "neg": 0}
-"""Of an op, in additions; other functions have one of their own."""
+"""The cost of an op, in additions; ``FUNCTION`` for all others."""
 
 PLAIN = 2.0 ** 12
-"""Coefficients from its inverse to it hardly change what overflows."""
+"""Coefficients between its inverse and it hardly change for which inputs a product overflows."""
 
-STEADY = 3
-"""So many additions more may a term cost than the difference of large numbers that it is."""
+STABILITY = 3
+"""The additional cost, in additions, that a term may have if it replaces an addition or subtraction, whose terms may
+cancel numerically."""
 
 CONE = 300
-"""Of a formula, only so many ops are counted."""
+"""The most ops of a formula whose cost is counted."""
 
 
 def algebra(module: Module) -> None:
+    """Simplify the float formulas of every function."""
     for func in module.functions.values():
         for type in (F64, F32):
             if any(op.name in ("mul", "div") and op.result.type == type for op in func.all_ops()):
@@ -68,14 +70,14 @@ class _Formulas:
 
     def rewrite(self) -> None:
         for block in reverse_postorder(self.func):
-            # In this block: values by their sums, single terms by their exponential, functions by their arguments.
-            self.there: dict[Key, Value] = {}
+            # Of this block: form → value, exponential → value of a single term, function and arguments → value.
+            self.available: dict[Key, Value] = {}
             self.carriers: dict[int, Value] = {}
             self.known: dict[tuple[str, tuple[Key, ...]], Value] = {}
             self.kept: list[Op] = []
             for op in block.ops:
                 op.operands = [resolve(self.mapping, v) for v in op.operands]
-                new = self._better(op) if len(op.results) == 1 and op.result.type == self.type else None
+                new = self._replacement(op) if len(op.results) == 1 and op.result.type == self.type else None
                 if new is None:
                     self.kept.append(op)
                 else:
@@ -83,10 +85,10 @@ class _Formulas:
             block.ops = self.kept
         substitute(self.func, self.mapping)
 
-    # --- what is put in the place of an op ----------------------------------------------------------
+    # --- replacements -------------------------------------------------------------------------------
 
-    def _better(self, op: Op) -> Value | None:
-        """What the op's result had better be, where that is something else."""
+    def _replacement(self, op: Op) -> Value | None:
+        """The value that should replace the op's result, or ``None``."""
         v = op.result
         x = self.sums[v] = self._sum(op)
         if op.name == "const":
@@ -99,26 +101,26 @@ class _Formulas:
         (powers, exponential), c = one
         if (a := lone(x)) is not None:
             return None if self.atoms[a] is v else self.atoms[a]
-        if (equal := self.there.get(self.math.key(x))) is not None:
+        if (equal := self.available.get(self.math.key(x))) is not None:
             return equal
         if not exponential or self._carries(exponential, powers):
             factors, c = self._factors(powers, exponential, c)
-            spared = self._spared(op, factors)
-            if _price(factors, c) < spared + (STEADY if op.name in ("add", "sub") else 0):
+            saved = self._saved_cost(op, factors)
+            if _cost_of_product(factors, c) < saved + (STABILITY if op.name in ("add", "sub") else 0):
                 v = self._product(op, factors, c)
         if v is not op.result or op.name not in ("add", "sub"):
-            self.there[self.math.key(x)] = v
+            self.available[self.math.key(x)] = v
             if exponential and (exponential not in self.carriers or not powers):
                 self.carriers[exponential] = v
         return None if v is op.result else v
 
     def _other(self, op: Op) -> Value | None:
-        """Of a sum with 0: what it is added to."""
+        """The other operand of an addition of 0, or of a subtraction of 0."""
         x, y = op.operands if op.name in ("add", "sub") else (op.result, op.result)
         return x if not self._of(y) else y if not self._of(x) and op.name == "add" else None
 
     def _carries(self, exponential: int, powers: Powers) -> bool:
-        """Whether there is a value with this exponential that is 0, or infinite, only where this term is."""
+        """True if a value of the block has this exponential, and is 0 or infinite only where this term is."""
         if exponential not in self.carriers:
             return False
         ((has, _), d), = self.sums[self.carriers[exponential]].items()
@@ -127,7 +129,7 @@ class _Formulas:
         return kept and 1 / PLAIN <= abs(d) <= PLAIN
 
     def _factors(self, powers: Powers, exponential: int, c: float) -> tuple[dict[Value, int], float]:
-        """Values and their powers, whose product with a constant is this term."""
+        """Values with powers, and a constant, whose product is this term."""
         left = dict(powers)
         factors: dict[Value, int] = {}
         if exponential:
@@ -146,24 +148,25 @@ class _Formulas:
                 factors[self.atoms[a]] = factors.get(self.atoms[a], 0) + n
         return factors, c
 
-    def _spared(self, op: Op, needed: Collection[Value]) -> int:
-        """The cost of the op and of all that only it needs, once ``needed`` is there."""
+    def _saved_cost(self, op: Op, needed: Collection[Value]) -> int:
+        """The cost of the op, and of the ops of its block that become dead with it if ``needed`` stay."""
         total, left = 0, dict[Value, int]()
-        dying = [op]
-        for dead in dying:
+        dead_ops = [op]
+        for dead in dead_ops:
             total += COST.get(dead.name, FUNCTION)
-            if len(dying) > CONE:
+            if len(dead_ops) > CONE:
                 break
             for v in dead.operands:
                 if v in needed or v.op is None or v.op.block is not op.block or not OPS[v.op.name].elementwise:
                     continue
                 left[v] = left.get(v, self.uses[v]) - 1
                 if not left[v]:
-                    dying.append(v.op)
+                    dead_ops.append(v.op)
         return total
 
     def _product(self, op: Op, factors: dict[Value, int], c: float) -> Value:
-        """Higher powers below the line are those of a reciprocal: ``exp(x) / (1 + exp(x))²`` is not to overflow."""
+        """Emit a term.  Powers below −1 are powers of a reciprocal, so that ``exp(x) / (1 + exp(x))²`` cannot overflow.
+        """
         above = [v for v, n in factors.items() for _ in range(n)]
         below = [v for v, n in factors.items() if n == -1]
         for v, n in factors.items():
@@ -191,7 +194,7 @@ class _Formulas:
         self.uses[new] += self.uses[op.result]
         self.uses.subtract(op.operands)
 
-    # --- what an op computes ------------------------------------------------------------------------
+    # --- the form of an op's result -----------------------------------------------------------------
 
     def _sum(self, op: Op) -> Sum:
         known = OPS[op.name].elementwise and all(v.type == self.type for v in op.operands)
@@ -216,11 +219,11 @@ class _Formulas:
         return atom(self._number(v))
 
     def _first(self, name: str, xs: Sequence[Sum], v: Value) -> int:
-        """The atom that stands for a function of these sums: the first value of them in the block."""
+        """The atom for a function of these arguments: the first such value of the block."""
         return self._number(self.known.setdefault((name, tuple([self.math.key(x) for x in xs])), v))
 
     def _base(self, v: Value) -> Sum:
-        """A value as something to take powers of: one term."""
+        """The form of a value as the base of a power: one term, or an atom for the value."""
         x = self._of(v)
         return x if len(x) == 1 else atom(self._first("", [x], v))
 
@@ -245,8 +248,8 @@ class _Formulas:
 
     def _pow(self, op: Op, xs: list[Sum]) -> Sum | None:
         n = op.operands[1].const
-        whole = n is not None and abs(n) <= 4 and n == round(n) and xs[0]
-        return self.math.power(self._base(op.operands[0]), int(n)) if whole else self._function(op, xs)
+        expands = n is not None and abs(n) <= 4 and n == round(n) and xs[0]
+        return self.math.power(self._base(op.operands[0]), int(n)) if expands else self._function(op, xs)
 
     def _sqrt(self, op: Op, xs: list[Sum]) -> Sum | None:
         root = self._first(op.name, xs, op.result)
@@ -271,8 +274,8 @@ _RULES: dict[str, Callable[[_Formulas, Op, list[Sum]], Sum | None]] = {
 }
 
 
-def _price(factors: dict[Value, int], c: float) -> int:
-    """The cost of this product: a quotient of two products, with powers of reciprocals."""
+def _cost_of_product(factors: dict[Value, int], c: float) -> int:
+    """The cost of the product that ``_product`` emits."""
     powers, below = [-n for n in factors.values() if n < -1], sum(n == -1 for n in factors.values())
     above = sum(max(n, 0) for n in factors.values()) + sum(powers)
     above += abs(c) != 1.0 or not above

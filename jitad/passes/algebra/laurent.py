@@ -1,4 +1,4 @@
-"""Sums of products of powers, in which common terms are found and cancel: what ``algebra`` knows of a value.
+"""The normal form of ``algebra``: a sum of products of powers (a Laurent polynomial), in which equal terms cancel.
 
 ::
 
@@ -6,8 +6,8 @@
     term     = (((atom, power), …), exponential)    powers are integers other than 0; by atom
     exponential                                     the number of a sum whose exp is a factor; 0: none
 
-So ``exp(x) * exp(y)`` and ``exp(x + y)`` are one term.  Coefficients are floats; two that differ by rounding errors of
-a few operations are taken for equal, or ``0.7071… * 0.7071…`` would not be 0.5.
+So ``exp(x) * exp(y)`` and ``exp(x + y)`` are the same term.  Coefficients are floats.  Two coefficients that differ by
+rounding errors of a few operations count as equal; otherwise ``0.7071… * 0.7071…`` would not be 0.5.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ Key = frozenset[tuple[Term, float]]
 
 ONE: Term = ((), 0)
 TERMS, PRODUCTS, POWER, FACTORS = 12, 36, 12, 12
-"""Sums of more terms, products of more, powers beyond, and terms of more atoms, are not followed: most are not going
-to cancel."""
+"""The most terms of a sum, products of terms in a multiplication, the largest power, and the most atoms of a term.
+Larger forms become atoms: most of them would not cancel."""
 
 
 LARGE = 50.0
-"""A constant beyond it stays in the exponent."""
+"""A constant in an exponent becomes a factor if it is below this."""
 
 
 class Arithmetic:
-    """``bits``: of coefficients, those that rounding leaves alone.  ``largest``: they, and their inverses, are below.
+    """Arithmetic on sums; a method returns ``None`` if the result is too long or too large.
 
-    Where the result is too long or too large, the functions give ``None``.
+    ``bits``: the bits of a coefficient that rounding errors leave alone.  ``largest``: a bound of coefficients and of
+    their inverses.
     """
 
     def __init__(self, bits: int, largest: float) -> None:
         self.bits, self.largest = bits, largest
         self.exponents: list[Sum] = [{}]
         self._numbers: dict[Key, int] = {frozenset(): 0}
-        # Atoms that are square roots, or logarithms, and of what: one plain term, or chains of them would be followed.
+        # Square root or logarithm → its argument.  Arguments are plain, or chains of roots would be followed.
         self.squares: dict[int, Sum] = {}
         self.logs: dict[int, Sum] = {}
 
@@ -70,7 +71,7 @@ class Arithmetic:
         return out
 
     def inverse(self, x: Sum) -> Sum | None:
-        """Of a single term."""
+        """The inverse of a sum of one term."""
         ((powers, e), c), = x.items()
         below = self._reduced(tuple((a, -n) for a, n in powers), 0, 1.0 / c)
         above = self.exp({t: -d for t, d in self.exponents[e].items()})
@@ -84,23 +85,23 @@ class Arithmetic:
         return out
 
     def key(self, x: Sum) -> Key:
-        """Equal for sums that are equal but for rounding errors."""
+        """A key that is equal for sums that are equal up to rounding errors."""
         return frozenset((term, self._rounded(c)) for term, c in x.items())
 
     def exp(self, x: Sum) -> Sum | None:
-        """One term: constants and whole multiples of logarithms come out of the exponent."""
+        """The exponential as one term: constants and integer multiples of logarithms are moved out of the exponent."""
         out: Sum | None = {ONE: 1.0}
         left: Sum = {}
         for term, c in x.items():
             a = lone({term: 1.0})
             base = None if a is None or abs(c) > POWER else self.logs.get(a)
-            whole = math.floor(c + abs(c) * 2.0 ** -self.bits) if base is not None else 0
-            if abs(c - whole) > abs(c) * 2.0 ** -self.bits:
-                left[term] = c - whole
+            multiple = math.floor(c + abs(c) * 2.0 ** -self.bits) if base is not None else 0
+            if abs(c - multiple) > abs(c) * 2.0 ** -self.bits:
+                left[term] = c - multiple
             if term == ONE and abs(c) < LARGE:
                 factor: Sum | None = constant(math.exp(left.pop(term)))
             else:
-                factor = {ONE: 1.0} if base is None else self.power(base, whole)
+                factor = {ONE: 1.0} if base is None else self.power(base, multiple)
             out = None if out is None or factor is None else self.multiply(out, factor)
         key = self.key(left)
         if key not in self._numbers:
@@ -118,7 +119,7 @@ class Arithmetic:
         return None if both is None or rest is None else self.multiply(both, rest)
 
     def _reduced(self, powers: Powers, e: int, c: float) -> Sum | None:
-        """A term in which roots have the power 0 or 1."""
+        """A term with each power of a square root reduced to 0 or 1."""
         if len(powers) > FACTORS:
             return None
         for a, n in powers:
@@ -130,7 +131,7 @@ class Arithmetic:
         return {(powers, e): c} if self._fits(c) and all(abs(n) <= POWER for _, n in powers) else None
 
     def is_plain(self, x: Sum) -> bool:
-        """Whether this is one term without exponentials, roots and logarithms."""
+        """True if this is one term without exponentials, roots and logarithms."""
         return len(x) == 1 and all(not e and all(a not in self.squares and a not in self.logs for a, _ in powers)
                                    for powers, e in x)
 
@@ -158,7 +159,7 @@ def single(x: Sum) -> tuple[Term, float] | None:
 
 
 def lone(x: Sum) -> int | None:
-    """The atom that this sum is, and nothing else."""
+    """The atom to which this sum is equal, if there is one."""
     one = single(x)
     if one is None:
         return None

@@ -1,5 +1,15 @@
-"""Gives a sum of outer products a log of the terms that are not added yet; ``outer_products.py`` has the reasons."""
+"""Gives a sum of outer products a log of pending terms; ``outer_products.py`` has the reasons.
 
+The log of an accumulator ``a`` is ``xs``, ``ys`` and ``used``: the sum is ``a + xs[:used].T @ ys[:used]``.  An addition
+in the region is replaced by::
+
+    branch rows(xs) == 0, ^direct, ^logged           # a log without rows: A is small
+    ^direct:  a' = a + x ⊗ y
+    ^logged:  branch used < ROWS, ^free, ^full
+    ^full:    a' = a + xs.T @ ys, used = 0
+    ^free:
+    ^put:     xs[used], ys[used] = x, y;  used + 1
+"""
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -14,13 +24,13 @@ from ..analysis.cfg import landing, own_exit, remove_unreachable
 from ..analysis.loops import Loop
 
 ROWS = 64
-"""Terms that a log holds."""
+"""The number of terms that a log holds."""
 SMALL = 1024
-"""Elements of ``A`` below which it is added to at once."""
+"""Terms are added to an accumulator with fewer elements at once."""
 
 
 class Log(NamedTuple):
-    """``a + xs[:used].T @ ys[:used]``."""
+    """A pending sum: ``a + xs[:used].T @ ys[:used]``."""
 
     a: Value
     xs: Value
@@ -29,7 +39,7 @@ class Log(NamedTuple):
 
 
 def factors(product: Value) -> tuple[Value, Value] | None:
-    """The vectors of an outer product: a column times a row."""
+    """The vectors of an outer product, if ``product`` is a column times a row."""
     op = product.op
     if op is None or op.name != "mul" or len(dims_of(product.type)) != 2:
         return None
@@ -38,7 +48,7 @@ def factors(product: Value) -> tuple[Value, Value] | None:
 
 
 def _vector(v: Value, axis: int) -> Value | None:
-    """The vector that ``v`` is as a matrix whose axis ``axis`` has size 1."""
+    """The vector that is reshaped to the matrix ``v``, whose axis ``axis`` has size 1."""
     op = v.op
     if op is None or op.name != "reshape" or dims_of(v.type)[axis:axis + 1] != (1,):
         return None
@@ -48,8 +58,8 @@ def _vector(v: Value, axis: int) -> Value | None:
 class Deferred:
     """Gives every value of a web its log.
 
-    ``carried``: for a block of the region, which arguments of an edge to it are in the web; for an entry, of a call.
-    ``returned``: which results of a function are.  Logs stand behind all other arguments, and behind all results.
+    ``carried``: block of the region → the indices of edge arguments (of call arguments, for an entry) in the web.
+    ``returned``: function → the indices of results in the web.  Logs come after all other arguments and results.
     """
 
     def __init__(self, region: Region, web: Web) -> None:
@@ -82,9 +92,9 @@ class Deferred:
         for func in dict.fromkeys(c.block.func for calls in region.outside.values() for c in calls if c.block):
             self._around_calls(func)
         for func in funcs:
-            remove_unreachable(func)                     # and put the blocks in order
+            remove_unreachable(func)                     # restores the order of blocks, too
 
-    # --- inside -------------------------------------------------------------------------------------
+    # --- inside the region --------------------------------------------------------------------------
 
     def _add_params(self, block: Block) -> None:
         edges = self.region.edges[block]
@@ -100,7 +110,7 @@ class Deferred:
             self._add_log(block, rest[i], len(block.params))
 
     def _add_log(self, block: Block, p: Value, at: int) -> None:
-        """Parameters at position ``at`` for the log of parameter ``p``."""
+        """Insert parameters for the log of parameter ``p`` at position ``at``."""
         new = [Value(t, block, 0, hint) for t, hint in zip(self.types, ("xs", "ys", "used"))]
         block.params[at:at] = new
         for i, v in enumerate(block.params):
@@ -108,44 +118,44 @@ class Deferred:
         self.logs[p] = Log(p, *new)
 
     def _terms(self, block: Block) -> None:
-        """Put the terms of a block into the log."""
+        """Replace the additions of a block by additions to the log."""
         for op in list(block.ops):
             if op in self.web.adds:
                 block = self._term(block, op)
 
     def _term(self, block: Block, op: Op) -> Block:
-        """Split ``block`` where a term is added; yields the block behind."""
+        """Replace one addition, at which ``block`` is split; returns the block with the ops after it."""
         log, func, product = self.logs[op.operands[0]], block.func, op.operands[1].op
         found = factors(op.operands[1])
         assert found is not None and product is not None
-        direct, logged, full, room, put, behind = (
-            func.new_block(n) for n in ("direct", "logged", "full", "room", "put", "added"))
+        direct, logged, full, free, put, after = (
+            func.new_block(n) for n in ("direct", "logged", "full", "free", "put", "added"))
         at = block.ops.index(op)
-        behind.ops, behind.term = block.ops[at + 1:], block.term
-        for moved in behind.all_ops():
-            moved.block = behind
+        after.ops, after.term = block.ops[at + 1:], block.term
+        for moved in after.all_ops():
+            moved.block = after
         del block.ops[at:]
         block.term = None
-        self.logs[op.result] = Log(*(behind.add_param(t) for t in (log.a.type, *self.types)))
+        self.logs[op.result] = Log(*(after.add_param(t) for t in (log.a.type, *self.types)))
 
         b = Builder(block, op.loc)
         b.branch(b.eq(b.dim(log.xs, axis=0), 0), direct, [], logged, [])
-        b.at(direct)                                     # without ``acc``: this one is done with
-        b.jump(behind, [b.add(log.a, b.mul(*product.operands)), *log[1:]])
+        b.at(direct)                                     # without ``acc``, so that it is not found again
+        b.jump(after, [b.add(log.a, b.mul(*product.operands)), *log[1:]])
         b.at(logged)
-        b.branch(b.lt(log.used, ROWS), room, [], full, [])
+        b.branch(b.lt(log.used, ROWS), free, [], full, [])
         b.at(full)
         b.jump(put, [b.emit("add", log.a, b.emit("matmul", log.xs, log.ys, ta=True), acc=True), b.const(0)])
-        b.at(room)
+        b.at(free)
         b.jump(put, [log.a, log.used])
         a, count = put.add_param(log.a.type), put.add_param(I64)
         b.at(put)
         x, y = found
-        b.jump(behind, [a, b.set(log.xs, x, count), b.set(log.ys, y, count), b.add(count, 1)])
-        return behind
+        b.jump(after, [a, b.set(log.xs, x, count), b.set(log.ys, y, count), b.add(count, 1)])
+        return after
 
     def _pass_on(self, term: Op) -> None:
-        """Let logs go along with the values of the web that a block passes on."""
+        """Pass on the logs of the values of the web that a terminator passes on."""
         assert term.block is not None
         if term.name == "return":
             self._extend(term.operands, self.returned.get(term.block.func, []))
@@ -161,7 +171,7 @@ class Deferred:
             values[i] = log.a
             values += log[1:]
 
-    # --- at the border ------------------------------------------------------------------------------
+    # --- at the border of the region ----------------------------------------------------------------
 
     def _around_loop(self, loop: Loop, terms: list[Op]) -> None:
         for source, edge in self.region.edges[loop.head]:
@@ -173,7 +183,7 @@ class Deferred:
                     self._leave(term, edge)
 
     def _leave(self, term: Op, edge: Edge) -> None:
-        """End the logs on an edge that leaves the loop, in a block of its own."""
+        """Add the pending terms on an edge that leaves the loop, in a new block."""
         at = [i for i, a in enumerate(edge.args) if a in self.logs]
         if at and term.block is not None:
             inside = own_exit(term.block.func, term.block, edge.block)
@@ -185,7 +195,10 @@ class Deferred:
                 onward.args[i] = self._sum(b, self.logs[inside.params[i]])
 
     def _around_calls(self, func: Function) -> None:
-        """Calls from outside: begin a log before, and end it behind unless the next such call goes on with it."""
+        """Make a log before each call from outside, and add its terms after the call.
+
+        If the sum is only passed to another such call, the log is passed along instead.
+        """
         calls = [b.term for b in reverse_postorder(func)
                  if b.term is not None and b.term in self.region.outside.get(b.term.attrs.get("callee", ""), ())]
         readers = users(func.all_ops())
@@ -208,14 +221,14 @@ class Deferred:
                     onward.args[i] = self._sum(b, self.logs[p])
 
     def _goes_on(self, op: Op, p: Value) -> bool:
-        """Whether ``op`` is a call from outside that takes over the sum ``p``."""
+        """True if ``op`` is a call from outside with the sum ``p`` as its accumulator."""
         if op.name != "call" or op not in self.region.outside.get(op.attrs["callee"], ()):
             return False
         carried = self.carried[self.region.functions[op.attrs["callee"]].entry]
         return [i in carried for i, v in enumerate(op.operands) if v is p] == [True]
 
     def _enter(self, block: Block, values: list[Value], carried: list[int]) -> None:
-        """Begin a log at the end of ``block`` for each of ``values`` that has none."""
+        """Append the logs of the carried ``values``; those without one get an empty log, at the end of ``block``."""
         b = Builder(block, block.term.loc if block.term is not None else block.func.loc)
         for i in carried:
             a = values[i]

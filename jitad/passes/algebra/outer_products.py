@@ -1,12 +1,12 @@
-"""Sums of outer products become products of matrices: ``A += outer(x, y)`` is put off until there are many.
+"""Turns sums of outer products into products of matrices: additions ``A += outer(x, y)`` are deferred.
 
-An outer product walks over the whole of ``A`` for one multiplication an element, and the next one does so again.  The
-adjoint of ``W @ x`` in a loop or a recursion is such a sum.  While it is one, ``A`` goes together with a *log*
-(``outer_product_log.py``): the ``xs`` and ``ys`` not yet added, as the rows of two arrays, and the number of rows
-``used``.  When the log is full, and at the end, ``A += xs[:used].T @ ys[:used]``, which reads and writes ``A`` once.
+An outer product reads and writes all of ``A`` for one multiplication per element.  The adjoint of ``W`` for ``W @ x``
+in a loop or a recursion is a sum of outer products.  The pass lets ``A`` carry a *log* (``outer_product_log.py``): the
+pending vectors ``x`` and ``y``, as the rows of two arrays ``xs`` and ``ys``, and the number of rows ``used``.  When the
+log is full, and at the end, it emits ``A += xs[:used].T @ ys[:used]``, which reads and writes ``A`` once.
 
-A log holds ``ROWS`` rows, so memory does not grow with the number of terms.  Where ``A`` has few elements it holds
-none, and each term is added at once.  Only sums whose order is ours (``acc``) are changed.
+A log holds ``ROWS`` rows, so memory does not grow with the number of terms.  If ``A`` is small, the log has no rows,
+and each term is added at once.  Only sums that may be reordered (``acc``) are changed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from . import outer_product_log
 from .outer_product_log import Deferred, factors
 
 SHORT = 4
-"""Loops known to run no longer stay."""
+"""Loops with at most this constant trip count are not changed."""
 
 
 def outer_products(module: Module, roots: Iterable[str] | None = None) -> None:
-    """Expects normal form.  Functions of ``roots`` keep their parameters, or, without, those that no other calls."""
+    """Defer the additions in every function; expects normal form.
+
+    Functions in ``roots`` keep their parameters; without ``roots``, the functions that no other function calls.
+    """
     if not any(_has_terms(f) for f in module.functions.values()):
         return
     for members in _recursive(module, roots):
@@ -42,15 +45,15 @@ def _has_terms(func: Function) -> bool:
     return any(is_term(op) for op in func.all_ops())
 
 
-# --- what is looked for ---------------------------------------------------------------------------
+# --- candidates -----------------------------------------------------------------------------------
 
 def is_term(op: Op) -> bool:
-    """Whether an op adds an outer product to a sum whose order is ours."""
+    """True if an op adds an outer product to a sum that may be reordered."""
     return op.name == "add" and bool(op.attrs.get("acc")) and factors(op.operands[1]) is not None
 
 
 def _first(region: Region) -> tuple[Region, Web] | None:
-    """A web of the region that has terms."""
+    """The first web of the region that has terms, with the region."""
     for block in region.blocks:
         for op in block.ops:
             if is_term(op) and not _is_small(op.result.type) and (web := region.web(op, is_term)) is not None:
@@ -64,7 +67,7 @@ def _is_small(t: Type) -> bool:
 
 
 def _recursive(module: Module, roots: Iterable[str] | None) -> Iterator[list[Function]]:
-    """The functions that may call each other, where each may get more parameters."""
+    """The sets of mutually recursive functions with terms, if all of a set may get more parameters."""
     graph = CallGraph(module)
     groups: dict[int, list[Function]] = {}
     for name in graph.order:
@@ -81,7 +84,7 @@ def _recursive(module: Module, roots: Iterable[str] | None) -> Iterator[list[Fun
 
 
 def _in_loops(module: Module, func: Function) -> None:
-    """Loop by loop, the outermost first in which a sum is followed."""
+    """Transform the sums of loops, outer loops first."""
     found = True
     while found:
         found = False

@@ -1,16 +1,16 @@
-"""Products of a matrix with the vectors of a recursion are taken ahead of it, all at once.
+"""Batches the matrix-vector products of a recursion into one product of matrices before it.
 
-At the leaves of a tree ``W @ words[i]`` reads the whole of ``W`` for one multiplication an element, and the next leaf
-does so again.  Where the vector is known on the way down (``recursion_slice.py``), a walk that does nothing else
-collects the vectors of all visits, and one product of matrices takes the place of all those products::
+At each leaf of a tree, ``W @ words[i]`` reads all of ``W`` for one multiplication per element.  If the vectors depend
+on arguments alone (``recursion_slice.py``), a function that computes nothing else collects them first.  One product of
+matrices then replaces all products::
 
     f(a…) → r…     becomes     f(a…) → r…:    xs := f.collect(a…);  ys := xs @ W.T;  f.ahead(a…, ys, 0) → r…, _
 
-``f.ahead`` is ``f`` with the rows of ``ys`` and the number of those it has read, which goes along with control.  It
-visits what the walk visited, in the same order, until it raises.  Beyond ``MOST`` rows, which bound the memory, and
-where ``W`` is small, it multiplies as ``f`` did.
+``f.ahead`` is ``f`` with two more parameters, the products ``ys`` and the number of rows that have been read.  It also
+returns that number.  It makes the calls that ``f.collect`` made, in the same order, until it raises.  After ``MOST``
+rows, and if ``W`` is small, it multiplies as ``f`` does.
 
-This comes before differentiation, which then has a product of matrices to differentiate.
+The pass runs before differentiation, so that the derivative is that of a product of matrices.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import I64, Array, dims_of, dtype_of
 from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import append, landing, substitute
-from ..analysis.recursion_slice import CALLS, FAILED, Downward, Size, Unknown, collector
+from ..analysis.recursion_slice import CALLS, FAILED, RecursionSlice, Size, Unknown, collector
 
 SMALL = 8192
-"""Elements of ``W`` below which it stays in the nearest cache, and its products stay where they are."""
+"""The least number of elements of ``W``: a smaller matrix stays in the nearest cache, and is not worth it."""
 MOST = 4096
-"""Rows."""
+"""The most rows that are collected."""
 LONG = 8192
-"""Elements of a vector or a product: with ``MOST``, what bounds the memory."""
+"""The most elements of a vector or a product.  With ``MOST``, this bounds the memory."""
 FEW = 4
-"""Vectors of one function: each is a walk of its own, over a function that is longer than the one before."""
+"""The most vectors of one function.  Each needs a collector of its own, and makes the function longer."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Term:
 
 
 def recursion_batching(module: Module) -> None:
-    """Rewrite the functions that call themselves, and no others that call them."""
+    """Rewrite the functions that call themselves and are not mutually recursive with others."""
     if not any(op.name == "matmul" for f in module.functions.values() for op in f.all_ops()):
         return
     graph = CallGraph(module)
@@ -57,12 +57,12 @@ def recursion_batching(module: Module) -> None:
 
 
 def _take_all(module: Module, func: Function) -> None:
-    """One vector after the other; what is left of ``func`` after each is looked through for the next."""
+    """Batch the products of one function, one vector after the other."""
     done: set[Op] = set()
     made, found = 0, True
     while found and made < FEW:
         found = False
-        down = Downward(func)
+        down = RecursionSlice(func)
         for group in _groups(down, done):
             done.update(t.op for t in group)
             try:
@@ -74,8 +74,8 @@ def _take_all(module: Module, func: Function) -> None:
             break
 
 
-def _groups(down: Downward, done: set[Op]) -> list[list[Term]]:
-    """The products that may be taken ahead, those with one vector in one block together."""
+def _groups(down: RecursionSlice, done: set[Op]) -> list[list[Term]]:
+    """The products that can be batched, grouped by block and vector."""
     found: dict[tuple[Block, Value], list[Term]] = {}
     for block in down.order:
         for op in block.ops:
@@ -86,11 +86,11 @@ def _groups(down: Downward, done: set[Op]) -> list[list[Term]]:
 
 
 def _of_one_size(terms: list[Term]) -> list[Term]:
-    """Those whose vectors have, by their types, the size that the first has."""
+    """The terms whose vectors have the same size as the first, by their types."""
     return [t for t in terms if _rows_of(t) == _rows_of(terms[0])]
 
 
-def _term(op: Op, down: Downward) -> Term | None:
+def _term(op: Op, down: RecursionSlice) -> Term | None:
     if op.name != "matmul":
         return None
     for k, rank in enumerate(((2, 1), (1, 2))):
@@ -101,13 +101,13 @@ def _term(op: Op, down: Downward) -> Term | None:
                 matrix, flipped = matrix.op.operands[0], not flipped
             dims = [n for n in dims_of(matrix.type) if n is not None]
             large = len(dims) < 2 or prod(dims) >= SMALL
-            if large and vector not in down.unknown and down.same_everywhere(matrix):
+            if large and vector not in down.unknown and down.is_invariant(matrix):
                 return Term(op, matrix, vector, flipped)
     return None
 
 
 def _rows_of(term: Term) -> Array:
-    """The type of the vectors of all visits."""
+    """The type of the array of collected vectors."""
     return Array(dtype_of(term.matrix.type), (None, dims_of(term.matrix.type)[1 if term.tb else 0]))
 
 
@@ -116,7 +116,7 @@ def _products_of(term: Term) -> Array:
 
 
 class _Ahead:
-    """Moves the body of ``func`` to a function that reads products; ``func`` is left to make them and call it."""
+    """Moves the body of ``func`` to ``f.ahead``, which reads products; ``func`` computes them and calls it."""
 
     def __init__(self, module: Module, func: Function, terms: list[Term]) -> None:
         self.func, self.terms = func, terms
@@ -131,7 +131,7 @@ class _Ahead:
         self.ys = [body.entry.add_param(t, "ys") for t in self.products]
 
     def made(self, collect: Function, args: list[int], sizes: list[Size]) -> Function:
-        """The function that reads."""
+        """Transform the function; returns ``f.ahead``."""
         entry = self.func.new_block("entry")
         for p in self.body.params[:-len(self.ys)]:
             entry.add_param(p.type, p.hint)
@@ -141,10 +141,10 @@ class _Ahead:
         self._make(b, collect, given, [entry.params[t.matrix.index] for t in self.terms])
         return self.body
 
-    # --- the function that reads --------------------------------------------------------------------------------
+    # --- f.ahead, which reads products --------------------------------------------------------------------------
 
     def _count(self) -> None:
-        """Let the number of rows read go along with control, and read them."""
+        """Carry the number of rows that have been read through all blocks and calls, and read the products."""
         body, name = self.body, self.func.name
         calls = [b.term for b in body.blocks if b.term is not None and b.term.name == "call"
                  and b.term.attrs["callee"] == name]
@@ -165,33 +165,33 @@ class _Ahead:
                     edge.args.append(out)
 
     def _read(self, block: Block, count: Value) -> Value:
-        """Row ``count`` in place of each product; yields the number that is next."""
+        """Replace each product by row ``count`` of the products; returns the next count."""
         for term, ys in zip(self.terms, self.ys):
-            behind = self._split(block, term.op)
+            after = self._split(block, term.op)
             ready, direct = self.body.new_block("ready"), self.body.new_block("direct")
             b = Builder(block, term.op.loc)
             following = b.add(count, 1)
             b.branch(b.lt(count, b.dim(ys, axis=0)), ready, [], direct, [])
             b.at(ready)
-            b.jump(behind, [b.emit("as_type", b.get(ys, count), type=term.op.result.type)])
+            b.jump(after, [b.emit("as_type", b.get(ys, count), type=term.op.result.type)])
             b.at(direct)
             append(direct, term.op)
-            b.jump(behind, [term.op.result])
-            block = behind
+            b.jump(after, [term.op.result])
+            block = after
         return following
 
     def _split(self, block: Block, op: Op) -> Block:
-        """Take ``op`` out, and what comes behind it into a block whose parameter is its result."""
-        behind, at = self.body.new_block("behind"), block.ops.index(op)
-        substitute(self.body, {op.result: behind.add_param(op.result.type)})
-        behind.ops, behind.term = block.ops[at + 1:], block.term
-        for moved in behind.all_ops():
-            moved.block = behind
+        """Remove ``op`` and split its block there; returns the second block, whose parameter replaces the result."""
+        after, at = self.body.new_block("after"), block.ops.index(op)
+        substitute(self.body, {op.result: after.add_param(op.result.type)})
+        after.ops, after.term = block.ops[at + 1:], block.term
+        for moved in after.all_ops():
+            moved.block = after
         del block.ops[at:]
         block.term = None
-        return behind
+        return after
 
-    # --- the function that makes --------------------------------------------------------------------------------
+    # --- func, which computes the products ----------------------------------------------------------------------
 
     def _make(self, b: Builder, collect: Function, args: list[Value], matrices: list[Value]) -> None:
         dtype = dtype_of(self.products[0])
@@ -201,7 +201,7 @@ class _Ahead:
         worth = b.le(SMALL, b.mul(size, widths[0]))
         for n in (size, *widths):
             worth = b.and_(worth, b.le(n, LONG))
-        for other in sizes[1:]:                          # otherwise the first of them raises
+        for other in sizes[1:]:                          # otherwise the original product raises
             worth = b.and_(worth, b.eq(size, other))
         none = [b.emit("as_type", b.fill(zero, 0, n), type=t) for n, t in zip(widths, self.products)]
         many, go = self.func.new_block("many"), self.func.new_block("go")
@@ -209,7 +209,7 @@ class _Ahead:
 
         b.at(many)
         rows, kind = b.const(0), _rows_of(first)
-        for _ in range(2):                               # count, then write down
+        for _ in range(2):                               # first count, then store
             xs = b.emit("as_type", b.fill(zero, rows, size), type=kind)
             xs, count, _ = b.call_then(collect.name, [*args, xs, b.const(0), b.const(CALLS)], [kind, I64, I64])
             rows = b.select(b.lt(count, FAILED), count, b.sub(count, FAILED))

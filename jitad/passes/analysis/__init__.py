@@ -4,16 +4,17 @@ Imports ``ir``; imported by every folder of passes, ``cps`` and ``ad``.
 
 Files, in reading order::
 
-    cfg               shared surgery on control flow: substitution, cloning, merging, splitting
+    cfg               edits of the control-flow graph that passes share: substitution, merging, splitting
     loops             natural loops, their nesting, counted loops
-    liveness          values still needed, block by block
+    liveness          live values, block by block
     ssa               a value made available where its definition does not dominate
     callgraph         callers, callees, recursion
-    ranges            linear forms of integers, their bounds, proofs of non-negativity
+    affine            affine forms of integers
+    ranges            intervals of integers, proofs that an affine form is not negative
     induction         facts about loop parameters, by induction
     float_signs       floats that cannot be negative
     cost              an estimate of the cost of an iteration
-    lanes             the number of iterations that run side by side
+    lanes             the number of lanes of a vectorised outer loop
     accumulator_webs  the path of an accumulator through loops and recursive calls
-    recursion_slice   what a recursive function computes from its arguments alone
+    recursion_slice   the part of a recursive function that depends on arguments alone
 """

@@ -1,9 +1,10 @@
-"""Where the sum of an accumulator goes: through loops and recursive calls, from where it begins to where it is used.
+"""The path of an accumulator through loops and recursive calls.
 
-A *web* is the values that hold one accumulator inside a region: a loop, or the functions that call each other.  Each
-is a sum so far: a parameter, what a call gives back, or ``add(sum, term)`` with a term of the kind that is looked for.
-Nothing in the region reads it otherwise, so inside the sum may be kept in another form; the edges and calls at which
-it enters and leaves are the web's border.
+A *region* is a loop, or a set of functions that call each other.  A *web* is the set of values that hold one
+accumulator inside a region.  Each value of a web is a partial sum: a block parameter, the result of a call, or
+``add(sum, term)`` with a term of the kind that the client asks for.  No other op in the region reads a value of the
+web, so a client may represent the sum in another form inside the region.  The *border* of the web is the edges and
+calls by which the sum enters and leaves the region.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from .loops import Loop
 
 
 class NoWeb(Exception):
-    """The sum is read, or made, by something else inside the region."""
+    """Another op inside the region reads or makes a partial sum."""
 
 
 @dataclass
 class Web:
-    """``values`` in the order found; ``adds``: the ops that add a term."""
+    """One accumulator: its ``values`` in the order found, and ``adds``, the ops that add a term."""
 
     values: dict[Value, None] = field(default_factory=dict)
     adds: dict[Op, None] = field(default_factory=dict)
 
 
 class Region:
-    """Blocks between which a sum may be followed, and how they hang together.
+    """The blocks through which a sum is followed, with the edges, calls and uses that connect them.
 
-    ``functions`` by name: those whose calls, by each other, belong to it (none for a loop).
+    ``functions``: by name, the functions of the region, whose calls of each other belong to it; empty for a loop.
+    ``calls`` and ``outside``: by callee, the calls from inside and from outside the region.
     """
 
     def __init__(self, module: Module, blocks: list[Block], functions: list[Function], loop: Loop | None) -> None:
@@ -68,7 +70,7 @@ class Region:
                     self.users.setdefault(v, []).extend(dict.fromkeys(readers))
 
     def web(self, start: Op, is_term: Callable[[Op], bool]) -> Web | None:
-        """The web of the sum to which ``start`` adds; ``is_term``: whether an op is ``add(sum, term)``."""
+        """The web of the sum to which ``start`` adds, or ``None``.  ``is_term(op)``: ``op`` is ``add(sum, term)``."""
         web, todo = Web(), [start.result]
         try:
             while todo:
@@ -86,7 +88,7 @@ class Region:
         return web
 
     def _sources(self, v: Value) -> Iterator[Value]:
-        """The values of the region that ``v`` is made of; those from outside are not among them."""
+        """The values of the region from which ``v`` comes; values from outside are omitted."""
         if v.op is not None:
             yield v.op.operands[0]
             return
@@ -113,14 +115,14 @@ class Region:
                 yield block.term.operands[index]
 
     def _readers(self, v: Value, is_term: Callable[[Op], bool]) -> Iterator[Value]:
-        """The values of the region that ``v`` becomes."""
+        """The values of the region to which ``v`` is passed or added."""
         for op in self.users.get(v, ()):
             if op.block not in self.blocks:
                 raise NoWeb
             if op.name == "call":
-                yield from self._given(op, v)
+                yield from self._as_argument(op, v)
             elif op.name == "return":
-                yield from self._given_back(op, v)
+                yield from self._as_result(op, v)
             elif v in op.operands:
                 if not is_term(op) or op.operands.index(v) != 0 or v in op.operands[1:]:
                     raise NoWeb
@@ -133,14 +135,14 @@ class Region:
                         elif self.loop is None or edge.block is not self.loop.exit:
                             raise NoWeb
 
-    def _given(self, call: Op, v: Value) -> Iterator[Value]:
+    def _as_argument(self, call: Op, v: Value) -> Iterator[Value]:
         callee = self.functions.get(call.attrs["callee"])
         if v in call.operands:
             if callee is None:
                 raise NoWeb
             yield from (p for p, a in zip(callee.params, call.operands) if a is v)
 
-    def _given_back(self, op: Op, v: Value) -> Iterator[Value]:
+    def _as_result(self, op: Op, v: Value) -> Iterator[Value]:
         assert op.block is not None
         name = op.block.func.name
         if name not in self.functions:

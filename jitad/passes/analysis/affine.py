@@ -1,10 +1,10 @@
 """Affine forms: an i64 as a constant plus a sum of multiples of other i64 values, its atoms.
 
-The one such form of the compiler.  ``ranges`` proves facts about forms, parallel loops compare the forms of their
-indices, and loop passes read the steps of induction variables off them.
+All passes use this form.  ``ranges`` proves facts about forms, parallel loops compare the forms of their indices, and
+loop passes read the steps of induction variables from them.
 
-A form holds modulo 2⁶⁴, as machine integers do.  Where it must hold of the numbers themselves, ops that may wrap are
-left as atoms (``exact``).
+A form holds modulo 2⁶⁴, like machine arithmetic.  With ``exact``, ops that may wrap are atoms, and the form holds for
+the integers themselves.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...ir.graph import Op, Value
 from ...ir.types import I64
 
 LONGEST = 8
-"""Atoms of a sum: indices of programs have up to four, and a proof takes as many steps as there are atoms."""
+"""The most atoms of a form.  Indices in programs have up to four; a proof takes as many steps as there are atoms."""
 DEEPEST = 12
-"""Ops that are looked through, one behind the other: bounds the time for long chains of additions."""
+"""The longest chain of ops that is followed.  Bounds the time for long chains of additions."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Affine:
         return dict(self.terms).get(atom, 0)
 
     def without(self, atom: Value) -> Affine:
-        """The form less its multiple of ``atom``."""
+        """The form without its term in ``atom``."""
         return Affine(self.constant, tuple(t for t in self.terms if t[0] is not atom))
 
     def is_same(self, other: Affine) -> bool:
-        """Equal for all values of the atoms."""
+        """True if both forms are equal for all values of the atoms."""
         return self.minus(other) == Affine(0)
 
 
@@ -57,7 +57,7 @@ def atom(v: Value) -> Affine:
 
 
 class AffineForms:
-    """The affine forms of values, remembered.  ``exact(op)``: the op cannot wrap; without it forms hold modulo 2⁶⁴."""
+    """A cache of the affine forms of values.  ``exact(op)``: the op cannot wrap; without it, forms hold modulo 2⁶⁴."""
 
     def __init__(self, exact: Callable[[Op], bool] | None = None) -> None:
         self.exact = exact

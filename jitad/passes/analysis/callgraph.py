@@ -1,4 +1,4 @@
-"""Who calls whom, and which functions may call themselves (Tarjan's strongly connected components)."""
+"""The call graph: callees, and the functions that may call themselves (Tarjan's strongly connected components)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from ...ir.graph import Module
 
 
 class CallGraph:
-    """``order``: the functions, callees before callers.  ``recursive``: those that may reach themselves.
-    ``calls``: how many call sites each has.  Derivatives that have not been made are not in it."""
+    """The call graph of a module, without derivatives that have not been generated.
+
+    ``order``: the functions, callees before callers.  ``recursive``: those that may reach themselves.
+    ``calls``: the number of call sites of each.  ``component``: the strongly connected component of each.
+    """
 
     def __init__(self, module: Module) -> None:
         self.callees: dict[str, list[str]] = {}

@@ -1,6 +1,6 @@
-"""Small surgery on control flow that several passes share: substitution, cloning, merging, splitting.
+"""Edits of the control-flow graph that several passes share: substitution, merging, splitting.
 
-Each function leaves the graph valid; none keeps an analysis up to date.
+Each function leaves the graph valid.  None updates an analysis.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Mapping = dict[Value, Value]
 
 
 def resolve(mapping: Mapping, v: Value) -> Value:
-    """Follow ``mapping`` to its end, shortening the path."""
+    """Follow ``mapping`` from ``v`` to its end, with path compression."""
     if v not in mapping:
         return v
     path = [v]
@@ -27,7 +27,7 @@ def resolve(mapping: Mapping, v: Value) -> Value:
 
 
 def substitute(func: Function, mapping: Mapping) -> None:
-    """Rewrite every use through ``mapping``, whose values may be mapped themselves."""
+    """Rewrite every use by ``mapping``, whose values may be mapped themselves."""
     if not mapping:
         return
     for v in list(mapping):
@@ -37,13 +37,13 @@ def substitute(func: Function, mapping: Mapping) -> None:
 
 
 def is_pure(op: Op) -> bool:
-    """Whether an op may be dropped when nothing reads it: neither an effect nor a terminator."""
+    """True if ``op`` may be dropped when nothing reads it: it has no effect and is no terminator."""
     definition = OPS.get(op.name)
     return definition is not None and not definition.effect
 
 
 def set_term(block: Block, name: str, operands: Iterable[Value] = (), edges: Iterable[Edge] = ()) -> None:
-    """Give ``block`` a terminator in place of the one it has, whose source position is kept."""
+    """Set or replace the terminator of ``block``; the source position of the old one is kept."""
     term = Op(name, operands, edges=edges)
     if block.term is not None:
         term.loc = block.term.loc
@@ -57,7 +57,7 @@ def append(block: Block, op: Op) -> None:
 
 
 def landing(edge: Edge, func: Function, name: str = "") -> Block:
-    """Put an empty block in the middle of ``edge``; the results of a call become its parameters."""
+    """Split ``edge`` by an empty block, which is returned; the results of a call become its parameters."""
     block = func.new_block(name)
     results = [block.add_param(p.type, p.hint) for p in edge.results]
     set_term(block, "jump", edges=[Edge(edge.block, results + edge.args)])
@@ -66,7 +66,10 @@ def landing(edge: Edge, func: Function, name: str = "") -> Block:
 
 
 def own_exit(func: Function, source: Block, leave: Block) -> Block:
-    """Let the edge from ``source`` to ``leave`` go through a block of its own, so that a copy can leave there, too."""
+    """Split the edge from ``source`` to ``leave``, so that a copy of ``source`` may also go to ``leave``.
+
+    Returns the new block, which has the parameters of ``leave``.
+    """
     assert source.term is not None
     edge = next(e for e in source.term.edges if e.block is leave)
     own = func.new_block(leave.name)
@@ -77,7 +80,7 @@ def own_exit(func: Function, source: Block, leave: Block) -> Block:
 
 
 def remove_unreachable(func: Function) -> bool:
-    """Drop blocks no path leads to; whether there were any.  The others come in reverse postorder."""
+    """Drop unreachable blocks and put the others in reverse postorder; returns True if any was dropped."""
     order = reverse_postorder(func)
     dropped = len(order) < len(func.blocks)
     func.blocks[:] = order
@@ -85,7 +88,7 @@ def remove_unreachable(func: Function) -> bool:
 
 
 def reached(starts: Iterable[Block], step: Callable[[Block], Iterable[Block]] = Block.successors) -> set[Block]:
-    """``starts``, and the blocks that may follow them: those that ``step`` leads to."""
+    """The blocks reachable from ``starts``, these included, by ``step``."""
     found: set[Block] = set()
     todo = list(starts)
     while todo:
@@ -97,7 +100,7 @@ def reached(starts: Iterable[Block], step: Callable[[Block], Iterable[Block]] = 
 
 
 def incoming(func: Function) -> dict[Block, int]:
-    """How many edges come into each block."""
+    """The number of edges into each block."""
     count = dict.fromkeys(func.blocks, 0)
     for b in func.blocks:
         for s in b.successors():
@@ -106,7 +109,7 @@ def incoming(func: Function) -> dict[Block, int]:
 
 
 def merge_chains(func: Function) -> bool:
-    """Join a block that jumps with its target when nothing else leads there; whether anything was."""
+    """Merge each block into its only predecessor, if that ends in a jump; returns True if any was merged."""
     count = incoming(func)
     mapping: Mapping = {}
     gone: set[Block] = set()
@@ -130,8 +133,11 @@ def merge_chains(func: Function) -> bool:
 
 
 def split_critical_edges(func: Function, calls_only: bool = False) -> bool:
-    """Give each edge from a fork to a join, and from a call to a join, a block of its own, back edges of rotated
-    loops excepted (the target comes no later in reverse postorder than the fork); whether there were any."""
+    """Split critical edges, except the back edges of rotated loops; returns True if any was split.
+
+    An edge is critical if its target has several predecessors and its source is a call or has several successors.
+    The target of a back edge does not come after its source in reverse postorder.
+    """
     count = incoming(func)
     number = {b: i for i, b in enumerate(reverse_postorder(func))}
     split = False
@@ -148,7 +154,7 @@ def split_critical_edges(func: Function, calls_only: bool = False) -> bool:
 
 
 def passes_on(block: Block) -> bool:
-    """Whether a block only jumps on (whether others read its parameters is for ``shared_params`` to say)."""
+    """True if a block has no ops and ends in a jump.  Other blocks may read its parameters: see ``shared_params``."""
     return not block.ops and block.term is not None and block.term.name == "jump"
 
 
@@ -159,7 +165,7 @@ def shared_params(func: Function) -> set[Block]:
 
 
 def go_past(edge: Edge) -> None:
-    """Lead an edge past a block that only passes on."""
+    """Redirect an edge past its target, a block that ``passes_on``."""
     assert edge.block.term is not None
     mapping = dict(edge.passed())
     onward = edge.block.term.edges[0]

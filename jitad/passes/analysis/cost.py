@@ -1,4 +1,4 @@
-"""A rough estimate of what an iteration of a loop costs, in additions or so."""
+"""A rough estimate of the cost of one iteration of a loop, in units of one addition."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from ...ir.types import Array
 from .loops import Loop, counted
 
 SOME = 16
-"""Iterations or elements, where nobody knows how many there are."""
+"""The assumed number of iterations or elements where it is not known."""
 MOST, LARGEST = 1 << 20, 1 << 40
-"""Factors and sums stay below these, so that nothing wraps."""
+"""Bounds of trip counts and of costs, so that the estimate cannot wrap."""
 
 
 def estimate(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
-    """The cost of an iteration, computed at ``b``, before the loop (or before ``outer``, around it): of loops in it as
-    far as their length is known there.
+    """The cost of one iteration of ``loop``, emitted at ``b``, which is before ``outer`` (default: before ``loop``).
+
+    An inner loop is counted with its trip count if that is known at ``b``, otherwise with ``SOME`` iterations.
     """
     outer = outer or loop
     inner = {x for child in loop.children for x in child.blocks}

@@ -1,7 +1,7 @@
-"""Floats that cannot be negative: what guards ``math.sqrt(x * x + y * y)`` then is no check at all.
+"""Floats that cannot be negative.  The check that guards ``math.sqrt(x * x + y * y)`` is then removed.
 
-NaN counts as anything here, for a comparison with NaN is false, and false is what is concluded.  −0 is negative here:
-1 / −0 is −inf.
+NaN is allowed everywhere: a comparison with NaN is false, and false is what is concluded here.  −0 counts as negative,
+since 1 / −0 is −inf.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ...ir.graph import Op, Value
 from ...ir.types import Scalar
 
 DEEP = 12
-"""Sums of more levels are not looked into: each look costs time in every round of ``simplify``."""
+"""The deepest expression that is looked into.  The cost is paid in every round of ``simplify``."""
 
 
 def never(op: Op) -> bool:
-    """Whether a comparison with 0 is false whatever the other operand turns out to be: it is never below, or at, 0."""
+    """True if ``op`` compares a float with 0 (``<``, ``<=`` or ``==``) and is false for every value it may have."""
     x, y = op.operands
     name = op.name
     if x.const is not None:
@@ -29,7 +29,7 @@ def never(op: Op) -> bool:
 
 
 def has_no_sign(v: Value, depth: int = DEEP) -> bool:
-    """Whether ``v`` is +0, more, or NaN."""
+    """True if ``v`` is +0, positive, or NaN."""
     op = v.op
     if v.const is not None:
         return math.copysign(1.0, v.const) > 0
@@ -48,7 +48,7 @@ def has_no_sign(v: Value, depth: int = DEEP) -> bool:
 
 
 def is_positive(v: Value, depth: int = DEEP) -> bool:
-    """Whether ``v`` is more than 0, or NaN.  (Products and quotients may underflow to 0.)"""
+    """True if ``v`` is greater than 0, or NaN.  Products and quotients do not count, since they may underflow to 0."""
     op = v.op
     if v.const is not None:
         return bool(v.const > 0)

@@ -1,8 +1,12 @@
-"""What holds of the parameters of a loop's head in every iteration, by induction.
+"""Facts about the parameters of a loop's head that hold in every iteration, by induction.
 
-``steps``: how much a parameter may grow or shrink in an iteration.  ``Way``: one way back to the head, with its
-arguments and the conditions under which it is taken; where the latch is told by a number whether to go on (see
-``loop_simplify``), each edge into the latch that may say "again" is a way of its own.
+A *back path* is a path to the head through the back edge, with the arguments that the head receives and the conditions
+under which the path is taken.  A latch with several exits branches on a number that its predecessors pass (see
+``loop_simplify``).  Each edge into such a latch that may ask for another iteration is a back path of its own.
+
+For each integer parameter, the *steps* are the amounts by which it may change in one iteration.  If all have one sign,
+the parameter stays on one side of its start.  If every back path also tests the parameter against one loop-invariant
+value, it stays on one side of that value.
 """
 
 from __future__ import annotations
@@ -18,42 +22,52 @@ from .ranges import LARGEST, Prover, Ranges
 
 FAR = 2**62
 SMALL = 16
-"""A counter that starts within ``FAR`` of zero and moves by at most ``SMALL`` does not get to the end of i64: that
-takes years of doing nothing else."""
+"""A counter that starts within ``FAR`` of zero and moves by at most ``SMALL`` does not overflow an i64 in practice:
+it would have to run for years."""
+LONGEST = 50
+"""The most (value, offset) pairs that are visited when the steps of one parameter are collected."""
 
 Incoming = dict[Block, list[Edge]]
 
 
 @dataclass(frozen=True)
-class Way:
+class BackPath:
+    """``args``: what the head receives.  ``conditions``: those that hold on this path, each with its truth."""
+
     args: list[Value]
     conditions: list[tuple[Value, bool]]
 
 
 def learn_head(loop: Loop, incoming: Incoming, ranges: Ranges, prover: Prover) -> None:
-    """Note what holds of the head's integer parameters; the prover knows what holds at the preheader."""
+    """Add facts about the head's integer parameters to ``ranges`` and ``prover``.
+
+    The prover already knows what holds at the preheader.
+    """
     if loop.preheader is None or loop.latch is None:
         return
-    ways = list(_ways(loop, incoming))
+    paths = list(_back_paths(loop, incoming))
     for p in loop.head.params:
         start = loop.entry_edge().argument(p) if p.type == I64 else None
-        moves = _moves(p, [w.args[p.index] for w in ways], loop, incoming) if start is not None else None
-        if start is None or not moves:
+        steps = _steps(p, [w.args[p.index] for w in paths], loop, incoming) if start is not None else None
+        if start is None or not steps:
             continue
         for sign in (1, -1):
-            if all(0 <= sign * s <= SMALL for s in moves):
-                _learn(p, start, sign, ways, loop, ranges, prover, max(map(abs, moves)))
+            if all(0 <= sign * s <= SMALL for s in steps):
+                _learn(p, start, sign, paths, loop, ranges, prover, max(map(abs, steps)))
                 break
 
 
-def _learn(p: Value, start: Value, sign: int, ways: list[Way], loop: Loop, ranges: Ranges, prover: Prover,
+def _learn(p: Value, start: Value, sign: int, paths: list[BackPath], loop: Loop, ranges: Ranges, prover: Prover,
            fastest: int) -> None:
-    """``p`` moves one way: before the bound that every way back tests, and (if nothing wraps) not behind its start."""
+    """Add facts about ``p``, all of whose steps have the sign ``sign`` and are at most ``fastest`` in size.
+
+    ``p`` does not pass the bound that every back path tests.  If it cannot wrap, it also stays on its start's side.
+    """
     low, high = ranges.interval(start)
     safe = -FAR <= low and high <= FAR
     end = LARGEST - SMALL
     form, first = ranges.form(p), ranges.form(start)
-    if (found := _common_bound(p, sign, ways, loop)) is not None:
+    if (found := _common_bound(p, sign, paths, loop)) is not None:
         bound, slack = found
         if prover.proves(_short_of(first, ranges.form(bound), sign, slack)):
             prover.assume(_short_of(form, ranges.form(bound), sign, slack))
@@ -66,18 +80,18 @@ def _learn(p: Value, start: Value, sign: int, ways: list[Way], loop: Loop, range
 
 
 def _short_of(x: Affine, bound: Affine, sign: int, slack: int) -> Affine:
-    """``x`` does not get past ``bound``, in direction ``sign``, and stays ``slack`` short of it: as a form >= 0."""
+    """The form that is >= 0 if ``x``, which moves in direction ``sign``, is at least ``slack`` short of ``bound``."""
     return bound.minus(x).times(sign).plus(Affine(-slack))
 
 
-def _common_bound(p: Value, sign: int, ways: list[Way], loop: Loop) -> tuple[Value, int] | None:
-    """A value from outside, and how short of it every way back ends."""
+def _common_bound(p: Value, sign: int, paths: list[BackPath], loop: Loop) -> tuple[Value, int] | None:
+    """(bound, slack): a loop-invariant value of which the next ``p`` is ``slack`` short on every back path."""
     found: tuple[Value, int] | None = None
-    for way in ways:
-        v = way.args[p.index]
+    for path in paths:
+        v = path.args[p.index]
         if v is p:
             continue
-        mine = next((b for c, truth in way.conditions if (b := _bound(c.op, truth, v, sign)) is not None
+        mine = next((b for c, truth in path.conditions if (b := _bound(c.op, truth, v, sign)) is not None
                      and b[0].block not in loop.blocks), None)
         if mine is None or (found is not None and mine != found):
             return None
@@ -85,7 +99,7 @@ def _common_bound(p: Value, sign: int, ways: list[Way], loop: Loop) -> tuple[Val
     return found
 
 
-# (op, whether it holds, whether v stands on the left) → (direction in which v is bounded, how short of the bound it is)
+# (op, its truth, True if v is the left operand) → (direction in which v is bounded, slack to the bound)
 _BOUNDS = {
     ("lt", True, True): (1, 1), ("le", True, True): (1, 0), ("gt", True, True): (-1, 1), ("ge", True, True): (-1, 0),
     ("ge", False, True): (1, 1), ("gt", False, True): (1, 0), ("le", False, True): (-1, 1),
@@ -105,24 +119,24 @@ def _bound(op: Op | None, truth: bool, v: Value, sign: int) -> tuple[Value, int]
     return (op.operands[1 if left else 0], slack) if direction == sign else None
 
 
-# --- ways back ------------------------------------------------------------------------------------
+# --- back paths -----------------------------------------------------------------------------------
 
-def _ways(loop: Loop, incoming: Incoming) -> Iterator[Way]:
+def _back_paths(loop: Loop, incoming: Incoming) -> Iterator[BackPath]:
     assert loop.latch is not None and loop.latch.term is not None
     latch, term, edge = loop.latch, loop.latch.term, loop.back_edge()
     if term.name != "branch":
-        yield Way(edge.args, [])
+        yield BackPath(edge.args, [])
         return
     condition, truth = term.operands[0], term.edges[0] is edge
     signal = _signal(condition, latch)
     if signal is None:
-        yield Way(edge.args, _parts(condition, truth))
+        yield BackPath(edge.args, _implied(condition, truth))
         return
     for e in incoming[latch]:
         passed = {q: a for q in latch.params if (a := e.argument(q)) is not None}
-        conditions = _says_again(passed[signal], condition, truth) if signal in passed else []
+        conditions = _repeats_if(passed[signal], condition, truth) if signal in passed else []
         if conditions is not None:
-            yield Way([passed.get(a, a) for a in edge.args], conditions)
+            yield BackPath([passed.get(a, a) for a in edge.args], conditions)
 
 
 def _signal(condition: Value, latch: Block) -> Value | None:
@@ -135,8 +149,8 @@ def _signal(condition: Value, latch: Block) -> Value | None:
     return None
 
 
-def _says_again(v: Value, condition: Value, truth: bool) -> list[tuple[Value, bool]] | None:
-    """Under which conditions ``v``, passed as the signal, means another iteration; ``None``: under none."""
+def _repeats_if(v: Value, condition: Value, truth: bool) -> list[tuple[Value, bool]] | None:
+    """The conditions under which ``v``, passed as the signal, asks for another iteration; ``None``: it never does."""
     def again(x: Value) -> bool:
         if x.const is None:
             return True
@@ -147,14 +161,14 @@ def _says_again(v: Value, condition: Value, truth: bool) -> list[tuple[Value, bo
         sides = [again(x) for x in v.op.operands[1:]]
         if sides == [False, False]:
             return None
-        return [] if all(sides) else _parts(v.op.operands[0], sides[0])
+        return [] if all(sides) else _implied(v.op.operands[0], sides[0])
     if v.const is not None:
         return [] if again(v) else None
-    return _parts(v, truth) if condition.op is None else []
+    return _implied(v, truth) if condition.op is None else []
 
 
-def _parts(condition: Value, truth: bool) -> list[tuple[Value, bool]]:
-    """A condition, and what it is made of."""
+def _implied(condition: Value, truth: bool) -> list[tuple[Value, bool]]:
+    """A condition, and the conditions that it implies as a conjunction, negated disjunction or negation."""
     out, todo = [], [(condition, truth)]
     while todo:
         c, t = todo.pop()
@@ -166,8 +180,8 @@ def _parts(condition: Value, truth: bool) -> list[tuple[Value, bool]]:
     return out
 
 
-def _moves(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set[int] | None:
-    """All differences from ``p`` with which it can come back, or ``None`` when something else may come back."""
+def _steps(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set[int] | None:
+    """The steps of ``p``: the possible differences of ``values`` from ``p``; ``None`` if one is no such difference."""
     found: set[int] = set()
     todo = [(v, 0) for v in values]
     seen: set[tuple[Value, int]] = set()
@@ -181,7 +195,7 @@ def _moves(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set
             found.add(s)
         elif step is not None:
             todo.append((step[0], s + step[1]))
-        elif v.op is None and v.block in loop.blocks and v.block is not loop.head and len(seen) < 50:
+        elif v.op is None and v.block in loop.blocks and v.block is not loop.head and len(seen) < LONGEST:
             args = [e.argument(v) for e in incoming[v.block]]
             if any(a is None for a in args):
                 return None
@@ -192,7 +206,7 @@ def _moves(p: Value, values: list[Value], loop: Loop, incoming: Incoming) -> set
 
 
 def _constant_step(op: Op | None) -> tuple[Value, int] | None:
-    """``x`` and ``k`` where the op is ``x + k``."""
+    """``(x, k)`` if the op is ``x + k``."""
     if op is None or op.name not in ("add", "sub"):
         return None
     x, y = op.operands

@@ -1,13 +1,12 @@
-"""Which values are still needed where: backward dataflow over blocks.
+"""Live values, by backward dataflow over blocks.
 
-``live_in[B]``   values defined outside ``B`` that ``B`` or something after it reads
-                 (parameters of ``B`` are its own, so they are not in it);
-``live_out[B]``  the union of ``live_in`` over the successors of ``B``, less what the edges pass: values that the
-                 successors *see directly*;
-``at_end[B]``    ``live_out[B]`` and the arguments of the edges that leave ``B``: what the end of ``B`` must still hold.
+``live_in[B]``   values defined outside ``B`` that ``B`` or a later block reads, so without the parameters of ``B``;
+``live_out[B]``  the union of ``live_in`` over the successors of ``B``: values that the successors read directly, not
+                 as block parameters;
+``at_end[B]``    ``live_out[B]`` and the arguments of the edges that leave ``B``.
 
-Every set is a dict with ``None`` values, so that its order is the same in each run.  Inside, sets are bits of integers,
-and become dicts (to be read only: blocks with equal sets share one) when they are asked for.
+Each set is a dict with ``None`` values, so that its order is the same in each run.  Internally, a set is a bit set in
+an integer.  It is decoded on demand, and blocks with equal sets share one dict, which must not be changed.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ ValueSet = dict[Value, None]
 
 
 class Liveness:
-    """Of all values, or of those that are ``wanted``."""
+    """Liveness of all values, or of those for which ``wanted`` holds."""
 
     def __init__(self, func: Function, wanted: Callable[[Value], bool] | None = None) -> None:
         self._wanted = wanted
         self._order = reverse_postorder(func)
-        self._values: list[Value] = []                   # those read outside the block that defines them
+        self._values: list[Value] = []                   # those read outside their defining block
         self._number: dict[Value, int] = {}
         self._decoded: dict[int, ValueSet] = {}
         reads = {b: self._reads(b) for b in self._order}
@@ -54,7 +53,7 @@ class Liveness:
                                        if self._wanted is None or self._wanted(a)} for b in self._order}
 
     def _solve(self, reads: dict[Block, int], defined: dict[Block, int]) -> dict[Block, int]:
-        """Sweep from the end until nothing moves: about as often as loops nest."""
+        """Sweep in postorder until a fixed point; the number of sweeps is about the depth of loops."""
         self._in = dict.fromkeys(self._order, 0)
         changed = True
         while changed:
@@ -72,7 +71,7 @@ class Liveness:
         return mask
 
     def _reads(self, block: Block) -> int:
-        """Values read in the block that are defined elsewhere."""
+        """The bits of values that the block reads and another block defines."""
         mask = 0
         for op in block.all_ops():
             for v in op.used():
@@ -88,7 +87,7 @@ class Liveness:
         found = self._decoded.get(mask)
         if found is None:
             found = self._decoded[mask] = {}
-            digits = bin(mask)[:1:-1]                    # finding the ones in text is quicker than in the number
+            digits = bin(mask)[:1:-1]                    # finding ones is faster in a string than in an int
             at = digits.find("1")
             while at >= 0:
                 found[self._values[at]] = None

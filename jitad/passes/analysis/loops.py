@@ -1,7 +1,7 @@
-"""The natural loops of a function, how they nest, and which of them count.
+"""Natural loops, their nesting, and counted loops.
 
-A *back edge* goes to a block that dominates its source; the loop of a head is every block from which a
-back edge to it can be reached without passing the head.  Shapes are described at the head of ``cps.py``.
+A *back edge* goes to a block that dominates its source.  The loop of a head consists of the blocks from which a back
+edge to the head can be reached without passing the head.  The docstring of ``cps.py`` describes the normal form.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from ...ir.graph import Block, Edge, Function, Value
 
 @dataclass(eq=False)
 class Loop:
-    """``latch``: the only source of back edges, or ``None``.  ``preheader``: the only block that enters, if it ends
-    in a jump.  ``exit``: where the latch leaves to, when no other block leaves (blocks that only raise are no part
-    of a loop and count as no exit).  ``blocks`` includes those of inner loops."""
+    """A natural loop.
+
+    ``blocks``: those of the loop and of inner loops; blocks that only raise are not among them.
+    ``latch``: the only source of back edges, or ``None`` if there are several (``latches``).
+    ``preheader``: the only block that enters the loop, if there is one and it ends in a jump.
+    ``exit``: the block to which the latch leaves, if no other block leaves.  Edges to blocks that only raise do not
+    count.
+    """
 
     head: Block
     blocks: set[Block]
@@ -32,7 +37,7 @@ class Loop:
         return f"<loop {self.head}>"
 
     def region(self, raising: set[Block]) -> set[Block]:
-        """The loop's blocks and what hangs off them only to raise."""
+        """The loop's blocks and the raising blocks that hang off them."""
         region = set(self.blocks)
         todo = [s for b in self.blocks for s in b.successors() if s in raising]
         while todo:
@@ -46,7 +51,7 @@ class Loop:
         return self._latch_edge(self.head)
 
     def exit_edge(self) -> Edge:
-        """The edge of the latch that leaves."""
+        """The edge of the latch that leaves the loop."""
         assert self.exit is not None
         return self._latch_edge(self.exit)
 
@@ -62,9 +67,9 @@ class Loop:
 
 @dataclass(frozen=True)
 class Counted:
-    """A loop whose iterations are ``iv`` = 0, 1, … ``trip`` − 1 (once at least, as the loop is rotated).
+    """A loop whose iterations are ``iv`` = 0, 1, … ``trip`` − 1; there is at least one, as the loop is rotated.
 
-    ``next`` is ``iv + 1``; the latch goes on while ``next < trip``.
+    ``next`` is ``iv + 1``.  The latch repeats the loop while ``next < trip``.
     """
 
     iv: Value
@@ -73,7 +78,7 @@ class Counted:
 
 
 def loop_forest(func: Function) -> LoopForest:
-    """The loops of a function: those of last time as long as control flow is what it was then."""
+    """The loops of a function, cached with the dominator tree as long as control flow does not change."""
     dom = dominators(func)
     if dom.forest is None:
         dom.forest = LoopForest(func, dom)
@@ -82,13 +87,13 @@ def loop_forest(func: Function) -> LoopForest:
 
 
 class LoopForest:
-    """``loops``: all, inner ones before those that hold them.  ``roots``: the outermost."""
+    """The loops of a function.  ``loops``: all, inner loops first.  ``roots``: the outermost loops."""
 
     def __init__(self, func: Function, dom: Dominators | None = None) -> None:
         self.dom = dom or Dominators(func)
         self.innermost: dict[Block, Loop] = {}
         self.loops: list[Loop] = []
-        # Retreating edges whose target does not dominate their source: loops with two entries.
+        # Targets of retreating edges that do not dominate their source: loops with two entries.
         self.irreducible = [s for b, s in self.dom.back if not self.dom.dominates(s, b)]
         heads = {s for _, s in self.dom.back}
         for head in (b for b in reversed(self.dom.order) if b in heads) if heads else ():
@@ -104,7 +109,7 @@ class LoopForest:
             self._shape(loop, raising)
 
     def loop_of(self, block: Block) -> Loop | None:
-        """The innermost loop that holds ``block``."""
+        """The innermost loop that contains ``block``."""
         return self.innermost.get(block)
 
     def depth(self, block: Block) -> int:
@@ -112,7 +117,10 @@ class LoopForest:
         return loop.depth if loop else 0
 
     def open_loops(self) -> set[Loop]:
-        """Loops that define what blocks outside read (an argument of an edge that leaves is read inside)."""
+        """Loops that are not closed: a block outside reads a value that they define.
+
+        The arguments of an exit edge are read inside the loop.
+        """
         found: set[Loop] = set()
         for b in self.dom.order:
             for op in b.all_ops():
@@ -124,7 +132,7 @@ class LoopForest:
         return found
 
     def _add(self, head: Block, latches: list[Block]) -> None:
-        """Walk back from the latches; heads come in postorder, so inner loops are known already."""
+        """Add a loop by a backward walk from its latches.  Heads come in postorder, so inner loops are known."""
         loop = Loop(head, {head}, latches)
         todo = list(latches)
         inner: dict[Loop, None] = {}
@@ -161,9 +169,10 @@ class LoopForest:
 
 
 def raising_blocks(dom: Dominators) -> set[Block]:
-    """Blocks with one predecessor from which every path raises, through blocks that are so too.
+    """Blocks with one predecessor that raise, or all of whose successors are such blocks.
 
-    Each hangs off the block before it; leaving a loop for one is no exit of the loop."""
+    Each hangs off its predecessor.  An edge from a loop to such a block is no exit of the loop.
+    """
     if dom.raising is not None:
         return dom.raising
     found = dom.raising = set()
@@ -176,7 +185,10 @@ def raising_blocks(dom: Dominators) -> set[Block]:
 
 
 def counted(loop: Loop) -> Counted | None:
-    """How a rotated loop counts: from 0 by 1 while the next index is below a value from outside."""
+    """The counter and trip count of a rotated loop, or ``None``.
+
+    The loop counts from 0 by 1 while the next index is below a loop-invariant value.
+    """
     latch = loop.latch
     if latch is None or loop.preheader is None or latch.term is None or latch.term.name != "branch":
         return None

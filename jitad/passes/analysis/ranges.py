@@ -1,7 +1,7 @@
 """Ranges of integers: intervals, and proofs that an affine form (``affine``) is not negative.
 
-An op is looked into only if its numeric interval shows that it does not wrap; otherwise its result is an atom of its
-own, so a proof about forms is a proof about machine integers.
+A form looks through an op only if its interval shows that it does not wrap.  Otherwise the result is an atom.  So a
+proof about forms is a proof about machine integers.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from .affine import Affine, AffineForms
 
 LARGEST = 2**63 - 1
 LARGEST_SIZE = 2**48
-"""No array has more elements along an axis: addresses have fewer bits."""
+"""A bound of sizes: addresses have fewer bits."""
 
 DEEPEST = 200
-"""Operands that are followed, one behind the other: bounds memory for long chains, whose ends count as anything."""
+"""The longest chain of operands that is followed.  Bounds the memory for long chains; the end of a longer one counts as
+any integer."""
 Interval = tuple[int, int]
 EVERYTHING: Interval = (-LARGEST - 1, LARGEST)
 
 
 class Ranges:
-    """Forms and intervals of values, which hold wherever the value is defined."""
+    """Affine forms and intervals of values, which hold wherever the value is defined."""
 
     def __init__(self) -> None:
         self.intervals: dict[Value, Interval] = {}
         self.forms = AffineForms(self._exact)
 
     def interval(self, v: Value) -> Interval:
-        """The numbers that ``v`` can be, as far as its definition alone tells."""
+        """The interval of ``v`` that follows from its definition alone."""
         if v not in self.intervals:
             chain = [v]
             while chain:                                 # operands first, without recursion
@@ -56,7 +57,7 @@ class Ranges:
         return (low, high) if -LARGEST - 1 <= low and high <= LARGEST else EVERYTHING
 
     def is_now(self, v: Value, other: Value) -> None:
-        """``v`` has turned out to be equal to ``other``."""
+        """Record that ``v`` is equal to ``other``."""
         self.intervals[v], self.forms.known[v] = self.interval(other), self.form(other)
 
     def form(self, v: Value) -> Affine:
@@ -64,7 +65,7 @@ class Ranges:
         return self.forms.of(v)
 
     def _exact(self, op: Op) -> bool:
-        """Whether an op cannot wrap."""
+        """True if an op cannot wrap."""
         low, high = _apply(op, [self.interval(o) for o in op.operands])
         return -LARGEST - 1 <= low and high <= LARGEST
 
@@ -108,19 +109,20 @@ def _apply(op: Op, xs: list[Interval]) -> Interval:
 
 
 class Prover:
-    """Facts, each ``form >= 0``, in scopes, and proofs from them.
+    """Facts of the form ``form >= 0``, in scopes, and proofs from them.
 
-    A fact bounds the youngest of its atoms (the one defined last) by older ones; a proof replaces the youngest atom of
-    what is to be shown by a bound of it, until only a number is left."""
+    A fact bounds its youngest atom, the one defined last, by older atoms.  A proof replaces the youngest atom of the
+    goal by one of its bounds, until only a number is left.
+    """
 
     STEPS = 24
-    """Replacements of an atom in a proof: indices of up to four loops, a few bounds each, take fewer than twelve."""
+    """The most replacements in a proof.  Indices of up to four loops with a few bounds each take fewer than twelve."""
 
     def __init__(self, ranges: Ranges, age: dict[Value, int]) -> None:
         self.ranges, self.age = ranges, age
         self.lower: dict[Value, list[Affine]] = {}
         self.upper: dict[Value, list[Affine]] = {}
-        self.trail: list[list[Affine]] = []                # lists to take the last entry off
+        self.trail: list[list[Affine]] = []                # lists whose last entry ``undo`` removes
         self._steps = 0
 
     def mark(self) -> int:
@@ -131,7 +133,7 @@ class Prover:
             self.trail.pop().pop()
 
     def assume(self, form: Affine) -> None:
-        """From here on ``form >= 0``."""
+        """Add the fact ``form >= 0``, until the next ``undo`` of an earlier mark."""
         if not form.terms:
             return
         v, c = self._youngest(form)
@@ -142,7 +144,7 @@ class Prover:
             self.trail.append(bounds)
 
     def proves(self, form: Affine) -> bool:
-        """Whether ``form >= 0`` follows."""
+        """True if ``form >= 0`` follows from the facts."""
         self._steps = self.STEPS
         return self._proves(form)
 
@@ -160,7 +162,7 @@ class Prover:
         return any(self._proves(rest.plus(bound, c // scale)) for bound, scale in self._bounds(v, c))
 
     def _bounds(self, v: Value, c: int) -> list[tuple[Affine, int]]:
-        """(bound, k): ``k·v`` is at most (for negative ``c``) or at least the bound; k divides c."""
+        """Pairs (bound, k), where k divides c: ``k·v`` is at most the bound if ``c`` is negative, else at least."""
         known = self.upper if c < 0 else self.lower
         out = [(bound, 1) for bound in reversed(known.get(v, ()))]
         if v.op is not None:

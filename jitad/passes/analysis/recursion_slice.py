@@ -1,13 +1,13 @@
-"""What a recursive function knows on its way down, and a function that walks that way alone.
+"""The slice of a recursive function that depends on its arguments alone, and a function that computes only that.
 
-A value is *known on the way down* if it depends on arguments only, and on nothing that a call gives back: over a tree,
-which node this is, its children, and the words at its leaves; numbers that are rounded are not.  ``collector`` makes a
-function that visits the same nodes in the same order and writes down a vector that is known at each visit of one place,
-row after row.
+A value is *known* if it depends on arguments, and not on the result of a recursive call.  In a recursion over a tree
+these are the node, its children, and the words at its leaves.  Rounded floating-point results do not count as known.
+``collector`` generates a function that makes the same calls in the same order, and that stores one known vector
+at each execution of one op, row after row.
 
-It ends, in all calls, where the function itself would raise, so it raises nothing, and it tests every index that it
-reads at: what comes behind an exception that it does not foresee (another function raises it, or by what a call gives
-back) is read in vain, but never outside an array.  It ends, too, when it has made ``CALLS`` calls.
+The collector does not raise.  It stops, in all calls, where the function itself would raise.  It cannot foresee an
+exception that another function raises, or that depends on the result of a call, and then continues with reads that the
+original never makes.  So it tests every index before it reads, and it stops after ``CALLS`` calls.
 """
 
 from __future__ import annotations
@@ -25,30 +25,35 @@ from .loops import loop_forest, raising_blocks
 SCALAR = frozenset("const add sub mul floordiv mod neg abs sign maximum minimum eq ne lt le gt ge and or xor not "
                    "select".split())
 ROUNDED = frozenset(("add", "sub", "mul", "floordiv", "mod"))
-"""Of floats: machine code may contract or reorder them in one function otherwise than in the other, which would then
-not visit the same nodes."""
-VIEW = frozenset(("dim", "get", "as_type", "transpose"))        # of arrays
+"""Ops that are excluded for floats.  Machine code may contract or reorder them differently in the two functions, which
+would then not make the same calls."""
+VIEW = frozenset(("dim", "get", "as_type", "transpose"))
+"""Ops on arrays that are followed."""
 
 FAILED = 1 << 62
-"""Added to the count where the function would raise: the walk ends there, in all calls."""
+"""Added to the count where the function would raise; stops all calls of the collector."""
 
 CALLS = 1 << 14
-"""Of a walk: an exception that it does not foresee may be all that ends the recursion."""
+"""The most calls of a collector.  Only an exception that it does not foresee may end the recursion."""
 
 
 class Unknown(Exception):
-    """What is asked for depends on what a call gives back."""
+    """The requested value depends on the result of a recursive call."""
 
 
 class Size(NamedTuple):
-    """Of an argument."""
+    """The size of an argument along an axis."""
 
     argument: int
     axis: int
 
 
-class Downward:
-    """What is known in ``func``, which may call itself.  ``calls``: the blocks that end in such a call."""
+class RecursionSlice:
+    """The known values of ``func``.
+
+    ``calls``: the blocks that end in a call of ``func`` itself, each with the call.  ``unknown``: the values that are
+    not known.  ``uncertain``: the blocks uncertain a branch on an unknown value.
+    """
 
     def __init__(self, func: Function) -> None:
         self.func = func
@@ -60,12 +65,12 @@ class Downward:
         while self._spread():
             pass
         self.raising = raising_blocks(dominators(func))
-        forks = (b for b in self.order if b.term is not None and len(self.ways(b.term)) > 1
+        forks = (b for b in self.order if b.term is not None and len(self.normal_edges(b.term)) > 1
                  and not self.unknown.isdisjoint(b.term.operands))
-        self.behind = reached(s for b in forks for s in b.successors())      # whether control comes here is not known
+        self.uncertain = reached(s for b in forks for s in b.successors())
 
     def _spread(self) -> bool:
-        """One round over all values; whether more are unknown than before."""
+        """Propagate ``unknown`` once over all values; returns True if it has grown."""
         before = len(self.unknown)
         for block in self.order:
             if block is not self.func.entry:
@@ -74,27 +79,28 @@ class Downward:
                     if any(v is None or v in self.unknown for v in given):
                         self.unknown.add(p)
             for op in block.ops:
-                if not _follows(op) or not self.unknown.isdisjoint(op.operands):
+                if not _is_followed(op) or not self.unknown.isdisjoint(op.operands):
                     self.unknown.update(op.results)
         return len(self.unknown) > before
 
-    def ways(self, term: Op) -> list[Edge]:
-        """Where control goes on, unless an exception is raised."""
+    def normal_edges(self, term: Op) -> list[Edge]:
+        """The edges of a terminator, except those to blocks that only raise."""
         return [e for e in term.edges if e.block not in self.raising]
 
-    def same_everywhere(self, v: Value) -> bool:
-        """Whether ``v`` is a parameter that every call passes on as it is."""
+    def is_invariant(self, v: Value) -> bool:
+        """True if ``v`` is a parameter that every recursive call passes on unchanged."""
         return v in self.func.params and all(call.operands[v.index] is v for call in self.calls.values())
 
     def needed(self, place: Block, vector: Value) -> tuple[dict[Value, None], set[Block]]:
-        """Values, and blocks (those that lead to calls or to ``place``) of a walk that writes down ``vector`` there.
+        """The values and blocks that a collector of ``vector`` in block ``place`` needs.
 
-        Raises ``Unknown`` where that is not known, or where the walk would run a loop without a visit in it.
+        The blocks are those that lead to recursive calls or to ``place``.  Raises ``Unknown`` if one of the values is
+        not known, or if the collector would run a loop that contains neither.
         """
         goals = {place, *self.calls}
         blocks = _leading(goals, self.preds)
         forest = loop_forest(self.func)
-        if not goals.isdisjoint(self.behind) or forest.irreducible or any(
+        if not goals.isdisjoint(self.uncertain) or forest.irreducible or any(
                 loop.head in blocks and goals.isdisjoint(loop.blocks) for loop in forest.loops):
             raise Unknown
         found: dict[Value, None] = {}
@@ -113,8 +119,8 @@ class Downward:
         return found, blocks
 
     def size_of(self, v: Value) -> Size | None:
-        """Which size ``v`` is, of an array that is the same in all calls."""
-        if v.op is None or v.op.name != "dim" or not self.same_everywhere(v.op.operands[0]):
+        """The size that ``v`` is, if it is that of an array which is the same in all calls."""
+        if v.op is None or v.op.name != "dim" or not self.is_invariant(v.op.operands[0]):
             return None
         return Size(v.op.operands[0].index, v.op.attrs["axis"])
 
@@ -127,8 +133,8 @@ class Downward:
                 if (given := edge.argument(v)) is not None]
 
 
-def _follows(op: Op) -> bool:
-    """Whether the result is known, and cheap, where the operands are known."""
+def _is_followed(op: Op) -> bool:
+    """True if an op is cheap, and its result is known where its operands are."""
     if len(op.results) != 1:
         return False
     arrays = [v for v in (*op.operands, op.result) if isinstance(v.type, Array)]
@@ -141,15 +147,16 @@ def _leading(goals: set[Block], preds: dict[Block, list[tuple[Block, Edge]]]) ->
     return reached(goals, lambda block: [source for source, _ in preds[block]])
 
 
-def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Array,
+def collector(module: Module, down: RecursionSlice, place: Op, vector: Value, rows: Array,
               most: int) -> tuple[Function, list[int], list[Size]]:
-    """The function (arguments…, sizes…, xs: ``rows``, count, calls) → (xs, count, calls) that visits what ``down.func``
-    visits.
+    """Generate ``f.collect(arguments…, sizes…, xs: rows, count, calls) → (xs, count, calls)`` for ``f``, ``down.func``.
 
-    At each visit of the op ``place`` it sets row ``count`` of ``xs`` to ``vector``, while there is one, and counts on
-    up to ``most``.  Where ``down.func`` would raise, the count is ``FAILED`` more.  ``calls`` may be made yet.
-    Yields also which arguments it has, and which sizes of others: given sizes alone, it does not depend on what is in
-    these, and so has no derivative by them.  Raises ``Unknown``.
+    It makes the calls that ``f`` makes.  At each execution of the op ``place`` it sets row ``count`` of ``xs`` to
+    ``vector``, if ``xs`` has that row, and increments ``count``, up to ``most``.  Where ``f`` would raise, it adds
+    ``FAILED`` to the count.  ``calls`` is the number of calls that are left.
+
+    Also returns the indices of the arguments that it takes, and the sizes of other arguments that it takes.  An
+    argument of which it takes sizes alone has no derivative through it.  Raises ``Unknown``.
     """
     assert place.block is not None
     values, blocks = down.needed(place.block, vector)
@@ -157,10 +164,12 @@ def collector(module: Module, down: Downward, place: Op, vector: Value, rows: Ar
 
 
 class _Collector:
-    """Copies of ``blocks`` with what is among ``values``; each has ``xs``, ``count`` and ``calls`` as its last
-    parameters."""
+    """Copies ``blocks``, with the ops that define ``values``, to the collector.
 
-    def __init__(self, module: Module, down: Downward, place: Op, vector: Value, values: dict[Value, None],
+    The last parameters of each copy are ``xs``, ``count`` and ``calls``.
+    """
+
+    def __init__(self, module: Module, down: RecursionSlice, place: Op, vector: Value, values: dict[Value, None],
                  blocks: set[Block], rows: Array, most: int) -> None:
         self.most = most
         self.down, self.place, self.vector, self.needed = down, place, vector, values
@@ -201,7 +210,7 @@ class _Collector:
     def _op(self, op: Op) -> None:
         self.b.loc = op.loc
         if op is self.place:
-            self._write_down(self.new[self.vector])
+            self._store(self.new[self.vector])
         elif op.name == "check" and op.operands[0] in self.needed:
             self._only_if(self.new[op.operands[0]])
         elif op.results and op.results[0] in self.needed and op.results[0] not in self.new:
@@ -212,35 +221,35 @@ class _Collector:
             append(self.b.block, clone_op(op, self.new))
 
     def _only_if(self, condition: Value, otherwise: Block | None = None) -> None:
-        """Go on where the condition holds; otherwise the walk is over."""
+        """Continue where the condition holds; otherwise stop, at ``otherwise`` or as failed."""
         if condition.const is not True:
             onward = self.func.new_block()
             self.b.branch(condition, onward, [], otherwise or self.failed, self.log)
             self.b.at(onward)
 
-    def _write_down(self, x: Value) -> None:
+    def _store(self, x: Value) -> None:
         b, (xs, count, calls) = self.b, self.log
         self._only_if(b.eq(b.dim(x, axis=0), b.dim(xs, axis=1)))
-        room, onward = self.func.new_block("room"), self.func.new_block()
+        fits, onward = self.func.new_block("fits"), self.func.new_block()
         following = b.add(count, 1)
-        b.branch(b.lt(count, b.dim(xs, axis=0)), room, [], onward, [xs])
-        b.at(room)
+        b.branch(b.lt(count, b.dim(xs, axis=0)), fits, [], onward, [xs])
+        b.at(fits)
         b.jump(onward, [b.set(xs, x, count)])
         self.log = [onward.add_param(xs.type), following, calls]
         b.at(onward)
         self._only_if(b.lt(following, self.most), self.stop)
 
     def _end(self, term: Op) -> None:
-        ways = self.down.ways(term)
+        normal_edges = self.down.normal_edges(term)
         known = self.down.unknown.isdisjoint(term.operands)
-        if not ways and term.name != "return":
+        if not normal_edges and term.name != "return":
             self.b.jump(self.failed, self.log)
-        elif not ways or len(ways) > 1 and not known:
+        elif not normal_edges or len(normal_edges) > 1 and not known:
             self.b.ret(self.log)
         elif term.name == "call" or not known:
             if term.name == "call" and term.attrs["callee"] == self.down.func.name:
                 self._call([self.new[term.operands[i]] for i in self.params])
-            edge = self._edge(ways[0])
+            edge = self._edge(normal_edges[0])
             self.b.jump(edge.block, edge.args)
         else:
             set_term(self.b.block, term.name, [self.new[v] for v in term.operands],

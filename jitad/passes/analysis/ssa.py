@@ -1,6 +1,7 @@
-"""Makes a value available where its definition does not dominate (Braun et al. 2013, on a finished graph).
+"""SSA construction for one variable, on a finished graph (Braun et al. 2013).
 
-Where paths join, a block parameter is added; on paths without a definition the value is ``undef``.
+Makes the variable available in blocks that none of its definitions dominates.  A block parameter is added where paths
+join.  On paths without a definition the variable is ``undef``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ Preds = Mapping[Block, list[tuple[Block, Edge]]]
 
 
 class Reaching:
-    """One quantity with its definitions, at the end of blocks.
+    """A variable with its definitions ``defs``: its value at the end of blocks.
 
-    ``starts``: blocks at whose start it is undefined (the entry, a loop's head).
-    ``bypass``: exits of loops that the quantity only passes by, each with the loop's preheader.
+    ``starts``: blocks at whose start the variable is undefined, such as the entry or a loop's head.
+    ``bypass``: exits of loops that do not change the variable, each with the loop's preheader.
     """
 
     def __init__(self, preds: Preds, defs: dict[Block, Value], starts: Iterable[Block],
@@ -28,7 +29,7 @@ class Reaching:
         self._open: list[tuple[Block, Edge]] = []
 
     def at_end(self, block: Block) -> Value:
-        """The quantity at the end of ``block``."""
+        """The variable's value at the end of ``block``."""
         value = self._at_end(block)
         while self._open:
             pred, edge = self._open.pop()

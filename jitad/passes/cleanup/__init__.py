@@ -6,11 +6,11 @@ Files, in reading order::
 
     simplify            the driver: folding, unreachable blocks, trivial branches
     peephole            identities that need a new op or look through operands
-    block_params        block parameters that always hold one value
+    block_params        redundant block parameters
     jump_threading      edges past empty blocks
     cse                 value numbering down the dominator tree
     dce                 dead ops, parameters, loops and functions
-    rules               drops rules of functions that nobody differentiates; the first pass
+    rules               drops unused derivative rules; the first pass
     inline              small functions, and those called once
     base_case_inlining  the base case of a recursion, tested by the caller
 """

@@ -1,14 +1,15 @@
-"""The case that ends a recursion is decided by the caller.
+"""Inlines the base case of a recursive function into its recursive calls.
 
-A function over a tree begins with ``if t is None: return 0.0``, and half of all calls do no more than that.  Where a
-recursive function starts with a cheap test one side of which returns at once, that test and that side are copied to
-its recursive calls::
+A function over a tree begins with ``if t is None: return 0.0``, and half of all calls execute only that.  Where a
+recursive function starts with a cheap test and one side of it returns at once, the pass copies the test and that side
+to the recursive calls::
 
     call @f(x) -> ^k          becomes        branch c(x), ^quick, ^slow
                                              ^quick: jump ^k(result)
                                              ^slow:  call @f(x) -> ^k
 
-So a call is made for each node and none for what is below a leaf, and a derivative has no frame for it.
+There is then one call for each node and none for the empty children of a leaf.  The derivative saves no frame for
+these either.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from ..analysis.cfg import set_term
 
 CHEAP = frozenset(name for name, op in OPS.items()
                   if op.cost <= 1 and (op.elementwise or name in ("get", "dim", "const")))
-LONGEST = 8                     # ops that are copied to a call
+LONGEST = 8
+"""The most ops that are copied to a call."""
 
 
 def base_case_inlining(module: Module) -> None:
-    """Peel the recursive functions of a module."""
+    """Inline the base cases of all recursive functions of a module."""
     graph = CallGraph(module)
     endings = {name: found for name in graph.recursive if name not in module.rules
                and (found := _ending(module.functions[name])) is not None}
@@ -38,7 +40,7 @@ def base_case_inlining(module: Module) -> None:
 
 
 def _ending(func: Function) -> int | None:
-    """Which side of the test at the beginning of a function returns at once; the other goes on for longer."""
+    """The index of the edge of the function's first branch that returns at once, if only one of the two does."""
     term = func.entry.term
     if func.attrs.get("inline") == "never" or term is None or term.name != "branch" or not _cheap(func.entry.ops):
         return None
@@ -51,7 +53,10 @@ def _cheap(ops: list[Op]) -> bool:
 
 
 def _returns(block: Block, count: int) -> bool:
-    """Whether a path without further decisions leads to a return, within the number of ops that are left."""
+    """True if ``block`` reaches a return by jumps alone, through few and cheap ops.
+
+    ``count``: the ops that will be copied anyway; the total must not exceed ``LONGEST``.
+    """
     while block.term is not None:
         count += len(block.ops)
         if count > LONGEST or not _cheap(block.ops) or block.term.name not in ("jump", "return"):
@@ -63,7 +68,7 @@ def _returns(block: Block, count: int) -> bool:
 
 
 def _guard(block: Block, callee: Function, side: int) -> None:
-    """Put the test before the call that ends ``block``."""
+    """Insert the test before the call that ends ``block``; ``side`` is the edge of the base case."""
     call, test = block.term, callee.entry.term
     assert call is not None and test is not None
     quick, slow = block.func.new_block("quick"), block.func.new_block("slow")
@@ -78,7 +83,7 @@ def _guard(block: Block, callee: Function, side: int) -> None:
 
 
 def _copy_path(edge: Edge, into: Block, values: dict[Value, Value]) -> list[Value]:
-    """Copy the blocks up to the return; what is returned."""
+    """Copy the ops from ``edge`` up to the return; returns the values that are returned."""
     while True:
         values.update(zip(edge.block.params, [values.get(a, a) for a in edge.args]))
         _copy(edge.block.ops, into, values)

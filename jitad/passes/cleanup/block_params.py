@@ -1,6 +1,6 @@
-"""Removes block parameters for which every edge passes the same value (or the parameter itself).
+"""Removes redundant block parameters: every edge passes the same value, or the parameter itself.
 
-Parameters that close a loop stay: the value they stand for is defined in a loop that their block is not in.
+A parameter that closes a loop stays.  Its value is defined in a loop that does not contain the parameter's block.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..analysis.loops import LoopForest
 
 
 def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
-    """Remove them all; whether there were any.  Control flow stays as it is."""
+    """Remove all redundant block parameters; returns True if there were any.  Control flow does not change."""
     if not any(b.params for b in func.blocks[1:]):
         return False
     incoming: dict[Block, list[Edge]] = {b: [] for b in func.blocks}
@@ -31,7 +31,7 @@ def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
                     continue
                 value = _only_argument(p, incoming[b], mapping)
                 if value is not None and value.const is not None:
-                    value = _constant_here(value, b)     # each edge may have its own
+                    value = _constant_here(value, b)     # edges may pass different ops with one constant
                 if value is not None and _may_replace(value, b, forest):
                     mapping[p] = value
                     gone.add(p)

@@ -1,7 +1,7 @@
-"""Gives one value to ops that compute the same: value numbering down the dominator tree.
+"""Common-subexpression elimination: value numbering down the dominator tree.
 
-An op is replaced by an equal one that dominates it, never by one inside a loop that it is not in (loops stay closed).
-Arrays that are worked on in place later keep their identity: of two equal ``fill`` each is its own array.
+An op is replaced by an equal op that dominates it, unless that op is in a loop that does not contain the first: loops
+stay closed.  Arrays that are updated in place later keep their identity: two equal ``fill`` ops are two arrays.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..analysis.loops import LoopForest, loop_forest
 from ..memory.aliasing import consumed_values
 
 KEPT = frozenset("push pop".split())
-"""Not merged: what is on stacks is paired by where it stands."""
+"""Ops that are not merged: a push and a pop are paired by their positions."""
 
 
 def cse(module: Module) -> None:
@@ -30,7 +30,7 @@ def number_values(func: Function) -> None:
     dom = forest.dom
     consumed = consumed_values(func, lambda call: range(len(call.operands)))
     mapping: dict[Value, Value] = {}
-    known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating those behind it
+    known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating the next
     for block in dom.preorder():
         kept = []
         for op in block.ops:
@@ -49,12 +49,15 @@ def number_values(func: Function) -> None:
 
 
 def _visible(candidates: list[Op], block: Block, dom: Dominators, forest: LoopForest) -> Op | None:
-    """The innermost candidate that dominates ``block`` and whose loop ``block`` is in; others are forgotten."""
+    """The innermost candidate that dominates ``block`` and whose loop, if any, contains ``block``.
+
+    Candidates that do not dominate ``block`` are removed from the list.
+    """
     while candidates:
         home = candidates[-1].block
         assert home is not None
         if not dom.dominates(home, block):
-            candidates.pop()                             # preorder: it dominates nothing to come
+            candidates.pop()                             # preorder: it dominates no later block either
             continue
         break
     for op in reversed(candidates):
@@ -66,7 +69,7 @@ def _visible(candidates: list[Op], block: Block, dom: Dominators, forest: LoopFo
 
 
 def _key(op: Op, consumed: set[Value]) -> Hashable | None:
-    """What two ops must agree in to be the same, or ``None`` if the op keeps its identity."""
+    """A key that is equal for equal ops; ``None`` if the op keeps its identity."""
     definition = OPS[op.name]
     if definition.effect or definition.consumes or op.name in KEPT or any(r in consumed for r in op.results):
         return None

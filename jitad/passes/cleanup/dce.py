@@ -1,8 +1,7 @@
-"""Removes what nothing needs: ops, block parameters with their arguments (cycles through loops too), loops that
-compute nothing, and functions that no root reaches.
+"""Dead-code elimination: ops, block parameters with their arguments, loops that compute nothing, unreached functions.
 
-What is needed: operands of ops with an effect and of terminators, and of what defines a needed value.  An edge
-argument is needed when its parameter is.
+A value is *needed* if it is an operand of an op with an effect, of a terminator, or of the op that defines a needed
+value.  An edge argument is needed if its parameter is.  So a parameter that only feeds itself around a loop is dead.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ..analysis.loops import Loop, counted, loop_forest
 
 
 def dce(module: Module, roots: Iterable[str] | None = None) -> None:
-    """Clean every function; with ``roots`` also drop the functions that these do not reach."""
+    """Remove dead code from every function; with ``roots``, also drop the functions that these do not reach."""
     if roots is not None:
         drop_unreached(module, roots)
     for func in module.functions.values():
@@ -25,15 +24,18 @@ def dce(module: Module, roots: Iterable[str] | None = None) -> None:
 
 
 def sweep(func: Function) -> None:
-    """Clean one function."""
+    """Remove dead code from one function."""
     _drop_unneeded(func, _needed(func))
     while _drop_idle_loops(func):
         _drop_unneeded(func, _needed(func))
 
 
 def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value] = ()) -> set[Value]:
-    """``idle``: blocks that end in a call that needs no operands of itself."""
-    sources: dict[Value, list[Value]] = {}               # parameter → what edges pass for it
+    """The needed values.
+
+    ``idle``: blocks whose call does not make its operands needed.  ``roots``: values that are needed in any case.
+    """
+    sources: dict[Value, list[Value]] = {}               # parameter → its arguments on all edges
     todo: list[Value] = list(roots)
     results = _call_results(func)
     for b in func.blocks:
@@ -43,7 +45,7 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
         for edge in b.term.edges:
             for param, arg in edge.passed():
                 sources.setdefault(param, []).append(arg)
-                if param.index < results.get(edge.block, 0):     # it stands for a call's result, and stays
+                if param.index < results.get(edge.block, 0):     # stands for a call's result, and is not dropped
                     todo.append(arg)
     needed: set[Value] = set()
     while todo:
@@ -56,7 +58,7 @@ def _needed(func: Function, idle: Collection[Block] = (), roots: Iterable[Value]
 
 
 def drop_idle_calls(func: Function) -> None:
-    """Clean a function, and drop calls whose results nothing needs: for where they are known to come to an end."""
+    """Remove dead code from a function, and calls with unneeded results.  Only for callees that are known to return."""
     calls = {b: b.term for b in func.blocks if b.term is not None and b.term.name == "call"}
     left = dict(calls)
     roots: list[Value] = []
@@ -94,7 +96,7 @@ def _drop_unneeded(func: Function, needed: set[Value]) -> None:
 
 
 def _call_results(func: Function) -> dict[Block, int]:
-    """How many parameters of the continuations of calls are results."""
+    """The number of parameters that stand for results of the call, for each continuation of a call."""
     found: dict[Block, int] = {}
     for b in func.blocks:
         if b.term is not None and b.term.name == "call":
@@ -106,14 +108,14 @@ def _call_results(func: Function) -> dict[Block, int]:
 # --- loops that compute nothing -------------------------------------------------------------------
 
 def _drop_idle_loops(func: Function) -> bool:
-    """Go past counted loops that have no effect and give nothing on; whether there were any."""
+    """Remove counted loops without effects and results; returns True if there were any."""
     forest = loop_forest(func)
     if not forest.loops:
         return False
     ends = {loop for loop in forest.loops if counted(loop)}
     read = forest.open_loops() if ends else set()
     gone: set[Block] = set()
-    for loop in reversed(forest.loops):                  # outer ones first: they take the inner ones along
+    for loop in reversed(forest.loops):                  # outer loops first, with the loops in them
         if loop.head not in gone and loop not in read and _ends(loop, ends) and not _matters(loop):
             assert loop.preheader is not None and loop.preheader.term is not None
             edge = loop.exit_edge()
@@ -126,7 +128,7 @@ def _drop_idle_loops(func: Function) -> bool:
 
 
 def _ends(loop: Loop, ends: set[Loop]) -> bool:
-    """Whether the loop and all in it are counted, so that it ends."""
+    """True if the loop and all loops in it are counted, so that it ends."""
     todo = [loop]
     while todo:
         if todo[-1] not in ends:
@@ -136,7 +138,7 @@ def _ends(loop: Loop, ends: set[Loop]) -> bool:
 
 
 def _matters(loop: Loop) -> bool:
-    """Whether the loop has an effect, leaves from elsewhere, or passes on what it computes."""
+    """True if the loop has an effect, has another exit, or passes a value that it computes to its exit."""
     if loop.exit is None or any(a.block in loop.blocks for a in loop.exit_edge().args):
         return True
     for b in loop.blocks:
@@ -151,7 +153,7 @@ def _matters(loop: Loop) -> bool:
 # --- functions ------------------------------------------------------------------------------------
 
 def drop_unreached(module: Module, roots: Iterable[str]) -> None:
-    """Drop functions that no root calls, derivatives still to be made standing for what they are made from."""
+    """Drop functions that no root reaches.  A derivative that is not generated yet reaches its base function."""
     reached: set[str] = set()
     todo = list(roots)
     while todo:

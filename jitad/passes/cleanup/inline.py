@@ -1,8 +1,8 @@
-"""Puts small functions, and those called from one place, into their callers.
+"""Inlines small functions, and functions with one call site.
 
-Callees come before callers, so that what is inlined has been inlined into already.  A function that may call itself
-stays; so does one with ``inline = "never"``, or with a rule for its derivative until that is made; ``"always"``
-overrides sizes.
+Callees are processed before callers, so that calls inside an inlined function have been inlined already.  Recursive
+functions are not inlined, nor are functions with the attribute ``inline = "never"``, nor functions with a derivative
+rule until the derivative is generated.  ``inline = "always"`` overrides the limits of size.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from ..analysis.callgraph import CallGraph
 from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 
 SMALL = 60
-"""Functions of at most this many ops are inlined everywhere."""
+"""Functions of at most this many ops are inlined at every call."""
 LIBRARY = os.path.join(PACKAGE, "frontend", "arrays", "library") + os.sep
-"""The functions of NumPy that are written in Python: what they raise is reported where the user calls them."""
-"""Where functions of the library are: what they raise is raised, to the user, where they are called."""
+"""The folder of NumPy functions written in Python.  Their exceptions are reported at the user's call."""
 LARGEST_CALLER = 4000
-"""A function is not made larger than this, but by what asks to be inlined and by what is about its own size."""
+"""The most ops of a function after inlining.  Callees with ``inline = "always"`` are exempt, and single calls in which
+the caller or the callee is small."""
 
 
 def inline(module: Module, roots: Iterable[str] | None = None) -> set[str]:
-    """Inline throughout a module; yields the names of what was inlined into.  ``roots`` are called from outside, so one
-    call site is not their only use; without them any function may be, and stays.
+    """Inline throughout a module; returns the names of the functions that were inlined into.
+
+    ``roots`` are called from outside, so they stay even if they have one call site.  Without ``roots``, any function
+    may be called from outside, and all stay.
     """
     graph = CallGraph(module)
     used = {*(roots or ()), *(d.base for d in module.derived.values())}.union(
@@ -55,15 +57,15 @@ def inline(module: Module, roots: Iterable[str] | None = None) -> set[str]:
                     _raise_at(module, body, at)
                 size[name] += size[callee]
                 changed.add(name)
-    for name, func in module.functions.items():          # not before: what is in a chain of calls would be walked again
-        if name in changed:                              # for each of them
+    for name, func in module.functions.items():          # once at the end, or a chain of calls would be walked again
+        if name in changed:                              # for each of its calls
             remove_unreachable(func)
             merge_chains(func)
     return changed & module.functions.keys()
 
 
 class _Sizes(dict[str, int]):
-    """By name, how many ops a function has that cost something; counted when it is first asked for."""
+    """The number of ops of each function, by name, without constants, jumps and returns; counted on demand."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -82,13 +84,13 @@ def _wanted(callee: Function, size: int, once: bool, caller_size: int) -> bool:
     wish = callee.attrs.get("inline")
     if wish in ("always", "never"):
         return bool(wish == "always")
-    if once and min(size, caller_size) <= SMALL:         # what comes out is hardly larger than one of them was
+    if once and min(size, caller_size) <= SMALL:         # the result is hardly larger than one of the two
         return True
     return (once or size <= SMALL) and size + caller_size <= LARGEST_CALLER
 
 
 def _raise_at(module: Module, body: list[Block], loc: Loc) -> None:
-    """What code of the library raises is raised at ``loc``, where it was called."""
+    """Move the source position of exceptions that library code in ``body`` raises to ``loc``, its call."""
     fresh: dict[int, int] = {}
     for op in (op for b in body for op in b.all_ops()):
         number = op.attrs.get("exc")
@@ -100,22 +102,21 @@ def _raise_at(module: Module, body: list[Block], loc: Loc) -> None:
 
 
 def splice(block: Block, callee: Function) -> list[Block]:
-    """Replace the call at the end of ``block`` by a copy of the callee's blocks, which come back."""
-    return _lead_through(block, list(clone_blocks(callee.blocks, block.func, {}).values()))
+    """Replace the call at the end of ``block`` by a copy of the callee's blocks, which are returned."""
+    return _replace_call(block, list(clone_blocks(callee.blocks, block.func, {}).values()))
 
 
 def _absorb(block: Block, callee: Function) -> list[Block]:
-    """The same for the only call of a function, whose blocks are not needed elsewhere: chains of calls cost no more
-    than what is in them.
+    """Like ``splice``, for the only call of a function: its blocks are moved, so that chains of calls take linear time.
     """
     for b in callee.blocks:
         b.func = block.func
     block.func.blocks += callee.blocks
-    return _lead_through(block, callee.blocks)
+    return _replace_call(block, callee.blocks)
 
 
-def _lead_through(block: Block, body: list[Block]) -> list[Block]:
-    """Put ``body`` in place of the call at the end of ``block``: its returns are jumps to where the call goes on."""
+def _replace_call(block: Block, body: list[Block]) -> list[Block]:
+    """Replace the call at the end of ``block`` by ``body``, whose returns become jumps to the call's continuation."""
     call = block.term
     assert call is not None and call.name == "call"
     edge = call.edges[0]

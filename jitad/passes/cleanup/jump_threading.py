@@ -1,7 +1,7 @@
-"""Leads edges past blocks that do nothing but jump on.
+"""Redirects edges past empty blocks that end in a jump.
 
-For control flow that has no shape yet (``cps`` comes next): the blocks on critical edges go as well, so that exits of a
-loop that lead to the same place are one exit.
+Runs before ``cps`` brings control flow into normal form.  Blocks on critical edges are removed as well, so that exits
+of a loop with the same target become one exit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ def jump_threading(module: Module) -> None:
 
 
 def thread_jumps(func: Function) -> None:
+    """Redirect the edges of one function, except those of calls."""
     shared = shared_params(func)
     for b in func.blocks:
         assert b.term is not None

@@ -1,7 +1,7 @@
-"""Identities that ``ir.evaluate.fold`` leaves: those that need a new op, and those that look through an op's operands.
+"""Peephole rules: identities that need a new op, or that look at the ops of the operands.
 
-A rule gives the value that an op equals, or a new op (name, operands, attrs) to put in its place, or ``None``.  Only
-what holds for every float is used.
+``ir.evaluate.fold`` has the identities that need neither.  A rule returns the value that an op equals, or an op (name,
+operands, attrs) to replace it by, or ``None``.  All rules hold for every float, NaN, infinities and −0 included.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ REFLEXIVE = {"eq": True, "le": True, "ge": True, "ne": False, "lt": False, "gt":
 
 
 def rewrite(op: Op) -> Found:
+    """The result of the rule for ``op``, if there is one."""
     rule = RULES.get(op.name)
     return rule(op) if rule is not None else None
 
@@ -48,7 +49,7 @@ def _not(op: Op) -> Found:
         return None
     if inner.name == "not":
         return inner.operands[0]
-    exact = inner.name in ("eq", "ne")                   # the others are both false for NaN
+    exact = inner.name in ("eq", "ne")                   # with NaN, < and >= are both false
     if inner.name in OPPOSITE and (exact or not dtype_of(inner.operands[0].type).is_float):
         return OPPOSITE[inner.name], list(inner.operands), {}
     return None
@@ -123,7 +124,7 @@ def _transpose(op: Op) -> Found:
 
 
 def _get(op: Op) -> Found:
-    """a[i][j] is a[i, j]; an element of what is the same everywhere is that; what was just stored need not be read."""
+    """``a[i][j]`` is ``a[i, j]``; an element of a ``fill`` is its value; a stored element is not read again."""
     a, indices = op.operands[0], op.operands[1:]
     if a.op is None:
         return None
@@ -140,7 +141,7 @@ def _get(op: Op) -> Found:
 
 
 def _set(op: Op) -> Found:
-    """What is stored where it was read is there already: a[i] = a[i], which is how a[i:j] += v ends."""
+    """``a[i] = a[i]`` is ``a``; ``a[i:j] += v`` ends in such a store."""
     return op.operands[0] if reads(op.operands[1], op) else None
 
 

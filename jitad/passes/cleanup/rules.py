@@ -1,8 +1,9 @@
-"""Drops the rules of functions that no derivative is asked of, and what only they use.
+"""Drops derivative rules of functions that are never differentiated, and the functions that only such rules use.
 
-Rules are traced where a function with one is called, and may call functions with rules in turn.  How often each
-function is differentiated is found from the roots down: once more than its caller where a derivative of it is called,
-and once less for the functions of a rule for reverse mode, which stand for the first derivative.
+Rules are traced where a function with a rule is called, and may call functions with rules in turn.  The pass computes
+how often each function is differentiated, its *order*, from the roots down.  The order is one more than the caller's
+where a derivative of the function is called.  It is one less for the functions of a reverse-mode rule, which stand for
+the first derivative.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from collections.abc import Iterator, Sequence
 from ...ir.graph import Function, Module
 from .dce import drop_unreached
 
-WITHOUT_END = 8
-"""A function that is differentiated so often is defined through its own derivative."""
+LARGEST_ORDER = 8
+"""The largest order.  A function that reaches it is defined by its own derivative."""
 
 
 def needed_rules(module: Module, roots: Sequence[str]) -> None:
+    """Drop the rules that no derivative needs, and functions that are then unreached."""
     if not module.rules:
         return
     orders: dict[str, int] = {}
-    todo = [_written(module, name, 0) for name in roots]
+    todo = [_base(module, name, 0) for name in roots]
     while todo:
         name, order = todo.pop()
         if order > orders.get(name, -1) and name in module.functions:
@@ -31,23 +33,23 @@ def needed_rules(module: Module, roots: Sequence[str]) -> None:
 
 
 def _used(module: Module, name: str, order: int) -> Iterator[tuple[str, int]]:
-    """The functions that one uses, and how often these are differentiated if it is so ``order`` times."""
+    """The functions that ``name`` uses, each with its order if ``name`` has the order ``order``."""
     rule = module.rules.get(name)
     replaced = rule is not None and rule.kind != "checkpoint"
     for callee in _callees(module.functions[name]):
-        yield _written(module, callee, 0 if replaced else order)
+        yield _base(module, callee, 0 if replaced else order)
     if rule is not None and order > 0:
-        # the transpose of a rule for forward mode is a derivative of it
-        less = rule.kind == "vjp" and order < WITHOUT_END
+        # reverse mode differentiates a forward-mode rule, to transpose it
+        less = rule.kind == "vjp" and order < LARGEST_ORDER
         for function in rule.functions:
             yield function, order - less
 
 
-def _written(module: Module, name: str, order: int) -> tuple[str, int]:
-    """The function that a derivative still to be made is of, and how often that is differentiated."""
+def _base(module: Module, name: str, order: int) -> tuple[str, int]:
+    """The base function of ``name``, if that is a derivative to be generated, and the order of the base function."""
     while name in module.derived and name not in module.functions:
         name, order = module.derived[name].base, order + 1
-    return name, min(order, WITHOUT_END)
+    return name, min(order, LARGEST_ORDER)
 
 
 def _callees(func: Function) -> Iterator[str]:

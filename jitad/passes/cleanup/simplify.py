@@ -1,9 +1,11 @@
-"""Makes a function say the same in fewer words, without moving or duplicating work.
+"""Simplifies a function without moving or duplicating work.
 
-Until nothing changes: ops that are known without running them (``ir.evaluate.fold``, ``peephole``); branches and
-switches that are decided or go to one place; parameters that always get the same value; blocks that only pass on.
-Then sizes are named once (``size_numbering``) and conditions that control flow implies are decided
-(``check_elimination``).
+Repeats these steps until nothing changes:
+
+* fold ops (``ir.evaluate.fold``, ``peephole``);
+* replace branches and switches that are decided, or that have one target, by jumps;
+* remove redundant block parameters (``block_params``);
+* redirect jumps past empty blocks, and merge blocks.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from .peephole import RULES, rewrite
 FOLDABLE = frozenset(FOLDED) | RULES.keys()
 
 ROUNDS = 8
-"""More rounds than this are hardly ever of use; each leaves valid IR."""
+"""The most rounds.  More are rarely of use, and each round leaves valid IR."""
 
 
 def simplify(module: Module) -> None:
@@ -40,12 +42,13 @@ def simplify(module: Module) -> None:
 
 
 def simplify_function(func: Function) -> None:
-    for turn in range(ROUNDS):
+    """Simplify one function."""
+    for number in range(ROUNDS):
         changed = _fold_ops(func)
         if _fold_terminators(func):
             changed = True
             remove_unreachable(func)
-        if turn and not changed:
+        if number and not changed:
             return
         forest = loop_forest(func)
         changed |= drop_redundant_params(func, forest)
@@ -87,7 +90,7 @@ def _fold_ops(func: Function) -> bool:
 
 
 def _frame(pop: Op) -> Mapping | None:
-    """What is popped, where the push is in sight."""
+    """The values that ``pop`` returns, if the stack is the result of a push."""
     push = pop.operands[0].op
     if push is None or push.name != "push" or [v.type for v in push.operands] != [v.type for v in pop.results]:
         return None
@@ -95,7 +98,10 @@ def _frame(pop: Op) -> Mapping | None:
 
 
 def _known(op: Op) -> Value | None:
-    """Simplify one op in place; yields the value that stands for its result, itself if the op has changed."""
+    """Simplify one op in place.
+
+    Returns the value that replaces its result; the result itself if the op has changed; ``None`` if nothing has.
+    """
     changed = None
     while True:
         found = fold(op.name, op.operands, op.attrs)
@@ -176,12 +182,14 @@ def _fold_switch(b: Block, term: Op) -> bool:
     return False
 
 
-# --- blocks that only pass on ---------------------------------------------------------------------
+# --- empty blocks ---------------------------------------------------------------------------------
 
 def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
-    """Let jumps go past a block that only jumps on, and forks whose sides do nothing and meet again.
+    """Redirect jumps past empty blocks, and replace forks whose sides are empty and meet again.
 
-    Other forks keep the blocks on their edges; preheaders, latches and the exits of loops stay.  Whether any did."""
+    Other forks keep the empty blocks on their edges, so that no edge becomes critical.  Preheaders, latches and exits
+    of loops stay.  Returns True if anything changed.
+    """
     candidates = {b for b in func.blocks[1:] if passes_on(b)}
     if not candidates:
         return False
@@ -203,7 +211,7 @@ def _thread_empty_blocks(func: Function, forest: LoopForest) -> bool:
 
 
 def _meet_again(term: Op, empty: set[Block], forest: LoopForest) -> bool:
-    """Lead all edges of a fork past empty blocks if that makes a jump of it."""
+    """Redirect all edges of a fork past empty blocks, if they then have one target and the fork becomes a jump."""
     assert term.block is not None
     loop = forest.loop_of(term.block)
     ends = []

@@ -1,8 +1,9 @@
-"""Decides conditions that control flow, earlier checks and loop counters imply: above all, checks of indices.
+"""Decides conditions that control flow, earlier checks and loop counters imply, mostly bounds checks.
 
-A walk down the dominator tree collects what is known at each place (``ranges.Prover``): the condition of a branch on
-its sides, of a ``check`` behind it, and the bounds of loop counters (``induction``).  Comparisons of integers that
-follow become constants, checks that hold go, and ``select(i < 0, i + n, i)`` counts as the side that is known.
+A walk down the dominator tree collects the facts that hold at each point (``ranges.Prover``): the condition of a branch
+on each of its sides, the condition of a ``check`` after it, and the bounds of loop counters (``induction``).  Integer
+comparisons that follow from the facts become constants.  Checks whose condition holds are removed.  If the condition
+of ``select(i < 0, i + n, i)`` is known, the result is treated as equal to the chosen operand.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ..analysis.loops import loop_forest
 from ..analysis.ranges import Prover, Ranges
 
 DEEP = 12
-"""Conditions that are made of others are looked into to this depth: chains of them are asked about again and again."""
+"""The depth to which a compound condition is examined.  A chain of conditions is examined again for each of its parts.
+"""
 
 COMPARISONS = frozenset(("lt", "le", "gt", "ge", "eq", "ne"))
 
@@ -28,7 +30,10 @@ def check_elimination(module: Module) -> None:
 
 
 class Walk:
-    """Down the dominator tree; ``op`` sees each op where ``prover`` and ``known`` say what holds there."""
+    """A walk down the dominator tree that calls ``op`` for each op.
+
+    During the call, ``prover`` has the facts that hold there, and ``known`` the truth of conditions.
+    """
 
     def __init__(self, func: Function) -> None:
         self.func, self.dom = func, dominators(func)
@@ -44,7 +49,7 @@ class Walk:
         self.names: list[Value] = []                     # the keys of ``known``, latest last
 
     def run(self) -> None:
-        """Walk the dominator tree; what was learnt in a subtree is forgotten behind it."""
+        """Walk the dominator tree; the facts of a subtree are dropped after it."""
         todo: list[tuple[Block, tuple[int, int] | None]] = [(self.func.entry, None)]
         while todo:
             block, mark = todo.pop()
@@ -62,7 +67,7 @@ class Walk:
         while len(self.names) > names:
             del self.known[self.names.pop()]
 
-    # --- places -----------------------------------------------------------------------------------
+    # --- blocks and ops ---------------------------------------------------------------------------
 
     def _enter(self, block: Block) -> None:
         preds = self.dom.preds[block]
@@ -73,7 +78,7 @@ class Walk:
             learn_head(self.loops[block], self.incoming, self.ranges, self.prover)
 
     def op(self, op: Op) -> bool:
-        """Learn from one op; whether it stays."""
+        """Add the facts that follow from one op; returns True if the op is kept."""
         if op.name == "check":
             self._learn(op.operands[0], True)
         elif op.name == "select" and op.result.type == I64:
@@ -83,7 +88,7 @@ class Walk:
         return True
 
     def end(self, block: Block) -> None:
-        """All ops of ``block`` have been seen."""
+        """Called after all ops of ``block``."""
 
     # --- conditions -------------------------------------------------------------------------------
 
@@ -109,7 +114,7 @@ class Walk:
                     self._look_into_extreme(v)
 
     def _look_into_extreme(self, v: Value) -> None:
-        """A maximum that is more than one of its operands is the other (a minimum likewise)."""
+        """If ``v`` is a maximum that is greater than one operand, add that it is the other; likewise for a minimum."""
         op = v.op
         if op is None or op.name not in ("maximum", "minimum"):
             return
@@ -120,7 +125,7 @@ class Walk:
                 return
 
     def _forms(self, op: Op, truth: bool) -> list[Affine]:
-        """What a comparison of integers says, as forms >= 0; empty if it is no such statement."""
+        """A comparison of integers as forms that are >= 0; empty if it cannot be expressed so."""
         x, y = (self.ranges.form(v) for v in op.operands)
         one = Affine(-1)
         strict = {("lt", True): (x, y), ("ge", False): (x, y), ("gt", True): (y, x), ("le", False): (y, x)}
@@ -133,19 +138,21 @@ class Walk:
 
     def _decide(self, condition: Value, decided: dict[Value, bool | None] | None = None, depth: int = DEEP
                 ) -> bool | None:
-        """Whether a condition is known here to hold or not.  ``decided``: those that it is made of, each looked at
-        once."""
+        """The truth of a condition at this point, or ``None`` if it is not known.
+
+        ``decided``: a cache for the parts of one condition, each of which is examined once.
+        """
         if condition.const is not None:
             return bool(condition.const)
         if condition in self.known:
             return self.known[condition]
         decided = {} if decided is None else decided
         if condition not in decided:
-            decided[condition] = self._told(condition, decided, depth - 1) if depth else None
+            decided[condition] = self._derive(condition, decided, depth - 1) if depth else None
         return decided[condition]
 
-    def _told(self, condition: Value, decided: dict[Value, bool | None], depth: int) -> bool | None:
-        """By what the condition says, or is made of."""
+    def _derive(self, condition: Value, decided: dict[Value, bool | None], depth: int) -> bool | None:
+        """The truth of a condition, from its operands or by a proof."""
         op = condition.op
         if op is None:
             return None
@@ -165,7 +172,7 @@ class Walk:
 
 
 class _Decider(Walk):
-    """Writes down what it knows."""
+    """Removes checks that hold, and replaces decided conditions by constants."""
 
     def op(self, op: Op) -> bool:
         if op.name == "check" and self._decide(op.operands[0]) is True:

@@ -1,7 +1,7 @@
-"""``a[i] = a[i] + v`` as one ``add_at``, and ``a[i:j] = a[i:j] + v`` as one ``add_slice``, before differentiation.
+"""Fuses ``a[i] = a[i] + v`` into one ``add_at``, and ``a[i:j] = a[i:j] + v`` into one ``add_slice``.
 
-Its derivative then is a load: the adjoint of ``set`` has to clear the element and that of ``get`` to add to it
-again.  The value is the same to the last bit, as there is one addition either way.
+Runs before differentiation: the adjoint of ``add_at`` is one load, while the adjoint of ``set`` clears the element and
+that of ``get`` adds to it again.  The value does not change, as there is one addition either way.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ADD = {"set": "add_at", "set_slice": "add_slice"}
 
 
 def fuse_accumulate(module: Module) -> None:
-    """Rewrite every update in place whose new value is the old one plus or minus something."""
+    """Rewrite every update whose new value is the old one plus or minus another value."""
     for func in module.functions.values():
         uses = _use_counts(func)
         for block in func.blocks:
@@ -34,7 +34,7 @@ def _use_counts(func: Function) -> dict[Value, int]:
 
 
 def _sum(op: Op, uses: dict[Value, int]) -> tuple[Value, bool] | None:
-    """What is added to the part that ``op`` sets, and whether it is taken off instead."""
+    """The value that is added to the part that ``op`` sets, and True if it is subtracted; ``None`` if there is none."""
     value, shape = unshaped(op.operands[1])
     new = value.op
     if new is None or new.name not in ("add", "sub") or new.block is not op.block or uses[new.result] != 1:
@@ -48,7 +48,10 @@ def _sum(op: Op, uses: dict[Value, int]) -> tuple[Value, bool] | None:
 
 
 def _reads(v: Value, update: Op, shape: Sequence[Value] | None, uses: dict[Value, int]) -> bool:
-    """Whether ``v`` is what ``update`` overwrites; an element is then of no other use (a slice is a view)."""
+    """True if ``v`` reads the part that ``update`` overwrites.
+
+    An element must have no other use.  A slice may, since it is a view.
+    """
     return reads(v, update, shape) and (update.name == "set_slice" or uses[v] == 1)
 
 

@@ -1,8 +1,7 @@
-"""Integers that a counted loop steps by a fixed amount, as functions of its counter: ``L = L0 + it * c``.
+"""Rewrites secondary induction variables as functions of the loop's counter: ``L = L0 + it * c``.
 
-``L += 1`` beside the loop's own counter hides from everything after that ``L`` moves steadily: the index would be
-kept for the backward sweep in every iteration, and its check could not be told before the loop
-(``loop_versioning.py``).
+``L += 1`` in a counted loop carries ``L`` from one iteration to the next.  Without this pass, the reverse sweep needs
+``L`` saved in every iteration, and ``loop_versioning`` cannot test its check before the loop.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ..analysis.loops import Counted, Loop, counted, loop_forest
 
 
 def induction_variables(module: Module) -> None:
-    """Replace every such integer; expects normal form.  What is then left over is unused."""
+    """Replace every such integer; expects normal form.  The old additions are dead then."""
     for func in module.functions.values():
         for loop in loop_forest(func).loops:
             known = counted(loop)
@@ -25,7 +24,7 @@ def induction_variables(module: Module) -> None:
 
 
 def _step(loop: Loop, p: Value) -> tuple[Value, int] | None:
-    """(what is added, its sign) when the loop passes on ``p`` plus or minus a value from outside."""
+    """(amount, sign) if each iteration adds a loop-invariant amount to ``p``, or subtracts it."""
     op = loop.back_edge().args[p.index].op
     if op is None or op.block not in loop.blocks or op.name not in ("add", "sub"):
         return None
@@ -53,5 +52,5 @@ def _replace(loop: Loop, known: Counted, p: Value, amount: Value, sign: int) -> 
 
 
 def _is_step(op: Op, loop: Loop, p: Value) -> bool:
-    """The op that steps ``p`` stays as it is, for the back edge, until nothing else needs either."""
+    """True for the op that steps ``p``.  It is not rewritten: it feeds the back edge until ``dce`` removes both."""
     return bool(op.results) and op.results[0] is loop.back_edge().args[p.index]

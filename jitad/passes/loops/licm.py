@@ -1,13 +1,13 @@
-"""Moves what does not change in a rotated loop before it: the preheader runs only if the loop runs.
+"""Loop-invariant code motion: moves ops with loop-invariant operands to the preheader of a rotated loop.
 
-Scalar arithmetic may run early whatever happens.  What relies on a ``check`` (reads, whose indices must be in bounds;
-array ops, whose sizes must agree) moves only if each iteration runs it, and no effect that stays in the loop comes
-first; so do checks.
+The preheader runs only if the loop does.  Cheap scalar arithmetic may always be moved.  Ops that rely on a ``check``
+(reads with indices in bounds, array ops with sizes that agree) move only if each iteration executes them, and if no
+effect that stays in the loop precedes them.  The same holds for checks.
 
-As long as every read still has its own check (``checks_in_place``: before ``check_elimination``), index errors count
-as one another's equals: a read that does not change, whose check moves with it, need not wait for the checks of
-others.  Of two that fail in the first iteration, the one that does not change is then reported.  Ops whose result is
-worked on in place stay.
+As long as every read still has its own check (``checks_in_place``: before ``check_elimination``), a check that raises
+``IndexError`` may move past another one.  So an invariant read and its check are not held back by checks of other
+reads.  If two checks fail in the first iteration, the invariant one is reported.  Ops whose result is updated in place
+are not moved.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from ..analysis.loops import Loop, loop_forest, raising_blocks
 from ..memory.aliasing import consumed_values
 
 FIXED = frozenset("push pop stack_empty".split())
-"""What is on stacks is paired by where it stands."""
+"""Ops that do not move: a push and a pop are paired by their positions."""
 FREE = frozenset(name for name, op in OPS.items() if op.cost == 0 and not op.effect)
+"""Ops that always move."""
 
 
 class Before(IntEnum):
-    """The worst effect that stays in the loop and comes before a place."""
+    """The worst effect that stays in the loop before a given point."""
 
     NOTHING = 0
     INDEX_CHECKS = 1
@@ -41,9 +42,10 @@ def licm(module: Module, checks_in_place: bool = False) -> None:
 
 
 def hoist(func: Function, index_errors: set[int]) -> None:
-    """Move invariant ops out of every loop of a function, from the inside out.
+    """Move invariant ops out of every loop of a function, inner loops first.
 
-    ``index_errors``: numbers of the exceptions whose checks need not be waited for."""
+    ``index_errors``: numbers of the exceptions whose checks may be moved past each other.
+    """
     forest = loop_forest(func)
     dom = forest.dom
     if not forest.loops:

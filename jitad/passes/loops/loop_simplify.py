@@ -1,17 +1,24 @@
-"""Brings one loop into the shape that ``cps.py`` describes: rotated, one latch, one exit, closed.
+"""Brings one loop into the normal form that ``cps.py`` describes: rotated, one latch, one exit, closed.
 
-With a head ``H`` that tests and either leaves for ``s`` or goes on to ``N``::
+If the head ``H`` is a short test that either leaves to ``s`` or enters the body, the loop is rotated::
 
     before:  … → H ⇄ body, H → s        after:  … → G → P → L ⇄ … H;  G → S → X,  H → E → X → s
 
-``G`` is a copy of ``H``, the guard; ``P`` the preheader; ``L`` the new head; ``H`` is the latch; ``X`` receives what is
-used after the loop.  With other exits there are, before ``E``, a latch ``T`` that is told where to go (−1: another
-iteration, otherwise the number of the exit) and in ``X`` a switch.  A head that is no such test is not copied: ``H``
-stays the head and every exit goes through ``T``.
+    G   guard, a copy of H          L   new head                    E   exit block
+    P   preheader                   H   latch                       X   receives the values used after the loop
+    S   the edge past the loop
 
-What an edge passes to ``T`` or ``X`` is a row; a column is ``("next", v, 0)``: the next iteration's ``v``;
-``("arg", s, i)``: parameter ``i`` of exit target ``s``; or ``("live", v, 0)``: ``v``, which ``s`` or a later block
-reads.  A column that a row lacks is ``undef``.
+If the loop has other exits, a latch ``T`` comes between ``H`` and ``E``.  Its predecessors pass it a number: −1 for
+another iteration, otherwise the number of the exit, by which ``X`` switches.  If the head is no such test, it is not
+copied: ``H`` stays the head, and every exit and every back edge goes through ``T``.
+
+The values that an edge passes to ``T`` or ``X`` form a *row*.  The key of a *column* is one of
+
+* ``("next", v, 0)``: ``v`` in the next iteration;
+* ``("arg", s, i)``: parameter ``i`` of the exit target ``s``;
+* ``("live", v, 0)``: ``v`` itself, which ``s`` or a later block reads.
+
+A column that a row lacks is ``undef``.
 """
 
 from __future__ import annotations
@@ -26,14 +33,14 @@ from ..analysis.loops import Loop
 from .loop_tables import Key, Row, Surroundings, merge_columns
 
 LARGEST_TEST = 40
-"""A head with more ops than this is not copied to rotate its loop."""
+"""The most ops in a head that is copied to rotate its loop."""
 
 AGAIN = -1
-"""The number that asks for another iteration."""
+"""The number that a predecessor passes to the latch for another iteration."""
 
 
 def has_shape(loop: Loop, dom: Dominators) -> bool:
-    """Whether a loop, if it is closed, needs nothing done; some that do not may be missed."""
+    """True if a closed loop is in normal form; may also be False for some loops in normal form."""
     latch, exit = loop.latch, loop.exit
     return (latch is not None and exit is not None and loop.preheader is not None and latch.term is not None
             and latch.term.name == "branch" and len(dom.preds[exit]) == 1)
@@ -41,7 +48,7 @@ def has_shape(loop: Loop, dom: Dominators) -> bool:
 
 @dataclass(eq=False)
 class Target:
-    """A block to which the loop leaves, its number, and the edges that go there with their sources."""
+    """An exit target: the block, its number, and the exit edges that go there, with their sources."""
 
     block: Block
     code: int
@@ -49,8 +56,8 @@ class Target:
 
 
 @dataclass(eq=False)
-class Leave:
-    """One way into the latch ``T``: the edge, what it asks for, what it passes."""
+class LatchEntry:
+    """An edge into the latch ``T``: the edge, the number that it passes, and its row."""
 
     edge: Edge
     code: int
@@ -58,7 +65,7 @@ class Leave:
 
 
 class LoopShaper:
-    """Brings one loop, whose inner loops have their shape already, into shape."""
+    """Brings one loop, whose inner loops are in normal form, into normal form."""
 
     def __init__(self, around: Surroundings, loop: Loop) -> None:
         self.around, self.loop, self.head = around, loop, loop.head
@@ -69,7 +76,7 @@ class LoopShaper:
         self._undefs: dict[tuple[Block, Type], Value] = {}
 
     def run(self) -> Block:
-        """Do it; yields the head the loop has then."""
+        """Transform the loop; returns its head, which may be new."""
         if not self.targets:
             self._without_exit()
             return self.head
@@ -83,7 +90,7 @@ class LoopShaper:
         self._by_latch()
         return self.head
 
-    # --- what leaves ------------------------------------------------------------------------------
+    # --- exits ------------------------------------------------------------------------------------
 
     def _targets(self) -> list[Target]:
         found: dict[Block, Target] = {}
@@ -107,19 +114,19 @@ class LoopShaper:
         return columns
 
     def _fixed(self, target: Target, i: int) -> Value | None:
-        """The value from outside that every edge passes for parameter ``i``, if there is one."""
+        """The loop-invariant value that every exit edge passes for parameter ``i``, if there is one."""
         args = {e.args[i] for _, e in target.edges}
         value = next(iter(args))
         return value if len(args) == 1 and value.block not in self.blocks else None
 
     def _row(self, target: Target, edge: Edge) -> Row:
-        """What leaving by ``edge`` gives to ``X``."""
+        """The row that ``X`` receives if the loop is left by ``edge``."""
         row: Row = {key: a for i, a in enumerate(edge.args) if (key := ("arg", target.block, i)) in self.columns}
         row |= {("live", v, 0): v for v in self.around.live_in(target.block) if v.block in self.blocks}
         return row
 
     def _args(self, row: Row, undefs_in: Block) -> list[Value]:
-        """A row as arguments for the columns of ``X``."""
+        """The arguments for ``X`` that a row gives; ``undef`` ops are put into the block ``undefs_in``."""
         return [row.get(key) or self._undef(undefs_in, t) for key, t in self.columns.items()]
 
     def _undef(self, block: Block, type: Type) -> Value:
@@ -134,7 +141,7 @@ class LoopShaper:
     # --- the shapes -------------------------------------------------------------------------------
 
     def _without_exit(self) -> None:
-        """A loop that never ends: a preheader and one latch."""
+        """Transform a loop that never ends: it gets a preheader and one latch."""
         self._preheader()
         edges = self._edges_to_head(inside=True)
         source = self.around.entering[self.head][edges[0]]
@@ -146,7 +153,7 @@ class LoopShaper:
             self.around.end(latch, "jump", [], [Edge(self.head, params)])
 
     def _rotated_already(self) -> None:
-        """Only the preheader, a block of its own to leave to and the closing may be missing."""
+        """Transform a rotated loop with one latch: it may lack a preheader, an exit block of its own, or be open."""
         self._preheader()
         target = self.targets[0]
         (_, edge), = target.edges
@@ -158,18 +165,18 @@ class LoopShaper:
         self._close({}, params)
 
     def _by_latch(self) -> None:
-        """Every exit and every back edge goes through a latch of its own."""
+        """Lead every exit and every back edge through a new latch."""
         preheader = self._preheader()
         after, params = self._after()
-        ways = [Leave(e, AGAIN, {("next", p, 0): a for p, a in zip(self.head.params, e.args)})
+        entries = [LatchEntry(e, AGAIN, {("next", p, 0): a for p, a in zip(self.head.params, e.args)})
                 for e in self._edges_to_head(inside=True)]
-        ways += [Leave(e, t.code, self._row(t, e)) for t in self.targets for _, e in t.edges]
+        entries += [LatchEntry(e, t.code, self._row(t, e)) for t in self.targets for _, e in t.edges]
         again: dict[Key, Type] = {("next", p, 0): p.type for p in self.head.params}
-        self._latch(preheader, again, self.head, after, ways, None)
+        self._latch(preheader, again, self.head, after, entries, None)
         self._close({}, params)
 
     def _test_is_short(self) -> bool:
-        """Whether the head is a short test, one side of which leaves."""
+        """True if the head is a short test, one side of which leaves the loop."""
         term = self.head.term
         assert term is not None
         stay = [e.block in self.blocks for e in term.edges]
@@ -177,13 +184,13 @@ class LoopShaper:
         return leaves and term.name == "branch" and sum(stay) == 1 and len(self.head.ops) <= LARGEST_TEST
 
     def _rotate(self) -> Block:
-        """Copy the test before the loop; the head becomes the latch, or leads to it."""
+        """Copy the test before the loop.  The old head becomes the latch, or jumps to the latch ``T``."""
         around, latch = self.around, self.head
         assert latch.term is not None
         target, leave = next((t, e) for t in self.targets for b, e in t.edges if b is latch)
         stay = next(e for e in latch.term.edges if e is not leave)
         row = self._row(target, leave)
-        others = [Leave(e, t.code, self._row(t, e)) for t in self.targets for _, e in t.edges if e is not leave]
+        others = [LatchEntry(e, t.code, self._row(t, e)) for t in self.targets for _, e in t.edges if e is not leave]
         needed = self._needed(latch, stay, others)
         after, params = self._after()
 
@@ -204,16 +211,16 @@ class LoopShaper:
         self._close(inner, params)
         return new_head
 
-    def _needed(self, latch: Block, stay: Edge, others: list[Leave]) -> list[Value]:
-        """What the old head defines and the rest of the loop reads."""
-        read = {*stay.args, *(v for way in others for v in way.row.values())}
+    def _needed(self, latch: Block, stay: Edge, others: list[LatchEntry]) -> list[Value]:
+        """The values that the old head defines and the rest of the loop reads."""
+        read = {*stay.args, *(v for entry in others for v in entry.row.values())}
         defined = [*latch.params, *(r for op in latch.ops for r in op.results)]
         return [v for v in defined if v in read or any(
             op.block in self.region and op.block is not latch for op in self.around.users.get(v, ()))]
 
     def _guard(self, new_head: Block, needed: list[Value], leave: Edge, target: Target, row: Row,
                after: Block) -> Block:
-        """The copy of the test that decides whether the loop runs at all; yields the preheader behind it."""
+        """Make the guard, a copy of the old head, and the preheader behind it, which is returned."""
         around, old = self.around, self.head
         assert old.term is not None
         values: dict[Value, Value] = {}
@@ -241,7 +248,7 @@ class LoopShaper:
         return [e for e, b in self.around.entering[self.head].items() if (b in self.blocks) is inside]
 
     def _preheader(self) -> Block:
-        """The block that enters by a jump, made if there is none."""
+        """The loop's preheader, which is made if there is none."""
         around, edges = self.around, self._edges_to_head(inside=False)
         source = around.entering[self.head][edges[0]]
         assert source.term is not None
@@ -256,7 +263,7 @@ class LoopShaper:
         return block
 
     def _after(self) -> tuple[Block, Row]:
-        """``X``, and its parameter for each column."""
+        """Make ``X``; returns it, and its parameter for each column."""
         around, several = self.around, len(self.targets) > 1
         after = around.new_block("after")
         code = after.add_param(I64, "exit") if several else None
@@ -274,21 +281,21 @@ class LoopShaper:
         return after, params
 
     def _exit_block(self, after: Block) -> Block:
-        """``E``, which the latch alone leads to."""
+        """Make ``E``, whose only predecessor is the latch."""
         block = self.around.new_block("exit")
         params = [block.add_param(p.type, p.hint) for p in after.params]
         self.around.end(block, "jump", [], [Edge(after, params)])
         return block
 
-    def _latch(self, preheader: Block, again: dict[Key, Type], head: Block, after: Block, ways: list[Leave],
+    def _latch(self, preheader: Block, again: dict[Key, Type], head: Block, after: Block, entries: list[LatchEntry],
                test: tuple[Edge, int, Row] | None) -> None:
-        """``T``, with every way into it; ``test`` is the old head's exit edge, its number and its row."""
+        """Make ``T`` and redirect ``entries`` to it; ``test`` is the old head's exit edge, its number and its row."""
         around, several = self.around, len(self.targets) > 1
         latch = around.new_block("latch")
         self.blocks.add(latch)
         self.region.add(latch)
         signal = latch.add_param(I64 if several else BOOL, "exit" if several else "again")
-        rows = [way.row for way in ways] + ([test[2]] if test else [])
+        rows = [entry.row for entry in entries] + ([test[2]] if test else [])
         groups = merge_columns({**again, **self.columns}, rows)
         params: Row = {}
         for group, t in groups:
@@ -298,22 +305,22 @@ class LoopShaper:
         def passed(row: Row) -> list[Value]:
             return [next((row[k] for k in group if k in row), None) or self._undef(preheader, t) for group, t in groups]
 
-        def asks(code: int) -> Value:
+        def signal_for(code: int) -> Value:
             if several:
                 return self._number(preheader, code)
             return around.emit(preheader, "const", [], BOOL, value=code == AGAIN, type=BOOL)
 
         if test is not None:
-            self._ask(test[0], asks(AGAIN), asks(test[1]), latch, passed(test[2]))
-        for way in ways:
-            around.redirect(way.edge, latch, [asks(way.code), *passed(way.row)])
+            self._signal(test[0], signal_for(AGAIN), signal_for(test[1]), latch, passed(test[2]))
+        for entry in entries:
+            around.redirect(entry.edge, latch, [signal_for(entry.code), *passed(entry.row)])
         go = around.emit(latch, "lt", [signal, self._number(preheader, 0)], BOOL) if several else signal
         exit_block = self._exit_block(after) if test is not None else after
         leaving = ([signal] if several else []) + [params[k] for k in self.columns]
         around.end(latch, "branch", [go], [Edge(head, [params[k] for k in again]), Edge(exit_block, leaving)])
 
-    def _ask(self, leave: Edge, again: Value, out: Value, latch: Block, args: list[Value]) -> None:
-        """End the old head by a jump to ``T`` that says what its test says."""
+    def _signal(self, leave: Edge, again: Value, out: Value, latch: Block, args: list[Value]) -> None:
+        """End the old head by a jump to ``T`` that passes the result of its test."""
         around, head = self.around, self.head
         assert head.term is not None
         condition = head.term.operands[0]
@@ -322,7 +329,10 @@ class LoopShaper:
         around.end(head, "jump", [], [Edge(latch, [signal, *args])])
 
     def _close(self, inner: dict[Value, Value], params: Row) -> None:
-        """Uses outside read the parameters of ``X``; those in the loop of what the old head defines, the new head's."""
+        """Close the loop: uses outside it read the parameters of ``X``.
+
+        Uses inside the loop of values that the old head defines read the parameters of the new head.
+        """
         outer = {key[1]: p for key, p in params.items() if key[0] == "live"}
         for v in {**inner, **outer}:
             for op in list(self.around.users.get(v, ())):

@@ -1,4 +1,4 @@
-"""Tables behind ``loop_simplify``: what surrounds the loops, kept up to date while they change, and columns of rows."""
+"""Tables of ``loop_simplify``: uses and edges, kept up to date while loops change, and the merging of columns."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ Row = dict[Key, Value]
 
 
 class Surroundings:
-    """What the loops of one level share, kept up to date as each is changed: who uses a value, which edges enter
-    a block; and what does not change: liveness before exits, which blocks only raise."""
+    """Tables that the loops of one level share.
+
+    ``users`` and ``entering`` (the edges into each block, with their sources) are updated with each change.
+    Liveness before exits and the set of raising blocks do not change.
+    """
 
     def __init__(self, func: Function, dom: Dominators) -> None:
         self.func, self.number = func, dom.number
         self._liveness = Liveness(func)
-        self.lives_as: dict[Block, Block] = {}               # new blocks, each with one before which the same is live
+        self.lives_as: dict[Block, Block] = {}               # a new block → a block with the same live-in set
         self.raising = raising_blocks(dom)
         self.users = users(func.all_ops())
         self.entering: dict[Block, dict[Edge, Block]] = {b: {} for b in func.blocks}
@@ -31,7 +34,7 @@ class Surroundings:
             self._note_edges(b)
 
     def live_in(self, block: Block) -> ValueSet:
-        """What is live before a block."""
+        """The values that are live before a block."""
         while block in self.lives_as:
             block = self.lives_as[block]
         return self._liveness.before(block)
@@ -75,7 +78,10 @@ class Surroundings:
 
 
 def merge_columns(columns: dict[Key, Type], rows: list[Row]) -> list[tuple[list[Key], Type]]:
-    """Group columns that one parameter can serve: no row tells them apart and some row passes both the same value."""
+    """Group the columns that can share one parameter.
+
+    Two columns can if no row has different values for them, and some row has the same value for both.
+    """
     groups: list[tuple[list[Key], Type]] = []
     merged: list[list[Value | None]] = []
     for key, t in columns.items():

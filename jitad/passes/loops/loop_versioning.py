@@ -1,12 +1,19 @@
-"""Innermost loops in two versions: one without index checks, for when they are known to hold, and the loop as it is.
+"""Makes two versions of innermost loops: one without index checks, and the original.
 
-Python's indices may be negative and out of bounds, and an index such as ``column + r`` has to be looked at in each
-iteration, which keeps a loop from being vectorised.  But it moves steadily with the iteration, so a comparison that it
-is part of holds throughout if it holds in the first and the last one.  Before the loop these two are tested; then the
-*fast* version, in which the comparisons have the value that leads past the check (or past the wrap of a negative
-index), or the loop as it is, which raises what is to be raised when it is.
+Python's indices may be negative or out of bounds.  An index such as ``column + r`` is checked in each iteration, which
+prevents vectorisation.  If the index is *affine* and does not wrap, a comparison with it holds in all iterations if it
+holds in the first and in the last.  The pass tests this before the loop::
 
-*Steady*: ``a + k * it`` with ``a`` and ``k`` from outside the loop and ``it`` its index.
+    ^preheader:                          ^preheader:
+      jump ^loop(0)                        branch (conditions hold for 0 and n - 1), ^fast, ^checked
+                               becomes   ^fast:     the loop with its conditions replaced by constants
+    ^loop(i):                            ^checked:  the original loop
+      check i + k < len(a)
+
+In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
+The original loop runs otherwise, and raises in the right iteration.
+
+*Affine*: ``a + k * it`` with ``a`` and ``k`` loop-invariant and ``it`` the counter of the loop.
 """
 
 from __future__ import annotations
@@ -24,12 +31,14 @@ from ..analysis.ranges import Ranges
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
 NEAR = 2**30
-"""Steps and starts beyond this, which no array needs, could wrap on the way from the first iteration to the last."""
-LARGEST = 120                                               # ops of a loop that is worth a second version
+"""A bound of starts and steps, larger than arrays need.  Beyond it, an index could wrap between the first and the last
+iteration."""
+LARGEST = 120
+"""The most ops of a loop that is copied."""
 
 
 def loop_versioning(module: Module) -> None:
-    """Give every innermost counted loop with steady checks a version without them; expects normal form."""
+    """Give every innermost counted loop with affine checks a version without them; expects normal form."""
     for func in module.functions.values():
         forest = loop_forest(func)
         if not forest.loops:
@@ -45,7 +54,7 @@ class _Version:
     def __init__(self, func: Function, loop: Loop, known: Counted, number: dict[Block, int]) -> None:
         self.func, self.loop, self.known = func, loop, known
         self.order = sorted(loop.blocks, key=number.__getitem__)
-        self.steady: dict[Value, bool] = {known.iv: True}
+        self.affine: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
         self.largest: dict[Value, int] = {}
 
@@ -58,13 +67,13 @@ class _Version:
             self._split()
 
     def _is_of_arrays(self) -> bool:
-        """Whether each iteration computes arrays: beside that a check costs little."""
+        """True if an iteration computes arrays: relative to that, a check costs little."""
         return any(OPS[op.name].elementwise and isinstance(op.result.type, Array) for b in self.order for op in b.ops)
 
-    # --- what would have to hold ----------------------------------------------------------------------
+    # --- the conditions of the fast version -----------------------------------------------------------
 
     def _look_at(self, op: Op) -> None:
-        """A check wants its condition true; a choice between two indices wants the one that does not wrap."""
+        """Add the condition of ``op``: a check needs it true, a select of an index needs "negative" false."""
         if op.name == "check":
             self._want(op.operands[0], True)
         elif op.name == "select" and op.result.type == I64:
@@ -73,41 +82,42 @@ class _Version:
                 self._want(op.operands[0], False)
 
     def _want(self, condition: Value, truth: bool) -> None:
-        """Note ``condition`` (or, of a conjunction, both parts) if it can be told before the loop."""
+        """Add ``condition``, or both parts of a conjunction, if it can be tested before the loop."""
         op = condition.op
         if op is None or condition.block not in self.loop.blocks or condition in self.wanted:
             return
         if op.name == "and" and truth:
             for part in op.operands:
                 self._want(part, True)
-        elif op.name in _COMPARISONS and op.operands[0].type == I64 and all(map(self._is_steady, op.operands)):
+        elif op.name in _COMPARISONS and op.operands[0].type == I64 and all(map(self._is_affine, op.operands)):
             self.wanted[condition] = truth
 
-    def _is_steady(self, v: Value) -> bool:
-        if v not in self.steady:
-            self.steady[v] = v.block not in self.loop.blocks or self._moves_steadily(v.op)
-        return self.steady[v]
+    def _is_affine(self, v: Value) -> bool:
+        if v not in self.affine:
+            self.affine[v] = v.block not in self.loop.blocks or self._is_affine_op(v.op)
+        return self.affine[v]
 
-    def _moves_steadily(self, op: Op | None) -> bool:
+    def _is_affine_op(self, op: Op | None) -> bool:
         if op is None:
             return False
         if op.name in ("add", "sub"):
-            return all(map(self._is_steady, op.operands))
+            return all(map(self._is_affine, op.operands))
         if op.name == "mul":
             x, y = op.operands
-            return self._is_steady(x) and self._is_steady(y) and (self._from_outside(x) or self._from_outside(y))
-        if op.name == "select":                             # wrapped, if this version is the one where it does not
+            return self._is_affine(x) and self._is_affine(y) and (self._from_outside(x) or self._from_outside(y))
+        if op.name == "select":                             # the fast version has the index that is not negative
             self._look_at(op)
-            return self.wanted.get(op.operands[0]) is False and self._is_steady(op.operands[2])
+            return self.wanted.get(op.operands[0]) is False and self._is_affine(op.operands[2])
         return op.name == "const"
 
     def _from_outside(self, v: Value) -> bool:
         return v.block not in self.loop.blocks or v.const is not None
 
-    # --- nothing may wrap in between --------------------------------------------------------------------
+    # --- no overflow between the first and the last iteration -------------------------------------------
 
     def _stays_small(self, comparison: Op) -> bool:
-        """Whether what is compared cannot wrap in any iteration if all that comes from outside is within ``NEAR``."""
+        """True if the operands cannot wrap in any iteration, provided that all loop-invariant values are within
+        ``NEAR``."""
         return all(self._largest(v) < 2**62 for v in comparison.operands)
 
     def _largest(self, v: Value) -> int:
@@ -122,7 +132,7 @@ class _Version:
         return self.largest[v]
 
     def _leaves(self) -> list[Value]:
-        """What the comparisons read from outside, and the number of iterations."""
+        """The trip count and the loop-invariant values that the comparisons read."""
         found = {self.known.trip: None}
         todo, seen = list(self.wanted), set()
         while todo:
@@ -137,6 +147,7 @@ class _Version:
         return [v for v in found if v.type == I64 and v.const is None]
 
     def _near(self, b: Builder) -> Value:
+        """Emit the test that all ``_leaves`` are within ``NEAR``."""
         holds, ranges = b.const(True), Ranges()
         for v in self._leaves():
             low, high = ranges.interval(v)
@@ -157,7 +168,7 @@ class _Version:
         blocks = clone_blocks(self.order, func, values)
         self._settle(blocks)
         if latch.term is not None:
-            latch.term.attrs["cold"] = True          # machine code for it is kept small
+            latch.term.attrs["cold"] = True          # the lowering keeps its code small
         entry = loop.entry_edge()
         fast, slow = func.new_block("fast"), func.new_block("checked")
         set_term(fast, "jump", edges=[Edge(blocks[loop.head], list(entry.args))])
@@ -167,7 +178,7 @@ class _Version:
             own_exit(func, end, leave)
 
     def _test(self, preheader: Block) -> Value:
-        """At the end of the preheader: whether all that is wanted holds in the first and the last iteration."""
+        """Emit, at the end of the preheader, the test of all wanted conditions in the first and the last iteration."""
         term, preheader.term = preheader.term, None
         b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
         ends = (b.const(0), b.sub(self.known.trip, 1))
@@ -180,7 +191,7 @@ class _Version:
         return holds
 
     def _at(self, v: Value, known: dict[Value, Value], b: Builder) -> Value:
-        """``v`` in one iteration, with indices that do not wrap."""
+        """Emit ``v`` in one iteration, provided that indices are not negative; ``known`` has the counter."""
         if v in known or v.block not in self.loop.blocks:
             return known.get(v, v)
         op = v.op
@@ -196,7 +207,7 @@ class _Version:
         return known[v]
 
     def _settle(self, blocks: dict[Block, Block]) -> None:
-        """In the fast version each wanted condition is a constant; ``simplify`` does the rest."""
+        """Replace each wanted condition in the fast version by a constant; ``simplify`` removes the checks."""
         for old, new in blocks.items():
             for i, op in enumerate(old.ops):
                 if op.results and op.results[0] in self.wanted:

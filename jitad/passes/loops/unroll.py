@@ -1,7 +1,7 @@
-"""Writes short loops out: counted ones whose number of iterations is a small constant.
+"""Unrolls counted loops with a small constant trip count completely.
 
-Before differentiation, so that what their iterations hand on stays in registers and constant indices are known.  Inner
-loops come first; a loop around one that has been written out may then be small enough itself.
+Runs before differentiation, so that carried values stay in registers and indices become constants.  Inner loops come
+first: the loop around an unrolled one may then be small enough itself.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from ..analysis.cfg import merge_chains, remove_unreachable, set_term
 from ..analysis.loops import Loop, counted, loop_forest, raising_blocks
 
 MOST_ITERATIONS = 8
+"""The largest trip count of a loop that is unrolled."""
 MOST_OPS = 100
-"""A loop is written out if all its iterations together have at most this many ops."""
+"""The most ops of all iterations together."""
 
 
 def unroll(module: Module) -> None:
@@ -24,7 +25,7 @@ def unroll(module: Module) -> None:
 
 
 def _unroll_innermost(func: Function) -> bool:
-    """Write out the small loops that hold no other; whether there were any."""
+    """Unroll the small loops that contain no other loop; returns True if there were any."""
     dom = dominators(func)
     raising = raising_blocks(dom)
     done = False
@@ -36,7 +37,7 @@ def _unroll_innermost(func: Function) -> bool:
             size = sum(1 for b in blocks for op in b.all_ops() if op.name != "const")
             calls = any(b.term is not None and b.term.name == "call" for b in blocks)
             if trip * size <= MOST_OPS and not calls:
-                _write_out(func, loop, blocks, trip)
+                _unroll_loop(func, loop, blocks, trip)
                 done = True
     if done:
         remove_unreachable(func)
@@ -45,14 +46,14 @@ def _unroll_innermost(func: Function) -> bool:
 
 
 def _trip(loop: Loop) -> int | None:
-    """The number of iterations of a loop that leaves from its latch alone, if it is a small constant."""
+    """The trip count of a loop with one exit, if it is a small constant."""
     found = counted(loop) if loop.exit is not None else None
     trip = found.trip.const if found is not None else None
     return trip if trip is not None and 1 <= trip <= MOST_ITERATIONS else None
 
 
-def _write_out(func: Function, loop: Loop, blocks: list[Block], trip: int) -> None:
-    """Lead the preheader through copies of the loop's blocks, the last of which goes to the exit."""
+def _unroll_loop(func: Function, loop: Loop, blocks: list[Block], trip: int) -> None:
+    """Replace the loop by ``trip`` copies of its blocks; the last goes to the exit."""
     back, leave, latch = loop.back_edge(), loop.exit_edge(), loop.latch
     edge = loop.entry_edge()
     assert latch is not None

@@ -1,18 +1,18 @@
-"""``a[i] += v`` on zeros, once for each ``i``, as ``a[i] = v``, on memory that nobody has cleared if all is stored.
+"""Replaces ``a[i] += v`` on zeros, executed once for each ``i``, by ``a[i] = v`` on memory that is not cleared.
 
-That is what the gradient of a loop over arrays looks like: the adjoint of an array begins as zeros, to which each
-iteration adds at its own place.  To clear and to read again is two more passes over memory.
+The gradient of a loop over arrays has this form: the adjoint of an array begins as zeros, and each iteration adds to
+its own element.  To clear the array and to read it again takes two more passes over memory.
 
-For a loop in which ``i`` runs from 0 to ``n`` or back and nothing else touches the array::
+For a loop in which ``i`` runs from 0 to ``n`` or back, and nothing else accesses the array::
 
     a0 = fill(0, n)                             a0 = empty(n)
                                      becomes
     ^loop(i, a): … add_at(a, v, i)              ^loop(i, a): … set(a, v, i)
 
-Where the order of the additions is not ours, ``v + 0`` is stored: 0 + −0 is 0.
+``v + 0`` is stored instead of ``v`` unless the addition may be reordered (``acc``), because 0 + −0 is 0.
 
-Of an array that may be longer than the loop, what the loop does not reach is cleared: mostly nothing.  (Where the trip
-count is a constant, it is mostly all: such an array is cleared as before.)
+If the array may be longer than the loop, the part that the loop does not reach is cleared.  It is mostly empty.  If the
+trip count is a constant, that part is mostly large, and the whole array is cleared as before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def zero_init_elimination(module: Module) -> None:
 
 
 def _is_zeros(v: Value) -> bool:
-    """Whether ``v`` is a row of +0."""
+    """True if ``v`` is a one-dimensional array of +0."""
     if v.op is None or v.op.name != "fill" or not isinstance(v.type, Array) or v.type.rank != 1:
         return False
     known = v.op.operands[0].const
@@ -50,7 +50,7 @@ def _is_zeros(v: Value) -> bool:
 
 
 def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, readers: dict[Value, list[Op]]) -> Op | None:
-    """The one op that has to do with ``p``, if it adds in every iteration at the iteration's own place."""
+    """The only op that uses the array ``p``, if each iteration adds to an element of its own by it."""
     if len(readers.get(p, ())) != 1:
         return None
     op, latch = readers[p][0], loop.latch
@@ -63,10 +63,10 @@ def _update(forest: LoopForest, loop: Loop, known: Counted, p: Value, readers: d
     passed_on = back[p.index] is op.result and back.count(op.result) == 1
     if not passed_on or any(user is not latch.term for user in readers[op.result]):
         return None
-    return op if _walks(op.operands[2], known) else None
+    return op if _enumerates(op.operands[2], known) else None
 
 
-def _walks(index: Value, known: Counted) -> bool:
+def _enumerates(index: Value, known: Counted) -> bool:
     """True if ``index`` takes each value below the trip count once: it is ``iv``, or ``trip - 1 - iv``."""
     forms = AffineForms()
     form, last = forms.of(index), forms.of(known.trip).plus(Affine(-1))

@@ -1,14 +1,18 @@
-"""Makes every array update possible in place: puts a ``copy`` where a value that is worked on may still be needed.
+"""Inserts copies, so that every array update can be done in place.
 
-Afterwards ``verify(linear=True)`` holds.  An array is *taken* by an op that consumes it, by a call that owns the
-parameter, and by an edge to a parameter that is consumed somewhere behind (so that inside a loop it can be worked on).
-What is taken must be the function's own, and nothing that may share its memory may be needed later.
+Afterwards ``verify(linear=True)`` holds.  An array is *taken* by an op that consumes it, by a call whose callee owns
+the parameter, and by an edge to a parameter that is consumed later, so that a loop can update it in place.  The memory
+of a taken array must belong to the function, and no live value may share it::
+
+    b := set(a, v, i)                     a' := copy(a)
+    … a is read later          becomes    b := set(a', v, i)
 
 Phases:
- 1. parameters of inner functions that are consumed become ``own``: their callers give them up, or copy;
- 2. a copy where the value taken is itself needed later, is borrowed, or is a part of another array;
- 3. by what may share memory (``aliasing``): a copy where something else would be hurt, on edges too (where that is one
-    part or two of the array, rows or slices, of these); and ``copy`` ops go whose operand nothing needs any more.
+
+1. Parameters of inner functions that are consumed become ``own``: callers give them up, or pass a copy.
+2. A taken value is copied if it is itself live afterwards, borrowed, or a part of another array.
+3. A taken value is copied if a live value may share its memory (``aliasing``), on edges too.  If these values are at
+   most ``MOST_ROWS`` rows or slices of it, they are copied instead.  ``copy`` ops with dead operands are removed.
 """
 
 from __future__ import annotations
@@ -24,16 +28,16 @@ from ..analysis.liveness import Liveness
 from .aliasing import WHOLE_VIEWS, Sharing, Summaries, consumed_values, in_memory
 
 MOST_ROWS = 2
-"""More of them are not copied instead of their array."""
+"""The most rows or slices that are copied instead of their array."""
 
 
 def copy_insertion(module: Module, roots: Iterable[str] | None = None) -> None:
-    """Insert the copies.  With ``roots``, functions that only this module calls may come to own parameters."""
+    """Insert the copies.  With ``roots``, functions that only this module calls may own parameters."""
     funcs = [f for f in module.functions.values() if any(in_memory(v) for op in f.all_ops() for v in op.used())]
     if roots is not None:
         _own_parameters(module, set(roots))
     for func in funcs:
-        _copy_what_is_live(module, func)
+        _copy_live_values(module, func)
     summaries = Summaries(module)
     for func in funcs:
         _Placer(module, summaries, func).run()
@@ -45,7 +49,7 @@ def _owned(module: Module, call: Op) -> list[int]:
 
 
 def _own_parameters(module: Module, roots: set[str]) -> None:
-    """Give functions the parameters they consume, until that makes no caller consume one of its own."""
+    """Phase 1: let functions own the parameters that they consume, up to a fixed point over callers."""
     keep = roots | {d.base for n, d in module.derived.items() if n not in module.functions}
     changed = True
     while changed:
@@ -61,7 +65,7 @@ def _own_parameters(module: Module, roots: set[str]) -> None:
 
 
 def _taken(module: Module, op: Op) -> list[int]:
-    """Which operands an op or a call takes."""
+    """The indices of the operands that an op or a call takes."""
     if op.name == "call":
         return [i for i in _owned(module, op) if in_memory(op.operands[i])]
     definition = OPS.get(op.name)
@@ -69,13 +73,12 @@ def _taken(module: Module, op: Op) -> list[int]:
 
 
 def _is_part(v: Value) -> bool:
-    """Whether ``v`` is a view that is not its array's whole memory in order."""
+    """True if ``v`` is a view, but not one of all elements of its array in order."""
     return v.op is not None and OPS[v.op.name].view and v.op.name not in WHOLE_VIEWS
 
 
 def _is_row(v: Value) -> bool:
-    """Whether ``v`` is a part of an array that is read, in whatever shape: an element of an array of arrays, or a
-    slice."""
+    """True if ``v`` is a row or a slice of an array, possibly reshaped."""
     while v.op is not None and v.op.name in WHOLE_VIEWS:
         v = v.op.operands[0]
     return v.op is not None and v.op.name in ("get", "slice")
@@ -90,7 +93,8 @@ def _copy_before(block: Block, position: int, v: Value) -> Value:
 
 # --- phase 2 --------------------------------------------------------------------------------------
 
-def _copy_what_is_live(module: Module, func: Function) -> None:
+def _copy_live_values(module: Module, func: Function) -> None:
+    """Phase 2 for one function."""
     borrowed = {p for i, p in enumerate(func.params) if i not in func.own}
     at_end = Liveness(func, in_memory).at_end
     for block in func.blocks:
@@ -121,8 +125,8 @@ class _Placer:
         self.elided: dict[Value, Value] = {}
         self.copies: list[tuple[Block, int, Op, int]] = []
         self.edge_copies: list[tuple[Block, Edge, int]] = []
-        self.rows: list[Value] = []                           # copied where they are read, and
-        self.detached = 0                                     # …their bits
+        self.rows: list[Value] = []                           # rows that are copied where they are read
+        self.detached = 0                                     # the bits of these rows
 
     def run(self) -> None:
         for block in list(self.func.blocks):
@@ -144,7 +148,7 @@ class _Placer:
         for position, op in enumerate(block.ops):
             for i in OPS[op.name].consumes:
                 self._take(state, block, position, op, i, needed[position])
-            if self._goes(state, op, needed[position]):
+            if self._is_removable(state, op, needed[position]):
                 self.elided[op.result] = op.operands[0]
                 self._rename(state, op)
             else:
@@ -157,7 +161,7 @@ class _Placer:
             self._edge(state, block, edge)
 
     def _needed_after(self, block: Block) -> list[int]:
-        """For each op, and then the terminator, the bits of what is read after it."""
+        """The bits of the values that are live after each op, and after the terminator."""
         sharing = self.sharing
         assert block.term is not None
         live = sharing.bits(self.liveness.at_end[block])
@@ -170,12 +174,12 @@ class _Placer:
         return needed
 
     def _can_give(self, state: State, v: Value, needed: int) -> bool:
-        """Whether the memory of ``v`` is the function's own and free to be worked on."""
+        """True if the memory of ``v`` belongs to the function, and no value in ``needed`` shares it."""
         gone = self.sharing.with_self(state, v) & ~self.detached
         return not gone & (needed | self.borrowed) and not _is_part(v)
 
     def _detach(self, state: State, block: Block, v: Value, needed: int) -> bool:
-        """Let rows of ``v`` that are needed have memory of their own: copying them is less than copying all of it."""
+        """Mark the live rows of ``v`` to be copied, instead of ``v`` itself; returns True if that suffices."""
         shared = self.sharing.with_self(state, v) & needed & ~self.detached
         rows = [w for w, n in self.sharing.number.items() if shared >> n & 1 and w is not v]
         if len(rows) > MOST_ROWS or not all(_is_row(w) and w.block is block for w in rows):
@@ -187,8 +191,8 @@ class _Placer:
         self.rows += rows
         return True
 
-    def _goes(self, state: State, op: Op, needed: int) -> bool:
-        """Whether an op is a copy of what nothing needs any more."""
+    def _is_removable(self, state: State, op: Op, needed: int) -> bool:
+        """True if an op is a copy of a value that is dead afterwards, so that it can be removed."""
         return op.name == "copy" and op.result in self.consumed and self._can_give(state, op.operands[0], needed)
 
     def _take(self, state: State, block: Block, position: int, op: Op, i: int, needed: int) -> None:
@@ -198,7 +202,7 @@ class _Placer:
             self.copies.append((block, position, op, i))
 
     def _rename(self, state: State, copy: Op) -> None:
-        """The result of a copy that goes is its operand from now on."""
+        """Update the sharing state for a copy that is removed: its result is its operand."""
         n, v = self.sharing.number[copy.result], copy.operands[0]
         shared = self.sharing.with_self(state, v) & ~(1 << n)
         state.forget(n)
@@ -217,7 +221,7 @@ class _Placer:
                     self.edge_copies.append((block, edge, i))
 
     def _copy_rows(self) -> None:
-        """Right behind the op that reads a row, for all that uses it."""
+        """Copy each marked row right after the op that reads it, for all of its uses."""
         own: dict[Value, Value] = {}
         for v in self.rows:
             assert v.op is not None
@@ -228,7 +232,11 @@ class _Placer:
                 op.replace_uses(own)
 
     def _copy_on_edges(self) -> None:
-        """In the block before where that only jumps or the edge goes back, else in a block on the edge."""
+        """Insert the copies of edges.
+
+        They go to the source block if that ends in a jump, or if the edge is a back edge; otherwise to a new block on
+        the edge.
+        """
         order = {b: i for i, b in enumerate(self.func.blocks)}
         spots: dict[int, Block] = {}
         for block, edge, i in self.edge_copies:

@@ -4,6 +4,6 @@ Imports ``ir`` and ``passes.analysis``.
 
 Files, in reading order::
 
-    independence  proof that iterations are independent; the role of each value a loop carries
+    independence  proof that iterations are independent; the role of each carried value
     outline       such loops as functions that several threads call
 """

@@ -1,19 +1,19 @@
-"""Whether the iterations of a loop are independent, and what each value that the loop carries then is.
+"""Dependence test: proves that the iterations of a loop are independent, and finds the role of each carried value.
 
-Arrays are values here, so what a loop writes is what it carries.  A loop is independent if each carried value has a
+Arrays are values, so a loop carries every array that it writes.  A loop is independent if each carried value has a
 *role*:
 
-* ``each``: an array of which an iteration reads and writes its own part alone: along one axis every access is within
-  ``[a·iv + c, a·iv + c + |a|)``, with the same ``a`` and the same ``c`` but for a number;
-* ``add mul maximum minimum and or xor``: a reduction: carried on by that op alone and read by nothing else.  For arrays
-  ``add`` alone, ``add_at`` and its kin included: each thread then adds to an array of its own;
-* ``lt le gt ge``: the best so far, replaced by what compares so with it;
-* ``last``: a number that the loop only leaves behind.
+* ``each``: an array of which each iteration reads and writes a part of its own.  Along one axis, every access is within
+  ``[a·iv + c, a·iv + c + |a|)``, with the same ``a`` and with values of ``c`` that differ by constants.
+* ``add mul maximum minimum and or xor``: a reduction.  The value is only updated by that op, and not read otherwise.
+  For arrays, the op is ``add``, ``add_at``, ``add_slice`` or ``add_put``; each thread adds to an array of its own.
+* ``lt le gt ge``: the best value so far, which is replaced by a value that compares so with it.
+* ``last``: a number that the loop does not read; only the value of the last iteration is used.
 
-What nobody can prove is a dependence: the test is conservative.
+The test is conservative: it assumes a dependence unless it can prove that there is none.
 
-Notation: the *members* of a carried value are what it becomes in an iteration, along edges and through the ops that
-work on it.
+Notation: the *members* of a carried value are the values that it has within an iteration, along edges and after the ops
+that update it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ REDUCTIONS = frozenset("add mul maximum minimum and or xor".split())
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 ADDING = frozenset("add sub add_at add_slice add_put".split())
 LARGEST_STEP = 1 << 14
-"""Strides from here on are not looked at: with fewer than 2⁴⁸ iterations smaller ones cannot wrap around."""
+"""Only smaller steps are considered.  With fewer than 2⁴⁸ iterations, these cannot wrap."""
 
 Members = dict[Value, None]
 
 
 class Dependent(Exception):
-    """Why the iterations of a loop may depend on each other, and where that shows."""
+    """The iterations of a loop may depend on each other; has the reason, and the source position."""
 
     def __init__(self, reason: str, loc: Loc) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ class Dependent(Exception):
 
 @dataclass
 class Uses:
-    """Where each value is read in a loop: by ops as operand number …, and by edges."""
+    """The uses of each value in a loop: by ops, with the operand's index, and by edges."""
 
     ops: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
     edges: dict[Value, list[tuple[Op, Edge, int]]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Uses:
 
 
 class Independence:
-    """The question for one counted loop; ``region`` is the loop with what hangs off it only to raise."""
+    """The test for one counted loop; ``region``: the loop, with the blocks that hang off it and only raise."""
 
     def __init__(self, loop: Loop, known: Counted, region: set[Block]) -> None:
         self.loop, self.known, self.region = loop, known, region
@@ -73,12 +73,12 @@ class Independence:
                 self.uses.see(op)
 
     def roles(self) -> dict[Value, str]:
-        """The role of each parameter of the head but the counter; raises ``Dependent``."""
+        """The role of each parameter of the head except the counter; raises ``Dependent``."""
         return {p: self._role(p) for p in self.loop.head.params if p is not self.known.iv}
 
     def _role(self, p: Value) -> str:
         if isinstance(p.type, Stack):
-            raise Dependent("it keeps what the way back needs on a stack", self._where(p))
+            raise Dependent("it saves values for the reverse sweep on a stack", self._where(p))
         if isinstance(p.type, Array):
             own = self._parts(p)
             return own if isinstance(own, str) else self._reduction(p, own)
@@ -87,7 +87,7 @@ class Independence:
         return self._reduction(p, None)
 
     def _where(self, p: Value) -> Loc:
-        """Where what goes on as ``p`` is computed."""
+        """The source position at which the next value of ``p`` is computed, or ``p`` is used."""
         following = self.loop.back_edge().args[p.index]
         used = [op for op, _ in self.uses.ops.get(p, ())]
         made = [following.op] if following.op is not None else []
@@ -95,14 +95,17 @@ class Independence:
 
     # --- members ----------------------------------------------------------------------------------
 
-    def _members(self, p: Value, goes_on: frozenset[str]) -> Members:
-        """What ``p`` becomes, through ops called ``goes_on`` that work on it; ``Dependent`` if it is mixed up."""
+    def _members(self, p: Value, updates: frozenset[str]) -> Members:
+        """The members of ``p``, which the ops named in ``updates`` may update.
+
+        Raises ``Dependent`` if another value replaces ``p``, or if a member is used in another way.
+        """
         members: Members = {p: None}
         todo = [p]
         while todo:
             v = todo.pop()
             for op, i in self.uses.ops.get(v, ()):
-                if op.name in goes_on and _works_on(op, i):
+                if op.name in updates and _updates(op, i):
                     _enter(members, todo, op.result)
             for op, edge, i in self.uses.edges.get(v, ()):
                 q = edge.block.params[i + edge.offset]
@@ -127,7 +130,7 @@ class Independence:
     # --- reductions -------------------------------------------------------------------------------
 
     def _reduction(self, p: Value, otherwise: Dependent | None) -> str:
-        """The op that carries ``p`` on; ``otherwise`` is the better reason if there is none."""
+        """The op by which ``p`` is reduced; if there is none, raises ``otherwise`` rather than a reason of its own."""
         array = isinstance(p.type, Array)
         adding = ADDING if array else REDUCTIONS | {"sub", "select"}
         try:
@@ -143,7 +146,10 @@ class Independence:
         return str(next(iter(kinds), "add"))
 
     def _reduces(self, op: Op, i: int, members: Members) -> str | None:
-        """The reduction that ``op`` is to the member at its operand ``i``; "" if it is none but does no harm."""
+        """The reduction by which ``op`` updates the member at operand ``i``; "" if it only passes on or compares it.
+
+        ``None`` for any other op.
+        """
         count = sum(v in members for v in op.operands)
         if op.name == "dim":
             return ""
@@ -153,7 +159,7 @@ class Independence:
             readers = [user for user, _ in self.uses.ops.get(op.result, ())]
             chosen = all(_best(user, members) and user.operands[0] is op.result for user in readers)
             return "" if chosen and not self.uses.edges.get(op.result) else None
-        if op.name not in OPS or OPS[op.name].effect or count != 1 or not _works_on(op, i):
+        if op.name not in OPS or OPS[op.name].effect or count != 1 or not _updates(op, i):
             return None
         if op.result.type != op.operands[i].type:
             return None
@@ -164,7 +170,7 @@ class Independence:
     # --- arrays -----------------------------------------------------------------------------------
 
     def _parts(self, p: Value) -> str | Dependent:
-        """``each`` if iterations touch parts of ``p`` of their own, or why that is not known."""
+        """``each`` if each iteration accesses a part of ``p`` of its own; otherwise the reason why it may not."""
         try:
             members = self._members(p, frozenset({"set", "add_at", "set_slice", "add_slice"}))
             accesses = [(op, self._windows(op, i)) for v in members for op, i in self.uses.ops.get(v, ())
@@ -172,13 +178,13 @@ class Independence:
         except Dependent as reason:
             return reason
         assert isinstance(p.type, Array)
-        if any(_apart([windows[axis] for _, windows in accesses]) for axis in range(p.type.rank)):
+        if any(_are_disjoint([windows[axis] for _, windows in accesses]) for axis in range(p.type.rank)):
             return "each"
         op = next((op for op, windows in accesses if all(w is None or not w.step for w in windows)), accesses[0][0])
         return Dependent(f"several iterations may use the same element of {_name(p)}", op.loc)
 
     def _windows(self, op: Op, i: int) -> list[Window | None]:
-        """For each axis the elements of operand ``i`` that an access touches, as far as they are known."""
+        """For each axis, the window of operand ``i`` that an op accesses, or ``None`` if it is not known."""
         t = op.operands[i].type
         assert isinstance(t, Array)
         starts: list[Value] = []
@@ -199,14 +205,14 @@ class Independence:
         return [*windows, *[None] * (t.rank - len(windows))]
 
     def _window(self, start: Value, length: int | None) -> Window | None:
-        """The window of ``length`` elements from ``start`` on, if that is affine in the counter and outer values."""
+        """The window of ``length`` elements from ``start`` on, if that is affine in the counter."""
         form, iv = self.forms.of(start), self.known.iv
         if length is None or any(v is not iv and v.block in self.region for v, _ in form.terms):
             return None
         return Window(form.coefficient(iv), form.without(iv), length)
 
     def _length(self, v: Value, axis: int) -> int | None:
-        """The most that an array can have along an axis: what anything has that it can come from."""
+        """An upper bound of an array's size along an axis, from all arrays from which it may come; or ``None``."""
         seen, todo, most = {v}, [v], 0
         while todo:
             v = todo.pop()
@@ -224,7 +230,7 @@ class Independence:
         return most
 
     def _sources(self, v: Value, axis: int) -> list[Value | None]:
-        """Arrays one of which has the length of ``v``; ``None`` among them if there may be others."""
+        """Arrays of which one has the length of ``v``; includes ``None`` if there may be others."""
         if v.op is None:
             return list(self._arguments(v)) or [None]
         if OPS[v.op.name].consumes:
@@ -237,15 +243,15 @@ class Independence:
 
 @dataclass(frozen=True)
 class Window:
-    """The elements from ``step·iv + start`` on, modulo 2⁶⁴, ``length`` of them at most."""
+    """At most ``length`` elements from ``step·iv + start`` on, modulo 2⁶⁴."""
 
     step: int
     start: Affine
     length: int
 
 
-def _apart(windows: list[Window | None]) -> bool:
-    """Whether different iterations touch different elements along an axis."""
+def _are_disjoint(windows: list[Window | None]) -> bool:
+    """True if different iterations access different elements along an axis."""
     known = [w for w in windows if w is not None]
     if len(known) < len(windows):
         return False
@@ -260,7 +266,7 @@ def _apart(windows: list[Window | None]) -> bool:
 
 
 def _given_length(v: Value, axis: int) -> int | None:
-    """A bound of an array's length that the op making it was given."""
+    """An upper bound of an array's size along an axis, from an operand of the op that makes it."""
     if v.op is None or v.op.name not in ("broadcast_to", "fill", "empty", "slice"):
         return None
     starts = {"broadcast_to": 1 + axis, "fill": 1 + axis, "empty": axis, "slice": 2 + 3 * axis}
@@ -268,7 +274,7 @@ def _given_length(v: Value, axis: int) -> int | None:
 
 
 def _most(v: Value) -> int | None:
-    """An upper bound that the definition of ``v`` shows."""
+    """An upper bound of ``v``, if it is a constant, or a minimum with a constant."""
     if v.const is not None:
         return int(v.const)
     if v.op is not None and v.op.name == "minimum":
@@ -281,15 +287,15 @@ def _is_one(v: Value) -> bool:
     return bool(v.const == 1)
 
 
-def _works_on(op: Op, i: int) -> bool:
-    """Whether an op yields its operand ``i`` changed."""
+def _updates(op: Op, i: int) -> bool:
+    """True if the result of an op is its operand ``i``, updated."""
     if OPS[op.name].consumes or op.name == "sub":
         return i == 0
     return i > 0 if op.name == "select" else True
 
 
 def _best(op: Op, members: Members) -> str | None:
-    """``select(v < m, v, m)``: how ``v`` compares with the member ``m`` that it replaces."""
+    """The comparison of ``select(v < m, v, m)``, in which ``v`` replaces the member ``m``."""
     test = op.operands[0].op
     if op.name != "select" or test is None or test.name not in _MIRRORED:
         return None
@@ -308,5 +314,5 @@ def _enter(members: Members, todo: list[Value], v: Value) -> None:
 
 
 def _name(v: Value) -> str:
-    """As the user calls it, as far as that is known."""
+    """The variable's name in the user's program, if it is known."""
     return v.hint.split(".")[0] or "a value"

@@ -1,13 +1,21 @@
-"""Makes functions of the loops whose iterations are independent, for several threads to call.
+"""Outlines loops with independent iterations into functions, which several threads may call.
 
 A loop over ``0 … n − 1`` becomes a function ``@f.loop(first, end, carried…, captured…) -> (carried…, last…)``, which
-runs the iterations from ``first`` to before ``end``.  Run over [0, m) and from what that yields over [m, n), it does
-what it does over [0, n): so the call ``@f.loop(0, n, …)`` is the loop, and means just that.  Its attribute ``threads``
-tells the role of each result (``independence.py``), by which machine code may cut the range and put the results
-together (``lowering/threads/parallel_calls.py``); ``uneven``: its iterations are not likely to take equally long.
+executes the iterations from ``first`` to before ``end``.  A call over [0, m), followed by a call over [m, n) with its
+results, is equal to a call over [0, n).  So the call ``@f.loop(0, n, …)`` replaces the loop.  There are two such calls,
+one of them for several threads.  An estimate of the work decides whether it pays to wake the threads::
 
-Such a call is made where there is work enough to pay for waking the threads, which is estimated before it.  Elsewhere
-the same function is called for the whole range.  Of loops in each other the outermost that can be is taken.
+    branch work >= ENOUGH, ^threads, ^alone
+    ^threads:  call @f.loop(0, n, …) {threads, uneven}
+    ^alone:    call @f.loop(0, n, …)
+
+Attributes of the first call:
+
+* ``threads``: the role of each result (``independence.py``), by which the lowering may divide the range between threads
+  and combine the results (``lowering/threads/parallel_calls.py``);
+* ``uneven``: the iterations probably take different times.
+
+Of nested loops, the outermost independent one is outlined.
 """
 
 from __future__ import annotations
@@ -22,14 +30,19 @@ from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, ra
 from .independence import Dependent, Independence
 
 ENOUGH = 40_000
-"""Of work, in additions or so: some twenty microseconds, ten times what it takes to wake threads and wait for them."""
+"""The least work for several threads, in additions: about twenty microseconds, ten times as long as it takes to wake
+the threads and to wait for them."""
 MOST_ITERATIONS = 1 << 48
+"""A bound of the trip count, with which index windows cannot wrap (``independence.LARGEST_STEP``)."""
 ADDS_FOR_ELEMENT = 16
-"""What an element of an array that threads accumulate in costs: it is cleared, and added up, once for each thread."""
+"""The cost of one element of an array that each thread has of its own: it is cleared and added once for each thread."""
 
 
 def outline(module: Module) -> None:
-    """Expects normal form: loops are rotated and closed and have a preheader."""
+    """Outline every such loop; expects normal form: loops are rotated and closed and have a preheader.
+
+    Adds a note to ``module.notes`` for each loop, with its roles or the reason why it is not outlined.
+    """
     for func in list(module.functions.values()):
         forest = loop_forest(func)
         todo = list(forest.roots)
@@ -39,48 +52,48 @@ def outline(module: Module) -> None:
                 _Outliner(module, func, forest, loop).run()
             except Dependent as reason:
                 at = f", line {reason.loc.line}" if reason.loc.line else ""
-                module.notes.append((_place(loop, func), f"one thread: {reason.reason}{at}"))
+                module.notes.append((_loc(loop, func), f"one thread: {reason.reason}{at}"))
                 todo += loop.children
 
 
-def _place(loop: Loop, func: Function) -> Loc:
-    """The user's line of a loop."""
+def _loc(loop: Loop, func: Function) -> Loc:
+    """The source position of a loop in the user's program."""
     ends = [b.term for b in (loop.latch, loop.head) if b is not None and b.term is not None]
     return next((op.loc for op in ends if op.loc.line), func.loc)
 
 
 class _Outliner:
-    """One loop becomes a function and two calls of it."""
+    """Replaces one loop by a function and two calls of it; raises ``Dependent`` if it is not independent."""
 
     def __init__(self, module: Module, func: Function, forest: LoopForest, loop: Loop) -> None:
         self.module, self.func, self.forest, self.loop = module, func, forest, loop
         known = counted(loop)
         if known is None or loop.exit is None:
-            raise Dependent("it may end early, or nobody knows before it how long it is", _place(loop, func))
+            raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
         self.known: Counted = known
         self.region = loop.region(raising_blocks(forest.dom))
         outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
         if any(v.block in self.region for op in outside for v in op.used()):
-            raise Dependent("other code reads what it computes", _place(loop, func))
+            raise Dependent("other code reads what it computes", _loc(loop, func))
         self.roles = Independence(loop, known, self.region).roles()
         self.carried = list(self.roles)
         self.left = self._left()
 
     def _left(self) -> list[Value]:
-        """What the last iteration leaves behind besides what is carried."""
+        """The results of the last iteration that are used after the loop and are not carried."""
         back = self.loop.back_edge().args
         finals = {back[p.index] for p in self.carried} | {self.known.next}
         left = [a for a in dict.fromkeys(self.loop.exit_edge().args) if a not in finals and a.block in self.region]
         for v in (*left, *(p for p, role in self.roles.items() if role == "last")):
             if isinstance(v.type, Array):
-                raise Dependent("an array that the last iteration makes is used after it", _place(self.loop, self.func))
+                raise Dependent("an array that the last iteration makes is used after it", _loc(self.loop, self.func))
         return left
 
     def run(self) -> None:
-        place = _place(self.loop, self.func)
+        position = _loc(self.loop, self.func)
         captured = self._captured()
         body = self._body(captured)
-        b = Builder(self.loop.preheader, place)
+        b = Builder(self.loop.preheader, position)
         assert self.loop.preheader is not None and self.loop.exit is not None
         entry, exit_args = list(self.loop.entry_edge().args), list(self.loop.exit_edge().args)
         self.loop.preheader.term = None
@@ -93,10 +106,10 @@ class _Outliner:
         b.jump(self.loop.exit, [finals.get(a, a) for a in exit_args])
         self.func.blocks = [x for x in self.func.blocks if x not in self.region]
         roles = ", ".join(f"{p.hint or 'value'}: {role}" for p, role in self.roles.items())
-        self.module.notes.append((place, f"several threads{': ' if roles else ''}{roles}"))
+        self.module.notes.append((position, f"several threads{': ' if roles else ''}{roles}"))
 
     def _captured(self) -> list[Value]:
-        """What the loop reads from outside; constants are made again inside."""
+        """The values from outside that the loop reads, except constants, which the function defines again."""
         found: dict[Value, None] = {}
         for block in self.forest.dom.order:
             if block in self.region:
@@ -112,8 +125,8 @@ class _Outliner:
         results = [*(p.type for p in self.carried), *(v.type for v in self.left)]
         hints = ["first", "end", *(p.hint for p in self.carried), *(v.hint for v in captured)]
         body = self.module.add(Function(self.module.unique_name(f"{self.func.name}.loop"), kinds, results, hints))
-        body.loc = _place(loop, self.func)
-        body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # the threads' results
+        body.loc = _loc(loop, self.func)
+        body.own = {2 + i for i, p in enumerate(self.carried) if isinstance(p.type, Array)}    # updated in place
         first, end, *rest = body.params
         inits, values = rest[:len(self.carried)], dict(zip(captured, rest[len(self.carried):]))
         b = Builder(body.entry, body.loc)
@@ -140,8 +153,10 @@ class _Outliner:
                         values[v] = b.undef(v.type) if v.const is None else b.const(v.const, v.type)  # type: ignore[arg-type]
 
     def _count(self, head: Block, latch: Block, first: Value, count: Value, values: dict[Value, Value]) -> None:
-        """The copy counts from 0; what it did with its counter sees ``first`` and how far it is from there, and so does
-        what comes behind the loop."""
+        """Let the copy count from 0 to ``count``.
+
+        Other uses of its counter, also after the loop, read the number of the iteration: ``first`` plus the counter.
+        """
         it = head.params[self.known.iv.index]
         number = Op("add", [first, it], [I64], loc=latch.func.loc)
         number.block = head
@@ -159,7 +174,7 @@ class _Outliner:
     # --- the calls ------------------------------------------------------------------------------------
 
     def _pays(self, b: Builder, inits: list[Value]) -> Value:
-        """Whether there is more work than threads cost."""
+        """Emit the test that there is enough work for several threads."""
         least = b.const(ENOUGH)
         for p, init in zip(self.carried, inits):
             if isinstance(p.type, Array) and self.roles[p] != "each":
@@ -172,7 +187,7 @@ class _Outliner:
         return b.and_(b.ge(work, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
     def _call(self, b: Builder, body: Function, args: list[Value], enough: Value) -> list[Value]:
-        """Both calls; afterwards the builder stands where they meet."""
+        """Emit both calls, and place the builder where they join; returns the results."""
         func = self.func
         roles = (*self.roles.values(), *["last"] * len(self.left))
         many, one, after = (func.new_block(n) for n in ("threads", "alone", "together"))
@@ -189,9 +204,8 @@ class _Outliner:
         b.at(after)
         return [after.add_param(t) for t in body.result_types]
 
-
     def _is_uneven(self) -> bool:
-        """Whether an inner loop's length depends on the iteration: then it is likely to grow or to shrink with it."""
+        """True if the trip count of an inner loop varies, in which case it probably grows or shrinks."""
         lengths = [known.trip for known in map(counted, self.loop.children) if known is not None]
         return any(v.block in self.loop.blocks and v.const is None for v in lengths)
 

@@ -6,7 +6,7 @@ Files, in reading order::
 
     size_numbering     one value for each size
     shape_specialise   sizes that checks have established, put into types
-    shape_inference    sizes of arrays that were typed before these were known
+    shape_inference    types inferred again, where sizes have become known
     array_sroa         small arrays of known size as scalars
     array_sroa_ops     its table: each array op as an index map or an op on scalars
     stride_specialise  innermost loops over rows of few columns, with the number of columns as a literal

@@ -1,7 +1,7 @@
-"""What ops on small arrays are where an array is its elements: an index map, or an op on scalars for each element.
+"""Rules of ``array_sroa``: each op on split arrays as an index map, or as scalar ops on the elements.
 
-The elements of an array are a NumPy array of values, in its shape (``()`` for a scalar), so that ``reshape``,
-``transpose``, ``concat`` and the like are NumPy's own.
+The elements of an array are held in a NumPy array of IR values of the same shape (``()`` for a scalar).  So
+``reshape``, ``transpose``, ``concat`` and others are those of NumPy.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ Elements = np.ndarray
 Rule = Callable[[Builder, Op, list[Elements]], Elements]
 
 MOST_ELEMENTS = 16
+"""The most elements of an array that is split."""
 MOST_WORK = 128
-"""An op that is more scalar ops than this stays one: a product of two matrices of 4 by 4 is the largest."""
+"""The most scalar ops that replace one op: those of a product of two 4 by 4 matrices."""
 
 MOST_SCATTERED = 8
-"""A larger array that is written into another is first built."""
+"""The most elements that are stored one by one into another array; a larger array is built first."""
 
 
 def is_small(t: Type) -> bool:
-    """Whether values of this type may be taken apart: an array of few elements whose sizes the type tells."""
+    """True if arrays of this type may be split: the type has all sizes, and there are few elements."""
     return isinstance(t, Array) and None not in t.dims and 1 <= _count(t) <= MOST_ELEMENTS
 
 
@@ -41,24 +42,24 @@ def _count(t: Type) -> int:
 
 
 def elements(values: Sequence[Value], shape: Sequence[int | None] = ()) -> Elements:
-    """Values, in C order, as the elements of an array of this shape."""
+    """The elements of an array of this shape, given in C order."""
     out = np.empty(len(values), object)
     out[:] = values
     return out.reshape([d or 0 for d in shape])
 
 
-def places(t: Type) -> Iterable[tuple[int, ...]]:
+def indices_of(t: Type) -> Iterable[tuple[int, ...]]:
     """The indices of a small array, in C order."""
     return product(*(range(d or 0) for d in dims_of(t)))
 
 
-# --- which ops ------------------------------------------------------------------------------------
+# --- the ops that can be replaced -----------------------------------------------------------------
 
 def expandable(op: Op, derived: bool) -> bool:
-    """Whether an op is known element by element: its arrays are small and what it indexes by is constant.
+    """True if an op can be replaced by scalar ops: its arrays are small and its indices are constant.
 
-    ``derived``: derivatives have been made, so that ops may go whose own derivative is another than that of what
-    they consist of (the extremes, where several are equal).
+    ``derived``: derivatives have been generated already.  Before that, ``max`` and ``min`` of floats are not replaced,
+    since their derivative differs from that of ``maximum`` and ``minimum`` where several elements are equal.
     """
     if op.name not in RULES and not (op.name in OPS and OPS[op.name].elementwise):
         return False
@@ -69,11 +70,11 @@ def expandable(op: Op, derived: bool) -> bool:
         return False
     if op.name in ("max", "min") and not derived and dtype_of(op.result.type).is_float:
         return False
-    return _in_bounds(op) and work(op) <= MOST_WORK
+    return _in_bounds(op) and scalar_ops(op) <= MOST_WORK
 
 
 def _is_constant(v: Value) -> bool:
-    """Whether the elements of an array of indices are made of constants, so that they will be constants."""
+    """True if the elements of an array of indices are computed from constants, so that they fold to constants."""
     todo, depth = [v], 0
     while todo:
         op = todo.pop().op
@@ -86,8 +87,8 @@ def _is_constant(v: Value) -> bool:
     return True
 
 
-def work(op: Op) -> int:
-    """How many scalar ops an op becomes, about."""
+def scalar_ops(op: Op) -> int:
+    """The approximate number of scalar ops that replace an op."""
     if op.name == "matmul":
         a, b = (v.type for v in op.operands)
         return 2 * _count(a) * _count(b) // max(1, _inner(op))
@@ -102,7 +103,10 @@ def _inner(op: Op) -> int:
 
 
 def _in_bounds(op: Op) -> bool:
-    """Whether the elements that an op reads or writes are known, and there: not so behind a check that fails."""
+    """True if the indices of an op are constant and in bounds.
+
+    They can be out of bounds after a check that fails.
+    """
     if not OPS[op.name].indices:
         return True
     where = _where(op)
@@ -112,7 +116,7 @@ def _in_bounds(op: Op) -> bool:
 
 
 def _where(op: Op) -> list[list[int]] | None:
-    """The indices along each axis that ``get``, ``slice`` and the updates name, ``None`` if not constant."""
+    """The indices along each axis that an op accesses, or ``None`` if they are not constant."""
     numbers = [v.const for v in op.operands[OPS[op.name].indices:]]
     if None in numbers:
         return None
@@ -125,18 +129,18 @@ def _where(op: Op) -> list[list[int]] | None:
 
 
 _FOLDED = frozenset("empty fill iota set concat reshape copy lt add select".split())
-"""What indices that are written down in a program go through, negative ones included."""
+"""The ops between the literal indices of a program, negative ones included, and the op that uses them."""
 
 # --- the rules ------------------------------------------------------------------------------------
 
 def expand(b: Builder, op: Op, xs: list[Elements]) -> Elements:
-    """The elements of the result, given those of the operands."""
+    """Emit the elements of an op's result, given the elements of its operands."""
     rule = RULES.get(op.name, _elementwise)
     return rule(b, op, xs)
 
 
 def _each(b: Builder, name: str, *xs: Elements, **attrs: object) -> Elements:
-    """An elementwise op, broadcast as NumPy does."""
+    """Emit an elementwise op for each element, with NumPy's broadcasting."""
     together = np.broadcast_arrays(*xs)
     values = [b.emit(name, *vs, **attrs) for vs in zip(*(x.flat for x in together))]
     return elements(values, together[0].shape)
@@ -166,9 +170,9 @@ def _take(b: Builder, op: Op, xs: list[Elements]) -> Elements:
 
 
 def _chosen(b: Builder, rows: Elements, i: Value) -> Elements:
-    """Row ``i``; where the index array has stayed in memory it is chosen among all."""
+    """Row ``i``; if ``i`` is not constant, as its array has stayed in memory, a chain of selects."""
     if i.const is not None:
-        return rows[min(max(int(i.const), 0), len(rows) - 1), ...]        # behind a check that fails it is anywhere
+        return rows[min(max(int(i.const), 0), len(rows) - 1), ...]        # out of bounds only after a check that fails
     found = rows[-1, ...]
     for k in range(len(rows) - 1):
         found = _each(b, "select", elements([b.eq(i, k)]), rows[k, ...], found)
@@ -185,11 +189,11 @@ def _iota(b: Builder, op: Op, xs: list[Elements]) -> Elements:
 
 def _undef(b: Builder, op: Op, xs: list[Elements]) -> Elements:
     t = op.result.type
-    return elements([b.undef(dtype_of(t)) for _ in places(t)], dims_of(t))
+    return elements([b.undef(dtype_of(t)) for _ in indices_of(t)], dims_of(t))
 
 
 def _reduction(name: str) -> Rule:
-    """One element after the other, in order."""
+    """The rule of a reduction, which combines the elements in order."""
     def rule(b: Builder, op: Op, xs: list[Elements]) -> Elements:
         axes = op.attrs["axes"]
         rest = [i for i in range(xs[0].ndim) if i not in axes]
@@ -202,7 +206,7 @@ def _sum(b: Builder, op: Op, xs: list[Elements]) -> Elements:
     total = _reduction("add")(b, op, xs)
     if not dtype_of(op.result.type).is_float or all(has_no_sign(x) for x in xs[0].flat):
         return total
-    return _each(b, "add", total, elements([b.const(0, dtype_of(op.result.type))]))        # of nothing but -0 it is 0
+    return _each(b, "add", total, elements([b.const(0, dtype_of(op.result.type))]))        # sum of -0 is 0
 
 
 def _scan(name: str) -> Rule:
@@ -215,7 +219,7 @@ def _scan(name: str) -> Rule:
 
 
 def _matmul(b: Builder, op: Op, xs: list[Elements]) -> Elements:
-    """Sums over the inner axis, which comes last in ``x`` and in ``y``."""
+    """Sums over the inner axis, which is moved to the end of ``x`` and ``y``."""
     x, y = xs
     if op.attrs.get("ta") and x.ndim > 1:
         x = x.swapaxes(-1, -2)
@@ -246,7 +250,7 @@ _MAPS: dict[str, Rule] = {
     "copy": lambda b, op, xs: xs[0],
     "as_type": lambda b, op, xs: xs[0],
 }
-"""Ops that compute nothing."""
+"""Ops without arithmetic."""
 
 RULES: dict[str, Rule] = {
     **_MAPS,
@@ -260,13 +264,13 @@ RULES: dict[str, Rule] = {
 # --- between arrays and their elements ------------------------------------------------------------
 
 def read(b: Builder, v: Value) -> Elements:
-    """The elements of an array in memory, those of a slice from the array that it is a part of."""
+    """Emit loads of the elements of an array in memory; those of a slice are loaded from the sliced array."""
     assert isinstance(v.type, Array)
-    op, indices = v.op, list(places(v.type))
+    op, indices = v.op, list(indices_of(v.type))
     if op is None or op.name != "slice":
         return elements([b.emit("get", v, *map(b.const, at)) for at in indices], v.type.dims)
-    whole, starts, steps = op.operands[0], op.operands[1::3], op.operands[3::3]
-    return elements([b.emit("get", whole, *_moved(b, starts, steps, at)) for at in indices], v.type.dims)
+    source, starts, steps = op.operands[0], op.operands[1::3], op.operands[3::3]
+    return elements([b.emit("get", source, *_moved(b, starts, steps, at)) for at in indices], v.type.dims)
 
 
 def _moved(b: Builder, starts: Sequence[Value], steps: Sequence[Value], at: Sequence[int]) -> list[Value]:
@@ -274,18 +278,18 @@ def _moved(b: Builder, starts: Sequence[Value], steps: Sequence[Value], at: Sequ
 
 
 def build(b: Builder, xs: Elements, t: Array) -> Value:
-    """The array in memory."""
+    """Emit the array in memory that has these elements."""
     sizes, values = [b.const(d or 0) for d in t.dims], list(xs.flat)
     if all(v is values[0] for v in values):
         return b.emit("fill", values[0], *sizes)
     array = b.emit("empty", *sizes, dtype=t.dtype)
-    for v, at in zip(values, places(t)):
+    for v, at in zip(values, indices_of(t)):
         array = b.emit("set", array, v, *map(b.const, at))
     return array
 
 
 def scatters(op: Op) -> bool:
-    """Whether an op writes a small array into another array, so that its elements may be written one by one."""
+    """True if an op stores or adds a small array into another array, which can be done element by element."""
     if op.name not in ("set", "add_at", "set_slice", "add_slice"):
         return False
     t = op.operands[1].type
@@ -293,10 +297,10 @@ def scatters(op: Op) -> bool:
 
 
 def scatter(b: Builder, op: Op, xs: Elements) -> Value:
-    """Write the elements one by one."""
+    """Emit a store or an addition for each element; returns the updated array."""
     array, at = op.operands[0], op.operands[2:]
     name = "add_at" if op.name in ("add_at", "add_slice") else "set"
-    for k, v in zip(places(op.operands[1].type), xs.flat):
+    for k, v in zip(indices_of(op.operands[1].type), xs.flat):
         index = _moved(b, at[::2], at[1::2], k) if op.name.endswith("_slice") else [*at, *map(b.const, k)]
         array = b.emit(name, array, v, *index, **op.attrs)
     return array

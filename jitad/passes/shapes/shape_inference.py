@@ -1,7 +1,8 @@
-"""Gives every array the sizes that follow from what it is made of, where it had been typed before they were known.
+"""Infers the types of arrays again, where sizes have become known since they were typed.
 
-Types of parameters are the join of what edges bring, optimistically, so through loops.  What has to stay as it is (the
-function's own parameters and results, those of calls) is converted by ``as_type``.
+The type of a block parameter is the join of the types of its arguments.  The fixed point is optimistic, so sizes are
+also found through loops.  Types that must not change are those of the function's parameters and results, and of calls;
+values are converted to these by ``as_type``.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from ...ir.types import Array, Type, dims_of, join
 
 
 def retype(module: Module, func: Function) -> None:
-    """Give the values of ``func`` their types anew, from the operands' types."""
+    """Infer the types of all values of ``func`` again."""
     _Retyper(module, func).run()
 
 
 def shape_inference(module: Module) -> None:
-    """Retype the functions in which an array is made with sizes that are known, but not in its type: where a call has
-    been opened whose parameters had any size.  What later passes make of these sizes would have other types."""
+    """Retype the functions in which an array is made with known sizes that its type does not have.
+
+    Such arrays come from inlined calls whose parameters had unknown sizes.  Without this pass, ops that later passes
+    emit would have types that differ from those of the ops that they replace.
+    """
     for func in module.functions.values():
         if any(_forgets(op) for block in func.blocks for op in block.ops):
             retype(module, func)
@@ -36,8 +40,11 @@ def _forgets(op: Op) -> bool:
 
 
 class _Retyper:
-    """``kept``: ops whose operands keep their types, as the rule does not take the new ones (behind a check that
-    always fails).  ``before``: the types that values had."""
+    """Infers the types of one function.
+
+    ``before``: the old types.  ``kept``: ops whose operands and results keep their old types, because the type rule
+    refuses the new ones, as may happen after a check that always fails.
+    """
 
     def __init__(self, module: Module, func: Function) -> None:
         self.module, self.func = module, func
@@ -66,7 +73,7 @@ class _Retyper:
             self._fit(block)
 
     def _param(self, p: Value) -> bool:
-        """Whether the type of a parameter is another now than the last time."""
+        """Update the type of a block parameter; returns True if it has changed."""
         if p not in self.before:
             return False
         first = p not in self.typed
@@ -103,14 +110,14 @@ class _Retyper:
         v.type = t
         return changed
 
-    # --- what stays as it was -------------------------------------------------------------------------
+    # --- conversions to types that must not change ----------------------------------------------------
 
     def _fit(self, block: Block) -> None:
         ops, block.ops = block.ops, []
         b = Builder(block)
         for op in ops:
             b.loc = op.loc
-            if op in self.kept or op.name == "push":         # what is popped has the types of what was pushed
+            if op in self.kept or op.name == "push":         # a pop has the types of its push
                 op.operands = [b.typed(v, self.before.get(v, v.type)) for v in op.operands]
             elif op.name == "as_type":
                 op.attrs["type"] = op.result.type
@@ -137,7 +144,7 @@ class _Retyper:
 
 
 def _learnt(op: Op) -> Array:
-    """The sizes that the op names, and those that its operand has besides."""
+    """The type of an ``as_type``: the sizes of its attribute, and where that has none, those of its operand."""
     have, named = op.operands[0].type, op.attrs["type"]
     assert isinstance(have, Array) and isinstance(named, Array)
     return Array(named.dtype, tuple(d if n is None else n for d, n in zip(have.dims, named.dims)))

@@ -1,9 +1,9 @@
-"""Lets types say what checks have found out: after ``check(eq(dim(a), 3))``, ``a`` is an array of three.
+"""Puts sizes that checks establish into types: after ``check(eq(dim(a), 3))``, ``a`` has the type ``f64[3]``.
 
-A state that comes from outside, to which a loop adds arrays of three elements, has any size when the loop begins and
-three from then on.  Whether it has is asked before the loop, so that it is an array of three all the time and may be
-taken apart (``scalars.py``).  Where it has another size, the check is bound to fail in the first iteration: what comes
-before it is run, and the error raised::
+Suppose that a loop adds arrays of three elements to a state that comes from outside.  The state has an unknown size
+when the loop begins, and three elements after the first iteration.  The pass tests the size before the loop, so that
+the state has three elements throughout and can be split (``array_sroa``).  If the size is another, the check fails in
+the first iteration: the ops before the check are executed, and the exception is raised::
 
     ^preheader:                          ^preheader:
       jump ^loop(%s)                       branch (dim(%s) == 3), ^known, ^fails
@@ -29,29 +29,31 @@ from .shape_inference import retype
 from .size_numbering import Size, Solver
 
 MOST = 16
-"""Larger sizes are of no use in a type."""
+"""The largest size that is put into a type: ``array_sroa`` splits arrays of up to 16 elements."""
 MOST_BEFORE = 200
-"""A check with more ops before it in its block is not asked before the loop: they are copied."""
+"""The most ops before a check in its block, which are copied if the check is tested before the loop."""
 MOST_FACTS = 16
-"""So many are used in a function at most: each looks at all of it."""
+"""The most facts that are used in one function: each takes time linear in the function's size."""
 
 
 def shape_specialise(module: Module) -> bool:
-    """Use what the checks of every function say; whether there was any use of it."""
+    """Use the facts that checks establish, in every function; returns True if any type has changed."""
     changed = False
-    for func in module.functions.values():                # (what is on stacks keeps its types)
+    for func in module.functions.values():                # values on stacks keep their types
         names = {op.name for b in func.blocks for op in b.ops}
         if "push" not in names and any(op.name == "check" and _facts(op) for b in func.blocks for op in b.ops):
             left = [MOST_FACTS]
-            if any([_before_loops(func, left), _behind_checks(func, left)]):
+            if any([_before_loops(func, left), _after_checks(func, left)]):
                 retype(module, func)
                 changed = True
     return changed
 
 
 def end_at_failures(module: Module) -> bool:
-    """Let blocks end at checks that are bound to fail; whether any does.  What is behind such a check works on sizes
-    that do not agree, which no rule for an op foresees."""
+    """End blocks by a raise at checks that always fail; returns True if there were any.
+
+    Ops after such a check may have operands whose sizes do not agree, which type rules refuse.
+    """
     changed = False
     for func in module.functions.values():
         failing = [(b, op) for b in func.blocks for op in b.ops if op.name == "check" and op.operands[0].const is False]
@@ -66,7 +68,7 @@ def end_at_failures(module: Module) -> bool:
 
 
 def _equal(op: Op) -> Iterator[tuple[Value, Value]]:
-    """The pairs of integers that a check finds to be equal."""
+    """The pairs of integers whose equality a check tests; a constant comes second."""
     todo = list(op.operands[:1]) if op.name == "check" else []
     while todo:
         test = todo.pop().op
@@ -78,14 +80,14 @@ def _equal(op: Op) -> Iterator[tuple[Value, Value]]:
 
 
 def _facts(op: Op) -> list[tuple[Value, int]]:
-    """(an integer that is not known, the constant that it is) where a check says so."""
+    """Pairs (integer, constant) that a check establishes to be equal, for constants that are worth a type."""
     return [(x, y.const) for x, y in _equal(op) if x.const is None and y.const is not None and 1 < y.const <= MOST]
 
 
-# --- sizes, by what they are the sizes of ---------------------------------------------------------
+# --- equal sizes ----------------------------------------------------------------------------------
 
 class _Sizes:
-    """What sizes are, and which the checks in the blocks above a place have found to be equal."""
+    """Canonical sizes (``size_numbering.Solver``), and the equalities that checks establish."""
 
     def __init__(self, func: Function) -> None:
         self.forest = loop_forest(func)
@@ -96,7 +98,7 @@ class _Sizes:
             self.equal += [(b, self.of(x), self.of(y)) for op in b.ops for x, y in _equal(op)]
 
     def of(self, n: Value) -> Size:
-        """The size that a value is."""
+        """The canonical size of an i64 value."""
         if n.const is not None:
             return int(n.const)
         if n.op is None or n.op.name != "dim":
@@ -109,7 +111,7 @@ class _Sizes:
         return self.of(found) if isinstance(found, Value) else found
 
     def same(self, size: Size, block: Block) -> set[Size]:
-        """All that is equal to ``size`` in ``block``, by the checks of the blocks above."""
+        """The sizes that equal ``size`` in ``block``, by checks in blocks that strictly dominate it."""
         found = {size}
         pairs = [{x, y} for b, x, y in self.equal if b is not block and self.dom.dominates(b, block)]
         while grown := [p for p in pairs if p & found and p - found]:
@@ -120,7 +122,7 @@ class _Sizes:
 # --- before loops ---------------------------------------------------------------------------------
 
 def _before_loops(func: Function, left: list[int]) -> bool:
-    """Ask before a loop what its first iteration would; whether there was anything to ask."""
+    """Test before each loop the facts that its first iteration would check; returns True if any type has changed."""
     sizes = _Sizes(func)
     changed = False
     for loop in reversed(sizes.forest.loops):
@@ -131,15 +133,18 @@ def _before_loops(func: Function, left: list[int]) -> bool:
             if found is not None and loop.head.ops.index(check) <= MOST_BEFORE:
                 left[0] -= 1
                 above = loop.preheader
-                known = _ask(loop, check, *found)
+                known = _test_before(loop, check, *found)
                 same = sizes.same(sizes.of(found[0]), loop.head)
                 blocks = [known, *_below(loop.head, loop.parent, sizes)]
-                changed |= _learn(_Place(known, 0, blocks, loop.head, above), found[1], same, sizes)
+                changed |= _learn(_Point(known, 0, blocks, loop.head, above), found[1], same, sizes)
     return changed
 
 
 def _on_entry(loop: Loop, n: Value, number: int, sizes: _Sizes) -> tuple[Value, int] | None:
-    """(a size before the loop, what it has to be), where an array has it that comes back with the size known."""
+    """Pair (size before the loop, constant) if ``n`` is checked to be ``number``, and helps to type a carried array.
+
+    That array has the size before the loop, and the known size ``number`` on the back edge.
+    """
     enter, back = loop.entry_edge(), loop.back_edge()
     first = enter.argument(n) if n.owner is loop.head else None
     if first is None or first.const is not None:
@@ -154,8 +159,8 @@ def _on_entry(loop: Loop, n: Value, number: int, sizes: _Sizes) -> tuple[Value, 
     return None
 
 
-def _ask(loop: Loop, check: Op, size: Value, number: int) -> Block:
-    """Branch before the loop on whether ``check`` will hold; the block from which the loop is then entered."""
+def _test_before(loop: Loop, check: Op, size: Value, number: int) -> Block:
+    """Branch before the loop on whether ``check`` will hold; returns the loop's new preheader."""
     before, func, enter = loop.preheader, loop.head.func, loop.entry_edge()
     assert before is not None
     known, fails = func.new_block("known"), func.new_block("fails")
@@ -170,10 +175,10 @@ def _ask(loop: Loop, check: Op, size: Value, number: int) -> Block:
     return known
 
 
-# --- behind checks --------------------------------------------------------------------------------
+# --- after checks ---------------------------------------------------------------------------------
 
-def _behind_checks(func: Function, left: list[int]) -> bool:
-    """Use each check's fact where it is bound to have passed; whether an array has got its size by that."""
+def _after_checks(func: Function, left: list[int]) -> bool:
+    """Use the facts of each check in the code that it dominates; returns True if any type has changed."""
     sizes = _Sizes(func)
     changed = False
     for block in sizes.dom.preorder():
@@ -182,21 +187,23 @@ def _behind_checks(func: Function, left: list[int]) -> bool:
                 left[0] -= 1
                 same = {n, *sizes.same(sizes.of(n), block)}
                 blocks = [block, *(b for b in _below(block, sizes.forest.loop_of(block), sizes) if b is not block)]
-                place = _Place(block, block.ops.index(check) + 1, blocks, block)
-                changed |= _learn(place, number, same, sizes)
+                point = _Point(block, block.ops.index(check) + 1, blocks, block)
+                changed |= _learn(point, number, same, sizes)
     return changed
 
 
 def _below(block: Block, loop: Loop | None, sizes: _Sizes) -> list[Block]:
-    """The blocks that ``block`` dominates, itself included, inside ``loop``."""
+    """The blocks of ``loop`` (of the function, if ``None``) that ``block`` dominates, itself included."""
     return [b for b in sizes.dom.order if sizes.dom.dominates(block, b) and (loop is None or b in loop.blocks)]
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A position in a block, from which on something is known, there and in all of ``blocks``, whose first it is.
-    ``home``: the block itself, or the loop's head that is behind it when it has been made for the loop; ``above``: then
-    the block before it, which may be as new."""
+class _Point:
+    """The point from which a fact holds: ``position`` in ``block``, the first of ``blocks``, and all of the others.
+
+    If ``block`` was made before a loop, ``home`` is the loop's head and ``above`` the predecessor of ``block``; neither
+    ``block`` nor ``above`` need be in the dominator tree.  Otherwise ``home`` is ``block``.
+    """
 
     block: Block
     position: int
@@ -205,25 +212,28 @@ class _Place:
     above: Block | None = None
 
     def sees(self, v: Value, sizes: _Sizes) -> bool:
-        """Whether ``v`` is there already."""
+        """True if ``v`` is defined before this point."""
         if v.block is self.home:
             return self.block is self.home and (v.op is None or v.op in self.block.ops[:self.position])
         return v.block is self.above or v.block in sizes.dom.number and sizes.dom.dominates(v.block, self.home)
 
 
-def _learn(place: _Place, number: int, same: set[Size], sizes: _Sizes) -> bool:
-    """Let arrays that have one of these sizes have ``number`` in their types from a place on; whether there are any."""
-    first, *others = place.blocks
-    ops, term = first.ops[place.position:], first.term
+def _learn(point: _Point, number: int, same: set[Size], sizes: _Sizes) -> bool:
+    """Give arrays with one of the sizes ``same`` the size ``number`` in their types, from ``point`` on.
+
+    Returns True if there are any.
+    """
+    first, *others = point.blocks
+    ops, term = first.ops[point.position:], first.term
     assert term is not None
     users = [*ops, term, *(op for b in others for op in b.all_ops())]
     values = dict.fromkeys(v for op in users for v in op.used())
     known: dict[Value, Value] = {}
     b = Builder(first, term.loc)
-    del first.ops[place.position:]
+    del first.ops[point.position:]
     for v in values:
         t = v.type
-        if isinstance(t, Array) and None in t.dims and place.sees(v, sizes):
+        if isinstance(t, Array) and None in t.dims and point.sees(v, sizes):
             dims = tuple(number if d is None and sizes.axis(v, k) in same else d for k, d in enumerate(t.dims))
             if dims != t.dims:
                 known[v] = b.as_type(v, type=Array(t.dtype, dims))

@@ -1,8 +1,11 @@
-"""Names every size once: the ``dim`` of an array becomes that of the array whose shape it has, taken where that one is
-defined, so that equal sizes are one value and sizes of arrays carried by a loop are known outside it.
+"""Value numbering of sizes: each size of arrays becomes one value.
 
-The shape of an update is that of the array updated, of an elementwise result that of an operand with the axis, of a
-block parameter that of all its arguments if they agree (optimistically, so through loops).
+A ``dim`` of an array is replaced by the ``dim`` of the array from which it has its shape, taken where that one is
+defined.  So equal sizes are one value, and the sizes of arrays that a loop carries are known outside the loop.
+
+The result of an update has the shape of the updated array.  The result of an elementwise op has the size of an operand
+with that axis.  A block parameter has the shape of its arguments, if they agree.  The fixed point is optimistic, so
+this also holds through loops.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from ...ir.types import I64, Array
 from ..analysis.cfg import substitute
 from ..analysis.loops import loop_forest
 
-Size = Axis | Value | int                 # an axis of an array that nothing more is known of, an i64 value, a number
+Size = Axis | Value | int                 # an axis of an array with a size of its own, an i64 value, a constant
 
 
 def size_numbering(module: Module) -> None:
@@ -22,6 +25,7 @@ def size_numbering(module: Module) -> None:
 
 
 def name_sizes(func: Function) -> None:
+    """Replace each ``dim`` in a function by its canonical size."""
     dims = [op for op in func.all_ops() if op.name == "dim"]
     if not dims:
         return
@@ -50,7 +54,7 @@ def name_sizes(func: Function) -> None:
 
 
 def _take(axis: Axis) -> Value:
-    """The size of an array's axis, taken right where the array is defined."""
+    """Insert a ``dim`` right after the definition of its array."""
     array, number = axis
     op = Op("dim", [array], [I64], {"axis": number})
     op.block = block = array.block
@@ -59,7 +63,7 @@ def _take(axis: Axis) -> Value:
 
 
 class Solver:
-    """What the axes of a function's arrays are, parameters solved together."""
+    """The canonical sizes of a function's arrays, on demand; connected block parameters are solved together."""
 
     def __init__(self, func: Function) -> None:
         self.sources: dict[Value, list[Value] | None] = {}
@@ -83,7 +87,7 @@ class Solver:
         return self.params[here] if isinstance(here, tuple) else here
 
     def _solve(self, start: Axis) -> None:
-        """Meet over the arguments until nothing moves, from "not known yet" down to "itself"."""
+        """Iterate the meet over arguments to a fixed point, from "not known yet" down to "a size of its own"."""
         sources: dict[Axis, list[Size]] = {}
         readers: dict[Axis, list[Axis]] = {}
         todo = [start]
@@ -122,7 +126,7 @@ class Solver:
 
 
 def _through_ops(axis: Axis) -> Size:
-    """Follow ops that keep or give the size, up to a parameter or an op that makes its own."""
+    """Follow ops that preserve or state the size, up to a parameter or an op whose result has its own size."""
     v, number = axis
     while True:
         assert isinstance(v.type, Array)

@@ -1,12 +1,12 @@
-"""Innermost loops over rows of few columns in two versions: one for which the number of columns is a literal.
+"""Makes two versions of innermost loops over rows of few columns: in one, the number of columns is a constant.
 
-``x[j, 0]``, ``x[j, 1]``, ``x[j, 2]`` in a loop over ``j`` are three apart if ``x`` has three columns, and machine code
-that knows it loads eight rows at a time.  Sizes are not known when code is made; but who reads columns 0 to 2 and no
-others most likely has three of them.  Before the loop that is tested; the version for which it is true sees the arrays
-as what they are then, ``f64[?, 3]``, and the other is the loop as it was.
+Between iterations of a loop over ``j``, the addresses of ``x[j, 0]``, ``x[j, 1]`` and ``x[j, 2]`` advance by the number
+of columns of ``x``.  If it is the constant three, the lowering loads eight rows at a time.  It is not known at compile
+time, but a loop that reads columns 0 to 2 and no others most likely has three of them.  The pass tests this before the
+loop.  The *narrow* version sees the arrays with the type ``f64[?, 3]``.  The other, *wide*, is the original loop.
 
-*Root*: an array from outside the loop, or one that the loop carries and updates element by element (its *names* are
-the parameter of the head and what the updates yield).
+*Root*: a loop-invariant array, or one that the loop carries and updates element by element.  The *names* of a carried
+root are its parameter of the head and the results of the updates.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from .size_numbering import Size, Solver
 
 ACCESSES = frozenset(("get", "set", "add_at"))
 MOST = 8
-"""Rows of more columns are further apart than what is loaded at a time."""
-LARGEST = 120                                               # ops of a loop that is worth a second version
+"""The most columns.  Rows of more are further apart than the width of one vector load."""
+LARGEST = 120
+"""The most ops of a loop that is copied."""
 
 
 def stride_specialise(module: Module) -> None:
-    """Expects normal form, after ``loop_versioning``: loops that still have checks are not vectorised anyway."""
+    """Make the versions; expects normal form.
+
+    Runs after ``loop_versioning``, since loops that still have checks are not vectorised.
+    """
     for func in module.functions.values():
         if not any(_columns(op) for op in func.all_ops()):
             continue
@@ -38,7 +42,7 @@ def stride_specialise(module: Module) -> None:
 
 
 def _columns(op: Op) -> bool:
-    """Whether an element is accessed whose last index is a constant."""
+    """True if an op accesses an element of a matrix with a constant as the last index."""
     return op.name in ACCESSES and len(op.operands) > OPS[op.name].indices + 1 and op.operands[-1].const is not None
 
 
@@ -54,10 +58,10 @@ def _worth_it(loop: Loop) -> bool:
 class _Strides:
     def __init__(self, func: Function, loop: Loop, solver: Solver) -> None:
         self.func, self.loop, self.solver, self.entry = func, loop, solver, loop.entry_edge()
-        self.names: dict[Value, Value] = {}                 # every name of an array that the loop accesses → its root
-        self.spoilt: set[Value] = set()                     # roots that something else is done with
+        self.names: dict[Value, Value] = {}                 # each name of an array that the loop accesses → its root
+        self.excluded: set[Value] = set()                     # roots with other uses
         self.guesses: dict[Size, int] = {}
-        self.varied: set[Size] = set()                      # sizes of axes that have other indices than constants
+        self.varied: set[Size] = set()                      # sizes of axes with an index that is not constant
 
     def run(self) -> None:
         for op in self.loop.head.ops:
@@ -65,11 +69,11 @@ class _Strides:
         self._check_edges()
         self.guesses = {s: n for s, n in self.guesses.items() if s not in self.varied and 2 <= n <= MOST}
         types = {root: t for root in dict.fromkeys(self.names.values())
-                 if root not in self.spoilt and (t := self._type(root)) != root.type}
+                 if root not in self.excluded and (t := self._type(root)) != root.type}
         if types:
             self._split(types)
 
-    # --- what the loop accesses ---------------------------------------------------------------------------
+    # --- the accesses of the loop -------------------------------------------------------------------------
 
     def _look_at(self, op: Op) -> None:
         arrays = [v for v in op.operands if isinstance(v.type, Array)]
@@ -82,7 +86,7 @@ class _Strides:
         carried = a.owner is self.loop.head
         reads_outside = op.name == "get" and a.block not in self.loop.blocks
         if op.name not in ACCESSES or len(arrays) > 1 or len(at) != t.rank or not (carried or reads_outside):
-            self.spoilt.update(self.names.get(v, v) for v in arrays)
+            self.excluded.update(self.names.get(v, v) for v in arrays)
             return
         if op.name != "get":
             self.names[op.result] = a
@@ -98,15 +102,16 @@ class _Strides:
         return self.solver.size((self._before(root), axis))
 
     def _before(self, root: Value) -> Value:
-        """The root as the preheader sees it."""
+        """The value of the root in the preheader."""
         return self.entry.args[root.index] if root.owner is self.loop.head else root
 
     def _check_edges(self) -> None:
-        """A carried root goes round as itself; one from outside is not handed on under another name."""
+        """Exclude roots that the back edge passes to another parameter, and loop-invariant roots on the exit edge."""
         for p, a in zip(self.loop.head.params, self.loop.back_edge().args):
             if isinstance(p.type, Array) and self.names.get(a, a) is not p:
-                self.spoilt.update((p, self.names.get(a, a)))
-        self.spoilt.update(a for a in self.loop.exit_edge().args if a in self.names and a.block not in self.loop.blocks)
+                self.excluded.update((p, self.names.get(a, a)))
+        leaving = self.loop.exit_edge().args
+        self.excluded.update(a for a in leaving if a in self.names and a.block not in self.loop.blocks)
 
     def _type(self, root: Value) -> Array:
         t = root.type
@@ -147,7 +152,7 @@ class _Strides:
         return holds
 
     def _retype(self, types: dict[Value, Array], values: dict[Value, Value], narrow: Block, copy: Block) -> None:
-        """In the copy every name of a root has the root's new type."""
+        """Give every name of a root in the copy the root's new type."""
         b = Builder(narrow)
         outside = {root: b.as_type(root, type=t) for root, t in types.items() if root.owner is not self.loop.head}
         for op in copy.ops:
@@ -158,7 +163,7 @@ class _Strides:
                 values[name].type = types[root]
 
     def _leave(self, copy: Block, leave: Block) -> None:
-        """Out of the copy: what follows knows the arrays by their old types."""
+        """Convert the arrays that leave the copy to their old types."""
         own = own_exit(self.func, copy, leave)
         assert copy.term is not None and own.term is not None
         onward, own.term = own.term.edges[0], None

@@ -1,4 +1,4 @@
-"""Vectorisation: iterations side by side.
+"""Vectorisation: several iterations of a loop executed together.
 
 Imports ``ir`` and ``passes.analysis``.
 
@@ -6,11 +6,11 @@ Files, in reading order::
 
     batch           one product of matrices for the matrix-vector products of a loop
     batch_rules     its table: each op for many iterations at once
-    outer_loop      ``LANES`` iterations of an outer loop side by side
+    outer_loop      ``LANES`` iterations of an outer loop together
     lane_kinds      the kinds of values in such a loop
     lane_rules      its table: each op for ``LANES`` iterations
-    predicate       iterations side by side under an active mask, with inner loops of unknown length
-    predicate_tail  the remainder of a chunk, one by one
+    predicate       iterations together under an active mask, with inner loops of unknown length
+    predicate_tail  the last active elements of a chunk, one by one
     speculate       checks assumed to hold for a chunk, and tested afterwards
-    fission         transcendental functions of a serial loop in a loop of their own
+    fission         transcendental functions of a serial loop, moved to a loop of their own
 """

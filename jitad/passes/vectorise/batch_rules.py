@@ -1,7 +1,8 @@
-"""What each op is for many iterations at once: *rows* are arrays whose first axis counts the iterations.
+"""Rules of ``batch`` and ``predicate``: each op for many iterations together.
 
-A rule takes the ``Rows`` and an op that reads rows, and yields the rows of its result.  Values that are the same for
-all iterations are *flat*.  What has no rule, or none for the case at hand, raises ``NoRows``.
+*Rows* are an array whose first axis counts the iterations.  A rule takes the ``Rows`` and an op with rows among its
+operands, and returns the rows of its result.  A value that is the same in all iterations is *flat*.  An op without a
+rule, or in a case that its rule does not cover, raises ``NoRows``.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from ...ir.types import Array, dims_of
 
 
 class NoRows(Exception):
-    """The loop cannot be run many iterations at a time."""
+    """The iterations of the loop cannot be executed together."""
 
 
 class Rows:
-    """The values of a loop's body for iterations ``start`` to ``start + length``, emitted by ``b``."""
+    """The values of a loop's body for ``length`` iterations from ``start`` on, emitted by ``b``.
+
+    ``bound``: values that have no rows.  ``rows``: value → its rows.  ``same``: flat value of the body → its copy.
+    """
 
     def __init__(self, b: Builder, iv: Value, start: Value, length: Value, bound: set[Value]) -> None:
         self.b, self.iv, self.start, self.length, self.bound = b, iv, start, length, bound
@@ -29,7 +33,7 @@ class Rows:
         self.one = b.const(1)
 
     def add(self, op: Op) -> None:
-        """Do what an op of the body does."""
+        """Emit an op of the body for all iterations."""
         self.b.loc = op.loc
         if any(v in self.bound for v in op.operands):
             self.rows[op.result] = self._element(op)
@@ -44,18 +48,19 @@ class Rows:
                 self.rows[op.result] = found
         elif op.name != "check" and (OPS[op.name].effect or OPS[op.name].consumes or len(op.results) != 1):
             raise NoRows
-        else:                                            # a check fails in the first iteration if in any
+        else:                                            # a flat check fails in the first iteration, if in any
             copy = clone_op(op, self.same)
             copy.block = self.b.block
             self.b.block.ops.append(copy)
 
     def flat(self, v: Value) -> Value:
+        """A value that is the same in all iterations; raises ``NoRows`` if it is not."""
         if v in self.rows or v in self.bound:
             raise NoRows
         return self.same.get(v, v)
 
     def all_of(self, v: Value) -> Value:
-        """Rows of a value, be it the same in all."""
+        """The rows of a value, broadcast if it is flat."""
         if v in self.rows:
             return self.rows[v]
         v = self.flat(v)
@@ -72,7 +77,7 @@ class Rows:
         return self.b.reshape(rows, self.length, *sizes)
 
     def _element(self, op: Op) -> Value:
-        """``a[it, j…]`` for all iterations."""
+        """``a[it, j…]`` for all iterations: a slice of ``a``."""
         if op.name != "get" or op.operands[1] is not self.iv:
             raise NoRows
         array, _, *rest = op.operands
@@ -127,7 +132,7 @@ def _along_axis(r: Rows, op: Op) -> Value:
 
 
 def _spread(r: Rows, op: Op) -> Value:
-    """``broadcast_to`` and ``fill``."""
+    """The rule of ``broadcast_to`` and ``fill``."""
     v, *sizes = op.operands
     rows, shape = r.rows[v], [r.flat(n) for n in sizes]
     missing = len(shape) - len(dims_of(v.type))

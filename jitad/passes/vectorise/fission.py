@@ -1,17 +1,21 @@
-"""Takes transcendental functions out of serial loops into a loop of their own before, which vectorises.
+"""Loop fission: moves transcendental functions out of a serial loop into a loop before it, which is vectorised.
 
-A loop that carries a state from one iteration to the next runs one iteration at a time.  What in it depends on the
-iteration's number alone (``cos(w * frames[i])`` on the way back of a recurrence) does not have to: a loop before
-computes it, eight iterations at a time, into an array that the serial loop reads.  Both take the iterations strip by
-strip, so that the array is small however long the loop.
+A loop that carries a state executes one iteration after the other.  Values that depend on the counter alone need not
+wait for it, such as ``cos(w * frames[i])`` in the reverse sweep of a recurrence.  A new loop before the serial one
+computes them, eight iterations at a time, into an array that the serial loop reads.  Both loops are strip-mined
+together, so that the array has the size of a chunk, however long the loop is::
 
-A loop with checks of floats (``math.log`` raises where its argument is not positive) would not vectorise either, for
-any iteration may end it.  The loop before computes what they look at as well, and whether all hold in the strip; if
-one does not, the *checked* loop, which is the loop as it was, goes on from the strip's first iteration and raises
-what is to be raised when it is.  Conditions from outside may guard anything, an index too: they are looked at before
-the first strip.  Where nothing but the checks is in the way no arrays are needed: see ``speculate``.
+    for each chunk:                                  # ^chunk … ^next
+      for j in the chunk:  t[j] = cos(…)             # ``before``: vectorised
+      for j in the chunk:  s = f(s, t[j])            # the serial loop
 
-Notation: *free* ops of a loop depend on its counter, on values from outside and on free ops only, and have no effect.
+A loop with checks of floats is not vectorised either, since each iteration may end it (``math.log`` raises if its
+argument is not positive).  The loop before the serial one then also computes the conditions, and whether all hold in
+the chunk.  If one does not, the *checked* loop, a copy of the original, continues from the chunk's first iteration, and
+raises in the right one.  Loop-invariant conditions may guard any op, even the read of an element: they are tested
+before the first chunk.  If the checks are all that prevents vectorisation, no arrays are needed: see ``speculate``.
+
+Notation: *free* ops of a loop have no effect and depend on the counter, loop-invariant values and free ops only.
 """
 
 from __future__ import annotations
@@ -25,25 +29,25 @@ from ...ir.uses import users
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop, counted, loop_forest
 from .speculate import (
-    STRIP,
+    CHUNK,
     before_checked,
     can_speculate,
-    carries_sums_and_rows_only,
+    carries_only_sums_and_stores,
     conditions_of,
     enter_if,
     speculate,
 )
 
 VECTOR_FUNCTIONS = frozenset(name for name, op in OPS.items() if op.vector)
-"""Functions that have vector versions and cost more than an array element written and read."""
+"""Functions that have vector versions, and cost more than a store and a load."""
 GUARDED = VECTOR_FUNCTIONS | {"sqrt", "div"}
-"""What is worth computing ahead in a loop that would not vectorise at all."""
+"""Functions that are worth moving out of a loop with checks, which is not vectorised at all."""
 SHORT = 16
-"""Loops known to run no longer stay whole."""
+"""Loops with at most this constant trip count are not split."""
 
 
 def fission(module: Module) -> None:
-    """Expects normal form: loops are rotated and have a preheader."""
+    """Split every such loop; expects normal form: loops are rotated and have a preheader."""
     for func in module.functions.values():
         if any(op.name in VECTOR_FUNCTIONS for op in func.all_ops()):
             for loop in loop_forest(func).loops:
@@ -54,26 +58,28 @@ def fission(module: Module) -> None:
 
 def _split(func: Function, loop: Loop, known: Counted) -> None:
     checks = [op for op in loop.head.ops if op.name == "check"]
-    serial = _is_serial(loop.head) and not carries_sums_and_rows_only(loop, known)
+    serial = _is_serial(loop.head) and not carries_only_sums_and_stores(loop, known)
     if not (checks or serial) or (known.trip.const or SHORT + 1) <= SHORT or known.iv.index != 0:
         return
     free = _free_ops(loop.head, known)
     fine: set[Value] = set()
     if not all(_is_of_floats(op.operands[0], free, loop.head, fine) for op in checks):
-        return                                       # what a check of an index guards must not run before it
+        return                                       # an op must not be moved before the check of its index
     if any(_indexes_by_float(op) for op in free) and checks:
         return
     kept = _kept(loop.head, free, GUARDED if checks else VECTOR_FUNCTIONS)
     if kept and checks and can_speculate(loop, known, free):
         speculate(func, loop, known, checks)
     elif kept:
-        _Strips(func, loop, known, free, kept, checks).run()
+        _Chunks(func, loop, known, free, kept, checks).run()
 
 
 def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, fine: set[Value], part: bool = False) -> bool:
-    """Whether a condition compares floats that can be computed ahead: what it guards is safe to compute then, too.
+    """True if a condition compares floats that free ops compute, or is loop-invariant.
 
-    Or it is from outside, and no ``part`` of one in the loop.  ``fine``: those of which it is known."""
+    The ops that a check of floats guards are safe to execute before it.  A loop-invariant ``part`` of a condition in
+    the loop must also compare floats.  ``fine``: a cache of the conditions for which this holds.
+    """
     op = condition.op
     if condition in fine or (condition.block is not head and not part):
         return True
@@ -89,7 +95,7 @@ def _is_of_floats(condition: Value, free: dict[Op, None], head: Block, fine: set
 
 
 def _indexes_by_float(op: Op) -> bool:
-    """Whether an element is read at an index that was a float: the check that the float is a number guards it."""
+    """True if an op reads an element at an index that was cast from a float, which a check of that float guards."""
     todo, seen = list(op.operands[1:]) if op.name == "get" else [], set[Value]()
     while todo:
         v = todo.pop()
@@ -103,14 +109,14 @@ def _indexes_by_float(op: Op) -> bool:
 
 
 def _is_serial(head: Block) -> bool:
-    """Whether a float goes from one iteration to the next otherwise than as a sum whose order is ours."""
+    """True if the loop carries a float, other than as a sum that may be reordered (``acc``)."""
     readers = users(head.all_ops())
     carried = [p for p in head.params if isinstance(p.type, Scalar) and p.type.is_float]
     return any(op.name != "add" or not op.attrs.get("acc") for p in carried for op in readers.get(p, ()))
 
 
 def _free_ops(head: Block, known: Counted) -> dict[Op, None]:
-    """The free ops, in order, that yield one scalar."""
+    """The free ops with one scalar result, in order."""
     here = {v for op in head.ops for v in op.results} | set(head.params)
     bound = here - {known.iv}
     free: dict[Op, None] = {}
@@ -123,7 +129,10 @@ def _free_ops(head: Block, known: Counted) -> dict[Op, None]:
 
 
 def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
-    """The free ops that cost something and whose results are needed by others: these are worth an array."""
+    """The free ops whose results are stored in arrays: they are worth it, and other ops of the loop read them.
+
+    An op is worth it if its name is in ``worth``, or if it depends on such an op.
+    """
     worthwhile: set[Value] = set()
     for op in free:
         if op.name in worth or any(v in worthwhile for v in op.operands):
@@ -132,51 +141,52 @@ def _kept(head: Block, free: dict[Op, None], worth: frozenset[str]) -> list[Op]:
     return [op for op in free if op.result in worthwhile and op.result in needed]
 
 
-class _Strips:
-    """Strip by strip: ``strip`` starts one, ``before`` fills its arrays, the loop reads them, ``next`` goes on.
+class _Chunks:
+    """Strip-mines the loop: ``chunk`` starts a chunk, ``before`` fills its arrays, the loop reads them.
 
-    The loop's own counter then starts from 0 in every strip; ``start`` is the strip's first iteration.
+    ``onward`` follows, and goes back to ``chunk``.  The loop's own counter starts from 0 in every chunk; ``start`` is
+    the chunk's first iteration.
     """
 
     def __init__(self, func: Function, loop: Loop, known: Counted, free: dict[Op, None], kept: list[Op],
                  checks: list[Op]) -> None:
         self.func, self.loop, self.known, self.kept = func, loop, known, kept
-        self.types = [Array(op.result.type, (STRIP,)) for op in kept if isinstance(op.result.type, Scalar)]
+        self.types = [Array(op.result.type, (CHUNK,)) for op in kept if isinstance(op.result.type, Scalar)]
         self.conditions, self.first = conditions_of(loop, checks)
         self.needed = _needed(free, {op.result for op in kept} | set(self.conditions))
-        self.strip, self.before, self.between, self.onward = (
-            func.new_block(n) for n in ("strip", loop.head.name, "between", "next"))
-        self.start = self.strip.add_param(I64, "start")
+        self.chunk, self.before, self.between, self.onward = (
+            func.new_block(n) for n in ("chunk", loop.head.name, "between", "next"))
+        self.start = self.chunk.add_param(I64, "start")
 
     def run(self) -> None:
-        loop, known, b = self.loop, self.known, Builder(self.strip, self.kept[0].loc)
+        loop, known, b = self.loop, self.known, Builder(self.chunk, self.kept[0].loc)
         assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
         entry, leave = loop.preheader.term.edges[0], loop.exit
-        carried = [self.strip.add_param(p.type, p.hint) for p in loop.head.params[1:]]
-        rooms = [self.strip.add_param(t) for t in self.types]
+        carried = [self.chunk.add_param(p.type, p.hint) for p in loop.head.params[1:]]
+        arrays = [self.chunk.add_param(t) for t in self.types]
         checked = self._checked(leave) if self.conditions or self.first else None
         self._enter(loop.preheader, list(entry.args[1:]), checked)
-        length = b.minimum(b.sub(known.trip, self.start), STRIP)
-        b.jump(self.before, [b.const(0), *rooms, *([b.const(True)] if self.conditions else [])])
+        length = b.minimum(b.sub(known.trip, self.start), CHUNK)
+        b.jump(self.before, [b.const(0), *arrays, *([b.const(True)] if self.conditions else [])])
         self._fill(length)
         self._go_on(carried, checked if self.conditions else None)
         states, leaving = self._restart(length)
         _read(loop.head, known, dict(zip(self.kept, self.between.params)))
         b.at(self.onward)
-        again = b.add(self.start, STRIP)
-        b.branch(b.lt(again, known.trip), self.strip, [again, *states], leave, leaving)
+        again = b.add(self.start, CHUNK)
+        b.branch(b.lt(again, known.trip), self.chunk, [again, *states], leave, leaving)
 
     def _enter(self, preheader: Block, first: list[Value], checked: Block | None) -> None:
-        """From the preheader into the first strip, with room for the arrays."""
+        """Allocate the arrays at the end of the preheader, and enter the first chunk."""
         b = Builder(preheader, self.kept[0].loc)
         preheader.term = None
         if checked is not None:
             b.at(enter_if(b, self.first, checked, [b.const(0), *first]))
-        room = [b.emit_op("empty", [b.const(STRIP)], dtype=t.dtype).result for t in self.types]
-        b.jump(self.strip, [b.const(0), *first, *room])
+        arrays = [b.emit_op("empty", [b.const(CHUNK)], dtype=t.dtype).result for t in self.types]
+        b.jump(self.chunk, [b.const(0), *first, *arrays])
 
     def _checked(self, leave: Block) -> Block:
-        """A block before the loop as it was, cold, which leaves through a block of its own."""
+        """Make the checked loop, a cold copy of the original; returns the block that enters it."""
         head = self.loop.head
         copy = clone_blocks([head], self.func, {})[head]
         assert copy.term is not None
@@ -185,7 +195,7 @@ class _Strips:
         return before_checked(self.func, copy)
 
     def _fill(self, length: Value) -> None:
-        """The loop that computes one strip, and whether all checks hold in it."""
+        """Emit the loop that fills the arrays of one chunk, and computes whether all checks hold in it."""
         before, known = self.before, self.known
         j = before.add_param(I64, known.iv.hint)
         arrays = [before.add_param(t) for t in self.types]
@@ -207,22 +217,23 @@ class _Strips:
         b.branch(b.lt(following, length), before, [following, *nexts], self.between, nexts)
 
     def _go_on(self, carried: list[Value], checked: Block | None) -> None:
-        """From the filled arrays into the loop, or, if a check fails in this strip, into the checked one."""
+        """Enter the serial loop after the arrays are filled, or the checked loop if a check fails in this chunk."""
         b, head = Builder(self.between), self.loop.head
         if checked is None:
             return b.jump(head, [b.const(0), *carried])
-        whole, failing = self.func.new_block("whole"), self.func.new_block("failing")
-        b.branch(self.between.params[-1], whole, [], failing, [])
-        b.at(whole)
+        passing, failing = self.func.new_block("passing"), self.func.new_block("failing")
+        b.branch(self.between.params[-1], passing, [], failing, [])
+        b.at(passing)
         b.jump(head, [b.const(0), *carried])
         b.at(failing)
         b.jump(checked, [self.start, *carried])
 
     def _restart(self, length: Value) -> tuple[list[Value], list[Value]]:
-        """The serial loop counts within the strip; what else it does with its counter sees the iteration's number.
+        """Let the serial loop count within the chunk; other uses of its counter read the iteration's number.
 
-        Yields, of the parameters of ``onward``, what the next strip and what the exit receive.  A value has one
-        parameter: an array with two names, one of which is worked on in the next strip, would be copied for each."""
+        Returns the parameters of ``onward`` that the next chunk receives, and those that the exit receives.  Each value
+        has one parameter.  With two, an array that the next chunk updates would be copied.
+        """
         loop, known, head = self.loop, self.known, self.loop.head
         back, leave = loop.back_edge(), loop.exit_edge()
         ops, head.ops, head.term = [op for op in head.ops if op.name != "check"], [], None
@@ -245,7 +256,7 @@ class _Strips:
 
 
 def _needed(free: dict[Op, None], wanted: set[Value]) -> list[Op]:
-    """What of the free ops the wanted values need, in order."""
+    """The free ops that the wanted values need, in order."""
     out = []
     for op in reversed(free):
         if op.result in wanted:
@@ -255,7 +266,7 @@ def _needed(free: dict[Op, None], wanted: set[Value]) -> list[Op]:
 
 
 def _read(head: Block, known: Counted, arrays: dict[Op, Value]) -> None:
-    """Let the loop read what the loop before has computed."""
+    """Replace the ops that the loop before computes by reads of its arrays."""
     reads: dict[Value, Value] = {}
     ops: list[Op] = []
     for op in head.ops:

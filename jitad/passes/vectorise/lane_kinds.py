@@ -1,14 +1,14 @@
-"""What the values of a loop are when ``LANES`` of its iterations run side by side (``outer_loop.py``).
+"""The kinds of values in a loop of which ``LANES`` iterations execute together (``outer_loop.py``).
 
-* *uniform*: the same in all lanes; stays as it is. All control flow has to be.
-* *rising*, *falling*: the loop's index, or its negative, plus something uniform. It stays one i64, the first lane's.
-* *varying*: of each lane its own. A scalar becomes an array of the lanes, an array gets one more axis, the last.
-* *shared*: an array that the loop carries, and only adds to or stores into: all lanes work on the one.
+* *uniform*: the same in all lanes, and unchanged.  All control flow must be uniform.
+* *rising*, *falling*: the loop's counter, or its negative, plus a uniform value.  It stays one i64, the first lane's.
+* *varying*: different in each lane.  A scalar becomes an array of lanes, an array gets an additional last axis.
+* *shared*: an array that the loop carries, and only adds to or stores to.  All lanes update the same array.
 
-What the last iteration stores has to stay. Lanes run an op for all of them before the next op, so in an array that is
-stored into each lane needs places of its own (``_check_places``).
+All lanes execute an op before the next op.  So if two lanes could store to one element, the value that stays might not
+be the last iteration's.  Each lane must therefore store to elements of its own (``_check_elements``).
 
-``NoLanes`` is raised where a value is none of these.
+Raises ``NoLanes`` if a value has none of these kinds.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ..analysis.loops import Counted, Loop, LoopForest
 
 UNIFORM, RISING, FALLING, VARYING, SHARED = "uniform", "rising", "falling", "varying", "shared"
 STEP = {RISING: 1, FALLING: -1}
-"""From one lane to the next."""
+"""The difference from one lane to the next."""
 UPDATES = frozenset(("set", "add_at", "add_slice"))
-"""What may be done to a shared array."""
+"""The ops that may update a shared array."""
 
 
 class NoLanes(Exception):
-    """The loop's iterations cannot run side by side."""
+    """The iterations of the loop cannot execute together."""
 
 
 class Kinds:
-    """``of[value]`` for the values of ``blocks``, the loop's in an order in which definitions come before uses.
+    """The kind of each value: ``of[value]``, uniform if absent.
 
-    ``pushed``: of the frames with these types which values vary.  ``sums``: the scalars that the loop carries and only
-    adds to, each with the additions of an iteration in their order.
+    ``blocks``: those of the loop, definitions before uses.  ``pushed``: types of a stack frame → the positions of its
+    varying values.  ``sums``: carried scalars that are only added to → the additions of one iteration, in order.
     """
 
     def __init__(self, forest: LoopForest, loop: Loop, known: Counted, blocks: list[Block]) -> None:
@@ -53,13 +53,13 @@ class Kinds:
                 self.sums[p] = self._additions(p, back)
         self.adding = {op for ops in self.sums.values() for op in ops}
         self._spread()
-        self._check_places()
+        self._check_elements()
 
     def __getitem__(self, v: Value) -> str:
         return self.of.get(v, UNIFORM)
 
     def _additions(self, p: Value, back: Value) -> list[Op]:
-        """The ``add``s that lead from a carried float to what it is in the next iteration, and are its only use."""
+        """The chain of ``add`` ops from a carried float to its next value; raises ``NoLanes`` for any other use."""
         found: list[Op] = []
         v = p
         while v is not back:
@@ -68,7 +68,7 @@ class Kinds:
                 raise NoLanes
             op = readers[0]
             assert op.block is not None
-            if not isinstance(v.type, Scalar) or not v.type.is_float or not self._every_time(op.block):
+            if not isinstance(v.type, Scalar) or not v.type.is_float or not self._runs_once(op.block):
                 raise NoLanes
             found.append(op)
             v = op.result
@@ -76,15 +76,18 @@ class Kinds:
             raise NoLanes
         return found
 
-    def _every_time(self, block: Block) -> bool:
-        """Whether each iteration runs a block exactly once."""
+    def _runs_once(self, block: Block) -> bool:
+        """True if each iteration executes a block exactly once."""
         assert self.loop.latch is not None
         return self.forest.innermost[block] is self.loop and self.forest.dom.dominates(block, self.loop.latch)
 
     # --- kinds ----------------------------------------------------------------------------------------
 
     def _spread(self) -> None:
-        """Until nothing moves; kinds go from uniform to rising or falling to varying, or to shared."""
+        """Propagate kinds to a fixed point.
+
+        A kind changes from uniform to rising or falling, then to varying; or from uniform to shared.
+        """
         self.moved = True
         while self.moved:
             self.moved = False
@@ -109,7 +112,7 @@ class Kinds:
         self._note(op.results, _step(op, kinds) or VARYING)
 
     def _shared(self, op: Op, kinds: list[str]) -> None:
-        """Lanes see nothing of what others have stored: nothing reads a shared array."""
+        """An op with a shared array must update it or take its size: no lane may read what others have stored."""
         if op.name == "dim":
             return
         if op.name not in UPDATES or kinds[0] != SHARED or SHARED in kinds[1:]:
@@ -144,10 +147,10 @@ class Kinds:
             self.moved = True
 
 
-    # --- places in shared arrays ------------------------------------------------------------------------
+    # --- elements of shared arrays ----------------------------------------------------------------------
 
-    def _check_places(self) -> None:
-        """Each carried array is handed on as itself, and no lane stores where another one stores, or adds."""
+    def _check_elements(self) -> None:
+        """Check that shared arrays are carried as themselves, and that no two lanes update one element by a store."""
         updates: dict[Value, list[Op]] = {}
         names = {p: p for p in self.loop.head.params if self[p] == SHARED}
         for block in self.blocks:
@@ -156,19 +159,19 @@ class Kinds:
                     root = names[op.result] = names[op.operands[0]]
                     updates.setdefault(root, []).append(op)
             for edge in block.term.edges if block.term and names else ():
-                self._hand_on(edge, names)
+                self._check_edge(edge, names)
         for ops in updates.values():
-            if any(op.name == "set" for op in ops) and len({self._own_place(op) for op in ops}) > 1:
+            if any(op.name == "set" for op in ops) and len({self._own_elements(op) for op in ops}) > 1:
                 raise NoLanes
 
-    def _hand_on(self, edge: Edge, names: dict[Value, Value]) -> None:
-        """An array has one name at a time, in all blocks: which array it is does not depend on the way."""
+    def _check_edge(self, edge: Edge, names: dict[Value, Value]) -> None:
+        """Check that a parameter stands for one shared array, whichever edge is taken."""
         for p, a in edge.passed():
             if edge.block in self.loop.blocks and a in names and names.setdefault(p, names[a]) is not names[a]:
                 raise NoLanes
 
-    def _own_place(self, op: Op) -> tuple[int, Value]:
-        """The axis along which lanes have places of their own, and the index, which inner loops do not change."""
+    def _own_elements(self, op: Op) -> tuple[int, Value]:
+        """The axis along which each lane has elements of its own, and the index, which inner loops do not change."""
         moving = [(k, v) for k, v in enumerate(op.operands[2:]) if self[v] in STEP]
         if op.name == "add_slice" or len(moving) != 1 or self.forest.innermost.get(moving[0][1].block) is not self.loop:
             raise NoLanes
@@ -176,7 +179,7 @@ class Kinds:
 
 
 def _step(op: Op, kinds: list[str]) -> str | None:
-    """How an index moves: ``add`` and ``sub`` of one that moves and one that does not."""
+    """The kind of an index that is the sum or difference of a rising or falling value and a uniform one."""
     if op.name not in ("add", "sub") or op.result.type != I64 or kinds.count(UNIFORM) != 1:
         return None
     moving = kinds[0] if kinds[1] == UNIFORM else kinds[1]

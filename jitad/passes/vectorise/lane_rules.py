@@ -1,7 +1,8 @@
-"""What each op is for ``LANES`` iterations at once: arrays get one more axis, the last, which counts the lanes.
+"""Rules of ``outer_loop``: each op for ``LANES`` iterations together.
 
-A rule takes the ``Lanes`` and an op of which a value varies, and yields the result; broadcasting goes by the last axes,
-so elementwise ops and reductions stay what they are.  What has no rule raises ``NoLanes``.
+Arrays get an additional last axis, which counts the lanes.  A rule takes the ``Lanes`` and an op with a varying value,
+and returns the result.  Elementwise ops stay the same, since broadcasting aligns the last axes, and so do reductions
+over other axes.  An op without a rule raises ``NoLanes``.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ def lanes_type(t: Type) -> Array:
 
 
 class Lanes:
-    """``values``: of each value of the loop what stands for it: itself, its first lane, or all lanes.
+    """The new values of a loop, emitted by ``b``.
 
-    ``made``: the sizes, in the loop as it is, of the arrays that each lane gets for itself.
+    ``values``: value of the loop → its copy if uniform or shared, its first lane if rising or falling, else all lanes.
+    ``made``: the sizes, in the original loop, of the arrays that each lane has for itself.
     """
 
     def __init__(self, b: Builder, kinds: Kinds, values: dict[Value, Value]) -> None:
@@ -34,7 +36,7 @@ class Lanes:
         self.made: list[list[Value]] = []
 
     def add(self, op: Op) -> None:
-        """Do what an op of the loop does."""
+        """Emit an op of the loop for all lanes."""
         kinds = [self.kinds[v] for v in (*op.operands, *op.results)]
         if op.name in ("push", "pop"):
             return self._frame(op)
@@ -48,9 +50,9 @@ class Lanes:
         elif op.name == "dim":
             self.values[op.result] = self.b.dim(self.values.get(op.operands[0], op.operands[0]), axis=op.attrs["axis"])
         else:
-            self._as_it_is(op)
+            self._uniform(op)
 
-    def _as_it_is(self, op: Op) -> None:
+    def _uniform(self, op: Op) -> None:
         operands = {v: self.values.get(v, v) for v in op.operands}
         if any(self.kinds[v] in (VARYING, SHARED) for v in op.operands):
             raise NoLanes
@@ -60,7 +62,7 @@ class Lanes:
         self.values.update(zip(op.results, copy.results))
 
     def flat(self, v: Value) -> Value:
-        """A value that is the same in all lanes, or shared."""
+        """A uniform or shared value; raises ``NoLanes`` for other kinds."""
         if self.kinds[v] not in (UNIFORM, SHARED):
             raise NoLanes
         return self.values.get(v, v)
@@ -87,7 +89,7 @@ class Lanes:
         return self.b.broadcast_to(self.b.reshape(here, *sizes, self.b.const(1)), *sizes, self.b.const(LANES))
 
     def beside(self, v: Value) -> Value:
-        """A value for an op in which it meets lanes: one that is the same in all broadcasts."""
+        """A value as an operand of an op with varying operands: a uniform one is left to broadcasting."""
         if self.kinds[v] != UNIFORM:
             return self.of(v)
         here = self.values.get(v, v)
@@ -106,7 +108,7 @@ class Lanes:
             self.values.update(zip(op.results, [below, *found]))
 
     def all_of_lanes(self) -> list[Value]:
-        """The part of a slice that takes all lanes."""
+        """Start, length and step of a slice for the axis of lanes."""
         return [self.b.const(0), self.b.const(LANES), self.b.const(1)]
 
 
@@ -124,7 +126,7 @@ def _get(s: Lanes, op: Op) -> Value:
 
 
 def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> Value:
-    """``a[i, it + j, …]`` of an array that is the same for all: ``LANES`` elements along one axis."""
+    """``a[i, it + j, …]`` of a uniform array: a slice of ``LANES`` elements along one axis."""
     b, moving = s.b, [k for k, v in enumerate(at) if s.kinds[v] != UNIFORM]
     if len(moving) != 1 or s.kinds[at[moving[0]]] not in STEP:
         raise NoLanes
@@ -140,7 +142,7 @@ def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> 
 
 
 def _set(s: Lanes, op: Op) -> Value:
-    """``set`` and ``add_at`` of an array that each lane has for itself."""
+    """The rule of ``set`` and ``add_at`` for a varying array."""
     a, v, *at = op.operands
     return s.b.emit(op.name, s.of(a), s.of(v), *map(s.flat, at), **op.attrs)
 
@@ -157,7 +159,7 @@ def _slice(s: Lanes, op: Op) -> Value:
 
 
 def _update(s: Lanes, op: Op) -> Value:
-    """A shared array: lanes add to the same elements, or each to its own, or store into its own."""
+    """Update a shared array: lanes add to the same elements, or each lane adds or stores to its own."""
     a, v, *at = op.operands
     if op.name == "add_slice":
         return s.b.emit("add_slice", s.flat(a), _summed(s, v), *map(s.flat, at), **op.attrs)
@@ -170,13 +172,13 @@ def _update(s: Lanes, op: Op) -> Value:
 
 
 def _summed(s: Lanes, v: Value) -> Value:
-    """The sum over the lanes; its order is ours."""
+    """Emit the sum over the lanes, which may be reordered (``acc``)."""
     every = s.of(v)
     return s.b.emit("sum", every, axes=(len(dims_of(every.type)) - 1,), acc=True)
 
 
 def _rows(s: Lanes, op: Op, moving: int) -> Value:
-    """Each lane has its own place along one axis."""
+    """Update a slice of a shared array: each lane has its own index along the axis ``moving``."""
     b, (a, v, *at) = s.b, op.operands
     values, shared = s.of(v), s.flat(a)
     assert isinstance(values.type, Array)
@@ -193,14 +195,14 @@ def _rows(s: Lanes, op: Op, moving: int) -> Value:
 
 
 def _spread(s: Lanes, op: Op) -> Value:
-    """``broadcast_to`` and ``fill``."""
+    """The rule of ``broadcast_to`` and ``fill``."""
     v, *sizes = op.operands
     s.made.append(sizes)
     return s.b.broadcast_to(s.of(v), *map(s.flat, sizes), s.b.const(LANES))
 
 
 def _made(s: Lanes, op: Op) -> Value:
-    """``empty``, of which the type varies for what is stored there."""
+    """The rule of ``empty``, which is varying if varying values are stored to it."""
     s.made.append(op.operands)
     return s.b.emit_op(op.name, [*map(s.flat, op.operands), s.b.const(LANES)], **op.attrs).result
 
@@ -223,7 +225,7 @@ def _concat(s: Lanes, op: Op) -> Value:
 
 
 def _along_axes(s: Lanes, op: Op) -> Value:
-    """What works on other axes than the last stays what it is."""
+    """The rule of ops along other axes than the last, which stay the same."""
     return s.b.emit(op.name, s.of(op.operands[0]), **op.attrs)
 
 

@@ -1,23 +1,23 @@
-"""Runs ``LANES`` iterations of an outer loop side by side, so that its innermost loops work on vectors.
+"""Outer-loop vectorisation (Nuzman and Zaks 2008): ``LANES`` iterations of an outer loop execute together.
 
 ``for i in points: for k in parts: for r in range(short): s[r] += q[k, r] * c[i]`` spends its time on entering and
-leaving loops too short for vectors.  Where all control flow is the same in every iteration of the outer loop, the
-iterations can go through it together (outer-loop vectorisation: Nuzman and Zaks 2008): a scalar that differs becomes
-an array of the lanes, the arrays that an iteration makes get an axis for them, the last, and what it adds to arrays
-that all iterations share is summed over the lanes first.  ``lane_kinds.py`` says what each value becomes, and
-``lane_rules.py`` what each op does.
+leaving loops that are too short for vectors.  If control flow is the same in every iteration of the outer loop, the
+iterations can execute together.  A scalar that differs between them becomes an array of lanes.  An array that an
+iteration makes gets an additional last axis.  What iterations add to a shared array is summed over the lanes first.
+``lane_kinds.py`` classifies the values, and ``lane_rules.py`` has the rule of each op.
 
-::
+The loop is strip-mined into chunks of ``LANES`` iterations, followed by the original loop for the remainder::
 
-    strips(s, carried…)     LANES iterations, from s * LANES; the last iterations, one at least, are left over
-    rest                    the loop as it was, for these, and from the first strip on in which a check fails; its
-                            inner loops are cold: LLVM would take a tenth of all its time to make vectors of them
+    ^chunks(c, carried…)    executes LANES iterations, from c * LANES on; at least one iteration remains
+    rest                    the original loop, for the remainder, or from the first chunk on in which a check fails;
+                            its inner loops are marked cold: LLVM would spend a tenth of its time on vectorising them
 
-A check of what differs must hold in all lanes.  If one fails, nothing of the strip counts, and the loop as it was runs
-it again and raises what is to be raised when it is; so nothing may be stored to shared arrays before such a check.
+A check of a varying condition must hold in all lanes.  If it fails in one, the results of the chunk are discarded, and
+the original loop executes it again and raises in the right iteration.  So nothing may be stored to shared arrays before
+such a check.
 
-It pays where the innermost loops do not read neighbouring elements of an array from outside, which is what vectors
-along an innermost loop want, and lanes spoil.
+The pass applies if the innermost loops do not access neighbouring elements of arrays from outside.  For those, vectors
+along the innermost loop are better.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_rules import Lanes, lanes_type
 
 LEAST = 2 * LANES
-"""A loop that is known to have fewer iterations than this stays as it is; of others, those with at least one strip and
-one iteration left over go through it."""
+"""The least constant trip count.  If it is not constant, at least one chunk and one more iteration are required at run
+time."""
 LARGEST = 1024
-"""Elements of an array that each lane may have for itself: all lanes' stay in the second cache."""
+"""The most elements of an array that each lane has for itself: the arrays of all lanes then stay in the L2 cache."""
 
 
 def outer_loop(module: Module) -> None:
-    """Expects normal form: loops are rotated, closed, and have a preheader."""
+    """Vectorise every such loop; expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
         seen: set[Block] = set()
         while (found := _next(func, seen)) is not None:
@@ -49,7 +49,7 @@ def outer_loop(module: Module) -> None:
 
 
 def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] | None:
-    """A loop that holds loops and has not been looked at, outer ones first."""
+    """The next counted loop with inner loops that is not in ``seen``, outer loops first."""
     forest = LoopForest(func)
     for loop in reversed(forest.loops) if not forest.irreducible else ():
         if loop.head in seen or not loop.children:
@@ -68,18 +68,18 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
         kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
         if not _pays(forest, loop, kinds):
             return
-        strips = _Strips(func, loop, known, kinds)
-        strips.run()
-        holds = strips.holds()
+        chunks = _Chunks(func, loop, known, kinds)
+        chunks.run()
+        sizes = chunks.array_sizes()
     except NoLanes:
         del func.blocks[count:]
         return
-    strips.enter(holds)
+    chunks.enter(sizes)
     seen |= {*func.blocks[count:], *loop.blocks}
 
 
 def _pays(forest: LoopForest, loop: Loop, kinds: Kinds) -> bool:
-    """Whether the deepest loops compute something that differs, and read and write no elements in a row."""
+    """True if the deepest loops have varying arithmetic, and do not access elements along lanes and an inner loop."""
     deepest = max(forest.depth(b) for b in kinds.blocks)
     ops = [op for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results]
     if any(op.name == "matmul" for b in kinds.blocks for op in b.ops):
@@ -94,19 +94,19 @@ def _is_work(op: Op, kinds: Kinds) -> bool:
 
 
 def _in_a_row(op: Op, kinds: Kinds) -> bool:
-    """An element at an index that the lanes move, and an inner loop as well."""
+    """True if ``op`` accesses an array at an index that is not uniform."""
     first = OPS[op.name].indices
     return bool(first) and any(kinds[v] != UNIFORM for v in op.operands[first:])
 
 
-class _Strips:
-    """Writes the loop over strips; nothing of the function changes before ``enter``."""
+class _Chunks:
+    """Emits the loop over chunks in new blocks; the rest of the function does not change before ``enter``."""
 
     def __init__(self, func: Function, loop: Loop, known: Counted, kinds: Kinds) -> None:
         self.func, self.loop, self.known, self.kinds = func, loop, known, kinds
         self.copies: dict[Block, Block] = {}
-        self.head = func.new_block("strips")
-        self.strip = self.head.add_param(I64, "strip")
+        self.head = func.new_block("chunks")
+        self.chunk = self.head.add_param(I64, "chunk")
         self.carried = [self.head.add_param(p.type, p.hint) for p in loop.head.params[1:]]
         self.latch, self.done = func.new_block("next"), func.new_block("done")
         assert loop.preheader is not None and loop.preheader.term is not None
@@ -114,12 +114,12 @@ class _Strips:
         before = Builder(self.entry, loop.preheader.term.loc)
         self.count = before.floordiv(before.sub(known.trip, 1), LANES)
         b = Builder(self.head, loop.preheader.term.loc)
-        self.start = b.mul(self.strip, LANES)
+        self.start = b.mul(self.chunk, LANES)
         self.lanes = Lanes(b, kinds, {known.iv: self.start} | dict(zip(loop.head.params[1:], self.carried)))
-        self.updated = False                                    # whether something has been stored to a shared array
+        self.updated = False                                    # True after the first update of a shared array
 
     def run(self) -> None:
-        """Copy the blocks; in the end those of an iteration lead to ``next``, and so do failing checks."""
+        """Copy the blocks for all lanes.  The end of an iteration and failing checks lead to ``next``."""
         order, values = self.kinds.blocks, self.lanes.values
         for block in order:
             copy = self.copies[block] = self.head if block is self.loop.head else self.func.new_block(block.name)
@@ -144,7 +144,7 @@ class _Strips:
         self.lanes.add(op)
 
     def _check(self, op: Op, block: Block) -> None:
-        """Where it does not hold in all lanes, the strip is left."""
+        """Emit a varying check: if it does not hold in all lanes, control leaves the chunk."""
         if self.updated or self.kinds.forest.innermost[block] is not self.loop:
             raise NoLanes
         b = self.lanes.b
@@ -165,7 +165,7 @@ class _Strips:
 
     def _target(self, block: Block) -> Block:
         if block not in self.copies:
-            raise NoLanes                                       # what only raises
+            raise NoLanes                                       # a block that only raises
         return self.copies[block]
 
     def _arguments(self, edge: Edge) -> list[Value]:
@@ -177,7 +177,7 @@ class _Strips:
         return out
 
     def _go_on(self) -> None:
-        """The end of a strip: shared arrays as they are, and the sums of what the lanes add, lane by lane."""
+        """Emit the end of a chunk: it passes on shared arrays, and sums, to which the lanes add one after the other."""
         b = self.lanes.b
         passed = []
         for p, back, start in zip(self.loop.head.params[1:], self.loop.back_edge().args[1:], self.carried):
@@ -197,22 +197,25 @@ class _Strips:
         b.jump(self.latch, [b.const(True), *passed])
 
     def _end(self) -> None:
-        """``next`` goes on with the next strip; ``done`` gets the iteration from which on the loop itself runs."""
+        """Emit ``next``, which repeats the loop over chunks, or passes ``done`` the first iteration of the rest."""
         b, params = self.lanes.b, [self.latch.add_param(BOOL, "fine")]
         params += [self.latch.add_param(p.type, p.hint) for p in self.carried]
         first = self.done.add_param(I64, "first")
         left = [self.done.add_param(p.type, p.hint) for p in self.carried]
         b.at(self.latch)
-        following = b.add(self.strip, 1)
-        reached = b.mul(b.select(params[0], following, self.strip), LANES)
+        following = b.add(self.chunk, 1)
+        reached = b.mul(b.select(params[0], following, self.chunk), LANES)
         again = b.and_(params[0], b.lt(following, self.count))
         b.branch(again, self.head, [following, *params[1:]], self.done, [reached, *params[1:]])
         self.left = [first, *left]
 
-    # --- the loop as it was -----------------------------------------------------------------------------
+    # --- the original loop ------------------------------------------------------------------------------
 
-    def holds(self) -> list[list[Value]]:
-        """The sizes of the arrays that the lanes have for themselves; all are known before the loop."""
+    def array_sizes(self) -> list[list[Value]]:
+        """The sizes, to be tested before the loop, of the arrays that each lane has for itself.
+
+        Raises ``NoLanes`` if one is not known before the loop, or if a constant one is too large.
+        """
         found: dict[tuple[Value, ...], None] = {}
         for sizes in self.lanes.made:
             left = [n for n in sizes if n.op is None or n.op.name != "dim" or n.block not in self.loop.blocks]
@@ -224,7 +227,7 @@ class _Strips:
         return [list(sizes) for sizes in found if sizes]
 
     def _small(self, b: Builder, sizes: list[list[Value]]) -> Value:
-        """Whether there are enough iterations, and the lanes' arrays stay in the cache."""
+        """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
         small = b.gt(self.known.trip, LANES)
         for n in dict.fromkeys(n for each in sizes for n in each):
             small = b.and_(small, b.le(n, LARGEST))
@@ -236,7 +239,7 @@ class _Strips:
         return small
 
     def enter(self, sizes: list[list[Value]]) -> None:
-        """Lead the preheader through the strips, and let the loop count from the iteration that they have reached."""
+        """Let the preheader enter the loop over chunks, followed by the original loop; ``sizes`` are tested before."""
         loop, known = self.loop, self.known
         preheader, latch = loop.preheader, loop.latch
         assert preheader is not None and preheader.term is not None and latch is not None and latch.term is not None
@@ -260,7 +263,10 @@ class _Strips:
                 inner.latch.term.attrs["cold"] = True
 
     def _count_from(self, first: Value, left: Value) -> None:
-        """The loop's own counter begins at 0 in any case; all else sees the number of the iteration."""
+        """Let the original loop execute ``left`` iterations from ``first`` on.
+
+        Its own counter begins at 0.  All other uses of the counter read the number of the iteration.
+        """
         loop, known = self.loop, self.known
         assert loop.latch is not None and loop.latch.term is not None and loop.latch.term.operands[0].op is not None
         number = Op("add", [known.iv, first], [I64])

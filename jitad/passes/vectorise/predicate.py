@@ -1,16 +1,21 @@
-"""Runs the elements of a loop side by side, those with loops of their own of unknown length among them.
+"""Predication (if-conversion): elements of a loop execute together under a mask, with inner loops of unknown length.
 
-``for i: out[i] = f(x[i])`` with a ``while`` in ``f`` takes one element at a time, and functions such as ``sin`` one
-argument.  Here ``STRIP`` elements go together.  Every scalar becomes an array of those of the strip, a condition
-becomes a *mask*: which elements are there.  A branch runs both of its sides, and where they meet each element takes
-what its own side has; a loop goes on while any element does, and the elements that have left it keep their values.
-What the loop adds up is added up behind each strip, in order; checks that the index is below a size are made of
-the strip.
+``for i: out[i] = f(x[i])`` with a ``while`` in ``f`` computes one element at a time, and functions such as ``sin`` take
+one argument at a time.  This pass strip-mines the loop into chunks of ``CHUNK`` elements that execute together:
 
-Elements that have left still cost their part of a step; the last few of a strip therefore go on one by one
-(``predicate_tail``).  All this pays where a step is dear: it is done to loops with functions that have vector versions.
-What may not run for elements that are not there (reading an array at an index, checks, calls) is left as it is, and so
-is everything that carries more than numbers.
+* A scalar becomes an array, with an element for each element of the chunk.
+* A condition becomes an *active mask*, a bool for each element.  Both sides of a branch are executed.  Where they join,
+  each element selects the value of its own side.
+* An inner loop repeats while any element is active.  Elements that have left it keep their values.
+* Sums are added up after each chunk, in order.
+* A check that the counter is below a size is tested once for each chunk.
+
+Inactive elements still cost their part of each iteration.  So the last few active elements of a chunk continue one by
+one (``predicate_tail``).
+
+The pass applies to loops whose inner loops call functions with vector versions, so that an iteration is expensive.
+Ops that must not execute for inactive elements (reads at an index, checks, calls) may not occur under a mask.  Only
+scalars may be carried by inner loops, or merged where paths join.
 """
 
 from __future__ import annotations
@@ -28,51 +33,51 @@ from .batch_rules import NoRows, Rows
 from .fission import VECTOR_FUNCTIONS
 from .predicate_tail import finish
 
-STRIP = 32
-"""Enough to keep the vector units busy."""
+CHUNK = 32
+"""The number of elements in a chunk: enough to keep the vector units busy."""
 FEW = 8
-"""With fewer elements there than this, taking them one by one is as fast."""
+"""With fewer active elements than this, one by one is as fast."""
 
-Mask = Value | None                       # a bool for each element; ``None``: all are there
+Mask = Value | None                       # a bool for each element; ``None``: all are active
 
 
 def predicate(module: Module) -> None:
-    """Expects normal form: loops are rotated, closed, and have a preheader."""
+    """Predicate every such loop; expects normal form: loops are rotated, closed, and have a preheader."""
     for func in module.functions.values():
         if any(op.name in VECTOR_FUNCTIONS for op in func.all_ops()):
             forest = loop_forest(func)
             for loop in forest.loops:
                 known = counted(loop)
                 if known is not None and known.iv.index == 0 and _pays(loop):
-                    _in_strips(func, forest, loop, known)
+                    _in_chunks(func, forest, loop, known)
 
 
 def _pays(loop: Loop) -> bool:
-    """Whether it holds loops, all of them innermost, and a step of one of them is dear."""
+    """True if the loop has inner loops, all innermost, and one of them calls a function with a vector version."""
     inner = loop.children
     return (not any(c.children for c in inner)
             and any(op.name in VECTOR_FUNCTIONS for c in inner for b in c.blocks for op in b.ops))
 
 
-def _in_strips(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
-    """Put a loop over strips in the place of the loop, if all that it does can be done side by side."""
+def _in_chunks(func: Function, forest: LoopForest, loop: Loop, known: Counted) -> None:
+    """Replace the loop by a loop over chunks, if each of its ops can be predicated."""
     sums = _sums(loop)
     stores = stores_of(loop, sums)
     if stores is None or loop.exit is None or loop.preheader is None or loop.preheader.term is None:
         return
     count = len(func.blocks)
     try:
-        strips = _Strips(func, forest, loop, known, stores, sums)
-        strips.run()
+        chunks = _Chunks(func, forest, loop, known, stores, sums)
+        chunks.run()
     except NoRows:
         del func.blocks[count:]
         return
-    loop.preheader.term.edges = [Edge(strips.head, list(loop.preheader.term.edges[0].args))]
+    loop.preheader.term.edges = [Edge(chunks.head, list(loop.preheader.term.edges[0].args))]
     func.blocks = [b for b in func.blocks if b not in loop.blocks]
 
 
 def _sums(loop: Loop) -> dict[Value, Op]:
-    """The floats that the loop carries and does nothing with but add to them (or take off), each with that op."""
+    """The carried floats whose only use is one addition or subtraction, each with that op."""
     readers = users(ops_of(loop.blocks))
     found: dict[Value, Op] = {}
     for p, a in zip(loop.head.params, loop.back_edge().args):
@@ -85,33 +90,38 @@ def _sums(loop: Loop) -> dict[Value, Op]:
     return found
 
 
-class _Strips:
-    """One loop's body for a strip: blocks in order, each with the elements that are there."""
+class _Chunks:
+    """Emits the body of a loop for a chunk: blocks in order, each with its active mask.
+
+    ``mass``: the fraction of elements that enter a block, if each edge of a branch takes an equal share.  A block with
+    the mass of its dominator is reached by all elements that reach the dominator.
+    ``incoming``: the edges to a block so far, each with mass, mask and arguments.
+    """
 
     def __init__(self, func: Function, forest: LoopForest, loop: Loop, known: Counted, stores: set[Op],
                  sums: dict[Value, Op]) -> None:
         self.func, self.forest, self.loop, self.known, self.stores = func, forest, loop, known, stores
         self.sums = {op: p for p, op in sums.items()}
-        self.terms: dict[Op, Value] = {}               # rows of what is added
+        self.terms: dict[Op, Value] = {}               # addition → rows of its terms
         self.order = [b for b in forest.dom.order if b in loop.blocks]
-        self.mass: dict[Block, Fraction] = {}          # of the elements that enter, half for each side of a branch
+        self.mass: dict[Block, Fraction] = {}
         self.masks: dict[Block, Mask] = {}
-        self.ways: dict[Block, list[tuple[Fraction, Mask, list[Value]]]] = {}
+        self.incoming: dict[Block, list[tuple[Fraction, Mask, list[Value]]]] = {}
         self.head = func.new_block(loop.head.name)
         self.it = self.head.add_param(I64, known.iv.hint)
         self.params = {p: self.head.add_param(p.type, p.hint) for p in loop.head.params[1:]}
         assert loop.latch is not None and loop.latch.term is not None
         b = self.b = Builder(self.head, loop.latch.term.loc)
-        start, test = b.mul(self.it, STRIP), loop.latch.term.operands[0]
-        length = b.minimum(b.sub(known.trip, start), STRIP)
+        start, test = b.mul(self.it, CHUNK), loop.latch.term.operands[0]
+        length = b.minimum(b.sub(known.trip, start), CHUNK)
         bound = {*loop.head.params, known.next, test, *(op.result for op in (*stores, *self.sums))}
         self.rows = Rows(b, known.iv, start, length, bound)
         self.skipped = {known.next.op, test.op}
-        self.checked: list[Op] = []                    # the checks that the iteration's number is below a size
+        self.checked: list[Op] = []                    # the checks that the counter is below a size
         self.new: dict[Value, Value] = {known.next: known.trip}
 
     def run(self) -> None:
-        """Write the loop over strips; nothing else changes but what stands in the preheader."""
+        """Emit the loop over chunks; nothing else changes, except that ops are added to the preheader."""
         loop, b = self.loop, self.b
         assert loop.preheader is not None and loop.preheader.term is not None and loop.exit is not None
         self.mass[loop.head], self.masks[loop.head] = Fraction(1), None
@@ -121,11 +131,11 @@ class _Strips:
         leaving = [self._outside(v) for v in loop.exit_edge().args]
         again = [b.add(self.it, 1), *(self.new[v] for v in loop.back_edge().args[1:])]
         before = Builder(loop.preheader, loop.preheader.term.loc)
-        count = before.floordiv(before.add(self.known.trip, STRIP - 1), STRIP)
+        count = before.floordiv(before.add(self.known.trip, CHUNK - 1), CHUNK)
         b.branch(b.lt(again[0], count), self.head, again, loop.exit, leaving)
 
     def _add_up(self) -> None:
-        """The sums, over the elements of the strip in their order."""
+        """Emit the loop that adds up the sums over the elements of a chunk, in order."""
         b, sums = self.b, list(self.sums)
         body, done = self.func.new_block("sum"), self.func.new_block("summed")
         j = body.add_param(I64, "j")
@@ -149,12 +159,12 @@ class _Strips:
     # --- blocks -------------------------------------------------------------------------------------
 
     def _blocks(self, loop: Loop) -> None:
-        """The blocks of a loop in order; an inner loop stands where its head does."""
+        """Emit the blocks of a loop, in order; an inner loop is emitted at its head."""
         for block in self.order:
             inner = self.forest.innermost[block]
             if inner is loop:
                 if block is not loop.head:
-                    self._arrive(block)
+                    self._start(block)
                 self._ops(block)
                 if block is not loop.latch:
                     self._leave(block)
@@ -162,28 +172,28 @@ class _Strips:
                 self._inner(inner)
 
     def _ops(self, block: Block) -> None:
-        everyone = self.masks[block] is None and self.forest.innermost[block] is self.loop
+        all_active = self.masks[block] is None and self.forest.innermost[block] is self.loop
         for op in block.ops:
             if op in self.skipped:
                 continue
             if op in self.stores:
-                if not everyone:
+                if not all_active:
                     raise NoRows
                 self.new[op.result] = store(self.rows, op, self.params[op.operands[0]])
-            elif op in self.sums and everyone:
+            elif op in self.sums and all_active:
                 self.terms[op] = self.rows.all_of(op.operands[op.operands[0] is self.sums[op]])
-            elif everyone and self._is_in_reach(op):
+            elif all_active and self._is_bounds_check(op):
                 if op.name == "check" and op not in self.checked:
                     self._check_all()
             elif op.name == "check" and self.checked:
-                raise NoRows                             # it would fail in an iteration before, or behind
-            elif everyone or OPS[op.name].elementwise or op.name in ("const", "undef"):
+                raise NoRows                             # its order with the earlier checks would change
+            elif all_active or OPS[op.name].elementwise or op.name in ("const", "undef"):
                 self.rows.add(op)
             else:
                 raise NoRows
 
-    def _is_in_reach(self, op: Op) -> bool:
-        """Whether ``op`` is part of the check that ``it`` is below a size."""
+    def _is_bounds_check(self, op: Op) -> bool:
+        """True if ``op`` is part of a check that the counter is below a size."""
         if op.name == "check":
             found = op.operands[0].op
             return found is not None and self._compares(found)
@@ -194,11 +204,14 @@ class _Strips:
         return op.name == "lt" and op.operands[0] is self.known.iv and op.operands[1].block not in self.loop.blocks
 
     def _check_all(self) -> None:
-        """The strip has to end below every size; if it does not, the first element out of reach is that of its number,
-        and of several sizes the least is found first (of equal ones, the one that is looked at first)."""
+        """Emit the checks of a chunk: it must end below every size.
+
+        If it does not, the first element out of bounds has the size as its index.  Of several sizes, the least fails
+        first; of equal ones, that of the first check.
+        """
         b = self.b
         self.checked = [op for block in self.order if self.forest.innermost[block] is self.loop for op in block.ops
-                        if op.name == "check" and self._is_in_reach(op)]
+                        if op.name == "check" and self._is_bounds_check(op)]
         sizes = [op.operands[0].op.operands[1] for op in self.checked if op.operands[0].op is not None]
         for k, (op, size) in enumerate(zip(self.checked, sizes)):
             with b.located(op.loc):
@@ -208,20 +221,20 @@ class _Strips:
                 b.emit_op("check", [holds, *(size if v is self.known.iv else self._outside(v)
                                              for v in op.operands[1:])], **op.attrs)
 
-    def _arrive(self, block: Block) -> None:
-        """Where ways meet: who is there, and what each brings."""
-        ways = self.ways.get(block)
-        if not ways:
+    def _start(self, block: Block) -> None:
+        """Emit the start of a block: its active mask, and its parameters."""
+        incoming = self.incoming.get(block)
+        if not incoming:
             raise NoRows
-        self.mass[block] = sum((mass for mass, _, _ in ways), Fraction(0))
+        self.mass[block] = sum((mass for mass, _, _ in incoming), Fraction(0))
         above = self.forest.dom.idom[block]
-        if len(ways) > 1 and above in self.mass and self.mass[above] == self.mass[block]:
-            self.masks[block] = self.masks[above]            # all that were there come here again
+        if len(incoming) > 1 and above in self.mass and self.mass[above] == self.mass[block]:
+            self.masks[block] = self.masks[above]            # all elements of the dominator arrive
         else:
-            self.masks[block] = self._either([m for _, m, _ in ways])
+            self.masks[block] = self._either([m for _, m, _ in incoming])
         for i, p in enumerate(block.params):
-            args = [(m, args[i]) for _, m, args in ways if not _is_undef(args[i])] or [(None, ways[0][2][i])]
-            self._give(p, args)
+            args = [(m, args[i]) for _, m, args in incoming if not _is_undef(args[i])] or [(None, incoming[0][2][i])]
+            self._set_param(p, args)
 
     def _either(self, masks: list[Mask]) -> Mask:
         out = masks[0]
@@ -229,8 +242,8 @@ class _Strips:
             out = None if out is None or m is None else self.b.or_(out, m)
         return out
 
-    def _give(self, p: Value, args: list[tuple[Mask, Value]]) -> None:
-        """A parameter: of each element the argument of the way it came."""
+    def _set_param(self, p: Value, args: list[tuple[Mask, Value]]) -> None:
+        """Set a parameter: each element selects the argument of the edge that it takes."""
         first = args[-1][1]
         if all(v is first for _, v in args) and first not in self.rows.rows:
             self.rows.same[p] = self.rows.flat(first)
@@ -247,7 +260,7 @@ class _Strips:
         term, m, mass = block.term, self.masks[block], self.mass[block]
         assert term is not None
         if term.name == "jump":
-            return self._way(term.edges[0], mass, m)
+            return self._edge(term.edges[0], mass, m)
         if term.name == "branch":
             c = self.rows.all_of(term.operands[0])
             sides = [c, self.b.not_(c)]
@@ -256,76 +269,79 @@ class _Strips:
         else:
             raise NoRows
         for edge, taken in zip(term.edges, sides):
-            self._way(edge, mass / len(sides), taken if m is None else self.b.and_(m, taken))
+            self._edge(edge, mass / len(sides), taken if m is None else self.b.and_(m, taken))
 
     def _cases(self, selector: Value, n: int) -> list[Value]:
-        """Of each element whether it takes edge 0, 1, …; the last takes all others."""
+        """The masks of the elements that take edge 0, 1, … of a switch; the last edge takes all others."""
         sides = [self.b.eq(selector, k) for k in range(n - 1)]
         rest = self.b.not_(sides[0])
         for side in sides[1:]:
             rest = self.b.and_(rest, self.b.not_(side))
         return [*sides, rest]
 
-    def _way(self, edge: Edge, mass: Fraction, m: Mask) -> None:
-        if edge.block not in self.loop.blocks:               # it raises
+    def _edge(self, edge: Edge, mass: Fraction, m: Mask) -> None:
+        if edge.block not in self.loop.blocks:               # a block that raises
             raise NoRows
-        self.ways.setdefault(edge.block, []).append((mass, m, list(edge.args)))
+        self.incoming.setdefault(edge.block, []).append((mass, m, list(edge.args)))
 
-    # --- loops in it --------------------------------------------------------------------------------
+    # --- inner loops --------------------------------------------------------------------------------
 
     def _inner(self, loop: Loop) -> None:
-        """A loop that goes on while any element does.  Elements that have left keep the values they left with."""
-        b, ways = self.b, self.ways.get(loop.head, [])
-        if loop.exit is None or loop.latch is None or len(ways) != 1 or any(
+        """Emit an inner loop, which repeats while any element is active; inactive elements keep their values."""
+        b, incoming = self.b, self.incoming.get(loop.head, [])
+        if loop.exit is None or loop.latch is None or len(incoming) != 1 or any(
                 not isinstance(p.type, Scalar) for p in loop.head.params):
             raise NoRows
-        mass, m, args = ways[0]
+        mass, m, args = incoming[0]
         again, leaving = loop.back_edge().args, loop.exit_edge().args
         made = [v for v in dict.fromkeys(leaving) if v.block in loop.blocks]
-        extra = [v for v in made if v not in again]          # what leaves but does not go round is carried as well
-        first = [self.rows.all_of(v) for v in args] + [self._nothing(v) for v in extra]
+        extra = [v for v in made if v not in again]          # results that are not carried yet are carried as well
+        first = [self.rows.all_of(v) for v in args] + [self._zeros(v) for v in extra]
         carried = [*again, *extra]
         body = self.func.new_block(loop.head.name)
         after = self._enter(loop, body, first, m, [carried.index(v) for v in made])
         states = [body.add_param(v.type) for v in first]
-        there = body.add_param(Array(BOOL, (None,)), "there")
+        active = body.add_param(Array(BOOL, (None,)), "active")
         b.at(body)
         self.rows.rows |= dict(zip(loop.head.params, states))
-        self.mass[loop.head], self.masks[loop.head] = Fraction(1), there
+        self.mass[loop.head], self.masks[loop.head] = Fraction(1), active
         self._blocks(loop)
         if self.mass[loop.latch] != 1:
             raise NoRows
-        following = [b.select(there, self.rows.all_of(v), old) for v, old in zip(carried, states)]
-        more = b.and_(there, self._goes_on(loop))
+        following = [b.select(active, self.rows.all_of(v), old) for v, old in zip(carried, states)]
+        more = b.and_(active, self._repeats(loop))
         many = b.ge(b.emit("sum", b.cast(more, dtype=I64), axes=(0,)), FEW)
         rest = self.func.new_block("rest")
         b.branch(many, body, [*following, more], rest, [*following, more])
         left = [rest.add_param(v.type) for v in following]
-        waiting = rest.add_param(more.type, "there")
+        waiting = rest.add_param(more.type, "active")
         b.at(rest)
         self._rest(loop, left, waiting, made, [left[carried.index(v)] for v in made], after[0])
         b.at(after[-1])
         self.rows.rows |= dict(zip(made, after[-1].params))
-        self._way(loop.exit_edge(), mass, m)
+        self._edge(loop.exit_edge(), mass, m)
 
-    def _rest(self, loop: Loop, states: list[Value], there: Value, made: list[Value], results: list[Value],
+    def _rest(self, loop: Loop, states: list[Value], active: Value, made: list[Value], results: list[Value],
               after: Block) -> None:
-        """Once few elements are there, they go on one by one."""
+        """Emit the code after the loop, for when few elements are active: they continue one by one."""
         b, some, none = self.b, self.func.new_block("some"), self.func.new_block("none")
-        b.branch(b.emit("any", there, axes=(0,)), some, [], none, [])
+        b.branch(b.emit("any", active, axes=(0,)), some, [], none, [])
         b.at(none)
         b.jump(after, results)
         b.at(some)
         blocks = [x for x in self.order if x in loop.blocks]
-        finish(self.rows, loop, blocks, states[:len(loop.head.params)], there, made, results, after)
+        finish(self.rows, loop, blocks, states[:len(loop.head.params)], active, made, results, after)
 
-    def _nothing(self, v: Value) -> Value:
+    def _zeros(self, v: Value) -> Value:
         if not isinstance(v.type, Scalar):
             raise NoRows
         return self.b.broadcast_to(self.b.const(0, v.type), self.rows.length)
 
     def _enter(self, loop: Loop, body: Block, first: list[Value], m: Mask, kept: list[int]) -> list[Block]:
-        """Go into the loop, if any element does; yields where it leaves to, and where both ways meet again."""
+        """Enter the inner loop, if any element is active.
+
+        Returns the block to which the loop leaves, and the block where both paths join, if that is another.
+        """
         b, types = self.b, [first[k].type for k in kept]
         left = self.func.new_block("exit")
         results = [left.add_param(t) for t in types]
@@ -344,8 +360,8 @@ class _Strips:
         b.jump(after, results)
         return [left, after]
 
-    def _goes_on(self, loop: Loop) -> Value:
-        """Of each element whether its latch goes back to the head."""
+    def _repeats(self, loop: Loop) -> Value:
+        """The mask of the elements for which the latch goes back to the head."""
         assert loop.latch is not None and loop.latch.term is not None
         c = self.rows.all_of(loop.latch.term.operands[0])
         return c if loop.latch.term.edges[0].block is loop.head else self.b.not_(c)

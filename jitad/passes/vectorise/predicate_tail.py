@@ -1,4 +1,4 @@
-"""Finishes the last elements of a strip one by one: see ``predicate``."""
+"""Finishes the last active elements of a chunk one by one: see ``predicate``."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from ..analysis.loops import Loop
 from .batch_rules import NoRows, Rows
 
 
-def finish(rows: Rows, loop: Loop, body: Sequence[Block], states: Sequence[Value], there: Value, made: Sequence[Value],
+def finish(rows: Rows, loop: Loop, body: Sequence[Block], states: Sequence[Value], active: Value, made: Sequence[Value],
            results: Sequence[Value], after: Block) -> None:
-    """For each element that is there: go on with the loop from its ``states``, and store what it leaves with.
+    """Emit a loop over the elements: an active one continues ``loop`` from its ``states``, and stores its results.
 
-    ``body`` are the loop's blocks in order, ``made`` the values that leave it, ``results`` the arrays of those of the
-    elements that have left.  Goes on in ``after``, which takes these arrays.
+    ``body``: the blocks of ``loop``, in order.  ``made``: the results of ``loop``.  ``results``: the arrays of results,
+    which have those of the inactive elements.  Control then goes to ``after``, with these arrays.
     """
     b, func = rows.b, after.func
-    blocks = {name: func.new_block(name) for name in ("next", "straggler", "left", "skip", "joined", "done")}
+    blocks = {name: func.new_block(name) for name in ("next", "active", "left", "skip", "joined", "done")}
     head = blocks["next"]
     j = head.add_param(I64, "j")
     arrays = [head.add_param(v.type) for v in results]
     b.jump(head, [b.const(0), *results])
     b.at(head)
-    b.branch(b.get(there, j), blocks["straggler"], [], blocks["skip"], [])
+    b.branch(b.get(active, j), blocks["active"], [], blocks["skip"], [])
     b.at(blocks["skip"])
     b.jump(blocks["joined"], arrays)
 
-    b.at(blocks["straggler"])
+    b.at(blocks["active"])
     first = [b.get(v, j) for v in states]
     values = {v: _element(rows, v, j) for v in _read(loop)}
     copies = clone_blocks(body, func, values)
@@ -49,7 +49,7 @@ def finish(rows: Rows, loop: Loop, body: Sequence[Block], states: Sequence[Value
 
 
 def _read(loop: Loop) -> list[Value]:
-    """What the loop reads from around it."""
+    """The values from outside that the loop reads."""
     found = {v: None for block in loop.blocks for op in block.all_ops() for v in op.used()}
     return [v for v in found if v.block not in loop.blocks]
 
@@ -63,7 +63,7 @@ def _element(rows: Rows, v: Value, j: Value) -> Value:
 
 
 def _leave_to(loop: Loop, copies: dict[Block, Block], left: Block, leaving: list[Value]) -> None:
-    """Let the copy of the loop leave to another block with other values."""
+    """Redirect the exit edge of the loop's copy to ``left``, with the arguments ``leaving``."""
     assert loop.latch is not None
     term = copies[loop.latch].term
     assert term is not None

@@ -1,9 +1,9 @@
-"""Runs a loop with checks of floats strip by strip as if they held, and looks afterwards whether they did.
+"""Speculates that the checks of floats in a loop hold, chunk by chunk, and tests it after each chunk.
 
-For loops whose checks are all that keeps them from being vectorised: everything else is computed from the iteration's
-number (*free*, see ``fission``), added to a sum, or stored at the iteration's own place in an array that the loop
-does not read.  A strip that does not hold is undone by running it again: sums go on from where they were, and what was
-stored is stored once more by the *checked* loop, the loop as it was, which raises what is to be raised when it is.
+For loops in which the checks are all that prevents vectorisation.  All other ops are *free* (see ``fission``), add to a
+sum, or store to an element of the iteration's own in an array that the loop does not read.  A chunk in which a check
+fails is repeated by the *checked* loop, which is the original.  It starts with the sums from before the chunk, stores
+the same elements again, and raises in the right iteration.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from ...ir.uses import users
 from ..analysis.cfg import own_exit
 from ..analysis.loops import Counted, Loop
 
-STRIP = 512
-"""Iterations between two looks at whether all held."""
+CHUNK = 512
+"""The number of iterations between two tests."""
 
 
-def carries_sums_and_rows_only(loop: Loop, known: Counted) -> bool:
-    """Whether what a loop of one block carries, but for its counter, are sums of floats in the order of the iterations,
-    and arrays that are stored to at the iteration's own place.  LLVM vectorises such a loop, order and all."""
+def carries_only_sums_and_stores(loop: Loop, known: Counted) -> bool:
+    """True if a loop of one block carries only its counter, sums of floats, and arrays with stores to element ``iv``.
+
+    LLVM vectorises such a loop, even if the order of the sums is fixed.
+    """
     head, readers, back = loop.head, users(loop.head.all_ops()), loop.back_edge().args
     for p in head.params:
         if p is known.iv:
@@ -42,7 +44,7 @@ def carries_sums_and_rows_only(loop: Loop, known: Counted) -> bool:
 
 
 def can_speculate(loop: Loop, known: Counted, free: dict[Op, None]) -> bool:
-    """Whether this way is open to a loop of one block with checks of floats."""
+    """True if a loop of one block with checks of floats has the form that ``speculate`` needs."""
     head, back = loop.head, loop.back_edge().args
     updates = {v.op for v in back}
     test = head.term.operands[0].op if head.term is not None else None
@@ -50,39 +52,39 @@ def can_speculate(loop: Loop, known: Counted, free: dict[Op, None]) -> bool:
         return False
     here = {v for op in head.ops for v in op.results} | set(head.params)
     known_at_end = {*back}
-    return carries_sums_and_rows_only(loop, known) and all(
+    return carries_only_sums_and_stores(loop, known) and all(
         a in known_at_end or a not in here for a in loop.exit_edge().args)
 
 
 def speculate(func: Function, loop: Loop, known: Counted, checks: list[Op]) -> None:
-    """Put the strips before the loop, which becomes the checked one."""
+    """Insert the speculative loop over chunks before the loop, which becomes the checked loop."""
     head, preheader, leave = loop.head, loop.preheader, loop.exit
     assert preheader is not None and preheader.term is not None and head.term is not None and leave is not None
     loc, carried = head.ops[0].loc, [p for p in head.params if p is not known.iv]
-    strip, ahead, between, onward, failing = (
-        func.new_block(n) for n in ("strip", head.name, "between", "next", "failing"))
-    start = strip.add_param(I64, "start")
-    before = [strip.add_param(p.type, p.hint) for p in carried]
+    chunk, body, between, onward, failing = (
+        func.new_block(n) for n in ("chunk", head.name, "between", "next", "failing"))
+    start = chunk.add_param(I64, "start")
+    before = [chunk.add_param(p.type, p.hint) for p in carried]
     first = [a for p, a in zip(head.params, loop.entry_edge().args) if p is not known.iv]
     conditions, outside = conditions_of(loop, checks)
     b = Builder(preheader, loc)
     preheader.term = None
     checked = before_checked(func, head)
     b.at(enter_if(b, outside, checked, [b.const(0), *first]))
-    b.jump(strip, [b.const(0), *first])
+    b.jump(chunk, [b.const(0), *first])
 
-    b.at(strip)
-    length = b.minimum(b.sub(known.trip, start), STRIP)
-    b.jump(ahead, [b.const(0), *before, b.const(True)])
-    after = _ahead(ahead, between, loop, known, start, length, conditions)
+    b.at(chunk)
+    length = b.minimum(b.sub(known.trip, start), CHUNK)
+    b.jump(body, [b.const(0), *before, b.const(True)])
+    after = _speculative_loop(body, between, loop, known, start, length, conditions)
 
     b.at(between)
     b.branch(after[-1], onward, [], failing, [])
     b.at(onward)
-    again = b.add(start, STRIP)
+    again = b.add(start, CHUNK)
     at_end = dict(zip(loop.back_edge().args, [known.trip, *after])) | {known.next: known.trip}
     leaving = [at_end.get(a, a) for a in loop.exit_edge().args]
-    b.branch(b.lt(again, known.trip), strip, [again, *after[:-1]], leave, leaving)
+    b.branch(b.lt(again, known.trip), chunk, [again, *after[:-1]], leave, leaving)
     own_exit(func, head, leave)
     head.term.attrs["cold"] = True
     b.at(failing)
@@ -90,22 +92,23 @@ def speculate(func: Function, loop: Loop, known: Counted, checks: list[Op]) -> N
 
 
 def conditions_of(loop: Loop, checks: list[Op]) -> tuple[list[Value], list[Value]]:
-    """What the checks look at: what each iteration computes, and what comes from outside."""
+    """The conditions of the checks: those that the loop computes, and the loop-invariant ones."""
     every = dict.fromkeys(op.operands[0] for op in checks)
     return [c for c in every if c.block is loop.head], [c for c in every if c.block is not loop.head]
 
 
 def before_checked(func: Function, head: Block) -> Block:
-    """A preheader for the checked loop, to which several ways lead."""
+    """Make a preheader for the checked loop, which may have several predecessors."""
     block = func.new_block("checked")
     Builder(block, head.ops[0].loc).jump(head, [block.add_param(p.type, p.hint) for p in head.params])
     return block
 
 
 def enter_if(b: Builder, conditions: list[Value], checked: Block, args: list[Value]) -> Block:
-    """Go to the checked loop at once if one of the conditions does not hold; yields where to go on if all do.
+    """Branch to the checked loop if one of the conditions does not hold; returns the block for the other case.
 
-    They may guard anything, reading an element too: nothing is computed ahead before they are looked at."""
+    A loop-invariant condition may guard any op, even the read of an element.  So no op is moved before its test.
+    """
     if not conditions:
         return b.block
     holds = b.const(True)
@@ -119,21 +122,21 @@ def enter_if(b: Builder, conditions: list[Value], checked: Block, args: list[Val
     return enter
 
 
-def _ahead(ahead: Block, between: Block, loop: Loop, known: Counted, start: Value, length: Value,
+def _speculative_loop(body: Block, between: Block, loop: Loop, known: Counted, start: Value, length: Value,
            conditions: list[Value]) -> list[Value]:
-    """The loop over one strip, without the checks; yields what it carries out, and whether all conditions held."""
+    """Emit the loop over one chunk without checks; returns its results, and last whether all conditions held."""
     head = loop.head
-    j = ahead.add_param(I64, known.iv.hint)
-    values = {p: ahead.add_param(p.type, p.hint) for p in head.params if p is not known.iv}
-    holds = ahead.add_param(BOOL, "holds")
-    b = Builder(ahead, head.ops[0].loc)
+    j = body.add_param(I64, known.iv.hint)
+    values = {p: body.add_param(p.type, p.hint) for p in head.params if p is not known.iv}
+    holds = body.add_param(BOOL, "holds")
+    b = Builder(body, head.ops[0].loc)
     values[known.iv] = b.add(start, j)
     assert head.term is not None
     for op in head.ops:
         if op.name != "check" and op is not known.next.op and op is not head.term.operands[0].op:
             copy = clone_op(op, values)
-            copy.block = ahead
-            ahead.ops.append(copy)
+            copy.block = body
+            body.ops.append(copy)
         elif op is known.next.op:
             values[op.result] = b.add(values[known.iv], 1)
     for condition in conditions:
@@ -141,5 +144,5 @@ def _ahead(ahead: Block, between: Block, loop: Loop, known: Counted, start: Valu
     nexts = [values.get(a, a) for p, a in zip(head.params, loop.back_edge().args) if p is not known.iv] + [holds]
     after = [between.add_param(v.type) for v in nexts]
     following = b.add(j, 1)
-    b.branch(b.lt(following, length), ahead, [following, *nexts], between, nexts)
+    b.branch(b.lt(following, length), body, [following, *nexts], between, nexts)
     return after
