@@ -1,7 +1,7 @@
 """Random small IR programs: well-typed, terminating, with branches, loops, calls, array updates and early exits.
 
 ``generate(seed)`` makes a module whose function ``main`` takes ``arguments(seed)``.  Arrays are used as values
-(nothing is copied before an update), so programs satisfy ``verify(linear=False)`` until uniqueness has run.
+(nothing is copied before an update), so programs satisfy ``verify(linear=False)`` until ``copy_insertion`` has run.
 ``outcome`` runs one and gives its results or its exception, ``same`` compares two outcomes: so that
 
     before = outcome(module, args); some_pass(module); assert same(before, outcome(module, args))

@@ -55,7 +55,7 @@ def _vector(v: Value, axis: int) -> Value | None:
     return op.operands[0] if len(dims_of(op.operands[0].type)) == 1 else None
 
 
-class Deferred:
+class LogInsertion:
     """Gives every value of a web its log.
 
     ``carried``: block of the region → the indices of edge arguments (of call arguments, for an entry) in the web.

@@ -20,7 +20,7 @@ from ..analysis.accumulator_webs import Region, Web
 from ..analysis.callgraph import CallGraph
 from ..analysis.loops import Loop, counted, loop_forest
 from . import outer_product_log
-from .outer_product_log import Deferred, factors
+from .outer_product_log import LogInsertion, factors
 
 SHORT = 4
 """Loops with at most this constant trip count are not changed."""
@@ -35,7 +35,7 @@ def outer_products(module: Module, roots: Iterable[str] | None = None) -> None:
         return
     for members in _recursive(module, roots):
         while (found := _first(Region.of_functions(module, members))) is not None:
-            Deferred(*found).run()
+            LogInsertion(*found).run()
     for func in module.functions.values():
         if _has_terms(func):
             _in_loops(module, func)
@@ -90,7 +90,7 @@ def _in_loops(module: Module, func: Function) -> None:
         found = False
         for loop in reversed(loop_forest(func).loops):
             if _is_long(loop) and (match := _first(Region.of_loop(module, loop))) is not None:
-                Deferred(*match).run()
+                LogInsertion(*match).run()
                 found = True
                 break
 

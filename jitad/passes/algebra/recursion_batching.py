@@ -4,11 +4,13 @@ At each leaf of a tree, ``W @ words[i]`` reads all of ``W`` for one multiplicati
 on arguments alone (``recursion_slice.py``), a function that computes nothing else collects them first.  One product of
 matrices then replaces all products::
 
-    f(a…) → r…     becomes     f(a…) → r…:    xs := f.collect(a…);  ys := xs @ W.T;  f.ahead(a…, ys, 0) → r…, _
+    f(a…) → r…     becomes     f(a…) → r…:    xs := f.collect(a…)
+                                              ys := xs @ W.T
+                                              f.batched(a…, ys, 0) → r…, _
 
-``f.ahead`` is ``f`` with two more parameters, the products ``ys`` and the number of rows that have been read.  It also
-returns that number.  It makes the calls that ``f.collect`` made, in the same order, until it raises.  After ``MOST``
-rows, and if ``W`` is small, it multiplies as ``f`` does.
+``f.batched`` is ``f`` with two more parameters: the products ``ys``, and the number of rows that have been read, which
+it also returns.  It makes the calls that ``f.collect`` made, in the same order, until it raises.  After ``MOST`` rows,
+and if ``W`` is small, it multiplies as ``f`` does.
 
 The pass runs before differentiation, so that the derivative is that of a product of matrices.
 """
@@ -69,7 +71,7 @@ def _take_all(module: Module, func: Function) -> None:
                 collected = collector(module, down, group[0].op, group[0].vector, _rows_of(group[0]), MOST)
             except Unknown:
                 continue
-            func, found = _Ahead(module, func, group).made(*collected), True
+            func, found = _Batcher(module, func, group).made(*collected), True
             made += 1
             break
 
@@ -115,13 +117,13 @@ def _products_of(term: Term) -> Array:
     return Array(dtype_of(term.matrix.type), (None, dims_of(term.matrix.type)[0 if term.tb else 1]))
 
 
-class _Ahead:
-    """Moves the body of ``func`` to ``f.ahead``, which reads products; ``func`` computes them and calls it."""
+class _Batcher:
+    """Moves the body of ``func`` to ``f.batched``, which reads products; ``func`` computes them and calls it."""
 
     def __init__(self, module: Module, func: Function, terms: list[Term]) -> None:
         self.func, self.terms = func, terms
         self.products = [_products_of(t) for t in terms]
-        body = Function(module.unique_name(f"{func.name}.ahead"))
+        body = Function(module.unique_name(f"{func.name}.batched"))
         self.body = module.add(body)
         body.own, body.attrs, body.loc = set(func.own), dict(func.attrs), func.loc
         body.result_types = [*func.result_types, I64]
@@ -131,7 +133,7 @@ class _Ahead:
         self.ys = [body.entry.add_param(t, "ys") for t in self.products]
 
     def made(self, collect: Function, args: list[int], sizes: list[Size]) -> Function:
-        """Transform the function; returns ``f.ahead``."""
+        """Transform the function; returns ``f.batched``."""
         entry = self.func.new_block("entry")
         for p in self.body.params[:-len(self.ys)]:
             entry.add_param(p.type, p.hint)
@@ -141,7 +143,7 @@ class _Ahead:
         self._make(b, collect, given, [entry.params[t.matrix.index] for t in self.terms])
         return self.body
 
-    # --- f.ahead, which reads products --------------------------------------------------------------------------
+    # --- f.batched, which reads products --------------------------------------------------------------------------
 
     def _count(self) -> None:
         """Carry the number of rows that have been read through all blocks and calls, and read the products."""
