@@ -121,7 +121,7 @@ class Capturing(Protocol):
         """``lift``, where a captured list or dict becomes one that may be changed."""
 
     def as_constant(self, v: Any) -> Any:
-        """``v`` with the captured numbers, lists and dicts in it as Python objects, which are compiled in and guarded."""
+        """``v`` with captured numbers, lists and dicts in it as Python objects, compiled in and guarded."""
 
     def trusts(self, v: Any) -> bool:
         """True if a module or class is taken never to change."""
