@@ -435,3 +435,20 @@ def test_a_captured_exponent_is_compiled_in_until_it_changes() -> None:
         space["n"] = n
         assert f(3.0) == 3.0 ** n and f.grad(3.0) == pytest.approx(n * 3.0 ** (n - 1))
     assert f.stats["compilations"] == 2
+
+
+def test_many_functions_are_guarded_by_tables() -> None:
+    """Each of them, whichever place it has in the table, and the parts of each."""
+    names = [f"g{i}" for i in range(20)]
+    body = "".join(f"def {n}(x, a=1.0):\n    return x * {i}.5 + a\n" for i, n in enumerate(names))
+    space = space_of(f"{body}def f(x):\n    return {' + '.join(f'{n}(x)' for n in names)}\n")
+    f, written = jit(space["f"]), space["f"]
+    assert f(2.0) == f(2.0) == written(2.0)
+    for name in names:
+        space[name] = space["g3"]
+        assert f(2.0) == f(2.0) == written(2.0), name
+    space = space_of(f"{body}def f(x):\n    return {' + '.join(f'{n}(x)' for n in names)}\n")
+    f, written = jit(space["f"]), space["f"]
+    for name in names:
+        space[name].__defaults__ = (7.0,)
+        assert f(2.0) == f(2.0) == written(2.0), name

@@ -96,6 +96,7 @@ class _EntryWriter:
         wary = any(a.structure is not None and runs_python(a.structure) for a in entry.arguments)
         self.unboxer = Unboxer(code, self.miss, self.likely, wary)
         self.unboxer.rare = ", !prof " + writer.node('!"branch_weights", i32 1, i32 4000')
+        self.unboxer.loop_note = lambda: writer.loop_note(cold=True)
         self.boxer = Boxer(writer, code, self.unmade, self.likely)
         arrays = any(isinstance(t, Array) and not is_small(t) for t in entry.function.result_types)
         self.lease = Lease(writer, code, self.likely, entry.effort, result_buffers.available() and arrays)

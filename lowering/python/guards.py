@@ -20,6 +20,7 @@ from ..llvm import capi
 from ..llvm import cpython_layout as layout
 from ..llvm.capi import function, pointer
 from ..llvm.emit import Code
+from .guard_tables import FEW, entries_hold, words_hold
 from .hints import Hints, Unreadable, count_of, finder, form_of, key_finder, version_of
 from .unbox import Unboxer
 
@@ -48,6 +49,11 @@ class Reads:
         self.checked: set[Any] = set()
         self.fields: dict[Place, dict[str, None]] = {}             # of objects, what is read of them
         self.entries: dict[Any, dict[Any, Place]] = {}             # of dicts
+        self.of_place: dict[Place, list[Guard]] = {}
+        for g in guards:
+            self.of_place.setdefault(g.place, []).append(g)
+        self.needed = {p for p, _ in captured}                     # places whose object is read, not only compared
+        self.needed |= {g.expected for g in guards if g.test in ("same", "apart")}
         for place in [g.place for g in guards] + [p for p, _ in captured]:
             self._note(place)
 
@@ -55,6 +61,7 @@ class Reads:
         if place.kind == "global":
             self.entries.setdefault(id(place.base), {}).setdefault(place.key, place)
         if isinstance(place.base, Place):
+            self.needed.add(place.base)
             if place.kind == "field":
                 self.fields.setdefault(place.base, {})[place.key] = None
             self._note(place.base)
@@ -85,14 +92,13 @@ class Reads:
 
     def _functions(self) -> None:
         """The parts of functions and the versions of classes: what is at addresses that are known."""
-        comparisons = []
+        comparisons: list[str] = []
+        words = []
         for g in self.guards:
             offset = _FUNCTION_PARTS.get(g.place.key) if g.place.kind == "attribute" and g.test == "is" else None
             base = g.place.base
             if offset is not None and base.kind == "object" and type(base.base) is types.FunctionType:
-                there = self.code.op(f"load ptr, ptr inttoptr (i64 {id(base.base) + offset} to ptr), align 8")
-                expected = pointer(g.expected) if g.expected is not None else pointer(None)
-                comparisons.append(f"eq ptr {there}, {expected if g.expected is not None else 'null'}")
+                words.append((id(base.base) + offset, id(g.expected) if g.expected is not None else 0))
                 self.checked.add((g.place, g.test))
             for place in _within(g.place):
                 if place.kind == "member":
@@ -101,6 +107,8 @@ class Reads:
             for p in _within(place):
                 if p.kind == "member":
                     comparisons += self._version(p.base)
+        if words:
+            words_hold(self.unboxer, self.hints, words)
         if comparisons:
             self.unboxer.require_all(*comparisons)
 
@@ -118,6 +126,7 @@ class Reads:
 
     def _guard(self, g: Guard) -> None:
         u, place = self.unboxer, g.place
+        self._dict_of(place)
         if (place, g.test) in self.checked or place.kind == "member" and g.test in ("is", "plain"):
             return
         if g.test == "is":
@@ -186,12 +195,19 @@ class Reads:
             return self.unboxer.load("ptr", self.pointer(place.base), offset)
         raise Unreadable
 
+    def _dict_of(self, place: Place) -> None:
+        """Find the entries of the dict that a place is in, if it is in one."""
+        if place.kind == "global":
+            self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+        elif place.kind == "entry":
+            self._entries_of(place.base)
+
     def _global(self, place: Place) -> str:
-        self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+        self._dict_of(place)
         return self.pointers[place]
 
     def _entry(self, place: Place) -> str:
-        self._entries_of(place.base)
+        self._dict_of(place)
         if place not in self.pointers:
             raise Unreadable
         return self.pointers[place]
@@ -251,6 +267,11 @@ class Reads:
             tests.append(f"eq i64 {code.op(f'ptrtoint ptr {keys} to i64')}, {at}")
         u.require_all(*tests)
         tests = []
+        fixed = self._only_compared(present)
+        if len(fixed) > FEW:
+            table = self._rows(fixed, find)
+            entries_hold(u, keys, table, len(fixed))
+            present = {key: p for key, p in present.items() if key not in fixed}
         for key, place in present.items():
             offset = self._load(self.hints.word(finder(find, key)))
             entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
@@ -259,6 +280,22 @@ class Reads:
             self.pointers[place] = u.load("ptr", entry, 8)
         if tests:
             u.require_all(*tests)
+
+    def _only_compared(self, present: dict[Any, Place]) -> dict[Any, Guard]:
+        """Of the entries of a dict, those of which nothing is asked but whether they are still the same object."""
+        free = {key: self.of_place[p] for key, p in present.items() if p not in self.needed}
+        return {key: guards[0] for key, guards in free.items() if [g.test for g in guards] == ["is"]}
+
+    def _rows(self, fixed: dict[Any, Guard], find: Callable[[Reader], Any]) -> str:
+        """A table for ``entries_hold``; its address."""
+        first = ""
+        for key, g in fixed.items():
+            offset = self.hints.word(finder(find, key))
+            self.hints.address(key_finder(find, key))
+            self.hints.word(lambda read, g=g: id(g.expected))                              # type: ignore[misc]
+            self.checked.add((g.place, "is"))
+            first = first or offset
+        return first
 
     # --- objects ----------------------------------------------------------------------------------
 

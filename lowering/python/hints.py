@@ -35,6 +35,13 @@ class Hints:
         self.objects: list[tuple[int, Callable[[Reader], Any]]] = []
         self.kept: list[Any] = []                      # the objects whose addresses are in the words
         self.used = 0
+        self.tables: list[Any] = []                    # constants that code reads
+
+    def constants(self, words: Sequence[int]) -> str:
+        """Words that stay as they are; the address of the first as an operand."""
+        table = (ctypes.c_uint64 * len(words))(*words)
+        self.tables.append(table)
+        return f"inttoptr (i64 {ctypes.addressof(table)} to ptr)"
 
     def word(self, find: Callable[[Reader], int], early: bool = False) -> str:
         """A new word; its address as an operand."""

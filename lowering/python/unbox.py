@@ -7,7 +7,7 @@ does not fit leads to ``miss``, with nothing done yet; an argument that is expen
 from __future__ import annotations
 
 import types as types_of_objects
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
@@ -100,6 +100,7 @@ class Unboxer:
         self.held: list[str] = []
         self.arrays: set[str] = set()            # those of them for which ``keep_array`` was called
         self.rare = ""                           # the note of a branch that is hardly ever taken
+        self.loop_note: Callable[[], str] = str  # the note of a loop that stays one: no vectors, no unrolling
         self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
         self.sizes: list[str] = []               # of all arrays, in elements
         self.objects: dict[int, str] = {}        # that the program takes apart, by the numbers of their leaves
