@@ -452,3 +452,25 @@ def test_many_functions_are_guarded_by_tables() -> None:
     for name in names:
         space[name].__defaults__ = (7.0,)
         assert f(2.0) == f(2.0) == written(2.0), name
+
+
+@pytest.mark.parametrize("made", ["[0.5 * k for k in range(40)]", "tuple(0.5 * k for k in range(40))",
+                                  "[(0.5 * k, k) for k in range(40)]"])
+def test_long_constants_are_compared_in_machine_code(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = "w[0] * w[1]" if "(0.5 * k, k)" in made else "w"
+    space = space_of(f"W = {made}\ndef f(x):\n    s = 0.0\n    for w in W:\n        s += {part} * x\n    return s\n")
+    f, written = jit(space["f"]), space["f"]
+    assert f(2.0) == written(2.0)
+    with monkeypatch.context() as patch:
+        patch.setattr("jitad.calling.dispatch.Dispatcher.__call__", None)
+        assert f(2.0) == written(2.0)
+    change(space, "W = type(W)([*W[:7], (50.0, 2) if type(W[7]) is tuple else 50.0, *W[8:]])")
+    assert f(2.0) == f(2.0) == written(2.0) and f.stats["compilations"] == 2
+    if type(space["W"]) is list:
+        change(space, "W[39] = W[1]")
+        assert f(2.0) == f(2.0) == written(2.0)
+        change(space, "W.append(W[2])")
+        assert f(2.0) == f(2.0) == written(2.0)
+    change(space, f"W = {made}")                               # equal, of other objects
+    compilations = f.stats["compilations"]
+    assert f(2.0) == f(2.0) == written(2.0) and f.stats["compilations"] == compilations

@@ -7,6 +7,7 @@ are in memory that the code reads, and are brought up to date when a call has co
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from .guard_tables import FEW, entries_hold, words_hold
 from .hints import Hints, Unreadable, count_of, finder, form_of, key_finder, version_of
 from .unbox import Unboxer
 
+_MEMCMP = f"inttoptr (i64 {ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value} to ptr)"
 _SINGLETONS = (None, True, False, Ellipsis)
 _MANAGED_DICT = 1 << 4
 
@@ -44,7 +46,8 @@ class Reads:
         self.types: dict[Place, type] = {g.place: g.expected for g in guards if g.test == "type"}
         self.keys = {g.place: g for g in guards if g.test == "keys"}
         keys = sum(len(g.expected) for g in self.keys.values())
-        self.hints = Hints(guards, 8 + 8 * (len(guards) + len(captured)) + 2 * keys)
+        items = sum(len(g.expected[1]) for g in guards if g.test == "items")
+        self.hints = Hints(guards, items + 8 + 8 * (len(guards) + len(captured)) + 2 * keys)
         self.same: list[str] = []                      # comparisons on which no reading depends
         self.checked: set[Any] = set()
         self.fields: dict[Place, dict[str, None]] = {}             # of objects, what is read of them
@@ -150,10 +153,22 @@ class Reads:
             u.require_equal("i64", used, str(len(g.expected)))
             if g.expected:
                 self._entries_of(place)
+        elif g.test == "items" and g.expected[0] in (list, tuple) and g.expected[1]:
+            self._items(place, g.expected[0], len(g.expected[1]))
         elif g.test == "names":
             self._attributes(place)
         else:
             raise Unreadable
+
+    def _items(self, place: Place, cls: type, count: int) -> None:
+        """The items of a list or tuple are the objects that they were."""
+        u, obj = self.unboxer, self.pointer(place)
+        u.require_type(obj, cls)
+        u.require_equal("i64", u.load("i64", obj, capi.VAR_SIZE), str(count))
+        items = u.at(obj, capi.TUPLE_ITEMS) if cls is tuple else u.load("ptr", obj, capi.LIST_ITEMS)
+        known = self.hints.addresses(lambda read: read(place), count)
+        compared = self.code.op(f"call i32 {_MEMCMP}(ptr {items}, ptr {known}, i64 {8 * count})")
+        u.require_equal("i32", compared, "0")
 
     # --- places -----------------------------------------------------------------------------------
 

@@ -57,6 +57,13 @@ class Hints:
         self.objects.append((number, find))
         return f"inttoptr (i64 {ctypes.addressof(self.words) + 8 * number} to ptr)"
 
+    def addresses(self, find: Callable[[Reader], Sequence[Any]], count: int) -> str:
+        """New words with the addresses of the items of a list or tuple; the address of the first as an operand."""
+        first = self.address(lambda read: find(read)[0])
+        for i in range(1, count):
+            self.address(lambda read, i=i: find(read)[i])                                  # type: ignore[misc]
+        return first
+
     def refresh(self, leaves: Sequence[Any]) -> None:
         """Find all words anew, unless something changes meanwhile."""
         now = Reader(leaves)

@@ -50,7 +50,11 @@ def _means(v: Any, expected: Any, read: Reader) -> bool:
 def flat(v: Any) -> list[Any] | None:
     """The items of a list or dict, where they are constants all; ``None`` otherwise."""
     items = [*v, *v.values()] if type(v) is dict else list(v)
-    return items if all(type(x) in _CONSTANTS for x in items) else None
+    return items if all(map(_is_constant, items)) else None
+
+
+def _is_constant(x: Any) -> bool:
+    return type(x) in _CONSTANTS or type(x) is tuple and all(map(_is_constant, x))
 
 
 _CONSTANTS = frozenset((bool, int, float, str, type(None), np.float64, np.float32, np.int64, np.int32, np.bool_))
