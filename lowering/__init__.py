@@ -6,7 +6,7 @@ Folders, from the bottom: each imports only those above it in this list (``tests
 
     llvm         text, types, target, the context record
     math         the op table, and the mathematical functions that it calls
-    planning     decisions about IR before code is written: aliasing, fusion, placement
+    planning     decisions about IR before code is written: fusion, placement
     builder      the state of a function that is being written, and helpers for writing it
     memory       arena, frames, blocks that results own
     threads      thread pool, parallel loops, safepoints

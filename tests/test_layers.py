@@ -28,8 +28,6 @@ FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
                        "python", "jit"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
-# Folders of passes do not import each other, but for the analyses, and what some others may use.
-SERVES = {"memory.aliasing": ("cleanup", "loops")}
 # How many modules a knot may have: in the front end, and anywhere else, where there is none.
 LARGEST_KNOT = {"frontend": 1, "": 1, "lowering": 2}          # unbox and unbox_list, by a type
 FILES_IN_A_FOLDER = 16
@@ -125,8 +123,7 @@ def test_folders_have_an_order(tree: str) -> None:
 
 def test_passes_of_different_folders_are_apart() -> None:
     for mine, theirs in within("jitad.passes"):
-        serves = theirs.split(".")[0] == "analysis" or mine.split(".")[0] in SERVES.get(theirs, ())
-        assert serves, f"passes: {mine} imports {theirs}"
+        assert theirs.split(".")[0] == "analysis", f"passes: {mine} imports {theirs}"
 
 
 def knots() -> list[set[str]]:

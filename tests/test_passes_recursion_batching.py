@@ -108,6 +108,16 @@ def test_derivatives(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert ".collect(" not in again.inspect("cps", *cases[0])
 
 
+def test_the_pass_makes_the_same_in_each_run() -> None:
+    """Sets of blocks have an order that depends on addresses."""
+    compiled, args, taken = jit(loss_of(several)), given(3, 2, 7), []
+    texts = set()
+    for n in range(8):
+        taken.append([object() for _ in range(37 * n)])
+        texts.add(compiled.inspect("cps", *args))
+    assert len(texts) == 1
+
+
 # --- what stays as it is, and what goes wrong --------------------------------------------------------------------
 
 

@@ -5,12 +5,13 @@ Imports only ``errors``; imported by everything that works on programs.
 Files, in reading order::
 
     types      scalar types, arrays, ``stack``
-    ops        the op table: each op once, with its type rule and effects
+    ops        the op table: each op once, with its type rule, its effects and the memory of its results
     graph      the grammar and the classes: modules, functions, blocks, ops
     builder    appends ops to a block, typed and folded
     text       printer, lexer and parser of the text form
     verify     the verifier of the invariants on which passes rely
-    linearity  its part about arrays that are updated in place
+    aliasing   values that may share memory, values that are updated in place
+    linearity  the part of ``verify`` about arrays that are updated in place
     evaluate   the meaning of ops, folding, the reference interpreter
     dominance  reverse postorder, the dominator tree
     dataflow   forward dataflow to a fixed point

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
 from typing import Any
 
 from . import size_rules, type_rules
@@ -29,6 +31,16 @@ TRANSCENDENTAL = 20
 """The cost of ``exp`` and similar ops, in additions: a vector of eight takes some 20 cycles in libmvec."""
 
 
+class Memory(Enum):
+    """What the results of an op share with its operands; scalars have no memory.  ``aliasing`` draws conclusions."""
+
+    NEW = "nothing"
+    PART = "a view: some of the first operand's memory, or all of it in another order"
+    WHOLE = "a view: all of the first operand's memory, in its order"
+    UPDATE = "the first operand's memory, which is consumed: updated in place, and not used afterwards"
+    STACK = "the memory of every array and stack among the operands, and of the other results"
+
+
 @dataclass(frozen=True)
 class OpDef:
     """The facts about an op.
@@ -36,9 +48,9 @@ class OpDef:
     ``rule``: the types of the results.  ``doc``: the meaning, in NumPy.  ``arity``: the number of operands, unless it
     varies.  ``sizes``: the origin of the result's sizes.
 
-    ``elementwise``: acts on each element independently.  ``effect``: must run, in order, even if unused.  ``consumes``:
-    indices of operands that are consumed (updated in place).  ``view``: may share its first operand's memory.
-    ``indices``: the number of the first operand that is an index; 0 if there is none.
+    ``elementwise``: acts on each element independently.  ``effect``: must run, in order, even if unused.  ``memory``:
+    what the results share with the operands; ``consumes`` and ``view`` follow from it.  ``indices``: the number of the
+    first operand that is an index; 0 if there is none.
 
     ``cost``: of an element, in additions.  ``transcendental``: a function of libm that is worth saving, batching or
     moving; ``vector``: one that has a vector version.  ``commutative``: operands may be exchanged.  ``smooth``: has a
@@ -52,14 +64,23 @@ class OpDef:
     sizes: SizeRule | None = None
     elementwise: bool = False
     effect: bool = False
-    consumes: tuple[int, ...] = ()
-    view: bool = False
+    memory: Memory = Memory.NEW
     indices: int = 0
     cost: int = 1
     transcendental: bool = False
     vector: bool = False
     commutative: bool = False
     smooth: bool = False
+
+    @cached_property
+    def consumes(self) -> tuple[int, ...]:
+        """The indices of the operands that are consumed."""
+        return (0,) if self.memory is Memory.UPDATE else ()
+
+    @cached_property
+    def view(self) -> bool:
+        """True if the result lies in the first operand's memory, which stays as it is."""
+        return self.memory in (Memory.PART, Memory.WHOLE)
 
 
 Axis = tuple[Value, int]
@@ -133,34 +154,34 @@ _op("iota", type_rules.iota, "np.arange(n)", arity=1, sizes=size_rules.operand(0
 
 # --- elements and parts of arrays -----------------------------------------------------------------------
 
-_op("get", type_rules.get, "a[i, …] with 0 <= i < size; fewer indices than axes give a subarray", view=True,
+_op("get", type_rules.get, "a[i, …] with 0 <= i < size; fewer indices than axes give a subarray", memory=Memory.PART,
     indices=1, sizes=size_rules.subarray)
-_op("set", type_rules.set_, "a with a[i, …] = v: operands (a, v, i, …)", consumes=(0,), indices=2,
+_op("set", type_rules.set_, "a with a[i, …] = v: operands (a, v, i, …)", memory=Memory.UPDATE, indices=2,
     sizes=size_rules.same_shape)
-_op("add_at", type_rules.set_, "a with a[i, …] += v: operands (a, v, i, …)", consumes=(0,), indices=2,
+_op("add_at", type_rules.set_, "a with a[i, …] += v: operands (a, v, i, …)", memory=Memory.UPDATE, indices=2,
     sizes=size_rules.same_shape)
-_op("slice", type_rules.slice_, "a[s0 : s0+l0*t0 : t0, …]: operands (a, s0, l0, t0, …)", view=True, indices=1,
+_op("slice", type_rules.slice_, "a[s0 : s0+l0*t0 : t0, …]: operands (a, s0, l0, t0, …)", memory=Memory.PART, indices=1,
     sizes=size_rules.operand(2, 3))
-_op("set_slice", type_rules.set_slice, "a with that slice = v: operands (a, v, s0, t0, …)", consumes=(0,), indices=2,
-    sizes=size_rules.same_shape)
-_op("add_slice", type_rules.set_slice, "a with that slice += v: operands (a, v, s0, t0, …)", consumes=(0,), indices=2,
-    sizes=size_rules.same_shape)
+_op("set_slice", type_rules.set_slice, "a with that slice = v: operands (a, v, s0, t0, …)",
+    memory=Memory.UPDATE, indices=2, sizes=size_rules.same_shape)
+_op("add_slice", type_rules.set_slice, "a with that slice += v: operands (a, v, s0, t0, …)",
+    memory=Memory.UPDATE, indices=2, sizes=size_rules.same_shape)
 _op("take", type_rules.take, "a[index]", arity=2, cost=3, sizes=size_rules.gathered)
-_op("put", type_rules.put, "a with a[index] = v, in order: operands (a, v, index)", arity=3, consumes=(0,),
+_op("put", type_rules.put, "a with a[index] = v, in order: operands (a, v, index)", arity=3, memory=Memory.UPDATE,
     sizes=size_rules.same_shape)
-_op("add_put", type_rules.put, "np.add.at(a, index, v): operands (a, v, index)", arity=3, consumes=(0,),
+_op("add_put", type_rules.put, "np.add.at(a, index, v): operands (a, v, index)", arity=3, memory=Memory.UPDATE,
     sizes=size_rules.same_shape)
 _op("nonzero", type_rules.nonzero, "np.nonzero(a)[0]", arity=1)
 
 # --- rearrangement --------------------------------------------------------------------------------------
 
-_op("reshape", type_rules.reshape, "a.reshape(n0, …)", view=True, sizes=size_rules.operand(1))
+_op("reshape", type_rules.reshape, "a.reshape(n0, …)", memory=Memory.WHOLE, sizes=size_rules.operand(1))
 _op("broadcast_to", type_rules.broadcast_to,
     "np.broadcast_to(a, (n0, …)); a may be a scalar; a size that changes is a literal 1", sizes=size_rules.operand(1))
-_op("transpose", type_rules.transpose, "a.transpose(perm)", arity=1, view=True, sizes=size_rules.permuted)
+_op("transpose", type_rules.transpose, "a.transpose(perm)", arity=1, memory=Memory.PART, sizes=size_rules.permuted)
 _op("concat", type_rules.concat, "np.concatenate((a, b, …), axis)", sizes=size_rules.joined)
 _op("copy", type_rules.same, "a.copy(): a value that may be consumed", arity=1, sizes=size_rules.same_shape)
-_op("as_type", type_rules.as_type, "a with other literal sizes in its type", arity=1, view=True,
+_op("as_type", type_rules.as_type, "a with other literal sizes in its type", arity=1, memory=Memory.WHOLE,
     sizes=size_rules.same_shape)
 
 # --- reductions, scans, products ------------------------------------------------------------------------
@@ -178,9 +199,11 @@ _op("matmul", type_rules.matmul, "a @ b, with ta/tb the last two axes exchanged 
 # --- stacks and effects ---------------------------------------------------------------------------------
 
 _op("stack_empty", lambda vs, attrs: [STACK], "a stack with nothing on it", arity=0)
-_op("push", type_rules.push, "(stack, v, …) → stack: a new frame on top; the old stack stays valid")
+_op("push", type_rules.push, "(stack, v, …) → stack: a new frame on top; the old stack stays valid",
+    memory=Memory.STACK)
 _op("pop", type_rules.pop,
-    "stack → (stack below, v, …), as pushed; with `zeros` of an empty stack zeros: (stack, sizes…)")
+    "stack → (stack below, v, …), as pushed; with `zeros` of an empty stack zeros: (stack, sizes…)",
+    memory=Memory.STACK)
 _op("check", type_rules.check, "raise exception `exc` unless c: operands (c, up to 4 scalars for the message)",
     effect=True, cost=0)
 

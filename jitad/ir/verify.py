@@ -34,9 +34,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CompileError, Loc
+from .aliasing.may_alias import Summaries
 from .dominance import Dominators
 from .graph import Block, Edge, Function, Module, Op, Rule, Value
-from .linearity import Memory
+from .linearity import faults
 from .ops import OPS, TERMINATORS, result_types
 from .signature import signature
 from .text.printer import FunctionPrinter, print_function
@@ -84,9 +85,9 @@ def verify(module: Module, linear: bool = True, only: Container[str] | None = No
             sound.append(checker)
         violations += checker.violations
     if linear and not violations:
-        memory = Memory(module)
+        summaries = Summaries(module)
         for checker in sound:
-            for message, op, value in memory.faults(checker.func):
+            for message, op, value in faults(checker.func, module, summaries):
                 checker.fail(message, op, value)
             violations += checker.violations
     if violations:

@@ -13,5 +13,5 @@ Files, in reading order::
     algebra    products of matrices across iterations and recursive calls; algebra under fast math
     vectorise  iterations side by side: batches, predicated chunks, fission
     parallel   loops whose iterations are independent, as functions for several threads
-    memory     aliasing, and the copies that make every array update possible in place
+    memory     the copies that make every array update possible in place
 """

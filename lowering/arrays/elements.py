@@ -15,9 +15,11 @@ from ...ir.types import Array, Type, dims_of
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
 from ..math import libmvec, ops
-from ..planning.alias import SCOPE_LIMIT
 from ..planning.op_traits import is_flat
 from ..threads import parallel_nests
+
+SCOPE_LIMIT = 96
+"""The scopes of a function: the list of each names all others, so the metadata grows with the square."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +90,11 @@ def _scopes(fn: FunctionBuilder) -> dict[Value, tuple[list[str], list[str]]]:
     roots = list(alias.members())[:SCOPE_LIMIT]
     domain = writer.distinct(lambda me: me)
     scopes = {root: writer.distinct(lambda me: f"{me}, {domain}") for root in roots}
-    leaked = {root for root in roots if alias.is_leaked(root)}
-    shared = {root for root in roots if alias.is_shared(root)}
+    pushed = {root for root in roots if alias.is_pushed(root)}
+    popped = {root for root in roots if alias.is_popped(root)}
     found = {}
     for root in roots:
-        may = {root} | (shared if root in leaked else leaked if root in shared else set())
+        may = {root} | (popped if root in pushed else pushed if root in popped else set())
         found[root] = [scopes[root]], [s for other, s in scopes.items() if other not in may]
     return found
 

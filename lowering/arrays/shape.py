@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Array
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
-from ..planning.alias import is_array
 from ..planning.op_traits import is_size
 from . import elementwise
 from .elements import Elements, Place, masked_tail, nest, note, position, sizes

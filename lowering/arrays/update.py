@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
 from ...ir.types import Array, Scalar
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
 from ..math import ops
-from ..planning.alias import is_array
 from .elements import Elements, Place, can_be_flat, masked_tail, nest, note, position, sizes
 from .elementwise import clear, is_zero
 

@@ -8,7 +8,7 @@ A value is
 * *varying*: a vector of all elements.
 
 A loop with an instruction that has no rule here stays a loop, which LLVM may vectorise.  So does a loop in which one
-element may read or overwrite what another has stored, by its alias scopes (``alias.py``), and one that carries
+element may read or overwrite what another has stored, by its alias scopes (``note``), and one that carries
 anything but sums and conjunctions.
 """
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import Loc
+from ...ir.aliasing.alias_classes import class_summaries
 from ...ir.graph import Function, Module
 from ..llvm.emit import Writer
 from ..llvm.target import Target
 from ..math.ops import Options
-from ..planning import alias, run_length
+from ..planning import run_length
 
 _INLINE = {"always": " alwaysinline", "never": " noinline"}
 
@@ -24,7 +25,7 @@ class ModuleBuilder:
         self.functions: dict[str, Function] = {}
         self.callees: dict[str, set[str]] = {}
         self._reach()
-        self.sharing = alias.summaries(self.functions)
+        self.sharing = class_summaries(self.functions)
         self.cut = {op.attrs["callee"] for func in self.functions.values() for op in func.all_ops()
                     if op.name == "call" and "threads" in op.attrs}
         self.shared = self.cut.union(*map(self._below, self.cut))       # functions that run on several threads

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op
 from ...ir.ops import OPS
 from ..arrays import elementwise, fused_nest, reduce, scan, shape, update
 from ..builder.function_builder import FunctionBuilder
 from ..matmul import select_kernel
-from ..planning.alias import is_array
 
 Rule = Callable[[FunctionBuilder, Op], None]
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Function, Op, Value
 from ...ir.types import Array
 from ..builder.function_builder import Body, FunctionBuilder
@@ -22,7 +23,6 @@ from ..llvm.emit import global_name, symbol
 from ..llvm.types import Buffer
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
-from ..planning.alias import is_array
 from ..planning.fma_control import carried_sums
 from ..threads import safepoints
 from . import array_ops, control

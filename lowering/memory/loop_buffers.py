@@ -8,16 +8,16 @@ routine (``alloc_runtime.py``) takes new memory from the arena only if there is 
 Slots are reset only when the loop is entered again, so exits of the loop and failures need no clean-up.  If loops that
 release nothing are nested, slots are emptied at the entry of the outermost only.
 
-An array is *dead at the end of the iteration* if its root (``alias.py``) is not on a stack, not passed to a callee
-that owns it, not a parameter of the loop's head, and defined, read and passed in blocks of the loop only.
+An array is *dead at the end of the iteration* if its alias class is not on a stack, not passed to a callee that owns
+it, not a parameter of the loop's head, and defined, read and passed in blocks of the loop only.
 """
 
 from __future__ import annotations
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Block, Value
 from ...passes.analysis.loops import Loop
 from ..builder.function_builder import FunctionBuilder
-from ..planning.alias import is_array
 
 
 class Scratch:

@@ -2,8 +2,7 @@
 
 Files, in reading order::
 
-    alias             arrays that can share memory
-    op_traits         costs and access patterns of ops
+    op_traits         access patterns of ops
     fusion            which arrays are stored and which are computed element by element
     fusion_groups     results and reductions that share a loop
     array_plan        both, for one function

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...ir.aliasing.alias_classes import ClassSummary, holds_arrays
 from ...ir.graph import Function
 from . import fusion
-from .alias import Summary, holds_arrays
 from .fusion import Plan
 from .fusion_groups import find_groups, readers_of
 
 
-def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
+def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) -> Plan:
     """Decide which arrays are stored, in which buffers, and in which loop nests.
 
     ``summaries`` tell which arrays callees share with their arguments.

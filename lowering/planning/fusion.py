@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...ir.aliasing.alias_classes import AliasClasses, ClassSummary, holds_arrays, is_array
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from .alias import Roots, Summary, holds_arrays, is_array
-from .op_traits import PURE, exchanges, inserts_ones, is_flat, is_full, is_transcendental
+from ...passes.analysis.cost import INDEX_MAPS, element_cost
+from .op_traits import ON_DEMAND, exchanges, inserts_ones, is_flat, is_full, is_transcendental
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 CHEAP = 3             # cost up to which a value is recomputed rather than stored
@@ -32,7 +33,7 @@ CHEAP = 3             # cost up to which a value is recomputed rather than store
 class Plan:
     """The lazy values, the buffers that are reused, and the sizes of every array lowered so far."""
 
-    roots: Roots
+    roots: AliasClasses
     lazy: set[Value] = field(default_factory=set)
     reuse: dict[Value, Value] = field(default_factory=dict)
     accumulate: dict[Value, Op] = field(default_factory=dict)     # an add's result → the product that it absorbs
@@ -68,9 +69,9 @@ class Plan:
             yield from self.leaves(v)
 
 
-def plan(func: Function, summaries: Mapping[str, Summary] | None = None) -> Plan:
+def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) -> Plan:
     """Decide for each array of ``func`` whether it is stored; ``summaries`` tell what its callees share."""
-    roots = Roots(func, summaries)
+    roots = AliasClasses(func, summaries)
     return _Planner(func, roots).run() if holds_arrays(func) else Plan(roots)
 
 
@@ -85,7 +86,7 @@ class _Planner:
     Of each lazy value: ``sites`` that compute it; ``many`` is True if a site computes an element more than once.
     """
 
-    def __init__(self, func: Function, roots: Roots) -> None:
+    def __init__(self, func: Function, roots: AliasClasses) -> None:
         self.func, self.roots = func, roots
         self.plan = Plan(roots)
         self.sites: dict[Value, set[Op]] = {}
@@ -117,9 +118,7 @@ class _Planner:
 
     def _cost(self, op: Op) -> int:
         below = sum(self.cost.get(v, 0) for v in op.operands if is_array(v) and v.block is op.block)
-        if op.name in PURE:
-            return below
-        return below + OPS[op.name].cost if OPS[op.name].elementwise or op.name in ("take", "copy") else 0
+        return below + element_cost(op) if op.name in ON_DEMAND else 0
 
     def run(self) -> Plan:
         for block in reversed(self.func.blocks):     # readers in later blocks first; one not yet decided is a site
@@ -137,9 +136,7 @@ class _Planner:
 
     def _decide(self, op: Op, v: Value) -> None:
         users = [(u, i) for u, i in self.users.get(v, ()) if u.name != "dim"]
-        can = op.name in PURE or OPS[op.name].elementwise or op.name in ("take", "copy")
-        if op.name == "reshape" and not inserts_ones(op):
-            can = False
+        can = op.name in ON_DEMAND and (op.name != "reshape" or inserts_ones(op))
         if not can or not all(self._accepts(u, i) for u, i in users):
             return
         self.sites[v] = self._sites(users)
@@ -154,7 +151,7 @@ class _Planner:
     def _is_view(self, op: Op) -> bool:
         """True if linearity alone preserves the memory that ``op`` reads, whatever reads its result."""
         if not any(is_array(v) for v in op.operands):
-            return op.name in PURE
+            return op.name in INDEX_MAPS
         view: bool = OPS[op.name].view
         return view
 
@@ -206,7 +203,7 @@ class _Planner:
             return False
         if (self.many[v] or len(sites) > 1) and self.cost[v] > CHEAP:
             return False
-        if len(sites) > 1 and op.name not in PURE and sum(map(is_full, op.operands)) > 1:
+        if len(sites) > 1 and op.name not in INDEX_MAPS and sum(map(is_full, op.operands)) > 1:
             return False
         here, last = self.at[op], max((self.at[s] for s in sites), default=0)
         read = {self.roots.find(o) for o in op.operands if is_array(o)}

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from .alias import is_array
 from .fusion import Plan
 
 LIMIT = 16            # members that may be stored; each keeps pointers in registers

@@ -1,16 +1,18 @@
-"""Per-element costs and access patterns of ops: which element of an operand an element of the result reads."""
+"""Access patterns of ops that compute one element alone: the elements of the operands that an element needs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from ...ir.aliasing.alias_classes import is_array
 from ...ir.evaluate.fold import fold, same
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
-from .alias import is_array
+from ...passes.analysis.cost import INDEX_MAPS
 
-PURE = {"slice", "transpose", "reshape", "get", "as_type", "fill", "iota", "broadcast_to"}
+ON_DEMAND = INDEX_MAPS | {"take", "copy"} | {name for name, op in OPS.items() if op.elementwise}
+"""Ops of which one element can be computed alone, where it is read."""
 
 
 def inserts_ones(op: Op) -> bool:

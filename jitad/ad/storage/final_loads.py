@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import OPS, Memory
 from ...ir.types import Array, Scalar
 from ...passes.analysis.affine import Affine
 from ...passes.analysis.loops import Counted, Loop, LoopForest, counted
@@ -102,7 +102,7 @@ def _harmless(op: Op, names: set[Value], writes: dict[Op, None]) -> bool:
         writes[op] = None
         names.add(op.result)
         return len(op.operands) == t.rank + 2
-    return not definition.consumes and op.name != "push" and not (definition.view and isinstance(op.result.type, Array))
+    return definition.memory is Memory.NEW or isinstance(op.results[0].type, Scalar)
 
 
 class _Judge(Walk):

@@ -23,6 +23,7 @@ from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, STACK, Array, Scalar, Stack, Type
+from ...passes.analysis.cost import CHEAP
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
@@ -32,15 +33,9 @@ from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, candidates, order_free
 from .reuse_primals import compute_there, read_again
-from .unmodified import Stability
+from .unmodified import Unmodified
 
 FREE, REDONE, KEPT = "free", "redone", "kept"
-
-# Ops that are cheaper to recompute than to store and load.
-CHEAP = frozenset(
-    "add sub mul neg abs sign copysign maximum minimum floor ceil trunc round eq ne lt le gt ge and or xor not shl shr "
-    "select cast stop isnan isinf isfinite dim get slice reshape transpose broadcast_to fill iota as_type".split())
-
 
 LONGEST = 100
 """Longest chain of ops by which a value is recomputed."""
@@ -78,7 +73,8 @@ class Frames:
         self.copies = {old: new for new, old in self.original.items()}
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
-        self.stable = Stability(sweep.func, sweep.module, self.live_in)
+        self.unmodified = Unmodified(sweep.func, sweep.module, self.live_in)
+        self.returned = self.unmodified.names.history(sweep.results if split else ())
         self.finished = Finished({x: c for x, c in sweep.settled.items() if x.block in self.forward}, self._may_stay)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self.sizes = Sizes(self._dominates, sweep.home)
@@ -105,7 +101,7 @@ class Frames:
         An array that a function returns beside its stack belongs to the caller, which would have to copy it before a
         write.
         """
-        return self.stable(array) and not (self.split and self.stable.becomes(array, self.sweep.results))
+        return self.unmodified(array) and array not in self.returned
 
     def place(self) -> None:
         """Find a home for each value; ``rewrite`` then makes the reverse sweep use them."""
@@ -231,7 +227,9 @@ class Frames:
 
     def _redoable(self, v: Value, level: Loop | None, needed: dict[Value, None], depth: int = LONGEST) -> bool:
         op = v.op
-        if op is None or not _cheap(op) or (OPS[op.name].view and not self.stable(v) and not self.finished.array(op)):
+        if op is None or not _cheap(op):
+            return False
+        if OPS[op.name].view and not self.unmodified(v) and not self.finished.array(op):
             return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
@@ -240,7 +238,7 @@ class Frames:
     def _reads(self, op: Op) -> dict[Value, Value]:
         """For each operand of a recomputed op, the value to read: a final load reads the finished array."""
         reads = {u: u for u in op.operands}
-        if op.name == "get" and not self.stable(op.result) and (array := self.finished.array(op)) is not None:
+        if op.name == "get" and not self.unmodified(op.result) and (array := self.finished.array(op)) is not None:
             reads[op.operands[0]] = array
         return reads
 

@@ -72,7 +72,7 @@ _UFUNCS: dict[str, Callable[..., Any]] = {
     "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "not": np.invert,
-    "shl": np.left_shift, "shr": np.right_shift, "select": _select, "stop": lambda x: x,
+    "shl": np.left_shift, "shr": np.right_shift, "select": _select, "stop": lambda x: np.array(x)[()],
 }
 
 

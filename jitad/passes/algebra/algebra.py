@@ -24,18 +24,14 @@ from typing import Any
 
 from ...ir.dominance import reverse_postorder
 from ...ir.graph import Function, Module, Op, Value
-from ...ir.ops import OPS
+from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import F32, F64, Scalar
 from ..analysis.cfg import Mapping, resolve, substitute
+from ..analysis.cost import formula_cost
 from .laurent import ONE, Arithmetic, Key, Powers, Sum, atom, constant, lone, single
 
 PRECISION = {F64: (49, 2.0 ** 900), F32: (20, 2.0 ** 100)}
 """For coefficients: the bits that count (eight units in the last place count as rounding errors), and a bound."""
-
-DIVISION, FUNCTION = 5, 20
-QUICK = "add sub mul abs maximum minimum select cast floor ceil trunc round eq ne lt le gt ge and or xor not".split()
-COST = {**dict.fromkeys(QUICK, 1), "div": DIVISION, "sqrt": DIVISION, "neg": 0}
-"""The cost of an op, in additions; ``FUNCTION`` for all others."""
 
 PLAIN = 2.0 ** 12
 """Coefficients between its inverse and it hardly change for which inputs a product overflows."""
@@ -153,7 +149,7 @@ class _Formulas:
         total, left = 0, dict[Value, int]()
         dead_ops = [op]
         for dead in dead_ops:
-            total += COST.get(dead.name, FUNCTION)
+            total += formula_cost(dead)
             if len(dead_ops) > CONE:
                 break
             for v in dead.operands:
@@ -279,4 +275,4 @@ def _cost_of_product(factors: dict[Value, int], c: float) -> int:
     powers, below = [-n for n in factors.values() if n < -1], sum(n == -1 for n in factors.values())
     above = sum(max(n, 0) for n in factors.values()) + sum(powers)
     above += abs(c) != 1.0 or not above
-    return above - 1 + len(powers) * DIVISION + (below - 1 + DIVISION if below else 0)
+    return above - 1 + len(powers) * EXPENSIVE + (below - 1 + EXPENSIVE if below else 0)

@@ -13,7 +13,7 @@ Files, in reading order::
     ranges            intervals of integers, proofs that an affine form is not negative
     induction         facts about loop parameters, by induction
     float_signs       floats that cannot be negative
-    cost              an estimate of the cost of an iteration
+    cost              the cost model: of an element, an op, an iteration; the frequency of a block
     lanes             the number of lanes of a vectorised outer loop
     accumulator_webs  the path of an accumulator through loops and recursive calls
     recursion_slice   the part of a recursive function that depends on arguments alone

@@ -1,41 +1,59 @@
-"""A rough estimate of the cost of one iteration of a loop, in units of one addition."""
+"""The cost model: an estimate of run time, made before code is written.
+
+The unit is about one simple float operation on numbers in registers, such as an addition.  The cost of an op, for one
+element of its result, is a column of the op table (``OpDef.cost``): ``EXPENSIVE`` from a division on,
+``TRANSCENDENTAL`` for ``exp`` and similar functions.  From this follow:
+
+* ``element_cost``: of an op whose elements are computed where they are read (fusion in the lowering);
+* ``op_cost``: of an op and all elements of its result;
+* ``iteration_cost``: of an iteration of a loop, computed by the program itself (``outline``);
+* ``formula_cost``: of an op in a formula (``algebra``);
+* ``frequency``: how often a block runs (``array_sroa``);
+* ``CHEAP``: ops that are recomputed rather than stored (``ad.storage``).
+
+Two estimates are not of time, and stay with their users: the number of scalar ops that replace an op on a small array
+(``array_sroa_ops.scalar_ops``), and the test that the time of a function is bounded (``lowering.planning.run_length``).
+"""
 
 from __future__ import annotations
 
 from math import prod
 
 from ...ir.builder import Builder
-from ...ir.graph import Op, Value
-from ...ir.ops import OPS
+from ...ir.graph import Block, Op, Value
+from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Array
-from .loops import Loop, counted
+from .loops import Loop, LoopForest, counted
 
-SOME = 16
-"""The assumed number of iterations or elements where it is not known."""
+ASSUMED = 16
+"""The assumed number of iterations of a loop, or elements of an axis, where it is not known."""
+CALL = 64
+"""The cost of a call, whatever it calls."""
+DEEPEST = 4
+"""The loop depth up to which the frequency of a block grows."""
 MOST, LARGEST = 1 << 20, 1 << 40
 """Bounds of trip counts and of costs, so that the estimate cannot wrap."""
 
-
-def estimate(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
-    """The cost of one iteration of ``loop``, emitted at ``b``, which is before ``outer`` (default: before ``loop``).
-
-    An inner loop is counted with its trip count if that is known at ``b``, otherwise with ``SOME`` iterations.
-    """
-    outer = outer or loop
-    inner = {x for child in loop.children for x in child.blocks}
-    total = b.const(sum(_cost(op) for x in loop.blocks - inner for op in x.all_ops()))
-    for child in loop.children:
-        known = counted(child)
-        trip = b.const(SOME)
-        if known is not None and (known.trip.const is not None or known.trip.block not in outer.blocks):
-            trip = b.const(known.trip.const) if known.trip.const is not None else known.trip
-        total = b.add(total, b.minimum(b.mul(b.minimum(trip, MOST), estimate(b, child, outer)), LARGEST))
-    return total
+INDEX_MAPS = frozenset("get slice reshape transpose as_type broadcast_to fill iota".split())
+"""Ops of which an element is an element of the operand, a scalar, or an index."""
+CHEAP = INDEX_MAPS | {"dim"} | {name for name, op in OPS.items() if op.elementwise and op.cost < EXPENSIVE}
+"""Ops that cost less than a store and a load."""
 
 
-def _cost(op: Op) -> int:
+def element_cost(op: Op) -> int:
+    """The cost of one element that is computed where it is read; it is only found if the op maps indices."""
+    return 0 if op.name in INDEX_MAPS else OPS[op.name].cost
+
+
+def formula_cost(op: Op) -> int:
+    """The cost of a float op in a formula: a sign goes into the next op."""
+    return 0 if op.name == "neg" else OPS[op.name].cost
+
+
+def op_cost(op: Op) -> int:
+    """The cost of an op and all elements of its result, or of what it reads if that is more."""
     if op.name == "call":
-        return 64
+        return CALL
     definition = OPS.get(op.name)
     if definition is None or definition.cost == 0:
         return 0
@@ -43,5 +61,26 @@ def _cost(op: Op) -> int:
     if not definition.view:
         for v in (*op.operands, *op.results):
             if isinstance(v.type, Array) and op.name not in ("set", "add_at"):
-                elements = max(elements, prod(SOME if d is None else d for d in v.type.dims))
+                elements = max(elements, prod(ASSUMED if d is None else d for d in v.type.dims))
     return elements * definition.cost
+
+
+def iteration_cost(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
+    """The cost of an iteration, computed at ``b``, before the loop (or before ``outer``, around it): of loops in it as
+    far as their length is known there.
+    """
+    outer = outer or loop
+    inner = {x for child in loop.children for x in child.blocks}
+    total = b.const(sum(op_cost(op) for x in loop.blocks - inner for op in x.all_ops()))
+    for child in loop.children:
+        known = counted(child)
+        trip = b.const(ASSUMED)
+        if known is not None and (known.trip.const is not None or known.trip.block not in outer.blocks):
+            trip = b.const(known.trip.const) if known.trip.const is not None else known.trip
+        total = b.add(total, b.minimum(b.mul(b.minimum(trip, MOST), iteration_cost(b, child, outer)), LARGEST))
+    return total
+
+
+def frequency(forest: LoopForest, block: Block) -> int:
+    """How often a block runs, taken that each loop around it has ``ASSUMED`` iterations."""
+    return int(ASSUMED ** min(forest.depth(block), DEEPEST))

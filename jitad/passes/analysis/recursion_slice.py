@@ -105,7 +105,7 @@ class RecursionSlice:
             raise Unknown
         found: dict[Value, None] = {}
         todo = [vector]
-        for block in blocks:
+        for block in (b for b in self.order if b in blocks):
             todo += [op.operands[0] for op in block.ops if op.name == "check" and op.operands[0] not in self.unknown]
             if block.term is not None and len(block.term.edges) > 1:
                 todo += [v for v in block.term.operands if v not in self.unknown]

@@ -1,6 +1,6 @@
 """Cleanup: the same program in fewer operations.
 
-Imports ``ir``, ``passes.analysis`` and ``passes.memory.aliasing``; run between all other passes.
+Imports ``ir`` and ``passes.analysis``; run between all other passes.
 
 Files, in reading order::
 

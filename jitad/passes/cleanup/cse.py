@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from ...ir.aliasing.consumption import consumed_values
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ..analysis.cfg import resolve, substitute
 from ..analysis.loops import LoopForest, loop_forest
-from ..memory.aliasing import consumed_values
 
 KEPT = frozenset("push pop".split())
 """Ops that are not merged: a push and a pop are paired by their positions."""
@@ -28,7 +28,7 @@ def cse(module: Module) -> None:
 def number_values(func: Function) -> None:
     forest = loop_forest(func)
     dom = forest.dom
-    consumed = consumed_values(func, lambda call: range(len(call.operands)))
+    consumed = consumed_values(func)
     mapping: dict[Value, Value] = {}
     known: dict[Hashable, list[Op]] = {}                 # equal ops, each dominating the next
     for block in dom.preorder():

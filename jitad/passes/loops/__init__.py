@@ -1,6 +1,6 @@
 """Passes over single loops.
 
-Imports ``ir``, ``passes.analysis`` and ``passes.memory.aliasing``.
+Imports ``ir`` and ``passes.analysis``.
 
 Files, in reading order::
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ...ir.aliasing.consumption import consumed_values
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
 from ..analysis.loops import Loop, loop_forest, raising_blocks
-from ..memory.aliasing import consumed_values
 
 FIXED = frozenset("push pop stack_empty".split())
 """Ops that do not move: a push and a pop are paired by their positions."""
@@ -50,7 +50,7 @@ def hoist(func: Function, index_errors: set[int]) -> None:
     dom = forest.dom
     if not forest.loops:
         return
-    consumed = consumed_values(func, lambda call: range(len(call.operands)))
+    consumed = consumed_values(func)
     raising = raising_blocks(dom)
     for loop in forest.loops:
         if loop.preheader is not None and loop.latch is not None:

@@ -11,7 +11,7 @@ Phases:
 
 1. Parameters of inner functions that are consumed become ``own``: callers give them up, or pass a copy.
 2. A taken value is copied if it is itself live afterwards, borrowed, or a part of another array.
-3. A taken value is copied if a live value may share its memory (``aliasing``), on edges too.  If these values are at
+3. A taken value is copied if a live value may share its memory (``may_alias``), on edges too.  If these values are at
    most ``MOST_ROWS`` rows or slices of it, they are copied instead.  ``copy`` ops with dead operands are removed.
 """
 
@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...ir.aliasing.consumption import consumed_operands, consumed_values, in_memory
+from ...ir.aliasing.may_alias import MayAlias, Pairs, Summaries
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.linearity import State
-from ...ir.ops import OPS
-from ...ir.signature import signature
+from ...ir.ops import OPS, Memory
 from ..analysis.cfg import landing, merge_chains, substitute
 from ..analysis.liveness import Liveness
-from .aliasing import WHOLE_VIEWS, Sharing, Summaries, consumed_values, in_memory
 
 MOST_ROWS = 2
 """The most rows or slices that are copied instead of their array."""
@@ -43,11 +42,6 @@ def copy_insertion(module: Module, roots: Iterable[str] | None = None) -> None:
         _Placer(module, summaries, func).run()
 
 
-def _owned(module: Module, call: Op) -> list[int]:
-    known = signature(module, call.attrs["callee"])
-    return sorted(known.own) if known is not None else []
-
-
 def _own_parameters(module: Module, roots: set[str]) -> None:
     """Phase 1: let functions own the parameters that they consume, up to a fixed point over callers."""
     keep = roots | {d.base for n, d in module.derived.items() if n not in module.functions}
@@ -57,29 +51,21 @@ def _own_parameters(module: Module, roots: set[str]) -> None:
         for name, func in module.functions.items():
             if name in keep:
                 continue
-            consumed = consumed_values(func, lambda call: _owned(module, call))
+            consumed = consumed_values(func, module)
             own = {i for i, p in enumerate(func.params) if p in consumed}
             if not own <= func.own:
                 func.own |= own
                 changed = True
 
 
-def _taken(module: Module, op: Op) -> list[int]:
-    """The indices of the operands that an op or a call takes."""
-    if op.name == "call":
-        return [i for i in _owned(module, op) if in_memory(op.operands[i])]
-    definition = OPS.get(op.name)
-    return list(definition.consumes) if definition is not None else []
-
-
 def _is_part(v: Value) -> bool:
     """True if ``v`` is a view, but not one of all elements of its array in order."""
-    return v.op is not None and OPS[v.op.name].view and v.op.name not in WHOLE_VIEWS
+    return v.op is not None and OPS[v.op.name].memory is Memory.PART
 
 
 def _is_row(v: Value) -> bool:
     """True if ``v`` is a row or a slice of an array, possibly reshaped."""
-    while v.op is not None and v.op.name in WHOLE_VIEWS:
+    while v.op is not None and OPS[v.op.name].memory is Memory.WHOLE:
         v = v.op.operands[0]
     return v.op is not None and v.op.name in ("get", "slice")
 
@@ -103,7 +89,7 @@ def _copy_live_values(module: Module, func: Function) -> None:
         for position in range(len(block.ops), -1, -1):
             op = block.ops[position] if position < len(block.ops) else block.term
             live.difference_update(op.results)
-            for i in _taken(module, op):
+            for i in consumed_operands(module, op):
                 v = op.operands[i]
                 if v in live or v in borrowed or _is_part(v) or v in op.operands[:i] or v in op.operands[i + 1:]:
                     op.operands[i] = _copy_before(block, position, v)
@@ -117,8 +103,8 @@ class _Placer:
 
     def __init__(self, module: Module, summaries: Summaries, func: Function) -> None:
         self.module, self.func = module, func
-        consumed = consumed_values(func, lambda call: _owned(module, call))
-        self.sharing = Sharing(func, summaries, consumed)
+        consumed = consumed_values(func, module)
+        self.sharing = MayAlias(func, summaries, consumed)
         self.consumed = consumed
         self.liveness = Liveness(func, in_memory)
         self.borrowed = self.sharing.bits(p for i, p in enumerate(func.params) if i not in func.own)
@@ -155,7 +141,7 @@ class _Placer:
                 sharing.step(state, op)
         assert block.term is not None
         if block.term.name == "call":
-            for i in _taken(self.module, block.term):
+            for i in consumed_operands(self.module, block.term):
                 self._take(state, block, len(block.ops), block.term, i, needed[-1])
         for edge in block.term.edges:
             self._edge(state, block, edge)
@@ -173,12 +159,12 @@ class _Placer:
         needed.reverse()
         return needed
 
-    def _can_give(self, state: State, v: Value, needed: int) -> bool:
+    def _can_give(self, state: Pairs, v: Value, needed: int) -> bool:
         """True if the memory of ``v`` belongs to the function, and no value in ``needed`` shares it."""
         gone = self.sharing.with_self(state, v) & ~self.detached
         return not gone & (needed | self.borrowed) and not _is_part(v)
 
-    def _detach(self, state: State, block: Block, v: Value, needed: int) -> bool:
+    def _detach(self, state: Pairs, block: Block, v: Value, needed: int) -> bool:
         """Mark the live rows of ``v`` to be copied, instead of ``v`` itself; returns True if that suffices."""
         shared = self.sharing.with_self(state, v) & needed & ~self.detached
         rows = [w for w, n in self.sharing.number.items() if shared >> n & 1 and w is not v]
@@ -191,24 +177,24 @@ class _Placer:
         self.rows += rows
         return True
 
-    def _is_removable(self, state: State, op: Op, needed: int) -> bool:
+    def _is_removable(self, state: Pairs, op: Op, needed: int) -> bool:
         """True if an op is a copy of a value that is dead afterwards, so that it can be removed."""
         return op.name == "copy" and op.result in self.consumed and self._can_give(state, op.operands[0], needed)
 
-    def _take(self, state: State, block: Block, position: int, op: Op, i: int, needed: int) -> None:
+    def _take(self, state: Pairs, block: Block, position: int, op: Op, i: int, needed: int) -> None:
         others = self.sharing.bits(w for j, w in enumerate(op.operands) if j != i)
         v = op.operands[i]
         if not self._can_give(state, v, needed | others) and not self._detach(state, block, v, needed | others):
             self.copies.append((block, position, op, i))
 
-    def _rename(self, state: State, copy: Op) -> None:
+    def _rename(self, state: Pairs, copy: Op) -> None:
         """Update the sharing state for a copy that is removed: its result is its operand."""
         n, v = self.sharing.number[copy.result], copy.operands[0]
         shared = self.sharing.with_self(state, v) & ~(1 << n)
         state.forget(n)
         state.share(n, shared)
 
-    def _edge(self, state: State, block: Block, edge: Edge) -> None:
+    def _edge(self, state: Pairs, block: Block, edge: Edge) -> None:
         offset = edge.offset
         live = self.sharing.bits(self.liveness.before(edge.block))
         kept = [a for p, a in edge.passed() if p not in self.consumed]

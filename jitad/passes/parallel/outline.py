@@ -25,7 +25,7 @@ from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import I64, Array, Type
-from ..analysis.cost import estimate
+from ..analysis.cost import iteration_cost
 from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest, raising_blocks
 from .independence import Dependent, Independence
 
@@ -183,7 +183,7 @@ class _Outliner:
                     size = b.mul(size, n)
                 least = b.add(least, size)
         trip = self.known.trip
-        work = b.mul(b.minimum(trip, 1 << 20), estimate(b, self.loop))
+        work = b.mul(b.minimum(trip, 1 << 20), iteration_cost(b, self.loop))
         return b.and_(b.ge(work, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
     def _call(self, b: Builder, body: Function, args: list[Value], enough: Value) -> list[Value]:

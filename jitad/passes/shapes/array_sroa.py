@@ -22,6 +22,7 @@ from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array, Scalar, dims_of, dtype_of
 from ..analysis.cfg import Mapping, remove_unreachable, resolve, substitute
+from ..analysis.cost import frequency
 from ..analysis.loops import loop_forest
 from .array_sroa_ops import (
     Elements,
@@ -45,8 +46,6 @@ ROUNDS = 8
 """The most rounds of weighing webs against each other.  Any number of rounds gives a correct program."""
 UPDATES = frozenset("set add_at set_slice add_slice copy".split())
 """Ops whose result has the elements of their first operand, except some."""
-LOOP = 8
-"""The assumed trip count of a loop: the factor between weights of successive loop depths."""
 
 
 def array_sroa(module: Module, derived: bool = False) -> bool:
@@ -138,7 +137,7 @@ class _Weighing:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.weight: dict[Block, int] = {b: LOOP ** min(plan.forest.depth(b), 4) for b in plan.blocks}
+        self.weight: dict[Block, int] = {b: frequency(plan.forest, b) for b in plan.blocks}
         self.gain = {plan.web[v]: 0 for v in plan.split}
         self.left = {web: len(plan.members[web]) for web in self.gain}
 

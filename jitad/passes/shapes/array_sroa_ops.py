@@ -88,7 +88,7 @@ def _is_constant(v: Value) -> bool:
 
 
 def scalar_ops(op: Op) -> int:
-    """The approximate number of scalar ops that replace an op."""
+    """The approximate number of scalar ops that replace an op: the size of the code, not its time."""
     if op.name == "matmul":
         a, b = (v.type for v in op.operands)
         return 2 * _count(a) * _count(b) // max(1, _inner(op))
