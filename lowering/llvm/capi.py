@@ -22,6 +22,7 @@ T = TypeVar("T")
 # --- layout ---------------------------------------------------------------------------------------
 
 OB_TYPE = 8
+REFCOUNT = "i32" if sys.version_info >= (3, 12) else "i64"       # at 0; 3.14 has flags behind these 32 bits
 FLOAT_VALUE = float.__basicsize__ - 8
 NUMPY_SCALAR_VALUE = object.__basicsize__              # NumPy's numbers: the object's head, then the value
 VAR_SIZE = object.__basicsize__                        # ob_size of tuples and lists

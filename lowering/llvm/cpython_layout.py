@@ -5,8 +5,17 @@ not, ``KNOWN`` is false, and programs that read from outside are called through 
 
 A dict is a table of *keys* with a head of ``KEYS_HEAD`` bytes and indices, behind which entries stand in the order in
 which they were inserted: pointers to key and value, or hash, key and value.  An entry stays where it is until the
-table is replaced.  Attributes of an object are pointers in an array, in the order of the keys that all objects of
-its class share; from when somebody asks for its ``__dict__``, they are in a dict.
+table is replaced.
+
+Attributes of an object are pointers in an array, in the order of the keys that all objects of its class share.  Keys
+are only added to these, and the array of an object has room for all of them.  An object may have a dict in its place:
+
+* ``apart`` (3.11): words before the object point to the array and to the dict.
+* ``tagged`` (3.12): one word points to the dict, or is odd and points one byte before the array.
+* ``inline`` (from 3.13 on): the array is behind the object, with a head that tells if it is in use.  A dict that
+  somebody has asked for uses the same array as long as its keys are the shared ones.
+
+Before 3.13 the array is gone once somebody has asked for ``__dict__``.  ``ATTRIBUTES`` says which of them it is.
 """
 
 from __future__ import annotations
@@ -24,8 +33,15 @@ KEYS_HEAD = 32
 UNICODE_KIND, SPLIT_KIND = 1, 2                        # kind 0 has hashes in its entries
 CELL_VALUE = 16
 METHOD_FUNCTION, METHOD_SELF = 16, 24
-OBJECT_VALUES, OBJECT_DICT = -32, -24                  # of 3.11
+HEAD = 16                                              # of every object: count of references, class
+OBJECT_VALUES, OBJECT_DICT = -32, -24
+INLINE_VALID, INLINE_VALUES = 3, 8                     # from the end of the object on: a byte, the array
+HAS_INLINE_VALUES = 1 << 2                             # a flag of classes
 DESCRIPTOR_MEMBER, MEMBER_OFFSET = 40, 16              # what ``__slots__`` makes
+
+
+def u8(address: int) -> int:
+    return ctypes.c_uint8.from_address(address).value
 
 
 def u64(address: int) -> int:
@@ -127,17 +143,32 @@ def _dicts_are_known() -> bool:
     return u64(id(table) + DICT_USED) == 2 and u64(id(table) + DICT_VALUES) == 0 and form(keys_of(table)) >> 16 == 1
 
 
-def _objects_are_known() -> bool:
-    one, two = _Plain(), _Plain()
+def values_of(obj: Any, kind: str) -> int:
+    """The address of the array in which an object has its attributes; 0 if it has them in a dict."""
+    if kind == "apart":
+        return u64(id(obj) + OBJECT_VALUES)
+    if kind == "tagged":
+        word = u64(id(obj) + OBJECT_DICT)
+        return word + 1 if word & 1 else 0
+    end = id(obj) + type(obj).__basicsize__
+    return end + INLINE_VALUES if u8(end + INLINE_VALID) else 0
+
+
+def _objects_are_known(kind: str) -> bool:
+    """Look at an object that nobody has asked for its dict, one that somebody has, one whose dict has been replaced,
+    and one whose dict has a key that is not shared: true if they are of this kind."""
     found = entry_of(u64(id(_Plain) + SHARED_KEYS), sys.intern("jitad_two")) if SHARED_KEYS else None
-    if found is None:
+    if found is None or kind == "inline" and not _Plain.__flags__ & HAS_INLINE_VALUES:
         return False
-    values = u64(id(one) + OBJECT_VALUES)
-    if values == 0 or u64(values + 8 * found[0]) != id(one.jitad_two):
-        return False
-    table = two.__dict__
-    return (u64(id(two) + OBJECT_VALUES) == 0 and u64(id(two) + OBJECT_DICT) == id(table)
-            and u64(id(table) + DICT_VALUES) != 0 and u64(u64(id(table) + DICT_VALUES) + 8 * found[0]) == id("two"))
+    objects = [_Plain() for _ in range(4)]
+    tables: list[dict[Any, Any]] = [vars(objects[1]), {"jitad_two": "other"}, vars(objects[3])]
+    objects[2].__dict__ = tables[1]
+    tables[2][1] = 2
+    arrays = [values_of(obj, kind) for obj in objects]
+    used = [True, kind == "inline", False, False]
+    return (all((u64(values + 8 * found[0]) == id("two") if values else False) == use
+                for values, use in zip(arrays, used))
+            and all(u64(id(obj) + OBJECT_DICT) == id(table) for obj, table in zip(objects[1:], tables)))
 
 
 def slot_offset(cls: type, name: str) -> int:
@@ -159,7 +190,8 @@ def _rest_is_known() -> bool:
             and u64(id(method) + METHOD_FUNCTION) == id(print))
 
 
-KNOWN = bool(FUNCTION_CODE and FUNCTION_DEFAULTS and FUNCTION_NAMED and VERSION_TAG and _dicts_are_known()
-             and _rest_is_known())
-OBJECTS_KNOWN = sys.version_info < (3, 12) and KNOWN and _objects_are_known()
+KNOWN = bool(object.__basicsize__ == HEAD and FUNCTION_CODE and FUNCTION_DEFAULTS and FUNCTION_NAMED and VERSION_TAG
+             and _dicts_are_known() and _rest_is_known())
+_KIND = {(3, 11): "apart", (3, 12): "tagged"}.get(sys.version_info[:2], "inline")
+ATTRIBUTES = _KIND if KNOWN and _objects_are_known(_KIND) else ""
 SLOTS_KNOWN = KNOWN and _slots_are_known()

@@ -6,6 +6,9 @@ Files, in reading order::
     entry_point   the entry point: a CPython function in LLVM IR
     unbox         arguments
     unbox_list     long lists of numbers among the arguments
+    guards        captured state: the guards, and the values that are arguments
+    attributes    attributes of objects among these
+    hints         where they were found last
     box           results
     context_pool  contexts for the duration of a call; the GIL
     exceptions    Python exceptions made from statuses

@@ -8,9 +8,9 @@ are in memory that the code reads, and are brought up to date when a call has co
 from __future__ import annotations
 
 import ctypes
-import sys
 import types
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any
 
 from ...frontend.captured.guards import Guard
@@ -19,15 +19,15 @@ from ...frontend.trace.trace_program import Leaf
 from ...ir.types import F64, Array
 from ..llvm import capi
 from ..llvm import cpython_layout as layout
-from ..llvm.capi import function, pointer
+from ..llvm.capi import pointer
 from ..llvm.emit import Code
+from .attributes import Attributes
 from .guard_tables import FEW, entries_hold, words_hold
 from .hints import Hints, Unreadable, count_of, finder, form_of, key_finder, version_of
 from .unbox import Unboxer
 
 _MEMCMP = f"inttoptr (i64 {ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value} to ptr)"
 _SINGLETONS = (None, True, False, Ellipsis)
-_MANAGED_DICT = 1 << 4
 
 
 class Reads:
@@ -38,7 +38,7 @@ class Reads:
 
     def __init__(self, unboxer: Unboxer, guards: Sequence[Guard], captured: Sequence[tuple[Place, Leaf]],
                  objects: dict[int, str], keep: bool) -> None:
-        if guards and not layout.KNOWN:
+        if not layout.KNOWN:
             raise Unreadable
         self.unboxer, self.code, self.guards, self.captured = unboxer, unboxer.code, guards, captured
         self.objects, self.keep = objects, keep
@@ -47,7 +47,8 @@ class Reads:
         self.keys = {g.place: g for g in guards if g.test == "keys"}
         keys = sum(len(g.expected) for g in self.keys.values())
         items = sum(len(g.expected[1]) for g in guards if g.test == "items")
-        self.hints = Hints(guards, items + 8 + 8 * (len(guards) + len(captured)) + 2 * keys)
+        names = sum(len(g.expected[0]) for g in guards if g.test == "names")
+        self.hints = Hints(guards, 8 + 8 * (len(guards) + len(captured)) + 2 * keys + names + items)
         self.same: list[str] = []                      # comparisons on which no reading depends
         self.checked: set[Any] = set()
         self.fields: dict[Place, dict[str, None]] = {}             # of objects, what is read of them
@@ -323,51 +324,9 @@ class Reads:
         names = list(self.fields.get(place, {}))
         guard = next((g for g in self.guards if g.test == "names" and g.place == place), None)
         absent = sorted(guard.expected[0] - guard.expected[1]) if guard is not None else []
-        u = self.unboxer
-        slots = {n: d for n in (*names, *absent) if (d := _slot(cls, n)) is not None}
-        if slots and not layout.SLOTS_KNOWN:
-            raise Unreadable
-        found = {n: u.load("ptr", obj, layout.slot_offset(*d)) for n, d in slots.items()}
-        rest = [n for n in (*names, *absent) if n not in slots]
-        if rest and (cls.__dictoffset__ != 0 or absent != rest):
-            found |= self._in_dict(obj, cls, rest, [n for n in absent if n in rest])
-        tests = [f"{'eq' if n in absent else 'ne'} ptr {found[n]}, null" for n in (*names, *absent) if n in found]
-        if tests:
-            u.require_all(*tests)
+        found = Attributes(self.unboxer, self.hints).read(obj, cls, (*names, *absent), absent)
         for n in names:
             self.pointers[place.field(n)] = found[n]
-
-    def _in_dict(self, obj: str, cls: type, names: list[str], absent: list[str]) -> dict[str, str]:
-        """Attributes in the array of an object or in its dict; null where there is none."""
-        if not layout.OBJECTS_KNOWN or not cls.__flags__ & _MANAGED_DICT:
-            raise Unreadable
-        u, code = self.unboxer, self.code
-        shared = layout.u64(id(cls) + layout.SHARED_KEYS)
-        if shared == 0:
-            raise Unreadable
-        at = {n: e[0] for n in names if (e := layout.entry_of(shared, sys.intern(n))) is not None}
-        if any(n not in at for n in absent):             # nor do others of its class have it, who share the keys
-            count = code.op(f"load i64, ptr inttoptr (i64 {shared + layout.KEYS_COUNT} to ptr), align 8")
-            known = self.hints.word(lambda read: layout.u64(shared + layout.KEYS_COUNT), True)
-            u.require_equal("i64", count, self._load(known))
-        values = u.load("ptr", obj, layout.OBJECT_VALUES)
-        plain, other, done = code.label("values"), code.label("dict"), code.label("attributes")
-        phis = {n: code.phi("ptr", done, "attribute") for n in names}
-        code.branch(code.op(f"icmp ne ptr {values}, null", "c"), plain, other, u.likely)
-        code.start(plain)
-        for n in names:
-            code.add_incoming(phis[n], u.load("ptr", values, 8 * at[n]) if n in at else "null")
-        code.jump(done)
-        code.start(other)
-        table = u.load("ptr", obj, layout.OBJECT_DICT)
-        self._there(table)
-        got = {n: code.op(f"call ptr {function('PyDict_GetItem')}(ptr {table}, ptr {pointer(sys.intern(n))})")
-               for n in names}
-        for n in names:
-            code.add_incoming(phis[n], got[n])
-        code.jump(done)
-        code.start(done)
-        return phis
 
 
 _FLOAT = Leaf(F64, True)
@@ -384,19 +343,13 @@ def _within(place: Any) -> list[Place]:
     return found
 
 
-def _slot(cls: type, name: str) -> tuple[type, str] | None:
-    """The class whose slot an attribute is in."""
-    for c in cls.__mro__:
-        if name in vars(c):
-            return (c, name) if type(vars(c)[name]) is types.MemberDescriptorType else None
-    return None
-
-
 def _key(meaning: tuple[Any, ...]) -> Any:
     """A key of which ``meaning`` is the meaning."""
-    if meaning[0] not in (str, int, bool):
+    cls, *rest = meaning
+    is_itself = cls.__hash__ is object.__hash__ or issubclass(cls, Enum)       # compared by address
+    if len(rest) != 1 or type(rest[0]) is not cls or not (is_itself or cls in (str, int, bool)):
         raise Unreadable
-    return meaning[1]
+    return rest[0]
 
 
 def readable(guards: Sequence[Guard], captured: Sequence[tuple[Place, Leaf]], objects: Sequence[int]) -> bool:

@@ -246,11 +246,18 @@ class Unboxer:
         self.hold(obj)
 
     def keep_array(self, obj: str) -> None:
-        """The same of an array, which is not immortal, so that no function of CPython's is needed."""
-        count = self.code.op(f"load i32, ptr {obj}, align 8")
-        self.code.do(f"store i32 {self.code.op(f'add i32 {count}, 1')}, ptr {obj}, align 8")
+        """The same of an array, without a call."""
+        count = self.code.op(f"load {capi.REFCOUNT}, ptr {obj}, align 8")
+        self._add_to_count(obj, count, "1")
         self.hold(obj)
         self.arrays.add(obj)
+
+    def _add_to_count(self, obj: str, count: str, change: str) -> None:
+        """Change a count of references, unless it is negative: from 3.12 on that is an immortal object's."""
+        code, t = self.code, capi.REFCOUNT
+        mortal = code.op(f"icmp sge {t} {count}, 0", "c")
+        changed = code.op(f"add {t} {count}, {code.op(f'select i1 {mortal}, {t} {change}, {t} 0')}")
+        code.do(f"store {t} {changed}, ptr {obj}, align 8")
 
     def hold(self, obj: str) -> None:
         """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""
@@ -270,14 +277,14 @@ class Unboxer:
         """Let go the arrays that are held when all went well; yields what else is held."""
         for obj in self.held:
             if obj in self.arrays:
-                count = self.code.op(f"load i32, ptr {obj}, align 8")
+                count = self.code.op(f"load {capi.REFCOUNT}, ptr {obj}, align 8")
                 last, others, done = self.code.label("last"), self.code.label("others"), self.code.label("dropped")
-                self.code.branch(self.code.op(f"icmp eq i32 {count}, 1", "c"), last, others, self.rare)
+                self.code.branch(self.code.op(f"icmp eq {capi.REFCOUNT} {count}, 1", "c"), last, others, self.rare)
                 self.code.start(last)
                 self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
                 self.code.jump(done)
                 self.code.start(others)
-                self.code.do(f"store i32 {self.code.op(f'add i32 {count}, -1')}, ptr {obj}, align 8")
+                self._add_to_count(obj, count, "-1")
                 self.code.jump(done)
                 self.code.start(done)
         return [obj for obj in self.held if obj not in self.arrays]
