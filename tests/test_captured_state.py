@@ -23,7 +23,11 @@ HEAD = """\
 import math, types
 import numpy as np
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
+
+class Color(Enum):
+    RED, BLUE = 1, 2
 
 class Plain:
     scale = 1.0
@@ -95,6 +99,9 @@ KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "list, summed": ("v = [1.0, 2.0]", "sum(v)", ("v.append(2.0)", "v[0] = 4.0", "v.pop()")),
     "long list": ("v = [1.0] * 300", "v[200]", ("v[200] = 3.0", "v = [4.0] * 300")),
     "dict": ("v = {'a': 1.0}", "v['a']", ("v['a'] = 3.0", "v['b'] = 1.0", "v = {'a': 4.0}")),
+    "dict by objects": ("p, q = Plain(2.0), Plain(3.0); v = {p: 2.0, q: 3.0}", "v[p]",
+                        ("v[p] = 5.0", "p = q", "p = Plain(2.0)", "v = {p: 4.0}", "del v[p]")),
+    "dict by an enum": ("v = {Color.RED: 2.0}", "v[Color.RED]", ("v[Color.RED] = 5.0", "v[Color.BLUE] = 3.0")),
     "dict, get": ("v = {}", "v.get('a', 2.0)", ("v['a'] = 3.0", "del v['a']")),
     "dict in a list": ("v = [{'a': [1.0]}]", "v[0]['a'][0]", ("v[0]['a'][0] = 3.0", "v[0]['a'] = [4.0]")),
     "set": ("v = {1}", "(2.0 if 3 in v else 1.0)", ("v.add(3)", "v.remove(3)", "v = {3}")),
@@ -265,6 +272,7 @@ ONCE = {
     "float": (1, "v = {k}.5"), "NumPy float": (1, "v = np.float64({k})"), "condition": (1, "v = {k}.0"),
     "array element": (1, "v = np.array([{k}.0, 2.0])"), "tuple": (1, "v = (1.0, {k}.5)"),
     "named tuple": (1, "v = Point({k}.5)"), "list": (1, "v[1] = {k}.5"), "dict": (1, "v['a'] = {k}.5"),
+    "dict by objects": (1, "v[p] = {k}.5"), "dict by an enum": (1, "v[Color.RED] = {k}.5"),
     "dict in a list": (1, "v[0]['a'][0] = {k}.5"), "closure cell": (1, "put({k}.5)"),
     "class attribute": (1, "Plain.scale = {k}.5"), "class attribute by an object": (1, "Plain.scale = {k}.5"),
     "attribute": (1, "v.w = {k}.5"), "attribute, by a method": (1, "v = Plain({k}.5)"), "slot": (1, "v.w = {k}.5"),

@@ -15,7 +15,7 @@ from ..values.active import Active
 from ..values.closures import Fn, Method, View
 from ..values.lattice import UNBOUND, describe, is_static, rebuild
 from ..values.protocol import Trace
-from ..values.values import CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
+from ..values.values import ARGUMENT, CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Obj, Sym
 
 __all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
@@ -164,14 +164,28 @@ def key(t: Trace, k: Any) -> Any:
     """A key of a dict: known while tracing, and hashable as Python has it."""
     if isinstance(k, (ListObj, DictObj)):
         raise TypeError(f"unhashable type: '{'list' if isinstance(k, ListObj) else 'dict'}'")
-    if isinstance(k, tuple):
-        for x in k:
-            key(t, x)
-    if isinstance(k, Instance) and getattr(k.cls, "__hash__", None) is not object.__hash__:
-        t.unsupported(f"an object of class {k.cls.__name__}, made in compiled code, as a key of a dict",
-                      "use a number, a string or an enum")
+    if isinstance(k, Instance):
+        return _object_key(t, k)
+    if type(k) is tuple or isinstance(k, tuple) and hasattr(k, "_make"):
+        keys = [key(t, x) for x in k]
+        cls: Any = type(k)
+        return tuple(keys) if cls is tuple else cls._make(keys)
     hash(k)                                            # refuses stand-ins
     return k
+
+
+def _object_key(t: Trace, k: Instance) -> Any:
+    """An object of the user's as a key: one from outside is itself, as it is in the dicts from there."""
+    if getattr(k.cls, "__hash__", None) is not object.__hash__:
+        t.unsupported(f"an object of class {k.cls.__name__}, which says itself what it is equal to, as a key of a dict",
+                      "use a number, a string or an enum")
+    if k.readonly not in (CONSTANT, ARGUMENT):
+        return k
+    found = t.identified(k)
+    if found is None:
+        t.unsupported(f"an object of class {k.cls.__name__} that is an argument of a call, as a key of a dict",
+                      "look up what the dict holds in the caller, and pass that")
+    return found
 
 
 def delete_item(t: Trace, obj: Any, index: Any) -> None:
@@ -221,6 +235,8 @@ def dict_method(t: Trace, d: DictObj, name: str, args: list[Any], kwargs: dict[s
         return t.get(d, *args)
     if name == "update":
         args = [t.mapping(a) for a in args]
+    elif args:
+        args = [key(t, args[0]), *args[1:]]
     result = getattr(items, name)(*args, **kwargs)
     if name != "get":
         writable(t, d, "a dict")

@@ -111,7 +111,7 @@ def compare(t: Trace, op: str, x: Any, y: Any) -> Any:
     if cls is class_of(y) and attributes.is_generated(getattr(cls, f"__{'eq' if op == 'ne' else op}__", None)):
         return in_order(t, op, _compared(t, x), _compared(t, y))
     if op in ("eq", "ne"):
-        return (x is y) is (op == "eq")
+        return t.compare("is" if op == "eq" else "is not", x, y)
     raise TypeError(f"'{SIGNS[op]}' not supported between instances of '{cls.__name__}' and '{class_of(y).__name__}'")
 
 

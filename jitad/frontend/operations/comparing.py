@@ -37,6 +37,8 @@ class Comparisons(Trace):
         if isinstance(y, Active) and op not in ("in", "not in"):
             return y.compare(self, special_methods.REFLECTED.get(op, op), x)
         if op in ("is", "is not"):
+            if isinstance(x, Instance) or isinstance(y, Instance):
+                x, y = self.lift(x), self.lift(y)
             self.compared(x, y)
             found = self._identical(x, y)
             return found if op == "is" else self.not_(found)
@@ -131,6 +133,8 @@ class Comparisons(Trace):
             container = tuple(k for k in self.mapping(container) if is_number(k))
         if isinstance(container, DictObj):
             return containers.key(self, x) in self.contents(container)
+        if isinstance(container, dict) and isinstance(x, Instance):
+            return containers.key(self, x) in container
         if isinstance(container, LongList) and container.holds_numbers():
             if x is None or isinstance(x, str):
                 return False

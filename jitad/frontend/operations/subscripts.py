@@ -125,6 +125,8 @@ class Elements(Trace):
             self.unsupported(f"indexes {containers.describe(obj)} by a value that is only known at run time")
         if isinstance(obj, collections.defaultdict) and index not in obj:
             self.unsupported(f"reads what is not in {containers.describe(obj)}, which would put it there", "`.get`")
+        if isinstance(obj, dict):
+            index = containers.key(self, index)
         return self.lift(self.native(operator.getitem, obj, index))
 
     def setitem(self, obj: Any, index: Any, value: Any, loc: Loc | None = None) -> None:

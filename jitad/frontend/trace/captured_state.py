@@ -282,6 +282,16 @@ class CapturedState(Trace):
         if found[0] is not None and found[1] is not None and found[0] != found[1]:
             self.session.captures.guard(found[0], "apart", found[1])
 
+    def identified(self, obj: Instance) -> Any:
+        """The object from outside for which an instance stands; that it is this one is guarded."""
+        place = next((p for p, (known, _) in self.opened_at.items() if known is obj), None)
+        if place is None:
+            return None
+        found = self.session.captures.read(place)
+        if place.kind != "object":
+            self.session.captures.guard(place, "is", found)
+        return found
+
     def own_rules(self, custom: Any) -> None:
         """A function may be given other rules; one that traced code makes is no object from outside."""
         if isinstance(custom.fun, types.FunctionType):

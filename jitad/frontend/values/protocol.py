@@ -138,6 +138,9 @@ class Capturing(Protocol):
     def compared(self, x: Any, y: Any) -> None:
         """Note that the program asks whether two values are the same object."""
 
+    def identified(self, obj: Instance) -> Any:
+        """The object from outside that this one stands for, which it must be at each call; ``None`` if unknown."""
+
     def own_rules(self, custom: Any) -> None:
         """Note that the program depends on the derivative rules of a function."""
 
