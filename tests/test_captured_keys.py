@@ -17,6 +17,8 @@ class Key:
 
 
 class Valued(Key):
+    other = Key(5.0)
+
     def __hash__(self) -> int:
         return hash(self.n)
 
@@ -86,5 +88,7 @@ def test_objects_as_keys_that_are_refused() -> None:
         return table[key] * x
     with pytest.raises(UnsupportedError, match="an object of class Valued, which says itself what it is equal to"):
         jit(lambda x: table[v] * x)(1.0)
-    with pytest.raises(UnsupportedError, match="an object of class Key that is an argument of a call"):
+    with pytest.raises(UnsupportedError, match="an object of class Key, chosen at run time or passed"):
         jit(lambda x: look(k, x))(1.0)
+    with pytest.raises(UnsupportedError, match="an object of class Key, chosen at run time or passed"):
+        jit(lambda x: {k: 1.0, v.other: 2.0}[k if x > 0.0 else v.other])(1.0)

@@ -183,8 +183,8 @@ def _object_key(t: Trace, k: Instance) -> Any:
         return k
     found = t.identified(k)
     if found is None:
-        t.unsupported(f"an object of class {k.cls.__name__} that is an argument of a call, as a key of a dict",
-                      "look up what the dict holds in the caller, and pass that")
+        t.unsupported(f"an object of class {k.cls.__name__}, chosen at run time or passed to a function, as a key of a "
+                      "dict", "look up what the dict holds where the object is read, and go on with that")
     return found
 
 
