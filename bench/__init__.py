@@ -1,12 +1,12 @@
-"""Benchmarks: ``python -m bench`` runs all, ``python -m bench NAME`` one; ``docs/benchmarks.md`` says how.
+"""Benchmarks: ``python -m bench`` runs all, ``python -m bench NAME`` one; see ``docs/benchmarks.md``.
 
-Every program is checked to give the same result before it is timed, runs on one core, and is measured in
-rounds in which the programs take turns; medians are reported.
+All programs of a case are checked to give the same result before they are timed.  They run on one core, and are
+measured in rounds in which they alternate; medians are reported.
 """
 
 import sys
 
 from . import one_core
 
-if sys.argv[0] in ("-m", "-c"):                     # run as a program, and not imported by a test
+if sys.argv[0] in ("-m", "-c"):                     # run as a program, not imported by a test
     one_core.settle()

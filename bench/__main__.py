@@ -15,13 +15,13 @@ from typing import Any
 from . import compare, figures, measure, one_core, page, report, without
 from .case import HERE, OUT, Bench, Missing
 
-# Each benchmark, in the order in which it is run and reported.
+# The benchmarks, in the order in which they are run and reported.
 NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
          "neural_ode", "vmap", "hessian_product", "gmm", "ba", "lstm", "networks", "trees", "random_numbers", "threads",
          "parallel", "compiling", "complexity", "startup")
 
 
-LONGEST = 900                   # seconds that a benchmark may take
+LONGEST = 900                   # seconds, at most, for a benchmark
 
 
 def command_line() -> argparse.Namespace:
@@ -40,7 +40,7 @@ def command_line() -> argparse.Namespace:
     parser.add_argument("--write-docs", action="store_true",
                         help="measure nothing: fill the documentation's figures from results.json in --out")
     parser.add_argument("--list", action="store_true", help="the benchmarks, a line each")
-    parser.add_argument("--one", help=argparse.SUPPRESS)            # run it here and write its part to --out
+    parser.add_argument("--one", help=argparse.SUPPRESS)            # in this process; writes its results to --out
     options = parser.parse_args()
     unknown = [n for n in options.names if n not in NAMES]
     if unknown:
@@ -55,7 +55,7 @@ def command_line() -> argparse.Namespace:
 
 
 def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Run a benchmark in this process."""
+    """Runs a benchmark in this process."""
     one_core.choose_clock(options.cpu_time)
     module = importlib.import_module(f"bench.{name}")
     peers = frozenset(options.peers.lower().split(",")) if options.peers else None
@@ -74,7 +74,7 @@ def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_all(names: tuple[str, ...], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Each benchmark in a process of its own, so that none inherits another's memory or threads.
+    """Runs each benchmark in a process of its own, so that none inherits memory or threads.
 
     ``results.json`` is written after each.
     """
@@ -98,7 +98,7 @@ def run_all(names: tuple[str, ...], options: argparse.Namespace) -> tuple[dict[s
 
 
 def in_process(name: str, names: tuple[str, ...], options: argparse.Namespace) -> dict[str, Any] | None:
-    """What ``--one name`` finds; ``None`` if it fails or takes too long."""
+    """The results of ``--one name``, run in a process of its own; None if it fails or takes too long."""
     part = options.out / "parts" / f"{name}.json"
     part.parent.mkdir(parents=True, exist_ok=True)
     part.unlink(missing_ok=True)
@@ -129,7 +129,7 @@ def main() -> int:
         part = run_one(options.one, options)
         (options.out / "parts" / f"{options.one}.json").write_text(json.dumps(part))
         sys.stdout.flush()
-        os._exit(0)                     # what peers have loaded may crash while the interpreter goes down
+        os._exit(0)                     # libraries of peers may crash at the interpreter's exit
     names = tuple(options.names) or NAMES
     if options.without is not None:
         return without.run(names, options, lambda name: in_process(name, names, options))

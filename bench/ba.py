@@ -1,8 +1,8 @@
-"""ADBench's bundle adjustment: reprojection errors, and their sparse Jacobian as one dense block an observation.
+"""ADBench's bundle adjustment: reprojection errors, and their sparse Jacobian as a dense block per observation.
 
-An observation sees one of the cameras (11 numbers) and one of the points (3), and has a weight.  Its error is two
-numbers, so its part of the Jacobian is 2 by 15, and the weight's own error 1 − w² adds −2w.  Where these entries stand
-in the whole matrix does not depend on their values: ``entries`` says it, outside what is timed.
+An observation has one of the cameras (11 numbers), one of the points (3), and a weight.  Its error is two numbers, so
+its part of the Jacobian is 2 by 15; the weight's own error 1 − w² adds −2w.  The positions of these entries in the
+whole matrix do not depend on their values: ``entries`` computes them, and is not timed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Problem(NamedTuple):
     cameras: Any            # (n, 11): rotation (axis times angle), centre, focal length, principal point, k1, k2
     points: Any             # (m, 3)
     weights: Any            # (p,)
-    features: Any           # (p, 2): where each observation saw its point
+    features: Any           # (p, 2): the image of its point in each observation
     seen: Any               # (p, 2): the camera and the point of each observation
 
 
 # --- the program ----------------------------------------------------------------------------------
 
 def rotated(r: Any, v: Any) -> Any:
-    """Rodrigues' formula: ``v`` turned about ``r`` by the angle |r|."""
+    """Rodrigues' formula: ``v`` rotated about ``r`` by the angle |r|."""
     square = r[0] * r[0] + r[1] * r[1] + r[2] * r[2]
     cross = r[1] * v[2] - r[2] * v[1], r[2] * v[0] - r[0] * v[2], r[0] * v[1] - r[1] * v[0]
     if square == 0.0:
@@ -56,8 +56,9 @@ def residual(camera: Any, point: Any, weight: float, feature: Any) -> Any:
 
 
 def rows_known(cameras: Any, points: Any, features: Any, seen: Any) -> Any:
-    """The same arrays, with the lengths of their rows, which the program knows, in their types: a camera's and a
-    point's derivatives are then small arrays of fixed size, which need no memory of their own.
+    """The same arrays, with the lengths of their rows in their types.
+
+    The derivatives by a camera and a point are then small arrays of fixed size, which need no memory.
     """
     return cameras.reshape(-1, 11), points.reshape(-1, 3), features.reshape(-1, 2), seen.reshape(-1, 2)
 
@@ -84,7 +85,7 @@ def jacobian(cameras: Any, points: Any, weights: Any, features: Any, seen: Any) 
 
 
 def jacobian_mapped(cameras: Any, points: Any, weights: Any, features: Any, seen: Any) -> Any:
-    """The same by ``vmap``, as one writes it for JAX."""
+    """The same by ``vmap``, as usual in JAX."""
     cameras, points, features, seen = rows_known(cameras, points, features, seen)
     by_camera, by_point, by_weight = vmap(jacrev(residual, (0, 1, 2)))(
         cameras[seen[:, 0]], points[seen[:, 1]], weights, features)
@@ -104,8 +105,10 @@ def load(path: Path) -> Problem:
 
 
 def entries(problem: Problem) -> tuple[Any, Any]:
-    """Rows and columns of the blocks' entries, each (p, 2, 15), in ADBench's Jacobian: a row for each number of an
-    observation, then one for each weight; columns for the cameras, then the points, then the weights.
+    """Rows and columns of the blocks' entries, each (p, 2, 15), in ADBench's Jacobian.
+
+    There is a row for each number of an observation, then one for each weight; columns for the cameras, then the
+    points, then the weights.
     """
     n, m, p = len(problem.cameras), len(problem.points), len(problem.weights)
     camera, point, i = problem.seen[:, :1], problem.seen[:, 1:], np.arange(p)[:, None]
@@ -118,7 +121,7 @@ def entries(problem: Problem) -> tuple[Any, Any]:
 # --- peers ----------------------------------------------------------------------------------------
 
 def of_arrays(xp: Any, stack: Callable[[list[Any]], Any], camera: Any, point: Any, weight: Any, feature: Any) -> Any:
-    """The error of one observation for array libraries: both sides of the branch are computed, at a safe place."""
+    """The error of one observation for array libraries: computes both sides of the branch, at safe points."""
     r, v = camera[:3], point - camera[3:6]
     square = (r * r).sum()
     safe = xp.where(square == 0, xp.ones_like(square), square)
@@ -186,12 +189,12 @@ def add_c_and_enzyme(case: Case, problem: Problem, derivative: bool) -> None:
 
 
 def _errors(f: Any) -> Any:
-    """Enzyme's function has the cameras and points of the observations gathered."""
+    """Enzyme's function takes the cameras and points gathered by observation."""
     return lambda cameras, points, weights, features: (f(cameras, points, weights, features)[0], 1 - weights * weights)
 
 
 def _rows(f: Any) -> Any:
-    """Two sweeps back over all observations, one for each of their numbers."""
+    """Two reverse sweeps over all observations, one for each of their numbers."""
     import jax
     import jax.numpy as jnp
 

@@ -34,7 +34,7 @@ def total(S: Any, K: Any, T: Any, r: Any, v: Any) -> float:
 
 
 def gamma(S: Any, K: Any, T: Any, r: Any, v: Any) -> Any:
-    """No option depends on another's price: the Hessian times ones is its diagonal."""
+    """The diagonal of the Hessian, as the Hessian times ones: options are independent."""
     return hvp(lambda s: total(s, K, T, r, v), (S,), (np.ones_like(S),))
 
 

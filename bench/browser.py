@@ -1,7 +1,7 @@
-"""``python -m bench.browser [page]``: look at the page in a headless Chromium, in light, dark and a narrow window.
+"""``python -m bench.browser [page]``: opens the page in a headless Chromium, in light, dark and a narrow window.
 
-Saves a picture of each beside the page.  Fails if an image is not shown, a link leads nowhere, or the page is wider
-than the window: a copy of it measures itself with a script, and what it finds is read from its title.
+Saves a screenshot of each beside the page.  Fails if an image is missing, a link is broken, or the page is wider than
+the window.  A script in a copy of the page measures it, and reports through the title.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def run(program: str, window: tuple[int, int], dark: int, page: Path, *action: s
 
 
 def faults(program: str, page: Path) -> list[str]:
-    """What is wrong with the page; the pictures are saved beside it."""
+    """The faults of the page; saves screenshots beside it."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         probe = Path(folder) / "probe.html"

@@ -1,7 +1,8 @@
-"""What a call costs: a scalar function, one with three arrays of 8 numbers, one with a hundred numbers in a tree, and
-functions that read nothing, one or ten numbers, and ten arrays from outside, or attributes of an object.
+"""Times of calls of small functions.
 
-The loop around the calls is subtracted.
+A scalar function; functions of three arrays of 8 numbers, and of a tree of a hundred numbers; functions without
+captured values, and with one or ten captured numbers, ten captured arrays, or ten attributes of an object.
+The time of the loop around the calls is subtracted.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def ten_arrays(x: float) -> Any:
 
 
 class Model:
-    """With attributes of which one or ten are read."""
+    """An object with ten attributes, of which programs read one or ten."""
 
     def __init__(self) -> None:
         self.c0, self.c1, self.c2, self.c3, self.c4, self.c5, self.c6, self.c7, self.c8, self.c9 = (
@@ -67,7 +68,7 @@ class Model:
 
 
 def repeated(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    """A loop of ``LOOP`` calls, with the arguments at hand."""
+    """A loop of ``LOOP`` calls with the same arguments."""
     names = [f"a{i}" for i in range(len(args))]
     scope = {"loop": range(LOOP), "f": function} | dict(zip(names, args))
     exec(f"def run():\n for _ in loop: r = f({', '.join(names)})\n return r", scope)

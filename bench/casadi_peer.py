@@ -1,4 +1,4 @@
-"""CasADi as a peer: a symbolic function and its gradient, run by its virtual machine and as the C that it generates."""
+"""CasADi as a peer: a symbolic function and its gradient, run by its virtual machine and as generated C code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .case import OUT, Case, Program
 
 def add_casadi(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt: tuple[int, ...] = (0,),
                results: Callable[[Any], Any] = lambda found: found) -> None:
-    """Add ``value(casadi, *symbols)``, or value and gradient ``wrt`` some of the inputs.
+    """Adds ``value(casadi, *symbols)``, or value and gradient ``wrt`` some of the inputs.
 
-    ``results`` makes what is compared of the outputs: the value, then the gradients, as flat arrays.
+    ``results`` converts the outputs for comparison: the value, then the gradients, as flat arrays.
     """
     shapes = [np.atleast_1d(a).size for a in inputs]
 
@@ -37,7 +37,7 @@ def add_casadi(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt
 
 
 def by_gcc(function: Any) -> Any:
-    """The function, as C compiled like our own."""
+    """The function as C, compiled like our own."""
     import casadi
 
     OUT.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""What is timed: cases of programs that compute the same, one for each peer.
+"""Cases of benchmarks: programs that compute the same result, one for each peer.
 
 A benchmark is a module ``bench/NAME.py`` with ``TITLE`` and ``cases(bench)``, which yields ``Case``s.  A case holds a
 program (a function without arguments) for each peer, made by ``case.add(label, make)``.  The first word of a label
-names the peer's family (``C``, ``Numba``, ``JAX``, …), which ``--peers`` chooses; a peer that is not installed, or
-that cannot express the program, is kept with its error line.
+names the peer's family (``C``, ``Numba``, ``JAX``, …), which ``--peers`` chooses.  A peer that is not installed, or
+that cannot express the program, is recorded with its error line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Program = Callable[[], Any]
 HERE = Path(__file__).parent
 OUT = HERE.parent / "out" / "bench"
 OURS, FAST, UNCHECKED = "jitad", "jitad fastmath", "jitad, boundscheck=False"
-# The module that must be there for a family of peers, and its name on the command line.
+# The module that a family of peers needs, and its name on the command line.
 NEEDS = {"C": "", "Python": "", "NumPy": "", "Numba": "numba", "JAX": "jax", "PyTorch": "torch",
          "Enzyme": "enzyme_ad", "CasADi": "casadi", "Dr.Jit": "drjit"}
 
@@ -34,9 +34,9 @@ def family(label: str) -> str:
 
 @functools.cache
 def warm(kin: str) -> None:
-    """Compile a function that does nothing: what a family loads once is not in the first call that is measured."""
+    """Compiles an empty function: start-up costs of a family do not count in the first call."""
     if kin == OURS:
-        import jitad  # not above: what importing it takes is a benchmark
+        import jitad  # not above: importing it is itself a benchmark
         jitad.jit(lambda x: x * 2.0, grad=True).value_and_grad(1.0)
     elif kin == "JAX":
         import jax
@@ -48,12 +48,12 @@ def warm(kin: str) -> None:
 
 @dataclass
 class Case:
-    """Programs that compute the same, with the same cost model.
+    """Programs that compute the same result, with the same cost model.
 
     ``group`` and ``kind`` (``value``, ``gradient``, ``hessian``, ``call``, ``step``, ``first call``) name it; the time
     of one call is divided by ``per``, counted in ``unit``s.  ``samples`` may hold times measured elsewhere (seconds).
-    ``steps``: of the loop whose states a gradient keeps.  Peers in ``apart`` get to the same result by another
-    program (a library's factorisation, a closed form): they are shown, and do not count in means.
+    ``steps``: the trip count of the loop whose states a gradient saves.  Peers in ``apart`` compute the result by
+    another program (a library's factorisation, a closed form): they are shown, but do not count in means.
     """
 
     group: str
@@ -61,12 +61,12 @@ class Case:
     rtol: float = 1e-9
     per: float = 1.0
     unit: str = ""
-    least: float = 0.01                             # seconds of a round, at least
+    least: float = 0.01                             # seconds per round, at least
     steps: int = 0
     peers: frozenset[str] | None = None             # families on the command line, lower case; None: all
     programs: dict[str, Program] = field(default_factory=dict)
     first: dict[str, float] = field(default_factory=dict)       # seconds until the first result, compilation included
-    cannot: dict[str, str] = field(default_factory=dict)        # why a peer is left out
+    cannot: dict[str, str] = field(default_factory=dict)        # the reason why a peer is left out
     samples: dict[str, list[float]] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)       # other numbers, by name with unit
@@ -77,7 +77,7 @@ class Case:
         return f"{self.group}, {self.kind}"
 
     def wanted(self, label: str) -> bool:
-        """Whether a peer takes part; a missing one is noted."""
+        """True if a peer takes part; records a missing one."""
         kin = family(label)
         if kin != OURS and self.peers is not None and kin.lower() not in self.peers:
             return False
@@ -88,7 +88,7 @@ class Case:
         return True
 
     def add(self, label: str, make: Callable[[], Program], apart: bool = False) -> None:
-        """Take part with the program that ``make`` gives; it is called once, for its result and its first time."""
+        """Adds the program that ``make`` returns; calls it once for its result and its first time."""
         if not self.wanted(label):
             return
         if apart:
@@ -107,7 +107,7 @@ class Case:
         self.programs[label] = program
 
     def check(self) -> None:
-        """Raise unless all results equal the first one's, entry by entry."""
+        """Raises an error unless all results equal the first one, entry by entry."""
         (first, expected), *others = self.results.items()
         for name, got in others:
             for a, b in zip(leaves(expected), leaves(got), strict=True):
@@ -117,13 +117,13 @@ class Case:
 
 
 def error_line(e: BaseException) -> str:
-    """The line that says what is wrong."""
+    """The line of an error message with the problem."""
     lines = [line.strip() for line in str(e).splitlines() if line.strip(" -")]
     return f"{type(e).__name__}: {lines[0][:160] if lines else ''}"
 
 
 def leaves(x: Any) -> list[np.ndarray]:
-    """The numbers of a result, in order; what holds no number is left out."""
+    """The numbers of a result, in order; other leaves are omitted."""
     if isinstance(x, dict):
         x = tuple(x.values())
     if isinstance(x, (tuple, list)):
@@ -137,7 +137,7 @@ def leaves(x: Any) -> list[np.ndarray]:
 
 @dataclass(frozen=True)
 class Bench:
-    """What a benchmark is given: where the data lie, which peers, whether to be quick."""
+    """The options of a benchmark: the data folder, the peers, and quick runs."""
 
     data: Path | None
     peers: frozenset[str] | None
@@ -156,7 +156,7 @@ class Bench:
 
 
 class Missing(Exception):
-    """A benchmark's data are not on this machine."""
+    """Raised if a benchmark's data are not on this machine."""
 
 
 class Module(Protocol):

@@ -14,8 +14,8 @@ from bench.enzyme_peer import add_enzyme
 from bench.peers import add_c, add_ours, c_call, compiled
 
 TITLE = "An elementwise chain over 10 million f32 numbers"
-MATH = "C, the vector mathematics' limit"        # the same functions of libmvec in the first cache
-COPY = "NumPy copy, the memory's limit"       # reads four bytes a number and writes four
+MATH = "C, the vector mathematics' limit"        # the same functions of libmvec on data in the first-level cache
+COPY = "NumPy copy, the memory's limit"       # reads and writes four bytes per number
 
 
 def chain(x: Any) -> Any:
@@ -52,15 +52,15 @@ def in_torch(x: Any, gradient: bool, compiled: bool) -> Program:
 
 
 def copied(x: Any) -> Program:
-    """What memory allows: the array read, and another written."""
+    """A program that copies an array: the limit that memory bandwidth sets."""
     to = np.empty_like(x)
     return lambda: np.copyto(to, x)
 
 
 def add_limits(case: Case, x: Any, function: str, outputs: int) -> None:
-    """Beside a case, what no program can beat: its functions on numbers that stay in the first cache, and a copy."""
+    """Adds the limits of the machine: the functions on data in the first-level cache, and a copy."""
     given = np.zeros((1 + outputs, 2048), np.float32)
-    aligned = np.zeros(given.size + 16, np.float32)                  # vectors are read whole
+    aligned = np.zeros(given.size + 16, np.float32)                  # vectors are read at full width
     start = -aligned.ctypes.data % 64 // 4
     rows = aligned[start:start + given.size].reshape(given.shape)
     rows[0] = x[:2048]

@@ -1,8 +1,8 @@
-"""What moved between two runs, beyond noise.
+"""Compares two runs: lists changes larger than noise.
 
-Our time counts relative to a reference that both runs have timed in the same rounds: C, or else the fastest peer.  So a
-faster machine is no progress and a busy one no regression.  Where there is no such peer, times are
-compared as they are, if the machine is the same.  The interval is a bootstrap over the rounds of both runs.
+Our time is relative to a reference that both runs have timed in the same rounds: C, or else the fastest peer.  So a
+faster machine is not an improvement, and a busy one not a regression.  If there is no such peer, times are compared
+directly, provided that the machine is the same.  The interval is a bootstrap over the rounds of both runs.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .measure import RESAMPLES, median
 from .report import say
 from .targets import best, every, name_of
 
-SLACK = 0.05            # a change smaller than this is no news even where the interval excludes 1
-LEVEL = 99              # per cent: with a hundred cases 95 would cry wolf five times
+SLACK = 0.05            # smaller changes are not reported, even if the interval excludes 1
+LEVEL = 99              # per cent: with a hundred cases, 95 would give five false alarms
 REFERENCES = ("C", "Numba", "Enzyme", "JAX", "Dr.Jit", "CasADi", "PyTorch", "NumPy", "Python")
 Case = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Change:
-    """Now over then, with its interval; ``what`` is the time of a case, or the memory of one."""
+    """New over old, with its interval; ``what``: the time or the memory of a case."""
 
     what: str
     ratio: float
@@ -42,14 +42,14 @@ class Change:
 
 
 def comparable(old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """Why two runs say nothing about each other, if so."""
+    """The reason why two runs cannot be compared, or None."""
     if bool(old.get("quick")) != bool(new.get("quick")):
         return "one run is quick and the other is not: their problems differ in size"
     return None
 
 
 def changes(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
-    """Time and memory of each case that both runs have, the most slowed first."""
+    """Time and memory of each case in both runs, largest slowdown first."""
     before = {name_of(c): c for c in every(old) if OURS in c["seconds"]}
     alike = old["machine"].get("cpu") == new["machine"].get("cpu") and old.get("cpu time") == new.get("cpu time")
     found = []
@@ -64,7 +64,7 @@ def changes(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
 
 
 def time_of(then: Case, now: Case, alike: bool) -> Change | None:
-    """How our time changed, relative to the reference; ``None`` where nothing makes it comparable."""
+    """The change of our time relative to the reference; None if the runs cannot be compared."""
     reference = next((label for kin in REFERENCES if (label := best(then, kin)) and label in now["seconds"]), None)
     if reference is None and not alike:
         return None
@@ -76,7 +76,7 @@ def time_of(then: Case, now: Case, alike: bool) -> Change | None:
 
 
 def relative(case: Case, reference: str | None, rng: np.random.Generator) -> tuple[float, np.ndarray]:
-    """The median of our times over that of the reference's, and resampled: rounds that both were in stay together."""
+    """The median of our times over the reference's, and resampled ratios; both times of a round stay together."""
     ours = np.asarray(case["seconds"][OURS])
     rounds = rng.integers(0, len(ours), (RESAMPLES, len(ours)))
     value, samples = median(ours), np.median(ours[rounds], axis=1)
@@ -89,7 +89,7 @@ def relative(case: Case, reference: str | None, rng: np.random.Generator) -> tup
 
 
 def memory_of(then: Case, now: Case) -> list[Change]:
-    """What a call touches does not vary, but for a few pages."""
+    """The change of the memory that a call touches, which varies by a few pages only."""
     a, b = (case.get("memory", {}).get(OURS) or 0 for case in (then, now))
     if max(a, b) < NOISE_BYTES:
         return []
@@ -101,7 +101,7 @@ NOISE_BYTES = 1 << 20
 
 
 def show(old: dict[str, Any], new: dict[str, Any]) -> int:
-    """Say what moved; the number of regressions."""
+    """Prints the changes; returns the number of regressions."""
     if why := comparable(old, new):
         say(f"not compared: {why}")
         return 1

@@ -1,6 +1,6 @@
-"""How long compiling a gradient takes against the size of the program: 10 to 3,000 statements, and 30 nested calls.
+"""Compile times of gradients by program size: 10 to 3,000 statements, and 30 nested calls.
 
-The time of the first call of value and gradient, in turns with JAX, each time for a program not seen before.
+Times the first call of value and gradient, alternating with JAX, each time for a new program.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def in_jax(source: str) -> float:
     return one_core.now() - start
 
 
-PATIENCE = 10.0             # seconds that JAX may take for the programs of a size; then it is not asked again
+PATIENCE = 10.0             # seconds that JAX may take for the programs of a size; above, it is not measured again
 
 
 def cases(bench: Bench) -> Iterator[Case]:

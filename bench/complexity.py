@@ -1,8 +1,8 @@
-"""What gradients cost: time and kept memory against the length of a program, time against the number of inputs.
+"""Costs of gradients: time and saved memory by program length, time by number of inputs.
 
 ``python -m bench.complexity`` measures compiled code, prints each slope of cost against size on logarithmic scales
 (fitted to the last two decades), and draws ``docs/_static/complexity.png``.  The test
-``tests/test_complexity.py`` counts the same.
+``tests/test_complexity.py`` counts the same quantities.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def recursive(s: Any, w: Any, n: int) -> Any:
 
 
 def updates(s: Any, w: Any, n: int) -> Any:
-    """In place, of an array of a hundred elements."""
+    """Updates in place of an array of a hundred elements."""
     a = np.full(100, s)
     for i in range(n):
         a[i % 100] = math.sin(a[(i * 7 + 3) % 100] * w) + w
@@ -89,7 +89,7 @@ def smoothed(x: Any) -> Any:
 
 @dataclass
 class Curve:
-    """Costs by size, and the slope that theory gives."""
+    """Costs by size, and the theoretical slope."""
 
     label: str
     expected: float
@@ -101,7 +101,7 @@ class Curve:
         self.costs.append(cost)
 
     def slope(self) -> float:
-        """Of the logarithms, by least squares over the last two decades; what costs nothing at any size is level."""
+        """The slope on logarithmic scales, by least squares over the last two decades; 0 without any cost."""
         if not any(self.costs):
             return 0.0
         last = [(n, c) for n, c in zip(self.sizes, self.costs) if n >= self.sizes[-1] / 100]
@@ -110,7 +110,7 @@ class Curve:
 
 
 def seconds(programs: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
-    """Processor time of one call of each; they take turns, and the median counts."""
+    """Median processor time of one call of each; they alternate."""
     counts, samples = [calibrated(f, 0.01) for f in programs], []
     for _ in range(rounds):
         times = []
@@ -124,7 +124,7 @@ def seconds(programs: Sequence[Callable[[], Any]], rounds: int) -> list[float]:
 
 
 def kept(fun: Callable[..., Any], argnums: Any, options: Options, calls: Sequence[tuple[Any, ...]]) -> list[int]:
-    """The bytes that compiled value and gradient have in use at most, for each call."""
+    """The peak number of bytes in use by compiled value and gradient, for each call."""
     sig, _ = signature(calls[0], {}, frozenset(), False)
     program = traced(value_and_grad(fun, argnums), sig, options)
     pipeline.run(program.module, [program.root])
@@ -136,7 +136,7 @@ def kept(fun: Callable[..., Any], argnums: Any, options: Options, calls: Sequenc
 
 
 STACK = 1 << 28
-"""Bytes, for recursion 10⁵ deep: the usual eight megabytes end at 128,000."""
+"""Bytes, for a recursion depth of 10⁵: the usual eight megabytes end at 128,000."""
 
 STEPS: list[tuple[str, Callable[..., Any], str | None, int, float]] = [
     # label, program, jit(checkpoint=…), most steps as a power of ten, slope of the memory
@@ -168,7 +168,7 @@ def against_steps(most: int, rounds: int) -> tuple[list[Curve], list[Curve]]:
 
 
 def against_inputs(most: int, rounds: int) -> list[Curve]:
-    """The gradient's time over the value's."""
+    """The time of the gradient over that of the value."""
     curves = []
     for label, fun in INPUTS:
         run, curve = jit(fun, grad=True), Curve(label, 0.0)
@@ -180,7 +180,7 @@ def against_inputs(most: int, rounds: int) -> list[Curve]:
     return curves
 
 
-# --- showing ----------------------------------------------------------------------------------------
+# --- plots ------------------------------------------------------------------------------------------
 
 def table(panel: dict[str, Any]) -> None:
     print(f"{panel['title']}, by {panel['x']}")
@@ -203,7 +203,7 @@ def panel(title: str, x: str, curves: Sequence[Curve], **more: Any) -> dict[str,
 
 
 def panels(most: int, rounds: int) -> list[dict[str, Any]]:
-    """All that is measured here; steps go up to ten to the ``most``, inputs to one power less."""
+    """All measurements of this module; steps go up to ten to the ``most``, inputs to one power less."""
     before = threading.stack_size(STACK)
     try:
         with ThreadPoolExecutor(1) as thread:
@@ -220,7 +220,7 @@ def _panels(most: int, rounds: int) -> list[dict[str, Any]]:
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    """None: the curves are ``panels``."""
+    """No cases: the curves are ``panels``."""
     return iter(())
 
 

@@ -1,6 +1,6 @@
-"""Dr.Jit as a peer: a function of arrays, traced once and then replayed (``freeze``), on its LLVM backend.
+"""Dr.Jit as a peer: a function of arrays, traced once and replayed (``freeze``), on its LLVM backend.
 
-It looks for a libLLVM of the system; where there is none, ``DRJIT_LIBLLVM_PATH`` names one, or the peer is left out.
+It uses the system's libLLVM, or the one named by ``DRJIT_LIBLLVM_PATH``; without one, the peer is left out.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from .case import Case, Program
 
 def add_drjit(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt: tuple[int, ...] = (0,),
               results: Callable[[Any], Any] = lambda found: found) -> None:
-    """Add ``value(drjit, *arrays)``, or value and gradient ``wrt`` some of the inputs, which are all of one dtype.
+    """Adds ``value(drjit, *arrays)``, or value and gradient ``wrt`` some of the inputs, which all have one dtype.
 
-    ``results`` makes what is compared of the value and the gradients.
+    ``results`` converts the value and the gradients for comparison.
     """
     def make() -> Program:
         import drjit
@@ -51,6 +51,6 @@ def add_drjit(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt:
 
 
 def numbers(found: Any) -> Any:
-    """Value and gradients for NumPy."""
+    """Value and gradients as NumPy arrays."""
     value, bars = found
     return value[0], [np.array(bar) for bar in bars]

@@ -20,7 +20,7 @@ DECLARED = "".join(f'extern "C" {t} {name}{suffix}({t}) noexcept;\n' for name in
 
 def compiled(source: str, name: str, shapes: Sequence[tuple[int, ...]], sizes: dict[str, int],
              dtype: str = "float64") -> Callable[..., Any]:
-    """Function ``name`` of ``bench/c/source_enzyme.cpp`` for JAX: it gives the outputs, of these shapes."""
+    """Function ``name`` of ``bench/c/source_enzyme.cpp`` for JAX, with outputs of these shapes."""
     import jax
     import jax.numpy as jnp
     from enzyme_ad.jax import cpp_call
@@ -34,9 +34,9 @@ def compiled(source: str, name: str, shapes: Sequence[tuple[int, ...]], sizes: d
 def add_enzyme(case: Case, source: str, inputs: Sequence[Any], wrt: int | tuple[int, ...] = 0, *,
                function: str | None = None, sizes: dict[str, int] | None = None, dtype: str = "float64",
                results: Callable[[Any], Any] = lambda found: found) -> None:
-    """Add ``function`` of ``bench/c/source_enzyme.cpp``: its value, or value and gradient ``wrt`` some of the inputs.
+    """Adds ``function`` of ``bench/c/source_enzyme.cpp``: its value, or value and gradient ``wrt`` some of the inputs.
 
-    ``results`` makes what is compared of that: arrays come back flat.
+    ``results`` converts them for comparison: arrays are flat.
     """
     def make() -> Program:
         import jax

@@ -1,4 +1,4 @@
-"""Cholesky and LU factorisations written as loops, 100 by 100: the logarithm of the determinant and its gradient."""
+"""Cholesky and LU factorisations as loops, 100 by 100: the logarithm of the determinant and its gradient."""
 
 from __future__ import annotations
 
@@ -56,8 +56,9 @@ def in_numba(function: Any, a: Any) -> Program:
 
 
 def in_jax(name: str, a: Any, gradient: bool) -> Program:
-    """The library's factorisations, which are another program, and only shown: written as loops, JAX would copy the
-    matrix at each step of the way back.
+    """The library's factorisations: another program, only shown.
+
+    Written as loops, JAX would copy the matrix at each step of the reverse sweep.
     """
     import jax
     import jax.numpy as jnp

@@ -1,7 +1,7 @@
-"""The figures in the documentation, all from one ``results.json``: ``python -m bench --write-docs``.
+"""The figures in the documentation, from one ``results.json``: ``python -m bench --write-docs``.
 
-A page has a place for each: between ``<!-- figures: NAME -->`` and ``<!-- end of figures -->`` stands what ``BLOCKS``
-makes of the results under that name.  A place whose programs were not measured stays as it is.
+A page has a section for each, between ``<!-- figures: NAME -->`` and ``<!-- end of figures -->``: the text that
+``BLOCKS`` makes of the results under this name.  A section whose programs were not measured does not change.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def of_targets(results: Results) -> str:
 
 
 def shortfalls(results: Results) -> str:
-    """Programs beyond what is asked of each, or where the mean misses, beyond what is asked of the mean."""
+    """Programs that miss the target for each, or, if the mean misses, the target for the mean."""
     rows = [(t.name, ", ".join(f"{program} {ratio:.2g}" for program, ratio in list(t.beyond().items())[:12]))
             for t in targets.rows(results) if not t.reached]
     return table(("missed against", "by these, the farthest first"), rows) if rows else "Nothing falls short."
 
 
 def programs(results: Results) -> str:
-    """A line a case: our time, and the peers' over it."""
+    """A line per case: our time, and the ratios of the peers' times to it."""
     rows = []
     for case in every(results):
         if OURS not in case["seconds"] or not any(best(case, kin) for kin in FAMILIES):
@@ -71,7 +71,7 @@ def programs(results: Results) -> str:
 
 
 def ratio(results: Results) -> str | None:
-    """What gradients cost."""
+    """A paragraph on the time of gradients relative to values."""
     found = targets.gradient_over_value(results)
     if not found:
         return None
@@ -86,7 +86,7 @@ def ratio(results: Results) -> str | None:
 
 
 def readme(results: Results) -> str | None:
-    """The few figures of the first page."""
+    """The figures of the first page."""
     cases = {name_of(case): case for case in every(results)}
 
     def times(name: str, kin: str) -> str:
@@ -112,7 +112,7 @@ def readme(results: Results) -> str | None:
 
 
 def passes(results: Results) -> str | None:
-    """What each optional pass is worth."""
+    """A table of the speed-up by each optional pass."""
     if not (found := results.get("passes")):
         return None
     heads, *rows = without.table(found)
@@ -125,7 +125,7 @@ BLOCKS: dict[str, Callable[[Results], str | None]] = {
 
 
 def filled(text: str, results: Results) -> tuple[str, list[str]]:
-    """The page with its figures, and the names of the places for which there are none."""
+    """The page with its figures, and the names of sections without results."""
     missing = []
 
     def place(match: re.Match[str]) -> str:
@@ -138,7 +138,7 @@ def filled(text: str, results: Results) -> tuple[str, list[str]]:
 
 
 def write(results: Results, root: Path = ROOT) -> list[str]:
-    """Fill the pages; what was done, a line each."""
+    """Updates the pages; returns a line for each change."""
     said = []
     for name in PAGES:
         page = root / name

@@ -25,7 +25,7 @@ def heat(start: Any, k: float, steps: int) -> float:
 
 
 def heat_loops(start: Any, k: float, steps: int) -> float:
-    """The same in scalar loops, with a second array."""
+    """The same as scalar loops, with a second array."""
     u, new = start.copy(), start.copy()
     for _ in range(steps):
         for i in range(1, len(u) - 1):

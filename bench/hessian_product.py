@@ -17,7 +17,7 @@ SIZE = 1000
 
 
 def relaxed(x: Any) -> float:
-    """Each number is halved until it is small; what is summed depends on how often."""
+    """Each number is halved until it is small; the sum depends on the numbers of halvings."""
     total = 0.0
     for i in range(len(x)):
         v = x[i]
@@ -32,7 +32,7 @@ def product(x: Any, v: Any) -> Any:
 
 
 def in_torch(x: Any, v: Any) -> Program:
-    """All numbers at once; those that are done stay as they are."""
+    """All numbers at once; finished ones do not change."""
     import torch
 
     x, direction = torch.tensor(x, requires_grad=True), torch.tensor(v)

@@ -48,7 +48,7 @@ def in_numba(e: Any, M: Any) -> Program:
 
 
 def in_drjit(dr: Any, e: Any, M: Any) -> Any:
-    """All pairs at once; those that are done are masked.  Its reverse mode asks for a bound of the iterations."""
+    """All pairs at once; finished ones are masked.  Reverse mode requires a bound on the number of iterations."""
     def newton(E: Any, _: Any) -> Any:
         delta = (E - e * dr.sin(E) - M) / (1 - e * dr.cos(E))
         return E - delta, delta
@@ -76,7 +76,7 @@ def in_jax(e: Any, M: Any, gradient: bool) -> Program:
 
 
 def in_torch(e: Any, M: Any, gradient: bool) -> Program:
-    """All pairs at once, until the slowest is done."""
+    """All pairs at once, until the slowest has finished."""
     import torch
 
     e, M = (torch.tensor(a, requires_grad=gradient) for a in (e, M))

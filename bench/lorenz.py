@@ -48,7 +48,7 @@ def slope_of_array(s: Any, p: Any) -> Any:
 
 
 def lorenz_of_arrays(s: Any, p: Any, h: float, steps: int) -> float:
-    """As one writes it with NumPy: the state is an array of three."""
+    """As usual in NumPy: the state is an array of three."""
     for _ in range(steps):
         k1 = slope_of_array(s, p)
         k2 = slope_of_array(s + h / 2 * k1, p)
@@ -114,7 +114,7 @@ def in_torch(steps: int) -> Program:
 
 
 def entries(found: Any) -> Any:
-    """Value and gradient, entry by entry, as ours come."""
+    """Value and gradient, entry by entry, in our order."""
     value, bars = found
     return value, [bar[i] for bar in bars for i in range(3)]
 

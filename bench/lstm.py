@@ -1,4 +1,4 @@
-"""ADBench's LSTM: value and gradient; written in scalar loops, and in array operations."""
+"""ADBench's LSTM: value and gradient, as scalar loops and in array operations."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def load(path: Path) -> tuple[Weights, Any, Any]:
 
 
 def step(xp: Any, sigmoid: Any, main: Any, extra: Any, state: list[Any], x: Any, target: Any) -> tuple[list[Any], Any]:
-    """One element of the sequence for an array library: (state, what it adds to the total)."""
+    """One element of the sequence for an array library: (state, term of the total)."""
     signal, after = x * extra[0], []
     for i in range(len(state) // 2):
         (wf, wi, wo, wc), (bf, bi, bo, bc) = main[2 * i].reshape(4, -1), main[2 * i + 1].reshape(4, -1)

@@ -1,4 +1,4 @@
-"""Timing in turns, and what the times say: medians, ratios and their bootstrap intervals."""
+"""Interleaved timing, and statistics of times: medians, ratios and their bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import memory, one_core
 from .case import Case, Program
 
 RESAMPLES = 2000
-SLOW, VERY_SLOW = 1.0, 4.0      # programs that take more seconds have 3 and 2 turns
-SHORT = 0.1                     # and those below this one untimed call before each turn
+SLOW, VERY_SLOW = 1.0, 4.0      # slower programs have 3 and 2 rounds
+SHORT = 0.1                     # faster programs have one untimed call before each round
 
 
 def seconds(program: Program, count: int) -> float:
@@ -28,7 +28,7 @@ def seconds(program: Program, count: int) -> float:
 
 
 def calibrated(program: Program, least: float) -> int:
-    """How many calls take at least ``least`` seconds; the program is warm then.
+    """The number of calls that take at least ``least`` seconds; warms the program up.
 
     The first call is not counted: it may compile, and a program that seems slow would be timed by single, cold calls.
     """
@@ -42,7 +42,7 @@ def calibrated(program: Program, least: float) -> int:
 
 @dataclass
 class Trial:
-    """What is learnt of a program before it is timed: calls of a round, seconds of one, how busy, bytes touched."""
+    """Properties of a program before it is timed: calls per round, seconds per round, processor use, bytes touched."""
 
     count: int
     wall: float
@@ -50,12 +50,12 @@ class Trial:
     memory: int | None
 
     def rounds(self, wanted: int) -> int:
-        """How many turns it has."""
+        """The number of rounds to time."""
         return min(wanted, 2 if self.wall > VERY_SLOW else 3 if self.wall > SLOW else wanted)
 
 
 def tried(program: Program, least: float) -> Trial:
-    """One call tells the memory; a slow program is not called again before it is timed."""
+    """Measures a program once: one call gives the memory; a slow program is not called again before it is timed."""
     trials = []
     used = memory.growth(lambda: trials.append(one_core.trial(program, 1)))
     count = 1
@@ -66,9 +66,9 @@ def tried(program: Program, least: float) -> Trial:
 
 
 def turns(programs: dict[str, Program], trials: dict[str, Trial], rounds: int) -> dict[str, list[float]]:
-    """Seconds of one call, ``rounds`` times for each program; in a round they take turns, each time in another order.
+    """Seconds of one call, ``rounds`` times for each program; in a round they alternate, each time in another order.
 
-    So no program always comes after the one that has filled the caches.
+    So no program always runs after the one that has filled the caches.
     """
     order = np.random.default_rng(0)
     times: dict[str, list[float]] = {name: [] for name in programs}
@@ -80,7 +80,7 @@ def turns(programs: dict[str, Program], trials: dict[str, Trial], rounds: int) -
                 program = programs[name]
                 if turn < trials[name].rounds(rounds):
                     if trials[name].wall < SHORT:
-                        program()           # who is next after whom does not matter: it finds its own data in the cache
+                        program()           # the order does not matter then: its data are in the cache
                     times[name].append(seconds(program, trials[name].count) / trials[name].count)
     finally:
         gc.enable()
@@ -88,7 +88,7 @@ def turns(programs: dict[str, Program], trials: dict[str, Trial], rounds: int) -
 
 
 def run(case: Case, rounds: int) -> dict[str, Any]:
-    """Check a case, measure it, and say all about it as plain data; times in seconds, memory in bytes."""
+    """Checks and measures a case; returns plain data, with times in seconds and memory in bytes."""
     case.check() if case.results else None
     trials = {label: tried(program, case.least) for label, program in case.programs.items()}
     samples = turns(case.programs, trials, rounds) | case.samples
@@ -104,8 +104,9 @@ def median(times: Sequence[float]) -> float:
 
 
 def ratio(a: Sequence[float], b: Sequence[float]) -> tuple[float, float, float]:
-    """median(a) / median(b) with its 95 % interval: rounds are resampled, pairs together where they were measured
-    together (percentile bootstrap: Efron 1979).
+    """median(a) / median(b) with its 95 % interval by a percentile bootstrap (Efron 1979).
+
+    Rounds are resampled; pairs that were measured together stay together.
     """
     x, y = np.asarray(a), np.asarray(b)
     rng = np.random.default_rng(0)
@@ -121,7 +122,7 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def size(count: float) -> str:
-    """Bytes, in the unit that suits."""
+    """A number of bytes in a suitable unit."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
             return f"{count / scale:.3g} {unit}"
@@ -129,7 +130,7 @@ def size(count: float) -> str:
 
 
 def readable(t: float) -> str:
-    """Seconds, in the unit that suits."""
+    """A number of seconds in a suitable unit."""
     for unit, scale in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
         if t * scale >= 1:
             return f"{t * scale:.3g} {unit}"

@@ -1,7 +1,7 @@
-"""How much memory a call touches beyond what was there: the growth of the resident set at its highest.
+"""Memory that a call touches: the peak growth of the resident set.
 
-Linux resets the high-water mark on request (``/proc/self/clear_refs``).  What allocators hold free is given back to the
-system before, jitad's arenas and blocks too, so that a second call pays for its memory like the first.
+Linux resets the high-water mark on request (``/proc/self/clear_refs``).  Free memory held by allocators, including
+jitad's arenas and blocks, is returned to the system before, so that a second call pays for its memory like the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _kilobytes(field: str) -> int:
 
 
 def growth(program: Callable[[], Any]) -> int | None:
-    """Make a call: the bytes by which it raises the resident set at most; ``None`` if the system does not say."""
+    """The bytes by which a call raises the peak resident set; None if the system does not tell."""
     if not os.access("/proc/self/clear_refs", os.W_OK):
         program()
         return None

@@ -1,4 +1,4 @@
-"""A multilayer perceptron, 784-512-512-10, batch 128, f32: matrix products and what is around them."""
+"""A multilayer perceptron, 784-512-512-10, batch 128, f32: matrix products and elementwise functions."""
 
 from __future__ import annotations
 

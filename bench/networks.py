@@ -24,7 +24,7 @@ Step = Callable[[Any], float]
 
 
 def ours(net: Any, loss: Any, rate: float, clip: float = math.inf) -> Step:
-    """The whole step is one compiled function: nothing but the new parameters leaves it."""
+    """A step as one compiled function: only the new parameters are returned."""
     memory = type(net)(*(np.zeros_like(p) for p in net))
 
     @jit
@@ -60,7 +60,7 @@ def torch_step(parameters: list[Any], loss: Callable[..., Any], rate: float, cli
 
 
 def torch_cells(net: Any) -> tuple[list[Any], Callable[..., Any]]:
-    """The loop over the sequence written out, a few matrix operations a step."""
+    """A Python loop over the sequence, a few matrix operations per step."""
     import torch
     import torch.nn.functional as F
 
@@ -141,10 +141,10 @@ Makers = dict[str, Callable[[], Step]]
 
 
 def train_alike(case: Case, make: Callable[[Any], Makers], batches: list[Any]) -> dict[str, Step]:
-    """The steps in float32, once the first losses are equal.
+    """The steps in float32, after the first losses have been compared.
 
-    The losses are compared in float64, and few of them: Adagrad divides by the size of a gradient, so that rounding
-    decides on the smallest ones.
+    The losses are compared in float64, and only a few: Adagrad divides by the size of a gradient, so that rounding
+    decides for the smallest ones.
     """
     for label, step in make(np.float64).items():
         case.add(label, lambda step=step: _losses(step(), batches[:8]))
@@ -181,7 +181,7 @@ def characters(bench: Bench, name: str, kind: Any, loss: Any) -> Case:
 
 
 def trees(bench: Bench) -> Case:
-    """An epoch over the treebank: 1,101 trees one by one; timed on every tenth and scaled by the number of nodes."""
+    """An epoch over the treebank: 1,101 trees one by one; timed on every tenth, and scaled by the number of nodes."""
     every, vocabulary = treelstm.load_sst(bench.file("sst/array_tree.txt"))
     words = np.random.default_rng(1).normal(0, 0.1, (vocabulary, 300))
     part = every[::40 if bench.quick else 10]
@@ -200,7 +200,7 @@ def trees(bench: Bench) -> Case:
 
 
 def gradients(bench: Bench) -> Iterator[Case]:
-    """Loss, and loss with gradient, without the optimiser."""
+    """Loss, and loss with gradient, without optimiser."""
     text, count = encode(bench.file("text/graham.txt").read_text().strip())
     forest, vocabulary = treelstm.load_sst(bench.file("sst/array_tree.txt"))
     words = np.random.default_rng(1).normal(0, 0.1, (vocabulary, 300)).astype(np.float32)

@@ -1,8 +1,8 @@
-"""One core for everything that is timed, and how it is seen that nothing uses more.
+"""Restricts all timed programs to one core, and detects programs that use more.
 
-``settle`` tells the libraries, before they are loaded, to have one thread, and pins the process to a core.  Pinned, a
-library that has more threads after all is slower and nobody sees why.  So ``trial`` lets a program
-have all cores for a moment: the processor time of all its threads is then its time on the clock, or it had several.
+``settle`` sets libraries to one thread before they are loaded, and pins the process to a core.  A library that uses
+more threads nevertheless would then be slower for no visible reason.  So ``trial`` lets a program use all cores for a
+moment: if the processor time of all its threads exceeds the wall-clock time, it has several.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ SETTINGS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MK
     "JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu",
     "MALLOC_ARENA_MAX": "1",                        # so that `memory` can give back what is free
 }
-MOST = 1.05                     # processor time over time on the clock, at most
+MOST = 1.05                     # processor time over wall-clock time, at most
 
 
 now: Callable[[], float] = time.perf_counter
 
 
 def choose_clock(cpu_time: bool) -> None:
-    """Let ``now`` be time on the clock, or processor time, which other work on the machine is not in."""
+    """Sets ``now`` to wall-clock time, or to processor time, which excludes other work on the machine."""
     global now
     now = time.process_time if cpu_time else time.perf_counter
 
 
 def settle() -> None:
-    """One thread for all libraries, one core for this process and those that it starts."""
+    """Sets one thread for all libraries, and one core for this process and its children."""
     os.environ.update(SETTINGS)
-    if hasattr(os, "sched_setaffinity"):                # also for the threads that do not ask
+    if hasattr(os, "sched_setaffinity"):                # also for threads that ignore the settings
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
@@ -43,15 +43,15 @@ def all_cores() -> set[int]:
 
 
 def _allow(cores: set[int]) -> None:
-    """Let every thread of this process run on these cores."""
+    """Lets every thread of this process run on these cores."""
     for thread in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError):              # it has ended meanwhile
+        with contextlib.suppress(OSError):              # it may have ended meanwhile
             os.sched_setaffinity(int(thread), cores)
 
 
 @contextlib.contextmanager
 def unpinned() -> Iterator[None]:
-    """All cores for this process, for a while."""
+    """A context in which the process may use all cores."""
     if not hasattr(os, "sched_setaffinity") or not os.path.isdir("/proc/self/task"):
         yield
         return
@@ -65,14 +65,14 @@ def unpinned() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Trial:
-    """Seconds of one call on all cores: of all threads together, and on the clock."""
+    """Seconds of one call on all cores: processor time of all threads, and wall-clock time."""
 
     cpu: float
     wall: float
 
 
 def trial(program: Callable[[], Any], count: int) -> Trial:
-    """``count`` calls with all cores to use."""
+    """Runs ``count`` calls on all cores."""
     with unpinned():
         wall, cpu = time.perf_counter(), time.process_time()
         for _ in range(count):

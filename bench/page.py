@@ -1,4 +1,4 @@
-"""One static HTML page with everything, that needs nothing else."""
+"""The report as one static HTML page without external files."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ def _summary(results: dict[str, Any]) -> str:
 
 
 def _scrolling(content: str) -> str:
-    """A table or a picture that is wider than the window scrolls by itself."""
+    """A container that scrolls a wide table or picture."""
     return f'<div class="scroll">{content}</div>'
 
 
 def _picture(name: str, results: dict[str, Any], out: Path) -> str | None:
-    """An image inside the page, for light and for dark; the light one is saved as a file too."""
+    """An image inside the page, for light and dark; the light one is also saved as a file."""
     import matplotlib.pyplot as plt
 
     draw, caption = PICTURES[name]
@@ -99,7 +99,7 @@ def _picture(name: str, results: dict[str, Any], out: Path) -> str | None:
 
 
 def write(results: dict[str, Any], out: Path) -> None:
-    """``out/index.html`` with everything, and each picture as a PNG beside it."""
+    """Writes ``out/index.html``, and each picture as a PNG beside it."""
     machine = ", ".join(f"{k} {v}" for k, v in results["machine"].items())
     which, share = targets.busiest(results)
     one = f" Allowed all cores, no program took more than {share:.2f} times its time on the clock ({which or 'none'})."

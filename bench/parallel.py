@@ -1,11 +1,11 @@
 """Loops on several threads: ``jit(parallel=True)`` against one thread, Numba's ``prange``, and C with OpenMP.
 
-All rounds are interleaved, and what is compared is the best ones: on a machine that does other work as well a loop is
-as slow as its slowest share, and medians tell of the other work.  ``python -m bench.parallel`` prints the table; the
-harness, which has one core for everything, runs that in a process of its own with all cores.
+All rounds are interleaved, and the best ones are compared: if the machine does other work as well, a loop is as slow
+as its slowest share, and medians measure the other work.  ``python -m bench.parallel`` prints the table.  The harness,
+which uses one core, runs it in a process of its own with all cores.
 
-What a machine under load hides is seen in processor time: one thread's, over that of the calling thread or of all the
-others together, whichever is more, is how much faster two threads are once both run at the same time.
+Processor time shows the speed-up even on a busy machine: it is the time of one thread, over that of the calling thread
+or of all the others together, whichever is more.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def mixture(points: int) -> tuple[Any, Callable[[Any], Program], int]:
 
 
 def programs(problem: Problem) -> tuple[dict[str, Program], dict[str, str]]:
-    """By label, compiled and seen to yield the same; and why a peer is left out."""
+    """Programs by label, compiled and checked to give the same result; and the reasons why peers are left out."""
     made, cannot = {}, {}
     for label, make in {ONE: lambda: problem.call(jit(problem.function, grad=problem.grad)),
                         SEVERAL: lambda: problem.call(jit(problem.function, grad=problem.grad, parallel=True)),
@@ -159,7 +159,7 @@ def flat(result: Any) -> Any:
 
 
 def samples(made: dict[str, Program], rounds: int, least: float = 0.002) -> dict[str, list[float]]:
-    """Seconds a call, in turns."""
+    """Seconds per call, interleaved."""
     times: dict[str, list[float]] = {label: [] for label in made}
     counts = {label: max(1, int(least / max(seconds(p, 1), 1e-7))) for label, p in made.items()}
     for _ in range(rounds):
@@ -176,7 +176,7 @@ def seconds(program: Program, count: int) -> float:
 
 
 def undisturbed(made: dict[str, Program], rounds: int, least: float = 0.02) -> float:
-    """How much faster two threads are by processor time; the best rounds are compared."""
+    """The speed-up of two threads by processor time; the best rounds are compared."""
     def busiest(program: Program, count: int) -> float:
         everyone, mine = time.process_time(), time.thread_time()
         for _ in range(count):
@@ -209,12 +209,12 @@ def cases(bench: Bench) -> Iterator[Case]:
 
 
 def use_all_cores() -> None:
-    """Take back what importing ``bench`` has settled, before the libraries are loaded that look at it."""
+    """Reverts the settings of ``import bench``, before libraries that depend on them are loaded."""
     cores = one_core.all_cores()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
     os.environ.update({f"{library}_NUM_THREADS": str(len(cores)) for library in ("OMP", "NUMBA", "JITAD")})
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")          # who waits takes no processor time
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")          # waiting threads take no processor time
 
 
 def main(arguments: list[str]) -> None:

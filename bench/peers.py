@@ -1,4 +1,4 @@
-"""How programs are made: ours with its options, and C by the system's compiler."""
+"""Compilation of programs: ours with its options, and C by the system's compiler."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The pictures: speed against peers, what gradients cost, memory, cost against length, inputs and program size.
+"""The pictures: speed against peers, costs of gradients, memory, cost against length, inputs and program size.
 
-Each function draws one from the results, or gives ``None`` where they hold nothing for it.  ``SCHEMES`` has the colours
-of a light and of a dark page.
+Each function draws one from the results, or returns None without results for it.  ``SCHEMES`` has the colours of a
+light and of a dark page.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def figure(height: float, panels: int = 1) -> tuple[Figure, Any]:
 
 
 def rows_of(axes: Axes, names: list[str]) -> None:
-    """Name the rows of a picture, from the top."""
+    """Labels the rows of a picture, from the top."""
     axes.set_yticks(range(len(names)), names, fontsize=7.5)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(axis="x", alpha=0.3)
@@ -73,7 +73,7 @@ def speed(results: Results) -> Figure | None:
 
 
 def ratios(results: Results) -> Figure | None:
-    """What a gradient, value included, takes over the value."""
+    """The time of value and gradient relative to the value, by program."""
     found = gradient_over_value(results)
     if not found:
         return None
@@ -88,7 +88,7 @@ def ratios(results: Results) -> Figure | None:
 # --- memory -------------------------------------------------------------------------------------------
 
 def memory(results: Results) -> Figure | None:
-    """What a call of a gradient touches beyond its arguments, a row for each program."""
+    """The memory that a call of a gradient touches besides its arguments, a row for each program."""
     cases = [c for c in every(results) if c["kind"] in TIMED and c["kind"] != "value"
              and (c["memory"].get(OURS) or 0) > 0 and len(c["memory"]) > 1]
     if not cases:
@@ -140,7 +140,7 @@ def panels(found: list[dict[str, Any]]) -> Figure:
     for axes in list(grid.flat)[len(found):]:
         axes.remove()
     for axes, panel in zip(grid.flat, found):
-        floor, _ = panel.get("range", (1e-9, None))              # where 0 is drawn
+        floor, _ = panel.get("range", (1e-9, None))              # position of 0
         for curve in panel["curves"]:
             slope = f": {curve['slope']:.2f}" if "slope" in curve else ""
             axes.plot(curve["sizes"], np.maximum(curve["costs"], floor), "o-", markersize=3,

@@ -17,7 +17,7 @@ DRAWS: dict[str, tuple[int, ...]] = {"random": (), "standard_normal": (), "stand
 
 
 def drawing(rng: Any, name: str, n: int) -> Program:
-    """Draw ``n`` numbers; it gives none of them, since each generator has its own."""
+    """Draws ``n`` numbers and returns none, since each generator has different ones."""
     draw, args = getattr(rng, name), DRAWS[name]
 
     def run() -> None:

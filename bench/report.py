@@ -26,7 +26,7 @@ def say(text: str) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine and the versions that the figures were measured on."""
     cpu = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")),
                platform.processor()) if os.path.exists("/proc/cpuinfo") else platform.processor()
     try:
@@ -50,7 +50,7 @@ HEADS = ("", "time", "over jitad (95 %)", "first call", "memory")
 
 
 def rows(case: dict[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
-    """Peer, time, the peer's time over ours with its interval, first call, memory of a call."""
+    """Rows: peer, time, the peer's time over ours with its interval, first call, memory of a call."""
     ours = case["seconds"].get(OURS)
     for label, times in case["seconds"].items():
         over = ""
@@ -64,7 +64,7 @@ def rows(case: dict[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
 
 
 def memory(case: dict[str, Any], label: str) -> str:
-    """What a call touches beyond its arguments, and a step of it where the program is a loop."""
+    """The memory that a call touches besides its arguments, with the part per step if the program is a loop."""
     used = case.get("memory", {}).get(label)
     if used is None or family(label) == "C":                # C writes into arrays that it is given
         return ""
@@ -85,10 +85,10 @@ def show_case(case: dict[str, Any]) -> None:
         say("† another program that gives the same result: in no mean")
 
 
-# --- all of them ------------------------------------------------------------------------------------
+# --- all cases --------------------------------------------------------------------------------------
 
 def summary(results: dict[str, Any]) -> None:
-    """The targets, reached or not, and what else concerns all programs."""
+    """Prints the targets and their results, and statistics of all programs."""
     table = Table(title="What is to be shown", title_justify="left", title_style="bold")
     for head in targets.HEADS:
         table.add_column(head)

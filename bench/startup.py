@@ -1,4 +1,4 @@
-"""What one waits for: importing jitad, and the first call of the mixture's gradient.  Each in fresh processes."""
+"""Start-up times: importing jitad, and the first call of the mixture's gradient, each in new processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TITLE = "What one waits for"
 
 
 def importing(data: Path) -> float:
-    """``import jitad`` beyond NumPy and llvmlite."""
+    """The time of ``import jitad`` without NumPy and llvmlite."""
     import llvmlite.binding  # noqa: F401
     import numpy  # noqa: F401
 
@@ -28,7 +28,7 @@ def warm(x: float) -> float:
 
 
 def first_call(data: Path) -> float:
-    """Trace, derive, compile and run, after another function was compiled."""
+    """The time to trace, derive, compile and run, after another function was compiled."""
     from bench.gmm import gmm_objective, load_adbench
     from jitad import jit
 
@@ -54,7 +54,7 @@ def first_call_in_jax(data: Path) -> float:
 
 
 def fresh(what: Callable[[Path], float], data: Path, rounds: int) -> list[float]:
-    """What the function yields, each time in a new process."""
+    """The results of the function in ``rounds`` new processes."""
     program = f"import pathlib, sys, bench.startup as s; print(s.{what.__name__}(pathlib.Path(sys.argv[1])))"
     command = [sys.executable, "-c", program, str(data)]
     runs = [subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True, check=True)

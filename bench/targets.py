@@ -1,7 +1,7 @@
-"""What the suite has to show, and what it shows: one row for each target.
+"""The targets of the suite and their results: one row for each target.
 
-``rows(results)`` is all that tables in the terminal, on the page and in ``docs/performance.md`` are made of.  A mean
-is geometric, over programs of which both sides did the same; a ratio is jitad's time over the other's.
+``rows(results)`` is the source of the tables in the terminal, on the page and in ``docs/performance.md``.  A mean
+is geometric, over programs that both sides ran; a ratio is jitad's time over the other's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ OF_ARRAYS = ("heat", "chain", "mlp", "gmm", "black_scholes", "neural_ode", "netw
 
 @dataclass(frozen=True)
 class Target:
-    """A row: what was found for each program, and what is asked of the mean and of the worst.
+    """A row: the result for each program, and the targets for the mean and for the worst program.
 
-    ``bound``: the mean must not be above it, nor the worst above ``each``; with ``least`` not below, and the
-    worst is the least then.
+    ``bound``: upper bound of the mean; ``each``: upper bound of the worst.  With ``least`` both are lower bounds, and
+    the worst is the least.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Target:
         return within(self.mean, self.bound) and (self.each is None or within(self.found[self.worst], self.each))
 
     def beyond(self) -> Ratios:
-        """The programs that miss what is asked of each, or else of the mean; the farthest first."""
+        """The programs that miss the target for each, or, if there is none, for the mean; worst first."""
         limit = self.bound if self.each is None else self.each
         missed = {p: r for p, r in self.found.items() if (r < limit if self.least else r > limit)}
         return dict(sorted(missed.items(), key=lambda item: item[1], reverse=not self.least))
 
     def cells(self) -> tuple[str, ...]:
-        """As a row of a table; the heads are ``HEADS``."""
+        """The cells of a table row; the headings are ``HEADS``."""
         return (self.name, self.asked, f"{self.mean:.3g}", f"{self.found[self.worst]:.3g}", self.worst,
                 str(len(self.found)), "yes" if self.reached else "no")
 
@@ -74,7 +74,7 @@ HEADS = ("ratio of times", "target", "mean", "worst", "which", "programs", "reac
 
 
 def rows(results: Results) -> list[Target]:
-    """All targets that these results say something of."""
+    """All targets for which there are results."""
     found = [
         Target("jitad / C by hand", against(results, "C"), 1.15, 1.5),
         Target("jitad / C by hand, both with fast math", labels(results, FAST, "C -ffast-math"), 1.15, 1.5),
@@ -97,10 +97,10 @@ def rows(results: Results) -> list[Target]:
     return [target for target in found if target.found]
 
 
-# --- where the figures come from ----------------------------------------------------------------------
+# --- sources of the figures ---------------------------------------------------------------------------
 
 def every(results: Results) -> Iterator[dict[str, Any]]:
-    """All cases; each with the name of its benchmark."""
+    """All cases, each with the name of its benchmark."""
     for name, part in results["benchmarks"].items():
         for case in part["cases"]:
             yield {"benchmark": name, "apart": (), "memory": {}, **case}
@@ -115,7 +115,7 @@ def name_of(case: dict[str, Any]) -> str:
 
 
 def best(case: dict[str, Any], kin: str) -> str | None:
-    """The fastest peer of a family that runs the same program; C in strict arithmetic, as ours is."""
+    """The fastest peer of a family that runs the same program; C in strict arithmetic, as for ours."""
     labels_ = [label for label in case["seconds"]
                if family(label) == kin and label not in case["apart"] and label != "C -ffast-math"]
     return min(labels_, key=lambda label: median(case["seconds"][label])) if labels_ else None
@@ -126,19 +126,19 @@ def over(case: dict[str, Any], ours: str, theirs: str) -> float:
 
 
 def against(results: Results, kin: str, chosen: Callable[[dict[str, Any]], bool] = lambda case: True) -> Ratios:
-    """Our time over that of the best of a family, for each case that has both."""
+    """Our time over the best of a family, for each case that has both."""
     return {name_of(case): over(case, OURS, theirs) for case in every(results)
             if case["kind"] in TIMED and OURS in case["seconds"] and chosen(case) and (theirs := best(case, kin))}
 
 
 def labels(results: Results, ours: str, theirs: str) -> Ratios:
-    """The time of one label over that of another."""
+    """The time of one label over another's."""
     return {name_of(case): over(case, ours, theirs) for case in every(results)
             if ours in case["seconds"] and theirs in case["seconds"]}
 
 
 def gradient_over_value(results: Results, label: str = OURS) -> Ratios:
-    """What a gradient, value included, takes over the value, by program."""
+    """The time of value and gradient relative to the value, by program."""
     times = {(case["group"], case["kind"]): median(case["seconds"][label])
              for case in every(results) if label in case["seconds"]}
     return {group: t / times[group, "value"] for (group, kind), t in times.items()
@@ -158,7 +158,7 @@ def first_calls(results: Results) -> Ratios:
 
 
 def compile_slope(results: Results) -> Ratios:
-    """The exponent that the size of a program has in the time of compiling it, over the last decade."""
+    """The exponent of program size in compile time, over the last decade."""
     sizes = {int(case["group"].split()[0]): median(case["seconds"][OURS]) for case in every(results)
              if case["benchmark"] == "compiling" and case["group"].endswith("statements")}
     last = [n for n in sizes if n >= max(sizes) / 10] if sizes else []
@@ -175,12 +175,12 @@ def speed_up(results: Results, group: str) -> Ratios:
 
 
 def chain(results: Results) -> Ratios:
-    """The share of what the machine can do: the speed of a copy, or of C's vector functions in the first cache."""
+    """Our speed relative to the machine's limit: that of a copy, or of C's vector functions in the first cache."""
     cases = {case["kind"]: case["seconds"] for case in every(results) if case["benchmark"] == "chain"}
     copy = next((t for label, t in cases.get("gradient", {}).items() if label.startswith("NumPy copy")), None)
     found = {}
     for kind, seconds in cases.items():
-        moved = {"value": 0.5, "gradient": 1.0}[kind]        # of what a copy moves: the numbers read, or also written
+        moved = {"value": 0.5, "gradient": 1.0}[kind]        # fraction of a copy: numbers read, or also written
         limits = [moved * median(copy)] if copy else []
         limits += [median(t) for label, t in seconds.items() if label.endswith("mathematics' limit")]
         if limits and OURS in seconds:
@@ -193,7 +193,7 @@ def two_threads(results: Results) -> Ratios:
 
 
 def busiest(results: Results) -> tuple[str, float]:
-    """The program whose threads together took most processor time for its time on the clock, with all cores to use."""
+    """The program with the largest ratio of processor time to wall-clock time, on all cores."""
     shares = {f"{name_of(case)}: {label}": share for case in every(results)
               for label, share in case.get("cpu over wall", {}).items()}
     most = max(shares, key=lambda k: shares[k], default="")

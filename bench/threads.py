@@ -1,7 +1,7 @@
-"""Two threads in a long scalar loop, which runs without the GIL: two calls side by side and one after the other.
+"""Two threads in a long scalar loop, which runs without the GIL: two calls in parallel and in sequence.
 
-The best rounds of each are compared.  What the machine has to give to two threads at that time is measured in the same
-way, by SHA-256 of ``hashlib``, which runs without the GIL too: on a machine that does other work as well neither gains.
+The best rounds of each are compared.  The capacity of the machine for two threads at that time is measured in the same
+way, by SHA-256 of ``hashlib``, which runs without the GIL too: if the machine does other work as well, neither gains.
 ``python -m bench.threads`` prints both speed-ups.
 """
 
@@ -50,7 +50,7 @@ def seconds(run: Callable[[Callable[[], Any]], None], work: Callable[[], Any]) -
 
 
 def samples(work: Callable[[], Any], rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds side by side and one after the other, in turns."""
+    """Seconds in parallel and in sequence, interleaved."""
     work()
     pairs = [(seconds(side_by_side, work), seconds(one_after_the_other, work)) for _ in range(rounds)]
     together, apart = zip(*pairs)

@@ -1,4 +1,4 @@
-"""A recursion over a balanced tree of a million nodes, packed once; C recurses over nodes that it has malloc'ed."""
+"""A recursion over a balanced tree of a million nodes, packed once; in C over nodes allocated by malloc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of one element, mapped: options, Kepler's equation by as many steps as it takes, a small network."""
+"""Functions of one element, mapped: options, Kepler's equation with as many steps as needed, a small network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def anomaly(m: Any, e: Any) -> Any:
 
 
 def anomaly_in_jax(m: Any, e: Any, gradient: bool) -> Any:
-    """JAX has reverse mode for loops of fixed length alone: as many steps as the slowest element takes."""
+    """JAX has reverse mode only for loops of fixed length: as many steps as the slowest element takes."""
     import jax
     import jax.numpy as jnp
 
@@ -73,7 +73,7 @@ class Problem:
         return bench.case(f"vmap, {self.name}", kind, rtol=1e-7, per=self.elements, unit="element")
 
     def add(self, case: Case, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Case:
-        """Add both; each makes the function that is called."""
+        """Adds both; each argument makes the function that is called."""
         case.add(OURS, lambda: functools.partial(ours(), *self.args))
         case.add("JAX", lambda: in_jax(theirs(), *self.args))
         return case

@@ -90,13 +90,13 @@ def log_likelihood(mixture: Mixture, points: Floats) -> float:
 
 
 def gmm_objective(mixture: Mixture, points: Floats, prior: Prior) -> float:
-    """What ADBench differentiates: it adds the Wishart term."""
+    """The objective of ADBench: the log-likelihood plus the Wishart term."""
     return log_likelihood(mixture, points) + log_wishart(mixture.icf, points.shape[1], prior)
 
 
 @jit(grad=True)
 def loss(mixture: Mixture, points: Floats, prior: Prior) -> float:
-    """What a fit minimises, a point: here the Wishart term holds the factors back."""
+    """The loss of a fit, per point; the Wishart term regularises the factors."""
     return (log_wishart(mixture.icf, points.shape[1], prior) - log_likelihood(mixture, points)) / len(points)
 
 

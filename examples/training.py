@@ -1,4 +1,4 @@
-"""What the three programs share: updates, the training loop with its progress bar, the closing table and plot."""
+"""Shared code of the three programs: updates, the training loop with its progress bar, the final table and plot."""
 
 from __future__ import annotations
 

@@ -5,20 +5,21 @@ The pipeline, file by file::
     api.py            jit, and the object it returns
     calling/          a call: its signature, compiled code and its guards, entry points
     compiler.py       the whole pipeline for one signature:
-      frontend/         a Python function is traced on stand-ins          Python  → "ir"
-      cps.py            control flow into one shape                       "ir"    → "cps"
+      frontend/         traces a Python function on stand-ins             Python  → "ir"
+      cps.py            normalises control flow                           "ir"    → "cps"
       ad/               derivatives, forward and reverse                  "cps"   → "adjoint"
       passes/           the optimiser; pipeline.py is the list of passes          → "optimized"
       lowering/         LLVM IR, machine code, the CPython entry point            → "llvm", "asm", "ptx"
     ir/               types, ops, graph, text form, verifier, reference interpreter
-    semantics/        what programs and derivatives mean: evaluation, traces, derivatives of traces
-    reference.py      interpret: evaluation by the reference semantics;  evaluation.py  the same of plain functions
+    semantics/        the meaning of programs and derivatives: evaluation, traces, derivatives of traces
+    reference.py      interpret: evaluation by the reference semantics
+    evaluation.py     the same for plain functions
     testing.py        check_grads
-    nondifferentiable.py   which kinks a program was evaluated at
+    nondifferentiable.py   points without a derivative at which a program is evaluated
     random.py         random numbers with explicit state
     errors.py         exceptions that show the user's line
 
-``docs/internals/`` tells how each part works, and why.
+``docs/internals/`` explains how each part works, and why.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name is; it is imported when it is first asked for, so that `import jitad` costs next to nothing.
+# The module of each public name.  It is imported when the name is first used, so that `import jitad` is fast.
 _HOME = {
     **dict.fromkeys(("grad", "hessian", "hvp", "jacfwd", "jacrev", "jvp", "linearize", "relu", "stop_gradient",
                      "value_and_grad", "vjp", "vmap"), "frontend.transforms.transforms"),
@@ -92,7 +93,7 @@ def _find(name: str) -> Any:
         return importlib.import_module(f".{name}", __name__)
     home = _HOME[name]
     module = importlib.import_module(f".{home}", __name__)
-    if home.startswith("frontend."):                        # outside traced code they are compiled like any function
+    if home.startswith("frontend."):                        # outside traced code these are compiled like any function
         api = importlib.import_module(".api", __name__)
         importlib.import_module(".frontend.callables.traceable", __name__).register(api.jit, api.bound_to)
     found = globals()[name] = getattr(module, name)

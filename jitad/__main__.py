@@ -1,4 +1,4 @@
-"""``python -m jitad``: look inside a jitted function, run it, verify what is made of it.
+"""``python -m jitad``: inspects, runs or verifies a jitted function.
 
 ::
 
@@ -27,7 +27,7 @@ from .ir.verify import verify
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it went well."""
+    """Runs one command; returns 0 on success, 1 on an error of jitad."""
     options = _parser().parse_args(argv)
     sys.path.insert(0, os.getcwd())
     try:
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except JitadError as e:
         print(f"{type(e).__name__}: {e}", file=sys.stderr)
         return 1
-    except BrokenPipeError:                                 # the reader has seen enough: `… | head`
+    except BrokenPipeError:                                 # the reader has closed the pipe: `… | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -81,7 +81,7 @@ def _argnum(text: str) -> int | str:
 
 
 def specs(text: str) -> list[Spec]:
-    """The types in a signature, which are separated by commas outside brackets."""
+    """The types in a signature, separated by commas outside brackets."""
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text + ","):
         depth += (c == "[") - (c == "]")
@@ -119,7 +119,7 @@ def _run(fun: Any, options: argparse.Namespace) -> None:
 
 
 def _verify(fun: Any, options: argparse.Namespace) -> None:
-    """Every pass is followed by the verifier, and the result is lowered."""
+    """Runs the verifier after every stage of the pipeline."""
     known = api.dispatcher(fun)
     signature, leaves = known.signature_for(api.given_to(fun, tuple(_signature(fun, options.signature))), {})
     program = compiler.traced(known.fun, signature, known.options, leaves)

@@ -1,7 +1,7 @@
 """``jit``, and the object that it returns.
 
-That object is called at the speed of a C function (``lowering.python.callable``); everything else about it, which is
-looked at rarely, is Python and stands here.
+Calls of that object run at the speed of a C function (``lowering.python.callable``).  Its other attributes, which are
+used rarely, are written in Python here.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
         static: str | int | tuple[str | int, ...] = (), fastmath: bool = False, boundscheck: bool = True,
         parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False,
         **unknown: Any) -> Any:
-    """Compile a Python function when it is called, once for each combination of argument types.
+    """Compiles a Python function when it is called, once for each combination of argument types.
 
-    Usable bare, with options, or as a call.  ``grad`` names what to differentiate with respect to (``True``: the
-    first argument; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.  ``static`` names
-    arguments that are compile-time constants.  ``fastmath`` lets floating-point arithmetic be reordered, and terms
-    cancel as on paper (no NaN or infinity is counted on);
-    ``boundscheck=False`` leaves out tests of indices, ``static_shapes`` compiles the sizes of arrays in.
-    ``parallel`` runs loops whose iterations are independent on several threads.
-    ``checkpoint``: ``True`` or ``"sqrt"`` lets gradients of a loop of n iterations keep about √n of its states; a
-    number c, ``"binomial"`` or ``("binomial", c)`` about c of them, whatever n is.
+    Can be used as a decorator with or without options, or called.  ``grad`` selects the arguments to differentiate with
+    respect to (``True``: the first one; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.
+    ``static`` names arguments that are compile-time constants.  ``fastmath`` allows floating-point arithmetic to be
+    reordered, and terms to cancel as on paper; it assumes that there are no NaNs or infinities.  ``boundscheck=False``
+    omits the checks of indices; ``static_shapes`` compiles the sizes of arrays in.  ``parallel`` runs loops whose
+    iterations are independent on several threads.  ``checkpoint``: with ``True`` or ``"sqrt"``, the gradient of a loop
+    of n iterations saves about √n of its states; with a number c, ``"binomial"`` or ``("binomial", c)`` about c of them
+    for any n.
     """
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
@@ -51,11 +51,11 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
 
 
 SNAPSHOTS = 16
-"""How many states ``checkpoint="binomial"`` keeps: with the steps run again 5 times, enough for 20,000 iterations."""
+"""States saved by ``checkpoint="binomial"``: enough for 20,000 iterations if steps are recomputed 5 times."""
 
 
 def _checkpoint(option: Any) -> str | int | None:
-    """The option as the compiler takes it: ``"sqrt"``, a number of states, or ``None``."""
+    """The option in the compiler's form: ``"sqrt"``, a number of states, or None."""
     if option is None or option is False:
         return None
     if option is True or option == "sqrt":
@@ -71,7 +71,7 @@ def _checkpoint(option: Any) -> str | int | None:
 
 
 def _refuse_unbuilt(target: str, **later: Any) -> None:
-    """Options that mean something in a later version are refused, not ignored."""
+    """Raises an error for options that only a later version implements."""
     if target == "cuda":
         raise DeviceError("jit(target='cuda') is not there yet",
                           hint="inspect('ptx') shows the code for a GPU without one")
@@ -110,7 +110,7 @@ def _made(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int
 
 
 def _of_method(fun: Any, obj: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
-    """A method of an object, or an object that is called: the same code serves all objects of its class."""
+    """The object for a method, or for an object with ``__call__``: all objects of a class share its code."""
     from .frontend.callables.compile_cache import compiled_of
     table, key = compiled_of(fun), ("jit", grad, type(grad), tuple(options.items()), static)
     if key not in table:
@@ -120,14 +120,17 @@ def _of_method(fun: Any, obj: Any, grad: Grad, options: dict[str, Any], static: 
 
 
 def _after_self(key: Any) -> Any:
-    """A position, or several, among the parameters of the function that a method is made of."""
+    """The position among the parameters, including ``self``, of an argument of a method; also for tuples."""
     if isinstance(key, tuple):
         return tuple(map(_after_self, key))
     return key + 1 if isinstance(key, int) and key >= 0 else key
 
 
 def bound_to(obj: Any, shared: Any) -> Any:
-    """What calls a jitted function with an object first.  CPython's own code does: this is laid out as its methods."""
+    """A callable that passes ``obj`` to a jitted function as first argument.
+
+    CPython's own code makes the call: the callable has the layout of CPython's method objects.
+    """
     made = native_callable.make(shared, obj)
     functools.update_wrapper(made, shared)
     for kind in ("grad", "value_and_grad"):
@@ -138,7 +141,7 @@ def bound_to(obj: Any, shared: Any) -> Any:
 
 def _derivative(owner: Any, kind: str, argnums: Any, options: dict[str, Any], static: tuple[str | int, ...],
                 whole: bool) -> Any:
-    """The same kind of object for a derivative; it can be found again as ``owner.kind``."""
+    """The object for a derivative, which becomes ``owner.kind``."""
     made = Handle(owner.py_func, options, static, (kind, argnums), whole).target
     functools.update_wrapper(made, owner)
     made.__name__, made.__qualname__ = kind, f"{owner.__qualname__}.{kind}"
@@ -147,13 +150,14 @@ def _derivative(owner: Any, kind: str, argnums: Any, options: dict[str, Any], st
 
 
 class Handle:
-    """What a jitted function is until it is first called or looked into: how it was written.
+    """A jitted function before its first call or inspection: the Python function and its options.
 
-    The compiler is imported then, and not by ``import jitad``.  ``derive``: the name of a transform and its argnums;
-    ``whole``: the first argument is an object, of which is read at each call what the program reads.
+    The first call imports the compiler; ``import jitad`` does not.  ``derive``: the name of a transform and its
+    argnums; ``whole``: the first argument is an object, of which the attributes that the program uses are read at each
+    call.
     """
 
-    _lock = threading.RLock()                        # a signal's handler may call another function meanwhile
+    _lock = threading.RLock()                        # reentrant: a signal handler may call another function meanwhile
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
                  derive: tuple[str, Any] | None = None, whole: bool = False) -> None:
@@ -169,7 +173,7 @@ class Handle:
             raise
 
     def wake(self) -> Dispatcher:
-        """The dispatcher, made when it is first needed: that imports the compiler."""
+        """The dispatcher; makes it on the first call, which imports the compiler."""
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
@@ -180,19 +184,19 @@ class Handle:
             if self.dispatcher is None:
                 made = make(self.target, self.fun, self.options, self.static, self.derive)
                 made.whole = self.whole
-                self.dispatcher = self.dispatcher or made        # a handler may have called this one
+                self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
 
 
-# As for ``calling.compiled.lock``, which is taken before this one, when a process forks too: imported later.
+# As for ``calling.compiled.lock``.  That one is taken first, also in a fork, since its module is imported later.
 os.register_at_fork(before=Handle._lock.acquire, after_in_parent=Handle._lock.release,
                     after_in_child=Handle._lock.release)
 
 
-# --- what the object has besides being called -----------------------------------------------------
+# --- attributes of the object ---------------------------------------------------------------------
 
 def dispatcher(jitted: Any) -> Dispatcher:
-    """What compiles and knows the code of a jitted function."""
+    """The dispatcher of a jitted function, which compiles it and holds its code."""
     handle = _handle(jitted)
     return handle.dispatcher or handle.wake()
 
@@ -203,24 +207,24 @@ def _handle(jitted: Any) -> Handle:
 
 
 def _is_bound(jitted: Any) -> bool:
-    """Whether it calls another one with an object first (``bound_to``)."""
+    """True if it calls another jitted function with an object as first argument (``bound_to``)."""
     return type(jitted._function) is Jit
 
 
 def given_to(jitted: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a call as the function takes them that is compiled."""
+    """The arguments of a call with the bound object, if any, in front."""
     return (jitted._self, *args) if _is_bound(jitted) else args
 
 
 def _py_func(self: Any) -> Any:
-    """The function as written; of a derivative, the transform that it is."""
+    """The Python function; for a derivative, the transform."""
     handle = _handle(self)
     found = handle.fun if handle.derive is None else dispatcher(self).fun
     return types.MethodType(found, self._self) if _is_bound(self) else found
 
 
 def _jit_options(self: Any) -> dict[str, Any]:
-    """What ``jit`` was told, but for ``grad``."""
+    """The options given to ``jit``, except ``grad``."""
     handle = _handle(self)
     return {"static": handle.static, **handle.options}
 
@@ -228,26 +232,26 @@ def _jit_options(self: Any) -> dict[str, Any]:
 def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``llvm``, ``asm`` or ``ptx``.
 
-    ``parallel``: of each loop whether several threads run it, or why not.
-    For these arguments (``jitad.spec`` stands for one that is not at hand), or else for the last call's.
+    ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
+    (``jitad.spec`` stands for an argument without a value), or else for the last call's.
     """
     d = dispatcher(self)
     return d.text(stage, given_to(self, args) if args or kwargs or d.parameters.count == 1 else args, kwargs)
 
 
 def _signatures(self: Any) -> list[str]:
-    """The types of arguments that there is code for."""
+    """The argument types for which there is code."""
     return [f"({sig})" for sig in dispatcher(self).table]
 
 
 def _stats(self: Any) -> dict[str, Any]:
-    """How often something was compiled, and the seconds each part of that took."""
+    """The number of compilations, and the seconds that each part of them took."""
     d = dispatcher(self)
     return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds)}
 
 
 def _recompile(self: Any) -> None:
-    """Forget what is compiled, of the derivatives too; the next call compiles anew."""
+    """Drops the compiled code, also of the derivatives; the next call compiles again."""
     dispatcher(self).forget()
     for name in ("grad", "value_and_grad"):
         if name in self.__dict__:
@@ -269,19 +273,19 @@ def _missing(self: Any, name: str) -> Any:
 
 
 def _elsewhere() -> Any:
-    """What other libraries call things: looked up where a name is unknown."""
+    """The module that knows names of other libraries; it is imported when a name is unknown."""
     from .frontend.values import other_libraries
     return other_libraries
 
 
 def _reduce(self: Any) -> str:
-    """Pickled by reference, as functions are."""
+    """The qualified name: a jitted function is pickled by reference, as functions are."""
     name: str = self.__qualname__
     return name
 
 
 class _Bound:
-    """A jitted method of an object: called with the object first, its derivatives too."""
+    """A jitted method of an object: it and its derivatives are called with the object as first argument."""
 
     def __init__(self, jitted: Any, obj: Any) -> None:
         self.__func__, self.__self__ = jitted, obj
@@ -311,7 +315,7 @@ class _Bound:
         return _visualize(self.__func__, *given, stage=stage, **kwargs)
 
     def _takes_the_object_alone(self) -> bool:
-        """Whether no arguments are a call, and not the last one."""
+        """True if a call without arguments is complete, so that it does not stand for the last call."""
         return dispatcher(self.__func__).parameters.count == 1
 
     def __repr__(self) -> str:
@@ -323,7 +327,7 @@ def _get(self: Any, obj: Any, owner: type | None = None) -> Any:
 
 
 def _dress() -> None:
-    """Give the type its attributes; none of them is on the way of a call."""
+    """Gives the type its attributes; calls use none of them."""
     Jit.is_jitad = True
     Jit.py_func, Jit.jit_options = property(_py_func), property(_jit_options)
     Jit.inspect, Jit.recompile, Jit.visualize = _inspect, _recompile, _visualize

@@ -1,6 +1,6 @@
 """Compiles a Python function for one signature: trace, pipeline, machine code, entry points.
 
-``compile_function`` is the whole pipeline of ``docs/internals/overview.md``; each stage can be printed on the way.
+``compile_function`` is the whole pipeline of ``docs/internals/overview.md``; each stage can be printed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 
 def lowering_options(options: Options) -> LoweringOptions:
-    """``JITAD_OPT`` is LLVM's level: 1 by default, 0 to compile in a third of the time, 3 for all it has."""
+    """The options of the lowering; ``JITAD_OPT`` sets LLVM's level.
+
+    The default is 1; level 0 compiles in a third of the time, level 3 runs all of LLVM's optimisations.
+    """
     level = os.environ.get("JITAD_OPT", "1")
     if level not in ("0", "1", "3"):
         raise ValueError(f"JITAD_OPT={level}: the levels are 0, 1 and 3")
@@ -51,7 +54,7 @@ def lowering_options(options: Options) -> LoweringOptions:
 
 def traced(fun: Callable[..., Any], signature: Signature, options: Options, leaves: Sequence[Any] = (),
            widened: frozenset[Place] = frozenset()) -> trace_program.Traced:
-    """The IR of ``fun`` for arguments with these leaves."""
+    """The IR of ``fun`` for arguments with these leaves; ``widened``: see ``captured.captures.Captures``."""
     args, kwargs = signature.specs()
     objects = [x if isinstance(leaf, Opened) else None for x, leaf in zip(leaves, signature.leaves)]
     return trace_program.trace(fun, args, kwargs, options=options, leaves=objects, widened=widened)
@@ -59,7 +62,7 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
                      options: Options, leaves: Sequence[Any], widened: frozenset[Place]) -> Compiled:
-    """Machine code for ``fun`` at this signature, with an entry for calls of this shape."""
+    """Machine code for ``fun`` at this signature, with an entry point for calls of this shape."""
     clock = _Clock()
     if options.parallel:
         openmp.functions()
@@ -83,7 +86,7 @@ def _prepare(program: trace_program.Traced, signature: Signature) -> Compiled:
 
 
 def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
-    """The leaves of the result that are Python objects known beforehand."""
+    """The leaves of the result that are Python objects known at compile time, by position."""
     return {i: value for i, value in enumerate(program.out_static) if value is not UNBOUND}
 
 
@@ -110,7 +113,7 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
 
 def stage_module(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
                  leaves: Sequence[Any] = ()) -> Module:
-    """The IR as it is at this stage for this signature."""
+    """The IR of one stage for this signature."""
     if stage not in IR_STAGES:
         raise ValueError(f"{stage!r} is no stage of the IR: these are {', '.join(IR_STAGES)}")
     program = traced(fun, signature, options, leaves)
@@ -121,7 +124,7 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
                leaves: Sequence[Any] = ()) -> str:
-    """The text of one stage for this signature; compiles anew up to there."""
+    """The text of one stage for this signature; compiles again up to that stage."""
     if stage in LATER_STAGES:
         raise UnsupportedError(f"inspect({stage!r}): {LATER_STAGES[stage]}")
     if stage not in STAGES:
@@ -155,7 +158,7 @@ def _dump(stage: str, text: str) -> None:
 
 
 def _dumper() -> Callable[[str, Module], None] | None:
-    """Prints the stages that ``JITAD_DUMP`` names as they come."""
+    """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
     wanted = _dumped()
     if not set(wanted) & set(IR_STAGES):
         return None
@@ -163,7 +166,7 @@ def _dumper() -> Callable[[str, Module], None] | None:
 
 
 class _Clock:
-    """Seconds between calls, by name."""
+    """A stop watch: seconds between calls, by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

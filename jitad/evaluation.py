@@ -1,4 +1,4 @@
-"""Evaluation of plain functions and derivatives by the reference semantics; ``reference.py`` adds jitted ones."""
+"""Evaluation of plain functions and derivatives by the reference semantics; ``reference.py`` adds jitted functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .semantics.evaluate import Evaluator
 
 
 def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
-    """The program of a function that is not jitted, and what to call its root with."""
+    """The program of a function that is not jitted, and the arguments of its root."""
     options = Options()
     sig, leaves = signature(args, kwargs, frozenset(), False)
     try:
         program = traced(fun, sig, options, leaves)
-    except (UnsupportedError, TypeError) as e:               # as ``dispatch`` has it
+    except (UnsupportedError, TypeError) as e:               # as in ``calling.dispatch``
         if not with_columns(e):
             raise
         sig, leaves = signature(args, kwargs, frozenset(), False, False)
@@ -33,19 +33,19 @@ def program_of(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def with_arguments(program: Traced, sig: Signature, leaves: list[Any]) -> tuple[Traced, list[Any]]:
-    """A program, and what to call its root with."""
+    """A program, and the arguments of its root: the leaves that are not constants, then the captured values."""
     given = [x for x, leaf in zip(leaves, sig.leaves) if isinstance(leaf, Leaf)]
     return program, [*given, *program.consts]
 
 
 def evaluated(program: Traced, given: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a program, of a call with these arguments."""
+    """The result of a program for the call with these arguments."""
     results = Evaluator(program.module).run(program.root, given)
     return returned(as_returned(program, results), (args, kwargs))
 
 
 def as_returned(program: Traced, results: list[Any]) -> Any:
-    """The results of a program's root as the function returns them."""
+    """The results of a program's root in the structure that the function returns."""
     types = program.module.functions[program.root].result_types
     computed = iter([boxed(x, t) for x, t in zip(results, types)])
     fixed = fixed_leaves(program)
@@ -54,7 +54,7 @@ def as_returned(program: Traced, results: list[Any]) -> Any:
 
 
 def boxed(x: Any, t: Type) -> Any:
-    """A result as compiled code would return it: Python's scalars of the types that Python has, else NumPy's."""
+    """A result as compiled code returns it: a Python number for Python's types, else a NumPy scalar."""
     if not isinstance(t, Scalar):
         return x
     return x.item() if t.of_python and isinstance(x, np.generic) else x

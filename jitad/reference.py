@@ -1,4 +1,4 @@
-"""What a Python function means: its traced program, derivatives included, by the reference semantics."""
+"""Evaluation by the reference semantics: the traced program of a Python function, including its derivatives."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .semantics.trace import Trace
 
 
 def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """What ``fun`` yields for these arguments by definition; ``fun`` may be plain, jitted, or a derivative.
+    """The result of ``fun`` for these arguments by definition; ``fun`` may be plain, jitted, or a derivative.
 
-    The program is evaluated as it was traced, one NumPy call an operation, and derivatives in it by the derivatives of
-    the traces they leave at their arguments: nothing that optimises, differentiates or compiles is behind it.
-    ``docs/semantics.md`` describes how.  Raises what the program raises.
+    The program is evaluated as traced, one NumPy call per operation.  A derivative in it is the derivative of the trace
+    that the function leaves at its arguments.  The optimiser, the transforms of the IR and the compiler are not used.
+    ``docs/semantics.md`` describes the method.  Raises the exceptions that the program raises.
     """
     if not callable(fun):
         raise TypeError(f"interpret takes a function, not {fun!r}")
@@ -35,7 +35,7 @@ def _interpreted(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 
 def watch(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
-    """``interpret``, with ``tell`` called for each point without a derivative that it meets (``semantics.kinks``)."""
+    """``interpret``, with ``tell`` called for each point without a derivative (``semantics.kinks``)."""
     return with_room(lambda: _watched(fun, args, kwargs, tell))
 
 
@@ -47,16 +47,18 @@ def _watched(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell
 
 
 def trace_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:
-    """The trace that ``fun`` leaves at these arguments: its inputs are their floats, its outputs the result's leaves.
+    """The trace that ``fun`` leaves at these arguments.
 
-    ``str`` of it is its text; ``semantics.differentiate.reverse`` differentiates it.
+    Its inputs are the floats of the arguments, its outputs the leaves of the result.
+
+    ``str`` prints it; ``semantics.differentiate.reverse`` differentiates it.
     """
     program, given = _traced(fun, args, kwargs)
     return Evaluator(program.module).trace(program.root, given)
 
 
 def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
-    """The program of a function, and what to call its root with."""
+    """The program of a function, and the arguments of its root."""
     jitted = getattr(fun, "__func__", None)
     if _is_jitted(jitted):
         return _traced(jitted, (fun.__self__, *args), kwargs)
@@ -66,7 +68,7 @@ def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tr
     sig, leaves = asked.signature(args, kwargs)
     try:
         program = traced(asked.fun, sig, asked.options, leaves)
-    except (UnsupportedError, TypeError) as e:               # as ``dispatch`` has it
+    except (UnsupportedError, TypeError) as e:               # as in ``calling.dispatch``
         if not with_columns(e):
             raise
         sig, leaves = asked.apart(args, kwargs)

@@ -1,4 +1,4 @@
-"""What tests of NumPy's functions have in common: results and errors are compared with NumPy's."""
+"""Shared code for tests of NumPy's functions: results and errors are compared with NumPy's."""
 
 from __future__ import annotations
 

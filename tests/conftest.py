@@ -1,9 +1,9 @@
-"""Shared by all tests: the verifier runs after every pass, what is run is compiled here and not read from disk, and
-hypothesis takes no time limit from a busy machine.
+"""Settings of all tests: the verifier runs after every pass, machine code is compiled and not read from disk, and
+hypothesis has no time limit.
 
-``pytest --first`` runs of each test its first case, and none that is marked ``slow`` (``make check``).  Tests marked
-``any_level`` are of what comes before machine code: LLVM does for them what takes least time, unless ``JITAD_OPT`` is
-set, as ``.ci/run`` does.
+``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).  Tests marked
+``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
+``JITAD_OPT`` is set, as ``.ci/run`` does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from hypothesis import settings
 
-# A collection looks at all that the tests before have left: with Python's own thresholds a tenth of the time.
+# The garbage collector visits all objects left by earlier tests: with Python's own thresholds, a tenth of the time.
 gc.set_threshold(20_000, 20, 100)
 
 settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -50,7 +50,7 @@ def _level(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _what_stays_is_not_looked_at_again() -> Iterator[None]:
-    """Compiled functions of a module stay: no collection of a later one has to go through them."""
+    """Excludes the compiled functions of a module from later garbage collections."""
     yield
     gc.collect()
     gc.freeze()

@@ -24,7 +24,7 @@ _kept: list[Any] = []
 
 @dataclass(frozen=True)
 class Leaf:
-    """What an entry asks of an argument's leaf."""
+    """The type of an argument's leaf for an entry point."""
 
     type: Type
     weak: bool
@@ -42,7 +42,7 @@ def leaf(t: Type, weak: bool = True) -> Leaf:
 
 
 def missed(self: object, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Where a call goes that the entry does not take."""
+    """The target of calls that the entry does not take."""
     return "missed", args, kwargs
 
 
@@ -64,7 +64,7 @@ def enter(module: Module, arguments: Sequence[Argument] | None = None, result: S
 
 
 def same(x: Any, y: Any) -> bool:
-    """Equal values, equal types, equal dtypes."""
+    """True if values, types and dtypes are equal."""
     if isinstance(x, (tuple, list)):
         return type(x) is type(y) and len(x) == len(y) and all(map(same, x, y))
     if isinstance(x, dict):

@@ -1,4 +1,4 @@
-"""Ways to spoil good IR: each breaks one invariant of a module in place, at a random spot."""
+"""Mutations of valid IR: each breaks one invariant of a module in place, at a random position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jitad.ir.graph import Block, Derived, Edge, Function, Module, Op, Rule, Val
 from jitad.ir.ops import OPS
 from jitad.ir.types import F32, F64, I64, STACK, Array, Scalar
 
-Spoil = Callable[[random.Random, Module], bool]     # changes the module; False: there was nothing to change
+Spoil = Callable[[random.Random, Module], bool]     # changes the module; returns False if there is nothing to change
 SPOILS: list[Spoil] = []
 
 
@@ -36,7 +36,7 @@ def terms(m: Module, *names: str) -> list[Op]:
 
 
 def stack_in(f: Function) -> Value:
-    """A stack defined at the top of ``f``: a value that hardly any op takes."""
+    """A stack defined at the top of ``f``: a value that hardly any op accepts."""
     op = Op("stack_empty", [], [STACK])
     op.block = f.entry
     f.entry.ops.insert(0, op)

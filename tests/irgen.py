@@ -31,7 +31,7 @@ Scope = dict[Type, list[Value]]
 
 def generate(seed: int, statements: int = 8, arrays: bool = True, calls: bool = True, smooth: bool = False,
              small: bool = False) -> Module:
-    """A module with ``main``, the same for the same arguments.  ``small``: sizes are 3, and in the types."""
+    """A module with ``main``, the same for equal arguments.  ``small``: sizes are 3, and in the types."""
     return _Generator(random.Random(seed), statements, arrays, calls, smooth, small).module
 
 
@@ -55,7 +55,7 @@ def outcome(module: Module, args: Sequence[Any], name: str = "main", in_place: b
 
 
 def same(a: Any, b: Any, rtol: float = 1e-12) -> bool:
-    """Whether two outcomes agree, up to rounding, also of the number in an exception's message."""
+    """True if two outcomes agree up to rounding, including the number in an exception's message."""
     if isinstance(a, tuple) or isinstance(b, tuple):
         x, y = (float(o[1].rpartition(" ")[2]) if isinstance(o, tuple) else None for o in (a, b))
         return x is not None and y is not None and a[0] == b[0] and bool(np.isclose(x, y, rtol=rtol))
@@ -95,7 +95,7 @@ class _Generator:
         self.callees.append(func)
 
     def _recursive(self) -> None:
-        """@again(x, n): a step of x, n times, then back with what each level held."""
+        """@again(x, n): n recursive steps of x, then a return through all levels with their values."""
         func = self.module.add(Function("again", (F64, I64), (F64,), ("x", "n")))
         b, (x, n) = self.b, func.params
         done, more, back = func.new_block(), func.new_block(), func.new_block()
@@ -111,7 +111,7 @@ class _Generator:
         self.callees.append(func)
 
     def _return(self, scope: Scope) -> None:
-        """Sums of recent values, so that whatever went wrong shows."""
+        """Returns sums of recent values, so that errors in them show."""
         out = []
         for t in self.results:
             recent = scope[t][-3:]
@@ -177,7 +177,7 @@ class _Generator:
         scope[t].append(self.rng.choice(kinds)())
 
     def _update(self, scope: Scope, depth: int) -> None:
-        """Store or add an element, a row, a slice, or what index arrays choose."""
+        """Stores or adds an element, a row, a slice, or elements at index arrays."""
         b, name = self.b, self.rng.choice(["set", "add_at"])
         v, m = self._pick(scope, self.vec), self._pick(scope, self.mat)
         x, i = self._pick(scope, F64), self._index(scope)
@@ -278,7 +278,7 @@ class _Generator:
             scope[p.type].append(p)
 
     def _while(self, scope: Scope, depth: int) -> None:
-        """while k < 4 and x < 2: …; what its head holds is used behind it."""
+        """while k < 4 and x < 2: …; values of its header are used after it."""
         b, func = self.b, self.b.func
         types = [F64, *self._carried(scope)]
         head, body, leave = func.new_block("head"), func.new_block("body"), func.new_block("leave")

@@ -1,4 +1,4 @@
-"""What the tests of array lowering share: a function built by hand, run compiled and by the interpreter."""
+"""Shared code for tests of array lowering: a hand-made function, run compiled and by the interpreter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHAPES: list[tuple[int, ...]] = [(0,), (1,), (7,), (40,), (3, 5), (0, 4), (4, 0)
 
 
 def type_of(x: Any, literal: Sequence[int] = ()) -> Type:
-    """The type of an argument; of an array with sizes 1, and those of the axes in ``literal``, known."""
+    """The type of an argument; sizes of 1, and those of the axes in ``literal``, are known."""
     if isinstance(x, np.ndarray):
         scalar = from_numpy(x.dtype)
         assert scalar is not None
@@ -30,7 +30,7 @@ def type_of(x: Any, literal: Sequence[int] = ()) -> Type:
 
 
 def module_of(build: Build, args: Sequence[Any], own: Sequence[int] = (), literal: Sequence[int] = ()) -> Module:
-    """A module with one function ``f``: ``build(builder, *params)`` yields its results."""
+    """A module with one function ``f``, whose results are those of ``build(builder, *params)``."""
     module, func = Module(), Function("f", [type_of(a, literal) for a in args])
     b = Builder(func.entry)
     results = list(build(b, *func.params))
@@ -44,7 +44,7 @@ def module_of(build: Build, args: Sequence[Any], own: Sequence[int] = (), litera
 
 def check(build: Build, *args: Any, own: Sequence[int] = (), literal: Sequence[int] = (),
           rtol: float = 1e-13) -> list[Any]:
-    """Compiled code gives what the interpreter gives, and leaves the arguments alone."""
+    """Asserts that compiled code agrees with the interpreter and does not change the arguments."""
     module = module_of(build, args, own, literal)
     fresh = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
     want = Interpreter(module).run("f", fresh)

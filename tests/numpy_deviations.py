@@ -1,4 +1,4 @@
-"""Where compiled code differs from NumPy on purpose: what is refused, and what is different."""
+"""Intended deviations of compiled code from NumPy: refusals and differences."""
 
 from __future__ import annotations
 

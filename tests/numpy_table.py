@@ -1,7 +1,7 @@
-"""What the functions of NumPy are called with in ``test_numpy_matrix``: a line for each function.
+"""Arguments for NumPy's functions in ``test_numpy_matrix``: a line for each function.
 
-A line has the name, the group of operands, and the text of the arguments that must be given.  What else a function
-takes is found in its signature, and tried with the values that ``OPTIONS`` has for parameters of that name.
+A line has the name, the group of operands, and the text of the required arguments.  Other parameters are found in the
+function's signature, and tried with the values that ``OPTIONS`` has for parameters of this name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Operands = dict[str, Any]
 # --- operands -------------------------------------------------------------------------------------
 
 def numbers(shape: tuple[int, ...], dtype: Any = float, start: int = 0) -> Any:
-    """Different numbers between 0.1 and 0.9, or small integers, in no order."""
+    """Different numbers between 0.1 and 0.9, or small integers, unordered."""
     n = int(np.prod(shape))
     k = (np.arange(n) * 7 + start) % 11
     dtype = np.dtype(dtype)
@@ -122,7 +122,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "max": ("0.4", "2"), "m": ("2",), "M": ("2", "0"), "value": (), "b": (), "align": (),
     "arr": ("a",), "type": (), "int_type": (),
 }
-OWN: dict[str, dict[str, tuple[str, ...]]] = {      # of functions whose parameter of that name is something else
+OWN: dict[str, dict[str, tuple[str, ...]]] = {      # for functions with another meaning of the name
     "linalg.matrix_norm": {"ord": ("1", "np.inf", "'fro'", "2")}, "interp": {"right": ("7.0",)},
     "polyint": {"k": ("1.0", "[1.0, 2.0]"), "m": ("0", "2", "-1")}, "polyder": {"m": ("0", "2", "-1")},
     "tensordot": {"axes": ("0", "1", "([0], [0])", "((0, 1), (0, 1))")},

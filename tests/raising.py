@@ -1,4 +1,4 @@
-"""Functions that raise in every way (here, since pytest rewrites ``assert`` in modules of tests)."""
+"""Functions that raise in various ways (here, since pytest rewrites ``assert`` in test modules)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class Plain(Exception):
 
 
 class Told(ValueError):
-    """Its ``__init__`` takes other arguments than it passes on."""
+    """An exception whose ``__init__`` takes other arguments than it passes on."""
 
     def __init__(self, value: float, limit: int, *, unit: str = "m") -> None:
         super().__init__(f"{value} exceeds {limit}")

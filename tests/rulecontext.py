@@ -1,7 +1,7 @@
-"""A context that is not the tracer: rules of ``numpy_api`` evaluated by themselves.
+"""A context without a tracer: evaluates rules of ``frontend.arrays`` on their own.
 
 ``evaluate(fun, *args)`` calls ``fun(call, *args)`` on stand-ins, where ``call(f, …)`` stands for ``f(…)``, and runs
-the IR that comes out with the interpreter.
+the recorded IR with the interpreter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOC = Loc("program.py", 1)
 
 
 class Raised(Exception):
-    """What the rules raised while tracing, as the tracer would record it."""
+    """An exception that a rule raised while tracing, in the form in which the tracer records it."""
 
 
 class Rules:
@@ -87,7 +87,7 @@ class Rules:
 
 
 def type_of(x: Any) -> Any:
-    """The IR type of an argument: sizes are dynamic, but 1."""
+    """The IR type of an argument: sizes are dynamic, except 1."""
     if isinstance(x, np.ndarray) and x.ndim:
         dtype = from_numpy(x.dtype)
         assert dtype is not None
@@ -98,7 +98,7 @@ def type_of(x: Any) -> Any:
 
 
 def trace(fun: Any, args: tuple[Any, ...], boundscheck: bool = True) -> tuple[Rules, list[Any], Any]:
-    """The context, the results as stand-ins, and what ``fun`` gave."""
+    """The context, the results as stand-ins, and the result of ``fun``."""
     t = Rules([type_of(x) for x in args], boundscheck)
     syms = [Sym(p, not isinstance(x, (np.ndarray, np.generic))) for p, x in zip(t.function.params, args, strict=True)]
     with activate(t):
@@ -111,7 +111,7 @@ def trace(fun: Any, args: tuple[Any, ...], boundscheck: bool = True) -> tuple[Ru
 
 
 def evaluate(fun: Any, *args: Any, boundscheck: bool = True) -> Any:
-    """What ``fun`` gives; Python scalars where the result is weak."""
+    """The results of ``fun``, as Python scalars if they are weak."""
     t, results, out = trace(fun, args, boundscheck)
     values = [v.item() if s.weak else v for v,
               s in zip(Interpreter(t.module).run("f", list(args)), results, strict=True)]
@@ -125,7 +125,7 @@ def ops_of(fun: Any, *args: Any) -> list[str]:
 
 
 def plain(fun: Any, *args: Any) -> Any:
-    """The same in NumPy."""
+    """The result of the same function in NumPy."""
     with np.errstate(all="ignore"):
         return fun(lambda f, *xs, **kw: f(*xs, **kw), *args)
 

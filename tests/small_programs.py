@@ -1,8 +1,8 @@
-"""Checks of many small programs ``f(x: float) -> float`` at once.
+"""Checks many small programs ``f(x: float) -> float`` at once.
 
-Each must give in the interpreter what CPython gives, and a first and second derivative that finite differences
-confirm (reverse, and forward over reverse).  One module compiles the values and gradients of all, since a compilation
-of its own for each would take most of the time.
+The interpreter must agree with CPython, and finite differences must confirm the first and second derivative (reverse,
+and forward over reverse).  One module compiles the values and gradients of all programs, since separate compilations
+would take most of the time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def differences(f: Program, x: float) -> tuple[float, float]:
 
 
 def check(f: Program, at: Sequence[float] = AT) -> None:
-    """The program by the interpreter: its value, its gradient by reverse mode, and the gradient's by forward mode."""
+    """Checks the program in the interpreter: value, gradient by reverse mode, and second derivative by forward mode."""
     traced = tracing.trace(lambda x: (f(x), *jvp(grad(f), (x,), (1.0,))), at[0])
     meant = [tracing.run(traced, x, by=Evaluator) for x in at]
     pipeline.run(traced.module, [traced.root], stop="adjoint")
@@ -61,7 +61,7 @@ def expect_value(f: Program, x: float, value: float) -> None:
 
 
 def refuses(f: Program, message: str, hint: str = "", x: Any = 0.7) -> None:
-    """``f`` is refused while tracing; the message shows its file and says how to write it instead."""
+    """Asserts that ``f`` is refused while tracing, with a message that shows its file and an alternative."""
     with pytest.raises(UnsupportedError, match=message) as e:
         tracing.trace(f, x)
     assert e.value.loc is not None and e.value.loc.file == f.__code__.co_filename, e.value

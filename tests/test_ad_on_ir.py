@@ -322,7 +322,7 @@ def _close(a, b):
 
 
 def _gradient_only(module, vjp: str, count: int) -> str:
-    """A function that calls ``vjp`` and reads only the cotangents: reductions then run once, in the backward loop."""
+    """A function that calls ``vjp`` and uses only the cotangents: reductions then run once, in the reverse loop."""
     types = module.functions["f"].param_types
     func = Function("only", types, [types[i] for i in module.derived[vjp].wrt])
     module.add(func)
@@ -348,7 +348,7 @@ def test_gradient_without_value(name: str) -> None:
 
 
 def test_a_reduction_keeps_nothing_across_iterations() -> None:
-    """Case 2: the forward loop is gone, and no frame outlives its iteration."""
+    """Case 2: the forward loop is removed, and no frame outlives its iteration."""
     text, args = PROGRAMS["mixture"]
     module = parse_module(text)
     vjp = module.derive("f", "vjp", (0, 1))
@@ -364,7 +364,7 @@ def test_a_reduction_keeps_nothing_across_iterations() -> None:
 
 
 def test_value_and_gradient_of_a_reduction_in_one_pass() -> None:
-    """The forward loop is merged into the backward loop even where the value is asked for."""
+    """The forward loop is merged into the reverse loop even if the value is used."""
     text, args = PROGRAMS["mixture"]
     module = parse_module(text)
     vjp = module.derive("f", "vjp", (0, 1, 2))
@@ -415,7 +415,7 @@ func @f(%x: f64, %y: f64) -> (f64) {
 
 @pytest.mark.parametrize(("start", "step"), [("%start", "%g"), ("%y", "%u"), ("%y", "%g")])
 def test_value_where_a_loop_goes_on_from_another(start: str, step: str) -> None:
-    """The second loop's pass is before the first one's on the way back: only one of them can be merged into it."""
+    """In the reverse sweep the second loop comes before the first: only one of them can be merged into it."""
     module = parse_module(IN_A_ROW.replace("START", start).replace("STEP", step))
     vjp = module.derive("f", "vjp", (0, 1))
     differentiate(module)

@@ -1,4 +1,4 @@
-"""Backward loops that only add go forwards; those that hand something on go backwards."""
+"""Reverse loops that only add count upwards; those that carry values count downwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.any_level
 
 
 def pairs(x: Any) -> float:
-    """The outer loop runs again in the backward loop; of the inner one terms are kept."""
+    """The outer loop is recomputed in the reverse loop; terms of the inner one are saved."""
     total = 0.0
     for i in range(len(x)):
         near = 0.0
@@ -43,7 +43,7 @@ def recurrence(x: Any) -> float:
 
 
 def overwritten(x: Any) -> float:
-    """The adjoint of an element is cleared where it was written: the order counts."""
+    """The adjoint of an element is cleared at its store, so the order matters."""
     y = x.copy()
     for i in range(1, len(x)):
         y[i] = y[i] * y[i - 1]
@@ -51,7 +51,7 @@ def overwritten(x: Any) -> float:
 
 
 def least(x: Any) -> float:
-    """Only what was assigned last has a derivative: the adjoint is cleared where the variable was assigned."""
+    """Only the last assignment has a derivative: the adjoint is cleared at each assignment."""
     best = 100.0
     for i in range(len(x)):
         if 3.0 - x[i] < best:
@@ -60,7 +60,7 @@ def least(x: Any) -> float:
 
 
 def last_alone(x: Any) -> float:
-    """An array that only the last iteration hands out."""
+    """An array that only the last iteration passes on."""
     y = x
     for i in range(3):
         y = x * (i + 1.0)
@@ -68,7 +68,7 @@ def last_alone(x: Any) -> float:
 
 
 def indices(f: Callable[..., float]) -> list[bool]:
-    """For each counted loop of the gradient, whether it goes down."""
+    """For each counted loop of the gradient, True if it counts downwards."""
     compiled = jit(f, grad=True, boundscheck=False)
     compiled.grad(np.linspace(0.5, 1.5, 6))
     func = next(iter(parse_module(compiled.grad.inspect("optimized")).functions.values()))

@@ -37,7 +37,7 @@ def random_like(rng: np.random.Generator, values):
 
 
 def _smooth_here(value, args, wrt, directions) -> tuple[np.ndarray, bool]:
-    """The central difference, and whether two step sizes agree on it (no kink or overflow nearby)."""
+    """The central difference, and a flag: True if two step sizes agree on it (no kink or overflow nearby)."""
     out = []
     for eps in (1e-6, 3e-6):
         up, down = ([a + s * eps * directions[wrt.index(i)] if i in wrt else a for i, a in enumerate(args)]

@@ -1,4 +1,4 @@
-"""Elements that nothing overwrites any more are read again from the finished array; others are kept."""
+"""Elements that are not overwritten any more are loaded again from the final array; others are saved."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def recurrence(a: Any) -> float:
 
 
 def sweeps(a: Any) -> float:
-    """Every sweep overwrites what the one before read."""
+    """Each sweep overwrites the elements that the previous one has read."""
     x = a[0].copy()
     for t in range(3):
         for i in range(1, len(x)):
@@ -76,7 +76,7 @@ def sweeps(a: Any) -> float:
 
 
 def same_place(a: Any) -> float:
-    """What is read is overwritten in the same iteration."""
+    """Elements are read and overwritten in the same iteration."""
     x = a[0].copy()
     total = 0.0
     for i in range(len(x)):
@@ -86,7 +86,7 @@ def same_place(a: Any) -> float:
 
 
 def behind(a: Any) -> float:
-    """Reads what a later iteration overwrites."""
+    """Reads elements that a later iteration overwrites."""
     x = a[0].copy()
     total = 0.0
     for i in range(1, len(x)):
@@ -96,7 +96,7 @@ def behind(a: Any) -> float:
 
 
 def scratch(a: Any) -> float:
-    """An array for each iteration, with a loop that fills it."""
+    """An array per iteration, filled by a loop."""
     total = 0.0
     for i in range(len(a)):
         x = np.zeros(len(a))
@@ -108,7 +108,7 @@ def scratch(a: Any) -> float:
 
 
 def exchanged(a: Any) -> float:
-    """Two arrays that change places: the one at the end is not the one that was read."""
+    """Two arrays are exchanged: the final one is not the one that was read."""
     x, y = a[0].copy(), a[1].copy()
     for i in range(1, len(x)):
         x[i] = x[i - 1] * x[i - 1] + a[2, i]
@@ -117,7 +117,7 @@ def exchanged(a: Any) -> float:
 
 
 def twice(a: Any) -> float:
-    """The finished array is worked on again."""
+    """The final array is changed again."""
     x = a[0].copy()
     for i in range(1, len(x)):
         x[i] = x[i - 1] * x[i - 1] * 0.5 + a[1, i]
@@ -147,7 +147,7 @@ def test_gradients(f: Callable[[Any], float]) -> None:
 @pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (lu, 0), (recurrence, 1), (sweeps, 2)],
                          ids=lambda f: f.__name__ if callable(f) else "")
 def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
-    """Of the recurrence, the sine; of the sweeps, what they read."""
+    """Of the recurrence, the sine is saved; of the sweeps, the elements that they read."""
     compiled = jit(f, grad=True, boundscheck=False)             # with checks, loops have two versions
     compiled.value_and_grad(matrix())
     func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
@@ -158,7 +158,7 @@ def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) 
 
 
 def test_the_callers_array_is_not_copied_for_it() -> None:
-    """A function that goes on with an array of its caller's keeps what it reads, and not the array."""
+    """A function that changes an array of its caller saves the elements that it reads, not the array."""
     def fill(x: Any, i: int, a: Any) -> Any:
         for k in range(2):
             x[i + k + 1] = x[i + k] * a[0, 0] + a[1, 1]

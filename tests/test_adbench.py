@@ -18,7 +18,7 @@ SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 
 
 def small_scene() -> ba.Problem:
-    """Two cameras, the second not turned, three points and six observations."""
+    """Two cameras, the second without rotation, three points and six observations."""
     rng = np.random.default_rng(0)
     cameras = rng.normal(size=(2, 11)) / 4
     cameras[1, :3] = 0
@@ -29,7 +29,7 @@ def small_scene() -> ba.Problem:
 
 
 def by_differences(problem: ba.Problem, i: int, step: float = 1e-5) -> np.ndarray:
-    """One observation's block, by central differences of fourth order of the plain Python function."""
+    """The block of one observation, by central differences of fourth order of the plain Python function."""
     camera, point = problem.seen[i]
     x = np.concatenate((problem.cameras[camera], problem.points[point], problem.weights[i:i + 1]))
 

@@ -261,7 +261,7 @@ def test_calls_with_static_values_beside_structures_go_to_machine_code(monkeypat
     for _ in range(2):
         assert np.allclose([net(ps, np.ones(3), act, n) for act, n in calls], expected, rtol=1e-14)
         assert np.array_equal([net.grad(ps, np.ones(3), act, n)[0]["b"] for act, n in calls], grads)
-    with pytest.raises(TypeError):                             # what machine code does not know comes to Python
+    with pytest.raises(TypeError):                             # machine code does not read it: the call goes to Python
         net(ps, np.ones(3), np.cos, 1)
 
 
@@ -444,7 +444,7 @@ def test_dump_prints_stages(tmp_path: Any) -> None:
 
 
 def test_import_loads_no_compiler() -> None:
-    """What ``import jitad`` costs is what it imports."""
+    """``import jitad`` imports only these modules: they are its cost."""
     code = ("import sys, numpy, llvmlite.binding; known = set(sys.modules); from jitad import jit; "
             "print(*sorted(m for m in set(sys.modules) - known if m.startswith('jitad')))")
     assert run(code).stdout.split() == [
@@ -484,7 +484,7 @@ def test_captured_arrays_are_read_at_the_call_however_they_lie() -> None:
 
 
 def test_captured_arrays_that_change_their_shape_compile_anew() -> None:
-    """Their sizes are known to the program, which read beyond an array that had become smaller."""
+    """Their sizes are compiled in; the program had read beyond an array that became smaller."""
     a, b, c = np.arange(6.0).reshape(2, 3), np.arange(100_000.0), np.ones(4)
     first, total, kind = jit(lambda: a[1, 0] + 0.0), jit(lambda: b.sum()), jit(lambda x: (c + x).sum())
     assert first() == 3.0 and total() == b.sum() and kind(1.0) == 8.0
@@ -501,7 +501,7 @@ def test_captured_arrays_that_change_their_shape_compile_anew() -> None:
 
 
 def test_jit_inside_of_compiled_code_is_what_it_is_of() -> None:
-    """``jit`` itself was traced, and refused at a line of its own."""
+    """``jit`` itself was traced, and refused with a location in jitad."""
     def f(x: Any) -> Any:
         @jit
         def scaled(y: Any) -> Any:

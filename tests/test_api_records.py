@@ -1,4 +1,4 @@
-"""Dataclasses and NamedTuples of every make, in arguments, results and gradients."""
+"""All kinds of dataclasses and NamedTuples, in arguments, results and gradients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Checked:
 
 @dataclasses.dataclass
 class Lazy:
-    """Its attribute is made when it is asked for."""
+    """Its attribute is computed on access."""
 
     w: Any
     b: Any
@@ -146,9 +146,9 @@ def test_dicts_are_read_by_key() -> None:
 
 
 def test_dicts_are_walked_in_their_order() -> None:
-    """Of the same keys, too, in another order; the machine code of the first took the second."""
+    """Also with the same keys in another order; the machine code of the first order accepted the second."""
     f = jit(lambda d: (list(d.values())[0], d))
-    text = "".join(("b", "c"))                                   # equal to what the source has, and not the same object
+    text = "".join(("b", "c"))                                   # equal to the literal, but another object
     for _ in range(3):
         for d in ({"a": 1.0, "bc": 2.0}, {"bc": 2.0, "a": 1.0}, {"a": 3.0, text: 4.0}):
             first, back = f(d)
@@ -175,7 +175,7 @@ class Loud(str):
 
 
 def test_kinds_of_strings() -> None:
-    """What a string of another class holds, not what its ``__str__`` says; members of enumerations are themselves."""
+    """Strings of other classes count by their contents, not by ``__str__``; members of enumerations are themselves."""
     f = jit(lambda x, c: x if c == "red" else -x)
     g = jit(lambda x, c: (x if c is Colour.RED else -x, c))
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Array programs of the kind that simulations are made of: right values and derivatives, and few passes over memory."""
+"""Array programs as in simulations: values and derivatives, and the number of passes over memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def heat_by_loops(start: Any, k: float, steps: int) -> Any:
 
 
 def wave(u: Any, v: Any, c: Any) -> Any:
-    """Two arrays, a coefficient for each point, slices with steps and backwards."""
+    """Two arrays, a coefficient for each point, slices with steps and in reverse."""
     u, v = u.copy(), v.copy()
     for _ in range(4):
         v[1:-1] = v[1:-1] + c[1:-1] * (u[2:] - 2 * u[1:-1] + u[:-2])
@@ -83,7 +83,7 @@ def test_both_ways_to_write_the_heat_equation_have_one_gradient(n) -> None:
 
 
 def ops_in_loops(f: Any, *args: Any) -> set[str]:
-    """The ops in the loops of what ``f`` becomes."""
+    """The ops in the loops of the compiled ``f``."""
     text = jit(f).inspect("optimized", *args)
     blocks = [b for b in text.split("\n^") if b.startswith("loop")]
     return {line.split(" = ")[1].split()[0] for b in blocks for line in b.splitlines() if " = " in line}

@@ -1,4 +1,4 @@
-"""The benchmarks' harness, on results that are made up: means and targets, what moved, the page, the documentation."""
+"""The harness of the benchmarks, on made-up results: means and targets, changes, the page, the documentation."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_an_interval_holds_the_ratio() -> None:
 # --- the page -------------------------------------------------------------------------------------------
 
 class Reader(HTMLParser):
-    """Checks that elements close in order; collects what is linked to and what can be linked to."""
+    """Checks that elements close in order; collects links and their targets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ def test_generated_tables_have_as_many_cells_as_heads() -> None:
 
 
 def test_what_a_pass_is_worth() -> None:
-    """A row a pass that was left out; what changes little is not shown."""
+    """A row per pass that was left out; passes with little effect are omitted."""
     def timed(seconds: float, fast: float) -> list[dict[str, Any]]:
         return [case("Lorenz", kind, {OURS: seconds, FAST: fast}, first={OURS: seconds, FAST: fast})
                 for kind in ("value", "gradient")]

@@ -220,7 +220,7 @@ def test_machine_code(fun, args):
 
 
 def test_many():
-    """Time and memory are those of so many nodes, of the gradient too: nothing is kept but what it reads."""
+    """Time and memory, also of the gradient, are those of as many nodes: only values that it reads are saved."""
     f = jit(grad(nested))
     assert f(1.0, 10_000) == 10_000.0
     assert jit(power_by_continuations)(1.0, 10_000) == 1.0

@@ -633,7 +633,7 @@ def test_errors_are_pythons() -> None:
     lambda x, n: x < (x,), lambda x, n: max([x, [x]]), lambda x, n: sorted([(x,), n]),
 ])
 def test_numbers_are_no_sequences(fun):
-    """Python compares its own numbers with lists and tuples as wholes; those of NumPy go element by element."""
+    """Python compares its own numbers with whole lists and tuples; NumPy's are compared elementwise."""
     try:
         expected = fun(0.5, 1)
     except TypeError as e:

@@ -27,7 +27,7 @@ def program(f: Program) -> Program:
 
 
 def some(x: Any) -> Any:
-    """An array of a length that depends on ``x``: 5 or 8."""
+    """An array whose length depends on ``x``: 5 or 8."""
     return np.sin(np.arange(2 + int(x * 5))) * x
 
 
@@ -190,7 +190,7 @@ def any_and_all_of_map(x):
 
 
 def counted(x, reduce):
-    """How many conditions, elements, and elements of ``map`` are evaluated."""
+    """Counts evaluations of conditions, of elements, and of elements of ``map``."""
     calls = [0, 0, 0]
 
     def count(k, v):

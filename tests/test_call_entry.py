@@ -1,4 +1,4 @@
-"""Entry points: what they take and refuse, what they return, and that reference counts come out even."""
+"""Entry points: accepted and refused arguments, results, and balanced reference counts."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_trees_in_and_out_with_even_reference_counts() -> None:
             before = [sys.getrefcount(x) for x in held]
             for _ in range(5000):
                 f(value)
-            after = [sys.getrefcount(x) for x in held]      # of None the rest of the process has some, too
+            after = [sys.getrefcount(x) for x in held]      # the rest of the process also has references to None
             assert [abs(n - m) < 1000 for n, m in zip(after, before)] == [True] * len(held)
 
 

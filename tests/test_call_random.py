@@ -1,5 +1,4 @@
-"""Random trees of values through one jitted identity: many signatures side by side, in any order, from any shape of
-call."""
+"""Random trees of values through one jitted identity: many signatures in any order, from calls of any shape."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def test_entries_in_a_long_chain_take_turns() -> None:
     values = [1.0, 2, True, np.float32(3), np.ones(2), np.ones(2, "f4"), np.ones((2, 2)), (1.0, 2), [1.0, 2],
               Pair(1.0, 2), {"a": 1.0}, None, "text", np.ones(1), np.ones((2, 1)), ((), [], {})]
     for n in range(30):
-        if n == 3:                               # by then all is compiled
+        if n == 3:                               # all is compiled by then
             before = sys.getrefcount(None)
         for v in values:
             assert same(identity(v), (v, (), {}))

@@ -96,7 +96,7 @@ def test_deep_recursion_raises_in_every_thread() -> None:
 
 
 def test_threads_run_side_by_side() -> None:
-    """While one thread is in a long body, another gets on."""
+    """While one thread runs a long body, another makes progress."""
     f = enter(counted_loop())
     ticks = 0
     worker = threading.Thread(target=f, args=(30_000_000,))
@@ -239,10 +239,10 @@ def test_nothing_leaks() -> None:
     assert sys.getallocatedblocks() - before < 50
 
 
-# --- speed: what a call costs is measured by bench/call_overhead.py; here is what it is made of ------------
+# --- speed: bench/call_overhead.py measures the cost of a call; this is its composition -------------------
 
 def entry_code() -> tuple[int, int]:
-    """Of the entry made last, the rare paths included: how many instructions it has, and how many calls."""
+    """The numbers of instructions and of calls in the last entry, including rare paths."""
     found = re.search(r"^entry:\n(.*?)^\.Lfunc_end", entries._kept[-1][0].asm, re.MULTILINE | re.DOTALL)
     assert found is not None
     code = re.findall(r"^\t([a-z]\w*)", found[1], re.MULTILINE)
@@ -250,7 +250,7 @@ def entry_code() -> tuple[int, int]:
 
 
 def test_a_scalar_call_is_a_few_instructions() -> None:
-    """One call on the usual path: that of the function which makes the float."""
+    """One call on the usual path: the function that makes the float."""
     module, func, b = function("f64", "f64")
     b.ret([b.mul(func.params[0], func.params[0])])
     f = enter(module)
@@ -302,14 +302,14 @@ assert out == [True]
     ("with jitad.debug_nondifferentiable() as report: jit(np.abs)(a)\n    assert report[0].count == 9", "", ""),
 ])
 def test_compiling_in_a_thread_with_the_smallest_stack(work: str, before: str, after: str) -> None:
-    """In a process of its own, since a crash would take this one along; the compiler may not have been imported."""
+    """In a process of its own, since a crash would end this one, and the compiler must not be imported yet."""
     path = Path(tempfile.mkdtemp()) / "program.py"
     path.write_text(SMALLEST.format(work=work, before=before, after=after))
     subprocess.run([sys.executable, "-W", "ignore", str(path)], check=True, timeout=60)
 
 
 def test_what_only_a_list_keeps_alive_is_held_through_tuples() -> None:
-    """Layers as a list of tuples, of which another thread replaces one meanwhile."""
+    """Layers as a list of tuples, one of which another thread replaces during the call."""
     @jit
     def total(layers, n):
         weights, bias = layers[0]
@@ -331,7 +331,7 @@ def test_what_only_a_list_keeps_alive_is_held_through_tuples() -> None:
 
 
 def test_keys_and_properties_may_change_what_is_being_read() -> None:
-    """A key's ``__hash__`` and a property are the user's code: they run while the arguments are taken apart."""
+    """A key's ``__hash__`` and a property are user code: they run while the arguments are read."""
     values: list[Any] = []
     armed = False
 
@@ -405,7 +405,7 @@ np.kept = jit(lambda x: x * 2.0)(np.ones(1 << 18))
 
 @pytest.mark.parametrize(("program", "wanted"), [(STALE, "refused"), (LATE, "12800000 12800000")])
 def test_at_the_end_of_threads_and_of_the_interpreter(tmp_path: Path, program: str, wanted: str) -> None:
-    """A thread may have the address of one that had a larger stack; destructors run when modules are gone."""
+    """A thread may have the address of an earlier one with a larger stack; destructors run after modules are gone."""
     file = tmp_path / "program.py"
     file.write_text(program)
     ran = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=120)

@@ -1,7 +1,7 @@
-"""What a program reads from around it may change between calls, and is seen by the next call.
+"""Captured state that changes between calls: the next call sees the change.
 
-A table: what is read and how it changes (``KINDS``), through which entry point the function is called (``ENTRIES``),
-and whether it is read there or two calls down.  CPython says what comes out.
+A table: the captured state and its change (``KINDS``), the entry point through which the function is called
+(``ENTRIES``), and whether it is read there or two calls below.  CPython gives the expected results.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def defaults(x, c=2.0, *, k=3.0):
 module = types.ModuleType("settings")
 """
 
-# name → (what is set up, what is read, how it changes)
+# name → (setup, expression that is read, change)
 KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "float": ("v = 1.0", "v", ("v = 5.0", "v = -0.0", "v = math.inf", "v = 5.0")),
     "int": ("v = 1", "v", ("v = 5", "v = 7", "v = 2 ** 40", "v = 5")),
@@ -205,7 +205,7 @@ def _with_rule(f: Any) -> Any:
 
 
 def meant(entry: str, f: Any, x: float) -> Any:
-    """What CPython says; the functions are linear."""
+    """CPython's result; the functions are linear."""
     value, slope = f(x), f(1.0)
     return {"jit.grad": slope, "jit.value_and_grad": (value, slope), "grad": slope, "value_and_grad": (value, slope),
             "jvp": (value, slope), "vjp": slope, "hessian": 2.0 * slope * slope, "in a method": slope,
@@ -216,10 +216,10 @@ _numbers = itertools.count()
 
 
 def space_of(source: str) -> dict[str, Any]:
-    """A module of this source."""
+    """A module with this source."""
     name = f"<captured {next(_numbers)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    module = sys.modules.setdefault("captured", types.ModuleType("captured"))        # where dataclasses look
+    module = sys.modules.setdefault("captured", types.ModuleType("captured"))        # dataclasses look it up
     space: dict[str, Any] = {"__name__": module.__name__}
     exec(compile(source, name, "exec"), space)
     return space
@@ -242,7 +242,7 @@ def outcome(run: Callable[[], Any]) -> Any:
 
 
 def differences(kind: str, entry: str, body: str = DIRECT) -> list[str]:
-    """After which changes something else comes out than CPython says."""
+    """The changes after which results differ from CPython's."""
     setup, read, changes = KINDS[kind]
     space = space_of(HEAD + setup + "\n" + body.format(read=read))
     f = space["f"]
@@ -266,7 +266,7 @@ def test_what_changes_is_seen(kind: str) -> None:
     assert not wrong
 
 
-# --- how often something is compiled ----------------------------------------------------------------
+# --- number of compilations -------------------------------------------------------------------------
 
 ONCE = {
     "float": (1, "v = {k}.5"), "NumPy float": (1, "v = np.float64({k})"), "condition": (1, "v = {k}.0"),
@@ -297,7 +297,7 @@ def test_what_can_be_an_argument_is_not_compiled_in(kind: str) -> None:
 
 
 def test_calls_do_not_come_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once what has changed is an argument, machine code reads it."""
+    """Once the changed value is a parameter, machine code reads it."""
     cases = []
     for kind, (_, statement) in ONCE.items():
         setup, read, _ = KINDS[kind]
@@ -314,7 +314,7 @@ def test_calls_do_not_come_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Unit:
-    """Of a network."""
+    """A unit of a network."""
 
     gain = 1.5
 
@@ -338,7 +338,7 @@ class Wide(Unit):
 
 
 def test_many_objects_of_a_class_are_one_compilation() -> None:
-    """What they differ in are arguments."""
+    """The attributes in which they differ are parameters."""
     units = [Unit(k) for k in range(300)]
     for make in (lambda u: u.jitted, lambda u: jit(u.response), jit, lambda u: jit(u, grad=True)):
         called = [make(u) for u in units]
@@ -365,7 +365,7 @@ def test_what_holds_of_a_bound_function() -> None:
 
 
 def test_one_object_in_two_variables() -> None:
-    """That it is one is compiled in, and so is that it is none any more."""
+    """Whether two variables hold one object is compiled in, with a guard."""
     space = space_of(HEAD + "a = b = Plain(2.0)\nu = v = np.ones(3)\ndef f(x):\n"
                      "    return x * a.w + b.w * (10.0 if a is b else 20.0) + u.sum() * v[0]\n")
     f = jit(space["f"])
@@ -375,7 +375,7 @@ def test_one_object_in_two_variables() -> None:
 
 
 def test_an_array_from_outside_outlives_the_call() -> None:
-    """Another thread may drop it meanwhile."""
+    """Another thread may drop the array during the call."""
     space = space_of("import numpy as np\nv = np.ones(200_000)\ndef f(n):\n    s = 0.0\n"
                      "    for i in range(n):\n        s += v[i % len(v)]\n    return s\n")
     f = jit(space["f"])
@@ -395,7 +395,7 @@ def test_an_array_from_outside_outlives_the_call() -> None:
 
 
 def test_what_changes_in_one_thread_while_another_calls() -> None:
-    """A call sees what was there before or after, and nothing else."""
+    """A call sees the state before or after the change, and nothing else."""
     space = space_of(HEAD + "v, n, h, o, d = 1.0, 1, twice, Plain(1.0), {'a': 1.0}\ndef f(x):\n"
                      "    return h(x) * n + v * 100.0 + o.w * o.scale * 10000.0 + d['a'] * 1e6\n")
     f, seen, failed = jit(space["f"]), set(), []

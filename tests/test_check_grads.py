@@ -1,4 +1,4 @@
-"""``check_grads``: what is right passes, what is wrong is found and named."""
+"""``check_grads``: correct derivatives pass, wrong ones are found and named."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_large_arguments() -> None:
 
 
 def test_planted_rules_are_found() -> None:
-    """Rules that are wrong by a little, in one mode, in one leaf of a tree."""
+    """Rules that are slightly wrong, in one mode, or in one leaf of a tree."""
     @custom_vjp
     def scaled(x: Any) -> Any:
         return np.sin(x)

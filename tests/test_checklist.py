@@ -1,4 +1,4 @@
-"""What the languages of the field's papers have, a program each: value as in CPython, derivatives as they are meant.
+"""Features of the languages in the field's papers, a program each: values as in CPython, derivatives as defined.
 
 First and second derivatives by the compiler, in reverse and forward over reverse, against the reference semantics.
 """
@@ -23,7 +23,7 @@ A = np.array([0.3, 0.5, -0.2])
 
 
 def line(text: str, *args: Any) -> Callable[[Program], Program]:
-    """A line of the list; the program's first argument is a float, and what it is differentiated by."""
+    """A line of the list; derivatives are taken by the program's first argument, a float."""
     def note(f: Program) -> Program:
         LINES.append(pytest.param(f, args, id=text))
         return f

@@ -1,4 +1,4 @@
-"""Recomputing instead of keeping: ``checkpoint(f)`` and ``jit(checkpoint=…)`` change what is kept, and nothing else."""
+"""Recomputation instead of saving: ``checkpoint(f)`` and ``jit(checkpoint=…)`` change memory and time only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ W = np.array([0.5, 0.7, 0.9])
 
 
 def run(fun: Any, args: tuple[Any, ...], option: Any = None) -> Interpreter:
-    """The interpreter after it has run the gradient of ``fun``: its counters say what that cost."""
+    """The interpreter after it has run the gradient of ``fun``: its counters are the cost."""
     sig, leaves = signature(args, {}, frozenset(), False)
     program = traced(Grad(fun, 0, False), sig, Options(checkpoint=option))
     pipeline.run(program.module, [program.root], stop="adjoint")
@@ -39,7 +39,7 @@ def three(x: Any) -> Any:
 
 
 def agree(f: Any, plain: Any, *args: Any) -> None:
-    """First and second derivatives, both modes at once."""
+    """Compares first and second derivatives, in both modes."""
     x, rest = args[0], args[1:]
     v = np.ones_like(x) if isinstance(x, np.ndarray) else 1.0
 
@@ -70,7 +70,7 @@ def test_nothing_but_arguments_is_kept_and_each_op_runs_again() -> None:
     plain = run(lambda x, n: steps(three, x, n), (0.5, 100))
     again = run(lambda x, n: steps(checkpoint(three), x, n), (0.5, 100))
     assert plain.counts["sin"] == 300
-    assert again.counts["sin"] == 300 + 200                 # the last of three is not needed by the way back
+    assert again.counts["sin"] == 300 + 200                 # the reverse sweep does not need the last of three
     assert plain.counts["set"] >= 3 * again.counts["set"] == 300
 
 
@@ -177,7 +177,7 @@ PROGRAMS: list[tuple[Any, Any]] = [(counted, 0.7), (uncounted, 0.7), (arrays, W)
 
 @pytest.mark.parametrize("fun, x", PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
 def test_bit_for_bit_as_without(fun: Any, x: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without vectors: which iterations go into one depends on where a loop is cut, and libmvec's last bits differ."""
+    """Without vectors: they depend on the cuts of a loop, and libmvec differs in last bits."""
     monkeypatch.setenv("JITAD_OPT", "0")
     plain, cut = (jit(fun, grad=True, checkpoint=option).value_and_grad for option in (None, True))
     for n in (0, 1, 2, 3, 7, 17, 50):
@@ -198,7 +198,7 @@ def test_with_vectors_to_rounding(fun: Any, x: Any) -> None:
 
 @functools.cache
 def fewest(m: int, c: int) -> int:
-    """Iterations run when ``m`` are reversed with ``c`` states, by trying all schedules."""
+    """The least number of iterations that reverse ``m`` with ``c`` saved states, by trying all schedules."""
     if m == 1:
         return 1
     return min(p + (fewest(m - p, c - 1) if c > 1 else 1) + fewest(p, c) for p in range(1 if c > 1 else m - 1, m))
@@ -252,9 +252,9 @@ def test_memory_of_machine_code(option: Any, low: float, high: float) -> None:
 
 
 def test_a_loop_that_takes_derivatives_is_cut_too() -> None:
-    """Training, and the derivative of what comes out by the learning rate."""
+    """Training, and the derivative of its result by the learning rate."""
     def train(rate: float, n: int) -> Any:
-        w = start                                               # more elements than are kept as scalars
+        w = start                                               # more elements than become scalars
         for _ in range(n):
             w = w - rate * grad(lambda w: (np.sin(w) * w + 0.1 * w ** 4).sum())(w)
         return (w * w).sum()

@@ -169,7 +169,7 @@ def chosen_by_comparison(x):
 
 
 class Half:
-    """Knows its place on the right only."""
+    """Implements only the reflected operator."""
 
     def __init__(self, v):
         self.v = v
@@ -235,7 +235,7 @@ def quaternions(x):
 
 
 class Odd:
-    """The operators that are seldom written."""
+    """Operators that are rarely defined."""
 
     def __init__(self, v):
         self.v = v
@@ -709,7 +709,7 @@ class Scaled:
 
 
 class Doubled:
-    """A descriptor without one: the object's own attribute goes first."""
+    """A descriptor without a setter: the object's own attribute takes precedence."""
 
     def __get__(self, obj, cls=None):
         return 2.0 * obj.length
@@ -826,7 +826,7 @@ class Thing:
 
 
 class Plain(Thing):
-    """No dataclass, beside one of the same base class."""
+    """Not a dataclass, beside one with the same base class."""
 
     def __init__(self, x):
         self.x = x
@@ -995,7 +995,7 @@ def described_and_set(x: float) -> float:
 
 
 def test_descriptors() -> None:
-    """What a class holds is bound to the object: it was read off the class, as the value that it has there."""
+    """Class attributes are bound to the object; they had been read off the class without binding."""
     for make in (DescribedWeight, DescribedKnot):
         assert jit(all_described)(make(2.0)) == all_described(make(2.0))
         assert grad(all_described)(make(2.0)).w == pytest.approx(3.0 + 20.0 + 200.0 + 1000.0)
@@ -1024,7 +1024,7 @@ def test_fields_that_are_descriptors() -> None:
 
 
 def test_the_table_of_an_object() -> None:
-    """Was that of its class, with the values that are defaults."""
+    """The ``__dict__`` of the class was used instead, with the values that are defaults."""
     for make in (DescribedWeight, DescribedKnot):
         with pytest.raises(UnsupportedError, match="the `__dict__` of an object"):
             jit(lambda d: d.__dict__["w"])(make(2.0))
@@ -1060,7 +1060,7 @@ def all_transformed(d: Any, x: float) -> float:
 
 
 def test_methods_that_are_transformed() -> None:
-    """Inside compiled code they lost the object; those with rules of their own outside as well."""
+    """Inside compiled code they lost the object; those with derivative rules also outside."""
     for make in (Transformed, TransformedKnot):
         d = make(3.0)
         assert jit(all_transformed)(d, 2.0) == all_transformed(d, 2.0) == 131.0

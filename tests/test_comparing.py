@@ -1,4 +1,4 @@
-"""Comparisons of structures, constants from outside among them; strings made from run-time values."""
+"""Comparisons of structures, including captured constants; strings made from run-time values."""
 
 from __future__ import annotations
 

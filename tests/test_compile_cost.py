@@ -1,4 +1,4 @@
-"""What compiling costs grows with the size of the program: calls of Python functions are counted, which do not vary."""
+"""Compile cost is linear in the size of the program: counts calls of Python functions, which do not vary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arrays(count: int, seed: int) -> str:
 
 
 def recursions(count: int, seed: int) -> str:
-    """Each function is in none of the others, so that its derivative is one too."""
+    """No function is contained in another, so that each has one derivative."""
     lines = [f"def f{i}(x, y):\n    return f{i - 1}(x, 2.0) if y < 1 else sin(f{i}(x, y - 1)) + x"
              for i in range(1, count + 1)]
     return "\n".join(["def f0(x, y):\n    return x * y", *lines,
@@ -38,7 +38,7 @@ def recursions(count: int, seed: int) -> str:
 
 
 def conditions(count: int, seed: int) -> str:
-    """Each condition is read twice in the next one."""
+    """Each condition is used twice in the next one."""
     lines = [f"    c = (c and x > {i}) or (c and y < {i})\n    x = x + 1.0 if c else x * 0.5" for i in range(count)]
     return "\n".join(["def program(x, y):", "    f = sin if x > y else (lambda v: v)", "    c = f is sin or x > 3",
                       *lines, "    return f(x) + y", ""])
@@ -56,7 +56,7 @@ def views(count: int, seed: int) -> str:
 
 
 def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
-    """How many Python functions run when the gradient is compiled."""
+    """The number of Python functions that run while the gradient is compiled."""
     source, x = make(count, seed), np.ones(5) if make in (arrays, views) else 0.5
     called = 0
 

@@ -1,7 +1,7 @@
-"""What derivatives cost: operations and kept values are counted by the interpreter, at scale compiled code is run.
+"""Costs of derivatives: operations and saved values are counted by the interpreter; compiled code is run at scale.
 
-The gradient costs a constant times the value, whatever the number of steps and of inputs; what is kept grows with
-the steps of a loop that carries state, and not at all with those of a reduction; nothing is computed twice because
+The gradient costs a constant times the value, whatever the number of steps and of inputs.  Saved values grow with
+the steps of a loop that carries state, but not with those of a reduction.  Nothing is computed twice because
 sharing was lost (Griewank and Walther 2008).
 """
 
@@ -67,12 +67,12 @@ def counted(fun, *args):
 
 
 def work(run) -> int:
-    """Operations on elements; memory that is only set aside is none."""
+    """The number of operations on elements; allocation does not count."""
     return sum(n for name, n in run.elements.items() if name not in ("const", "dim", "undef", "empty"))
 
 
 def slope(sizes, costs) -> float:
-    """Of the cost against the size, both logarithmic."""
+    """The slope of the cost by the size, on logarithmic scales."""
     return float(np.polyfit(np.log(sizes), np.log(np.maximum(costs, 1)), 1)[0])
 
 
@@ -92,7 +92,7 @@ def test_while_keeps_one_frame_a_step() -> None:
 
 
 def test_a_logistic_function_keeps_its_exponential_alone() -> None:
-    """Besides the state that it is applied to; the reciprocal is taken again."""
+    """Only the exponential is saved, besides the state; the reciprocal is recomputed."""
     before, after = (counted(grad(logistic, (0, 1)), 0.3, 1.1, n)[1].elements["empty"] for n in (100, 200))
     assert after - before == 2 * 100
 
@@ -108,7 +108,7 @@ def test_reduction_keeps_nothing() -> None:
 
 @pytest.mark.parametrize("n", (10, 1000, 100_000))
 def test_gradient_is_independent_of_the_number_of_inputs(n: int) -> None:
-    """The ratio to the value stays, and inputs that are not read cost one zero each."""
+    """The ratio to the value is constant; inputs that are not read cost one zero each."""
     x = np.linspace(0.1, 1, n)
 
     def loss(x):
@@ -138,7 +138,7 @@ def test_the_backward_sweep_visits_each_call_once() -> None:
 
 
 def test_a_million_steps() -> None:
-    """Compiled: right, and linear in memory (a kept float and an index a step at the most)."""
+    """Compiled: correct, and linear in memory (at most a float and an index per step)."""
     f = jit(recurrence, grad=("s", "w"))
     n = 1_000_000
     s, trail = 0.3, []
@@ -163,7 +163,7 @@ def test_many_inputs_compiled() -> None:
 
 
 def test_kept_bytes_of_compiled_code() -> None:
-    """What ``docs/complexity.md`` shows, of the arena: proportional to the steps, to their square root, or constant."""
+    """The arena as in ``docs/complexity.md``: proportional to the steps, to their square root, or constant."""
     sizes = (20_000, 320_000)
     cases = ((complexity.counted, None, 0.99, 1.01), (complexity.uncounted, None, 0.99, 1.01),
              (complexity.counted, "sqrt", 0.2, 0.55), (complexity.reduction, None, -0.01, 0.01))

@@ -1,4 +1,4 @@
-"""The way back reads transcendental functions that the way there has computed, and keeps no array for it."""
+"""The reverse sweep uses transcendental functions computed by the forward sweep, and saves no array for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reduction(x: np.ndarray) -> float:
 
 
 def loops_inside(x: np.ndarray) -> float:
-    """The inner loop's values are of each of its own iterations."""
+    """The inner loop's values belong to its own iterations."""
     total = 0.0
     for i in range(len(x)):
         y = x[i]
@@ -53,7 +53,7 @@ def recurrence(x: np.ndarray) -> float:
 
 
 def newton(x: np.ndarray) -> float:
-    """Kepler's equation: a loop that runs one iteration at a time both ways."""
+    """Kepler's equation: a loop that runs one iteration at a time in both sweeps."""
     E, delta = x[1], 1.0
     while abs(delta) > 1e-9:
         if x[0] > 0:

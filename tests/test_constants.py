@@ -1,4 +1,4 @@
-"""Lists and dicts from outside are constants: they may be read in every way, and copied."""
+"""Captured lists and dicts are constants: they can be read in every way, and copied."""
 
 from __future__ import annotations
 

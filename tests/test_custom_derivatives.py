@@ -1,4 +1,4 @@
-"""Functions that bring their own derivative: ``custom_vjp``, ``custom_jvp``."""
+"""Functions that define their own derivative: ``custom_vjp``, ``custom_jvp``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.any_level
 X = np.array([0.5, -1.25, 2.0])
 
 
-# A rule that is not the derivative (twice it) shows whether it is the one that is used.
+# A rule with a wrong derivative (twice the right one) shows which rule is used.
 
 @custom_vjp
 def product(x: Any, y: Any) -> Any:
@@ -271,7 +271,7 @@ def test_by_the_interpreter_too() -> None:
     np.testing.assert_allclose(interpret(hessian(total), X), hessian(total)(X))
 
 
-# --- what is wrong is said with the rule's line -----------------------------------------------------
+# --- errors show the rule's line --------------------------------------------------------------------
 
 def _f(x: Any) -> Any:
     return x * 2.0
@@ -336,7 +336,7 @@ def test_it_may_not_change_what_it_captures() -> None:
 
 
 def test_rules_may_not_change_what_they_capture() -> None:
-    """Nobody would see it: a rule runs where, and as often as, its derivative is taken.  What it is given is its."""
+    """The effect would be unpredictable: a rule runs whenever its derivative is taken.  It may change its arguments."""
     def forward(x: float) -> Any:
         seen = [0.0, np.zeros(2)]
 
@@ -416,7 +416,7 @@ def test_made_in_compiled_code() -> None:
 
 
 def test_dicts_that_rules_return_are_matched_by_their_keys() -> None:
-    """In whichever order they have been written down: by place the derivative of one would be that of another."""
+    """In any order: by position, the derivative of one would be that of another."""
     @custom_vjp
     def f(d: Any) -> Any:
         return {"x": d["a"] ** 2, "y": 3 * d["b"]}
@@ -488,7 +488,7 @@ class Branch:
 
 
 def test_a_tree_of_tangents() -> None:
-    """It was an IndexError of the compiler's, and then refused."""
+    """It raised an IndexError in the compiler, and was refused later."""
     def f(tree: Any, x: float) -> float:
         return tree.w * x
     whole, known = jitad.custom_jvp(f), jitad.custom_jvp(f, nondiff_argnums=(0,))
@@ -555,7 +555,7 @@ weighed_forward, weighed_back = custom_jvp(weighed), custom_vjp(weighed)
 weighed_forward.defjvp(lambda primals, tangents: (weighed(*primals), weighed_tangent(*primals, *tangents)))
 weighed_back.defvjp(lambda g, h: (weighed(g, h), (g, h)), weighed_cotangents)
 
-half = custom_vjp(lambda h: 0.5 * square(h))            # its cotangent holds whatever its argument does
+half = custom_vjp(lambda h: 0.5 * square(h))            # its cotangent has the structure of its argument
 half.defvjp(lambda h: (0.5 * square(h), h), lambda h, ct: (h,))
 
 held_forward, held_back = custom_jvp(held), custom_vjp(held)
@@ -566,7 +566,7 @@ held_back.defvjp(lambda x: (held(x), x), lambda x, ct: (
 
 
 def product_of_unions(rule: Any) -> Any:
-    """Each argument has a tag of its own, also where another call has given it twice."""
+    """Each argument has a tag of its own, even if another call passes one value twice."""
     def fun(x: Any) -> Any:
         g, h = held(x), held(0.3 - 3 * x * x)
         return (rule(g, g) + rule(g, h) + rule(h, g)) * x
@@ -655,7 +655,7 @@ def test_a_cotangent_of_another_kind_is_an_error() -> None:
 
 @functools.partial(custom_vjp, nondiff_argnums=(0,))
 def settled(step: Any, w: Any, start: Any) -> Any:
-    """Where ``step(w, ·)`` comes to rest; differentiated by the implicit function theorem."""
+    """The fixed point of ``step(w, ·)``; differentiated by the implicit function theorem."""
     before, x = start, step(w, start)
     while np.max(np.abs(x - before)) > 1e-13:
         before, x = x, step(w, x)

@@ -1,4 +1,4 @@
-"""A ``custom_vjp`` function that says how it goes forward too."""
+"""A ``custom_vjp`` function that also defines forward mode."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_rule_may_call_its_function_with_another_flag() -> None:
 
 @pytest.mark.slow
 def test_arrays_of_literal_sizes_meet_others_in_rules() -> None:
-    """``sorted_twice`` forgets the size that ``np.array([x, 1.0])`` tells."""
+    """``sorted_twice`` drops the size that ``np.array([x, 1.0])`` has."""
     def of_literals(x: float) -> Any:
         return sorted_twice(np.array([[x, 1.0], [2.0, x * x]]), np.array([x, 1.0])).sum()
     check_grads(of_literals, (0.3,), modes=("rev",), order=2)

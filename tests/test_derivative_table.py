@@ -23,7 +23,7 @@ from jitad.ir.ops import OPS
 from jitad.ir.types import F32, F64, I64, Array, Type, is_float, parse
 from jitad.ir.verify import verify
 
-# Where an op is smooth and of moderate size; elsewhere (0.4, 1.6).
+# Ranges in which an op is smooth and of moderate size; by default (0.4, 1.6).
 DOMAIN = {"acosh": (1.5, 2.5), "atanh": (-0.7, 0.7), "asin": (-0.7, 0.7), "acos": (-0.7, 0.7), "tan": (0.4, 1.1)}
 MATRIX, VECTOR, CUBE = Array(F64, (None, None)), Array(F64, (None,)), Array(F64, (None, None, None))
 SHAPES = {MATRIX: (3, 4), VECTOR: (3,), CUBE: (2, 3, 4)}
@@ -74,7 +74,7 @@ SAMPLES: dict[str, list[tuple[list[Any], Emit]]] = {
                    ((2, 2, 3), (2, 3, 4), False, False), ((2, 3, 2), (2, 4, 3), True, True)]],
 }
 
-# More of an elementwise op than its general operands.
+# Additional operands of elementwise ops.
 SPECIAL: dict[str, list[tuple[list[Any], Emit]]] = {"div": [([VECTOR], lambda b, x: b.div(1.0, x))]}
 
 

@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run(code: str, name: str, scope: dict[str, object], source: str) -> str:
-    """What the snippet prints; an error's message where it raises one.  ``source``: the lines of the page."""
+    """The output of the snippet, or the message of the error that it raises.  ``source``: the lines of the page."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

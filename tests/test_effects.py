@@ -1,4 +1,4 @@
-"""Nothing that has an effect, or changes from call to call, runs while tracing: not once, nor on a path not taken."""
+"""Functions with effects, or whose results change from call to call, never run while tracing, on any path."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_no_effect_while_tracing(name: str, capsys: pytest.CaptureFixture[str]) 
 
 
 class Ranked:
-    """Its comparisons are the user's, in Python: they are traced, and not run while tracing."""
+    """Its comparisons are user code in Python: they are traced, and do not run while tracing."""
 
     def __init__(self, value: float) -> None:
         self.value = value

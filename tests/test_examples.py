@@ -1,4 +1,4 @@
-"""The example programs on little work: they run, learn, and draw; their objectives have known values."""
+"""The example programs with little work: they run, learn and draw; their objectives have known values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs by theme: what the interpreter makes of the traced IR against what CPython computes."""
+"""Programs by theme: the interpreter's results for the traced IR against CPython's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs (``fuzzing/``): those that were wrong once, some new ones, and the parts that find and shrink them.
+"""Random programs (``fuzzing/``): earlier failures, some new programs, and the parts that find and reduce them.
 
 ``make fuzz`` runs more.
 """
@@ -30,7 +30,7 @@ from .fuzzing.shrink import shrink
 from .fuzzing.values import fits
 
 REGRESSIONS = sorted(Path(__file__).with_name("regressions").glob("*.py"))
-# Other ways to compile that none of the regressions has been about.
+# Other ways of compiling that no regression test covers.
 AS_EVER = frozenset(("checkpoint", "checkpoint=True", "checkpoint=2", "fastmath", "method", "static", "unchecked"))
 ALL_FEATURES = ("match", "run-time functions", "unions", "trees", "vmap", "checkpoint", "custom_vjp", "custom_jvp")
 
@@ -90,7 +90,7 @@ def test_derivatives_by_differences() -> None:
 
 @pytest.mark.parametrize("jump, smooth", [(1e-2, False), (2e-4, False), (0.0, True)])
 def test_differences_from_two_sides(jump: float, smooth: bool) -> None:
-    """A small kink is seen, which the slopes alone do not show where they change fast."""
+    """A small kink is detected, which slopes alone do not show if they change fast."""
     slope, found = difference(lambda x: math.sin(x) + 30.0 * x * x + jump * abs(x), (0.0,), (1.0,))
     assert found == smooth and abs(slope - 1.0) < 1e-6
 
@@ -140,7 +140,7 @@ def test_outcomes_agree_in_type_and_message() -> None:
 
 
 def test_compiled_in_other_ways() -> None:
-    """As a method, with constants for arguments, with ``fastmath``: that only where last bits do not decide."""
+    """As a method, with constants for arguments, with ``fastmath`` if last bits do not decide."""
     source = "import math\n\n\ndef main(x, n):\n    return x * math.sin(x) + n * 0.5{}\n\n\n"
     source, checks = source + "INPUTS = [(0.7, 1), (1.2, 0)]\n", {"method", "static", "fastmath"}
     counts = verdict(source.format(""), checks).counts
@@ -157,7 +157,7 @@ def test_digits_of_differences_that_decide_are_not_held_against_compiled_code() 
 
 
 def test_digits_of_constants_that_decide_are_not_held_against_compiled_code() -> None:
-    """A sum taken from itself, in another order, is what was rounded off: no argument has a part in it."""
+    """A sum minus itself in another order is rounding error: no argument takes part in it."""
     source = """
 import numpy as np
 
@@ -198,7 +198,7 @@ INPUTS = [(0.3717 * k * np.array([1.0, -1.5, 1.3]),) for k in range(1, 20)]
 
 
 def test_angles_beyond_all_digits_are_not_held_against_compiled_code() -> None:
-    """Differences of a large square do not see the sine beside it, so that CPython's value seems to be known."""
+    """Differences of a large square do not see the sine beside it, so that CPython's value seems to be reliable."""
     source = """
 import math
 from jitad import linearize
@@ -217,7 +217,7 @@ INPUTS = [(0.5,)]
 
 
 class WrongNear(check.Checker):
-    """A checker of a program that is wrong this near to one half."""
+    """A checker of a program that is wrong within this distance of one half."""
 
     width = 0.0
 
@@ -245,7 +245,7 @@ def test_of_a_derivative_in_a_value_the_interpreter_decides(found: float, alone:
 
 @pytest.mark.slow
 def test_what_was_not_seen_to_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In CPython differences give up at a kink before the loop; and ``vmap`` runs what CPython has not run."""
+    """In CPython, differences stop at a kink before the loop; and ``vmap`` runs parts that CPython has not run."""
     source = "from jitad import grad\n\n\ndef main(x):\n    s = {}\n    while x {} 0.0:\n        x = x * 1.0\n"
     source += "    return s + x * x\n\n\nINPUTS = [(0.5,), (-0.5,)]\n"
     monkeypatch.setattr(check, "FIRST", 1.0)

@@ -1,4 +1,4 @@
-"""Integers of 8 to 64 bits, with and without a sign: values and dtypes are NumPy's, or there is a refusal.
+"""Integers of 8 to 64 bits, signed and unsigned: values and dtypes are NumPy's, or there is a refusal.
 
 Every operator and common function, on each pair of dtypes, at the edges of their ranges, compiled and by the
 reference interpreter.
@@ -78,7 +78,7 @@ def pairs(first: Any, second: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def numpy(f: Function, *args: Any) -> Any:
-    """What NumPy gives, or the exception that it raises."""
+    """NumPy's result, or the exception that it raises."""
     with np.errstate(all="ignore"):
         try:
             return f(*args)
@@ -102,7 +102,7 @@ def name(f: Function, i: int) -> str:
 
 
 def kind(e: Any) -> type[Exception]:
-    """The class of an exception, Python's where NumPy has one of its own."""
+    """The class of an exception; Python's in place of NumPy's own."""
     classes = type(e).__mro__ if isinstance(e, Exception) else ()
     return next((c for c in classes if c.__module__ == "builtins"), UnsupportedError)
 
@@ -112,7 +112,7 @@ def has_half(x: Any) -> bool:
 
 
 def check_all(functions: list[Function], *args: Any) -> None:
-    """All functions that NumPy has a value of in one program, the others one by one."""
+    """Compares all functions for which NumPy has a value in one program, the others one by one."""
     wanted = {i: numpy(f, *args) for i, f in enumerate(functions)}
     good: list[int] = []
     for i, f in enumerate(functions):

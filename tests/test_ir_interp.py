@@ -27,7 +27,7 @@ I = np.array([2, 0, 2])
 
 
 def run(body: str, params: str = "", *args: Any, results: str = "f64", **options: Any) -> Any:
-    """The one result of a function of one block; its last op's result is ``%r``."""
+    """The result of a function of one block; the result of its last op is ``%r``."""
     m = module(body, params, results)
     (value,) = Interpreter(m, **options).run("f", args)
     return value
@@ -137,7 +137,7 @@ def test_special_functions_at_poles() -> None:
     ("%r = as_type %v : f64[3]", "%v: f64[?]", (V,), V),
 ])
 def test_ops(body: str, params: str, args: tuple[Any, ...], expected: Any) -> None:
-    """Values, and that no argument is written into."""
+    """Checks values, and that no argument is changed."""
     args = tuple(np.array(a) if isinstance(a, list) else a for a in args)
     before = [np.copy(a) for a in args]
     t = body.rpartition(" : ")[2] if " : " in body else "f64"
@@ -162,7 +162,7 @@ def test_an_argument_must_be_of_its_type() -> None:
 
 
 def test_undefined_values() -> None:
-    """They may be passed on and computed with; not decided by."""
+    """They may be passed on and computed with, but not branched on."""
     assert run("%u = undef : f64; %v = sin %u; %c = const True; %r = select %c, %x, %v", "%x: f64", 2.0) == 2.0
     body = "%u = undef : f64; %v = copy %a : f64[?]; %w = set %v, %u, %i : f64[?]; %r = sum {axes = (0,)} %w"
     assert run(body, "%a: f64[?], %i: i64", V, 0) == V.sum()
@@ -295,7 +295,7 @@ func @f(%x: f64, %v: f64[?], %a: f64[?, ?]) -> (f64, f64) {
 # --- in place -----------------------------------------------------------------------------------------
 
 def _with_copies(rng: random.Random, m: Module, chance: float) -> None:
-    """Copy some of the arrays that are about to be updated."""
+    """Copies some of the arrays that are about to be updated."""
     for func in m.functions.values():
         for block in func.blocks:
             for i in reversed(range(len(block.ops))):
@@ -318,7 +318,7 @@ def _memory_is_linear(m: Module) -> bool:
 
 @pytest.mark.slow
 def test_what_the_verifier_passes_can_be_done_in_place() -> None:
-    """With enough copies arrays as values and arrays in place give the same; where they differ, it says so."""
+    """With enough copies, arrays as values and arrays in place give the same result; a difference is reported."""
     rng = random.Random(1)
     passed = refused = 0
     for seed in range(300):

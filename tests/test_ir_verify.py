@@ -1,4 +1,4 @@
-"""The verifier: good IR passes; IR spoilt in any of many ways (``ir_spoils.py``) does not."""
+"""The verifier accepts valid IR, and refuses IR with any of many mutations (``ir_spoils.py``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEEDS = range(12)
 
 
 def fresh(seed: int) -> Module:
-    """A random module with a helper called and a branch, as text and back."""
+    """A random module with a call and a branch, printed and parsed."""
     return parse_module(print_module(irgen.generate(seed, statements=14)))
 
 
@@ -50,7 +50,7 @@ def test_every_damage_is_found(damage: Spoil) -> None:
 
 
 def test_what_has_not_changed_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function is, where a callee's types change; and what was unsound stays so."""
+    """A function is verified again if a callee's types change; invalid functions stay invalid."""
     looked_at: list[str] = []
     right = verify_module._Function.run
     monkeypatch.setattr(verify_module._Function, "run", lambda self: looked_at.append(self.func.name) or right(self))

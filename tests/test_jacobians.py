@@ -1,4 +1,4 @@
-"""Jacobians and Hessians over trees of arguments and results, as JAX gives them."""
+"""Jacobians and Hessians over trees of arguments and results, in JAX's structure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def close(got: Any, expected: Any) -> None:
 
 
 def layer(p: Any, x: Any) -> Any:
-    """A tree to a tree."""
+    """A function from a tree to a tree."""
     h = p["w"] @ x * p["scale"] + p["b"]
     return {"h": h, "norm": (h * h).sum(), "n": p["n"], "none": None}
 

@@ -1,4 +1,4 @@
-"""Points without a derivative: what is taken for it there, and the report of where a program meets one."""
+"""Points without a derivative: the value that is used there, and the report of such points."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_op_has_kinks_or_has_none() -> None:
     assert all(len(KINKS[op]) == len(PARTIALS[op]) for op in KINKS)
 
 
-# --- the documented table ---------------------------------------------------------------------------
+# --- the table in the documentation -----------------------------------------------------------------
 
 def rows() -> list[tuple[str, float, float]]:
     """(expression, point, derivative) for each expression of the table in the documentation."""
@@ -68,7 +68,7 @@ def rows() -> list[tuple[str, float, float]]:
 
 @pytest.fixture(scope="module")
 def documented(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The functions of the table, in a module, since functions are compiled from their source."""
+    """The functions of the table in a module, since functions are compiled from their source."""
     file = tmp_path_factory.mktemp("table") / "documented_kinks.py"
     functions = "".join(f"    lambda x: {expression},\n" for expression, _, _ in rows())
     file.write_text(f"import jitad\nimport numpy as np\n\nFUNCTIONS = [\n{functions}]\n")
@@ -96,7 +96,7 @@ def test_every_row_of_the_documented_table(documented: Any, evaluate: Any) -> No
         assert not wrong, mode
 
 
-# --- what is found --------------------------------------------------------------------------------
+# --- reported points ------------------------------------------------------------------------------
 
 @jit(grad=True)
 def with_a_hole(x: float) -> float:
@@ -230,7 +230,7 @@ def test_other_threads_are_not_watched() -> None:
 
 
 def test_what_changes_meanwhile() -> None:
-    """Functions that are forgotten or compiled within, here or by other threads, and threads that watch at once."""
+    """Functions are dropped or compiled in the context, by this or other threads; several threads watch."""
     slope = 2.0
     f = jit(lambda x: abs(x) * slope)
     assert f(-1.0) == 2.0

@@ -1,4 +1,4 @@
-"""The lists of functions in ``docs/language.md`` are those that the compiler knows; ``BLESS=1`` writes them anew."""
+"""The lists of functions in ``docs/language.md`` agree with the compiler's tables; ``BLESS=1`` writes them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large results are made in blocks that the new arrays own: they are right, independent, and their memory is reused."""
+"""Large results are made in blocks that the new arrays own: correct, independent, with reused memory."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_threads_do_not_share_blocks() -> None:
 
 
 def test_blocks_below_a_huge_page_fit_their_results() -> None:
-    """Half a page's worth of numbers takes little more than that, and the list of free blocks stays short."""
+    """Half a page of numbers takes little more than that, and the list of free blocks stays short."""
     y = squares(X)
     assert owns_block(y)
     gc.collect()

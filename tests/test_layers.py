@@ -41,7 +41,7 @@ def module_name(prefix: str, file: Path) -> str:
 
 
 def layer(module: str) -> str:
-    """The first name under ``jitad``; what is not listed above belongs to the public face, with ``api``."""
+    """The first name under ``jitad``; names that are not listed above are public modules, like ``api``."""
     parts = module.split(".")
     name = parts[1] if len(parts) > 1 else "__init__"
     return name if name in LEVEL else "api"
@@ -84,7 +84,7 @@ def imported(node: ast.AST, module: str) -> Iterator[str]:
 
 
 def nodes(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every node, and whether it stands in a function; what only a type checker reads is left out."""
+    """All nodes, with a flag for those inside a function; imports for type checkers only are omitted."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
@@ -127,7 +127,7 @@ def test_passes_of_different_folders_are_apart() -> None:
 
 
 def knots() -> list[set[str]]:
-    """The largest sets of modules of which each can be reached from each other along imports."""
+    """The strongly connected components of the import graph with more than one module."""
     reached: dict[str, set[str]] = {}
     for module in MODULES:
         seen, todo = set[str](), [module]
@@ -176,7 +176,7 @@ def test_every_subpackage_is_in_a_layer() -> None:
 
 
 def test_an_installed_copy_has_every_package() -> None:
-    """``pyproject.toml`` names them one by one, since two of them stand at the top of the repository."""
+    """``pyproject.toml`` names them one by one, since two of them are at the top of the repository."""
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     there = {module_name(prefix, file.parent) if file.parent != TREES[prefix] else prefix
              for prefix, file in FILES if file.name == "__init__.py"}

@@ -1,4 +1,4 @@
-"""Long lists as arguments: columns inside, Python's lists outside.  Each program means what it does in Python."""
+"""Long lists as arguments: columns in compiled code, Python's lists in results.  Results agree with Python's."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_the_elements_are_the_callers() -> None:
     assert ARRAYS[0][0] == FLOATS[0] and found[1][0] == FLOATS[1]
 
 
-# --- what takes the elements one by one --------------------------------------------------------------
+# --- operations on single elements -------------------------------------------------------------------
 
 def appended(xs):
     ys = list(xs)
@@ -325,7 +325,7 @@ def test_a_list_that_is_too_long_for_that_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="`\\+` of a list of a length that is only known"):
         compiled(FLOATS * 1000)
     assert same(compiled(FLOATS), added(FLOATS))
-    with pytest.raises(UnsupportedError, match="`with`"):                # what is wrong in both ways is told once
+    with pytest.raises(UnsupportedError, match="`with`"):                # an error in both ways is reported once
         jit(_with_statement)(FLOATS)
 
 

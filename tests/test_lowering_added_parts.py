@@ -1,4 +1,4 @@
-"""Parts of an array that are added in one loop (the adjoint of slices side by side), and where they overlap."""
+"""Slices of an array that are added in one loop (the adjoint of adjacent slices), and their overlaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ V = sample((5, 20))
 
 
 def parts(b, v, w, *starts):
-    """``v`` and what is computed of it added to an array of zeros from each of ``starts`` on, along the last axis."""
+    """``v`` and functions of it, added to an array of zeros from each of ``starts`` on, along the last axis."""
     whole = b.fill(b.const(0.0, F64), *b.dims(w))
     common = b.div(v, b.add(b.mul(v, v), 1.0))
     for n, start in enumerate(starts):
@@ -45,7 +45,7 @@ def test_parts_at_a_known_distance_have_loops_of_their_own():
 
 
 def agree(build, every, *arrays) -> None:
-    """Machine code, made once, gives for each of several starts what the interpreter gives."""
+    """Machine code, compiled once, agrees with the interpreter for several starts."""
     module = module_of(build, [*arrays, *every[0]])
     compiled = Compiled(module, "f")
     for starts in every:
@@ -62,7 +62,7 @@ def test_wherever_the_parts_begin(shape):
 
 
 def test_rows_that_are_parts():
-    """The first axis: each part is one piece."""
+    """The first axis: each slice is contiguous."""
     def build(b, v, w, i, j):
         whole = b.fill(b.const(0.0, F64), *b.dims(w))
         for start in (i, j):
@@ -97,7 +97,7 @@ def test_parts_of_two_arrays_and_an_array_between():
 # --- programs ---------------------------------------------------------------------------------------------
 
 def cell(x, w, n):
-    """A gated cell; where ``n`` is large the last gates are narrower, as slices end with the array."""
+    """A gated cell; if ``n`` is large the last gates are narrower, as slices end with the array."""
     gates = x @ w
     total = 0.0
     for start in (0, n, 2 * n):
@@ -123,7 +123,7 @@ def test_lags_overlap(k):
 
 @pytest.mark.parametrize("static_shapes", [False, True])
 def test_parts_change_places_from_one_iteration_to_the_next(static_shapes):
-    """Where iterations are written out, what lies apart in one of them need not in two."""
+    """In an unrolled loop, parts that are disjoint in one iteration may overlap in two."""
     def f(x, starts):
         total = 0.0
         for t in range(3):

@@ -21,7 +21,7 @@ BINARY = ["add", "sub", "mul", "maximum", "minimum"]
 
 
 class Random:
-    """Grows a function; ``pool`` holds the float values that may still be used, with their shapes."""
+    """Grows a function; ``pool`` holds the float values that may be used, with their shapes."""
 
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
@@ -122,7 +122,7 @@ class Random:
         self.put(out, shape)
 
     def target(self, shape: str) -> Value:
-        """An array to consume: a copy, or a value of the pool itself, which the verifier may then refuse."""
+        """An array to consume: a copy, or a value of the pool itself, which the verifier may refuse."""
         v = self.pick(shape)
         if v.op is None or self.r.random() < 0.5:
             return self.b.copy(v)

@@ -1,4 +1,4 @@
-"""What array code becomes: vector calls, one loop for a fused chain, no copies, no run-time overlap tests."""
+"""Shape of the code for arrays: vector calls, one loop for a fused chain, no copies, no run-time overlap tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stored(build: Build, *args) -> list[str]:
 
 
 def vector_calls(c: Compiled) -> set[str]:
-    """What loops call, and functions of our own, which are inlined."""
+    """The vector functions that loops call, including jitad's own, which are inlined."""
     own = re.findall(r"@jitad\.vector\.(\w+)\.\d", c.native.llvm)
     return set(re.findall(r"_ZGV[bde]N\d+v+_\w+", c.native.asm)) | {f"_{name}" for name in own}
 
@@ -153,7 +153,7 @@ def test_dead_operands_give_their_buffer():
 
 @needs_mvec
 def test_what_takes_over_a_buffer_vectorises():
-    """The strides that are read and written are the same, and LLVM must see that they are."""
+    """The strides of reads and writes are the same, and LLVM must be able to prove it."""
     c = compiled(lambda b, x, y, v: [b.tanh(b.add(b.matmul(x, y), v))], M, M.T.copy(), sample((6,)))
     assert any(n.endswith("_tanh") for n in vector_calls(c))
 
@@ -189,7 +189,7 @@ def test_different_arrays_are_known_not_to_overlap():
 
 
 def test_functions_of_rows_do_not_take_over_what_they_read():
-    """The masked end of a row would hold up the row behind it; what has no rows has one end alone."""
+    """The masked end of a row would delay the next row; an array without rows has only one end."""
     def reused(build, *args) -> int:
         return len(plan(module_of(build, args, own=(0,)).functions["f"]).reuse)
     row = sample((7,))
@@ -274,7 +274,7 @@ def test_what_something_else_reads_too_is_stored():
 def test_one_that_takes_over_the_buffer_of_what_is_not_stored_looks_further_back():
     def build(b, x, y):
         old = b.set(b.copy(x), 0.5, 0)
-        e = b.exp(b.mul(old, y))                     # takes over old, and the product takes over e
+        e = b.exp(b.mul(old, y))                     # reuses old, and the product reuses e
         return [b.mul(e, b.sin(e)), b.sum(e, axes=(0,))]
     func = module_of(build, [X, Y]).functions["f"]
     found = plan(func)

@@ -104,7 +104,7 @@ def test_raise_leaves_through_callers() -> None:
 
 
 def endless() -> Module:
-    """Runs until its number is negative, which it never is."""
+    """A loop until a number is negative, which it never is."""
     def write(b: Builder, f: Function) -> None:
         head, done = f.new_block("head"), f.new_block("done")
         i = head.add_param(I64)

@@ -25,7 +25,7 @@ def swap(a: np.ndarray, flag: bool) -> np.ndarray:
 @pytest.mark.parametrize("tb", [False, True])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
 def test_matrices(ta, tb, dtype):
-    """Of sizes known when called, and of sizes known when compiled."""
+    """With sizes known at run time, and with sizes known at compile time."""
     known: dict[Any, Compiled] = {}
     for m, n, k in SIZES:
         x, y = swap(sample((m, k), dtype), ta), swap(sample((k, n), dtype, 1), tb)
@@ -48,7 +48,7 @@ def test_vectors(n, k, t):
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_products_of_which_two_sizes_are_one(width):
-    """A row times a column, and a row times a matrix, in one module, either first."""
+    """A row times a column, and a row times a matrix, in one module, in either order."""
     x, a, b = sample((6,)), sample((6, width), seed=1), sample((6, 5 - width), seed=2)
     check(lambda g, x, a, b: [g.matmul(a, x, ta=True), g.matmul(x, b), g.matmul(b, x, ta=True), g.matmul(x, a)],
           x, a, b, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Memory of compiled code: what a loop or a function allocates is given back, and nothing that is still in use."""
+"""Memory of compiled code: allocations of a loop or function are released, unless they are still used."""
 
 import mmap
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ KIB = 1024
 
 
 def loop(b: Builder, n: Value, inits: Sequence[Value], body: Callable[..., Sequence[Value]]) -> list[Value]:
-    """A rotated loop over ``range(n)``, n at least 1; ``body(i, *carried)`` yields the next values."""
+    """A rotated loop over ``range(n)``, n at least 1; ``body(i, *carried)`` returns the next values."""
     func = b.func
     head, done = func.new_block(), func.new_block()
     i = head.add_param(I64)
@@ -44,7 +44,7 @@ def function(params: list[Type], results: list[Type], write: Callable[[Builder, 
 
 
 def agree(module: Module, *args: object) -> Compiled:
-    """Check compiled code against the interpreter; yields the compiled function."""
+    """Checks compiled code against the interpreter; returns the compiled function."""
     want = Interpreter(module).run("f", list(args))
     compiled = Compiled(module, "f")
     for x, y in zip(compiled(*args), want):
@@ -146,7 +146,7 @@ def test_one_array_returned_twice() -> None:
 
 
 def test_frames_keep_what_they_hold() -> None:
-    """There: a fresh array pushed in every iteration.  Back: popped, in reverse."""
+    """Forward: a new array is pushed in every iteration.  Reverse: they are popped."""
     def write(b: Builder, f: Function) -> None:
         n, x, y = f.params
 
@@ -209,7 +209,7 @@ def test_small_arrays_become_registers() -> None:
 
 
 def test_small_arrays_that_are_exchanged_become_registers() -> None:
-    """A state that is computed anew in every iteration, with the one before, from a borrowed start; and returned."""
+    """A state that each iteration computes again from the previous one and a borrowed start, and that is returned."""
     three = Array(F64, (3,))
 
     def write(b: Builder, f: Function) -> None:
@@ -256,7 +256,7 @@ def test_functions_may_be_called_as_our_routines_are():
 
 @pytest.mark.parametrize("advice", ["MADV_HUGEPAGE", "MADV_DONTFORK"])
 def test_a_kernel_that_takes_no_advice(monkeypatch: pytest.MonkeyPatch, advice: str) -> None:
-    """One without huge pages refuses to be asked for them, which is no lack of memory."""
+    """A kernel without huge pages refuses the request for them, which does not mean lack of memory."""
     monkeypatch.setattr(mmap, advice, 9999)
     before = len(context._all)
     assert context.new() and len(context._all) == before + 1

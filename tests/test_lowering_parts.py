@@ -24,7 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def count(text: str) -> int:
-    """How many parts there are."""
+    """The number of parts."""
     return len(re.findall(r"^define .*\.part\.", text, re.MULTILINE))
 
 
@@ -115,7 +115,7 @@ def test_passes_leave_parts_alone() -> None:
 
 
 def test_parts_call_functions_of_the_module() -> None:
-    """What LLVM is to find vector versions for, ``log``, may be a function of the module."""
+    """``log``, for which LLVM finds vector versions, may be a function of the module."""
     def f(x: float) -> float:
         y = np.log(x * x + 1.0) * x + 0.5
         z = np.log(y * y + x) + y * x

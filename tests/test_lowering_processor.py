@@ -1,4 +1,4 @@
-"""``JITAD_CPU``: which processor code is compiled for, and names that are refused."""
+"""``JITAD_CPU``: the processor that code is compiled for, and names that are refused."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_this_machine_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_no_code_is_made_of_may_be_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A virtual machine hides what only its host may do."""
+    """A virtual machine hides instructions that only its host may use."""
     monkeypatch.setattr(processor, "_host", lambda: processor.features("skylake-avx512") - {"pku", "clwb"})
     have = choose(monkeypatch, "skylake-avx512").features.split(",")
     assert {"-pku", "-clwb", "+avx512f"} <= set(have)

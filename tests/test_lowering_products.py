@@ -1,4 +1,4 @@
-"""The routines for products of matrices: every tile and tail, on this machine and written for simpler ones."""
+"""The routines for products of matrices: all tiles and remainders, for this machine and for simpler ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jitad import jit
 from jitad.ir.types import F32
 
 FEATURES = ["host", "+avx2,+sse2", "+sse2", ""]
-GUARD = 40                  # elements around the result that are to stay
+GUARD = 40                  # elements around the result that must not change
 
 
 @cache
@@ -41,7 +41,7 @@ def routine(t: str, tb: bool, features: str):
 
 
 def run(t: str, features: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, ta: bool, tb: bool, add: bool):
-    """``c (+)= a @ b``; operands are handed over as they are to lie in memory, and nothing else is written."""
+    """``c (+)= a @ b``; operands have the given layout in memory, and nothing else is written."""
     call, _ = routine(t, bool(tb), features)
     (m, k), n = a.shape, b.shape[1]
     a, b = (np.ascontiguousarray(x.T if flag else x) for x, flag in ((a, ta), (b, tb)))

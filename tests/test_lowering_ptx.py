@@ -1,4 +1,4 @@
-"""The lowering table on the GPU's side: every scalar op and a loop become PTX that ``ptxas`` takes."""
+"""The lowering table for GPUs: every scalar op and a loop become PTX that ``ptxas`` accepts."""
 
 import importlib.util
 import shutil
@@ -85,7 +85,7 @@ def test_a_loop(arch: str, tmp_path: Path) -> None:
 
 
 def test_names_that_are_not_ascii() -> None:
-    """LLVM ends the process at a symbol that PTX cannot have."""
+    """LLVM ends the process at a symbol that is invalid in PTX."""
     def größe(x: float, n: int) -> float:
         return x if n <= 0 else größe(x * 0.5, n - 1) + µ(x, n)
 

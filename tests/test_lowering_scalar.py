@@ -48,7 +48,7 @@ def applicable(t: Scalar) -> list[tuple[str, int]]:
 
 
 def all_ops(t: Scalar, names: list[tuple[str, int]]) -> Compiled:
-    """One function that yields every op in ``names`` on its two arguments."""
+    """One function that returns every op in ``names`` of its two arguments."""
     module = Module()
     func = module.add(Function("f", [t, t]))
     b = Builder(func.entry)

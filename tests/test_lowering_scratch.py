@@ -1,4 +1,4 @@
-"""Scratch memory: what is dead at the end of an iteration has its place again in the next, and nothing else has."""
+"""Loop buffers: values that are dead at the end of an iteration reuse their memory in the next, others do not."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .test_lowering_memory import ARGS, VEC, agree, function, loop
 RNG = np.random.default_rng(5)
 W, U = RNG.normal(0, 0.5, (3, 9)), RNG.normal(0, 0.5, (3, 9))
 V, X = RNG.normal(0, 0.5, (9, 3)), RNG.normal(0, 0.5, (8, 3))
-B = RNG.normal(0, 0.5, 9)                 # tanh of what it is added to row by row does not take over that memory
+B = RNG.normal(0, 0.5, 9)                 # tanh of a sum does not reuse the sum's memory row by row
 KEPT = 8000                                                     # bytes of an array of ``ARGS``
 
 
 @pytest.fixture
 def slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The slots that are made."""
+    """The slots that are allocated."""
     found: list[str] = []
     plain = Scratch.slot
 
@@ -41,7 +41,7 @@ def slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     yield found
 
 
-# --- what a loop keeps ------------------------------------------------------------------------------------
+# --- memory of a loop -------------------------------------------------------------------------------------
 
 def pushing(after: Callable[[Builder, Value], Value]) -> Module:
     """A loop that pushes an array made from a temporary, which ``after`` then reads; and a loop that pops."""
@@ -62,7 +62,7 @@ def pushing(after: Callable[[Builder, Value], Value]) -> Module:
 
 
 def popped(b: Builder, n: Value, stack: Value) -> Value:
-    """All that was pushed, added up with weights."""
+    """The weighted sum of all pushed values."""
     def back(i: Value, s: Value, total: Value) -> list[Value]:
         below, (u,) = b.pop(s, [F64])
         return [below, b.add(b.mul(total, 0.9), u)]
@@ -74,7 +74,7 @@ def mean(b: Builder, v: Value) -> Value:
 
 
 def test_temporaries_do_not_pile_up(slots: list[str]) -> None:
-    """Kept are what is pushed and what is carried, and two words."""
+    """Only pushed and carried values are kept, and two words."""
     compiled = agree(pushing(lambda b, t: b.get(t, b.const(2))), 100, *ARGS[1:])
     assert slots
     assert compiled.peak < 100 * (2 * KEPT + 200) + 20 * KEPT
@@ -100,7 +100,7 @@ def test_inner_loops_use_what_they_used_when_they_ran_before(slots: list[str]) -
 
 
 def test_what_is_carried_on_stays() -> None:
-    """One that is made anew from what it was, and from what it was an iteration before."""
+    """A carried value is computed from its values one and two iterations before."""
     def write(b: Builder, f: Function) -> None:
         n, x, y = f.params
 
@@ -114,7 +114,7 @@ def test_what_is_carried_on_stays() -> None:
 
 
 def test_what_an_inner_loop_leaves_stays() -> None:
-    """The inner loop makes it, the outer one carries it on, and the inner one makes the next before it is read."""
+    """The inner loop computes it, the outer one carries it, and the inner one computes the next before it is read."""
     def write(b: Builder, f: Function) -> None:
         n, x, y = f.params
 
@@ -135,11 +135,11 @@ def test_what_an_inner_loop_leaves_stays() -> None:
     agree(function([I64, VEC, VEC], [F64, VEC], write), 20, *ARGS[1:])
 
 
-# --- what a callee takes over -----------------------------------------------------------------------------
+# --- arguments that a callee owns -------------------------------------------------------------------------
 
 @pytest.mark.parametrize("pushes", [False, True])
 def test_what_a_callee_takes_over_is_not_used_again(pushes: bool) -> None:
-    """A small array that the callee puts its result into, which the next iteration reads."""
+    """A small array into which the callee writes its result, which the next iteration reads."""
     module = Module()
     g = module.add(Function("g", [VEC, VEC], [VEC]))
     g.own = {0}
@@ -190,19 +190,19 @@ def test_what_a_callee_takes_over_and_pushes_is_not_used_again() -> None:
 # --- programs ---------------------------------------------------------------------------------------------
 
 def step(x: Any) -> Any:
-    """What is added up before the tanh is a temporary."""
+    """The sum before the tanh is a temporary."""
     return np.tanh(x @ U + B) @ V + 0.5 * x
 
 
 def layers(x: Any, n: int) -> float:
-    """Nothing but temporaries and what frames hold."""
+    """Only temporaries and values in frames."""
     for _ in range(n):
         x = step(x)
     return (x * x).sum()
 
 
 def views(x: Any, n: int) -> float:
-    """Held through a transpose, a slice and a row."""
+    """Used through a transpose, a slice and a row."""
     total = 0.0
     for i in range(n):
         a = x @ W
@@ -213,7 +213,7 @@ def views(x: Any, n: int) -> float:
 
 
 def carried(x: Any, n: int) -> float:
-    """What was a temporary is read an iteration later, and after the loop."""
+    """Temporaries are read an iteration later, and after the loop."""
     before, last = x @ W, x @ W
     for _ in range(n):
         a = x @ W
@@ -290,7 +290,7 @@ def sizes(x: Any, n: int) -> float:
 
 
 def until(x: Any, n: int) -> float:
-    """A loop that does not count."""
+    """A loop that is not counted."""
     while (x * x).sum() > 1e-3 * n:
         x = 0.5 * np.tanh(np.tanh(x @ W + B) @ V)
         n += 8
@@ -328,7 +328,7 @@ def test_second_order(f: Callable[..., float]) -> None:
 
 
 def test_pullbacks_that_are_kept() -> None:
-    """Two forward sweeps before the first backward sweep; and sweeps in a loop."""
+    """Two forward sweeps before the first reverse sweep; and sweeps in a loop."""
     def f(x: Any) -> Any:
         one, back = vjp(lambda x: carried(x, 5), x)
         two, other = vjp(lambda x: layers(x, 6), x * one)
@@ -342,7 +342,7 @@ def test_pullbacks_that_are_kept() -> None:
 
 
 def test_parallel_iterations() -> None:
-    """Each of them has a loop that pushes, on the arena of its thread."""
+    """Each iteration has a loop that pushes to the arena of its thread."""
     def f(scales: Any, n: int) -> float:
         total = 0.0
         for i in range(len(scales)):
@@ -370,7 +370,7 @@ def test_an_exception_in_the_middle() -> None:
 
 
 def test_a_step_of_a_neural_ode_keeps_what_is_pushed() -> None:
-    """Four slopes: each keeps what its tanh yields and where it is taken, of two numbers a point."""
+    """Four slopes: each saves the results of its tanh and its argument, two numbers per point."""
     points, hidden = 64, 32
 
     def loss(w: Any, b: Any, v: Any, c: Any, y: Any, n: int) -> float:

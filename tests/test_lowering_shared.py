@@ -1,4 +1,4 @@
-"""Array code in which values are used more than once, or one inside another many times, compiles in linear time.
+"""Array code in which values are used several times, or nested many times, compiles in linear time.
 
 Names may have any letters that Python allows.
 """

@@ -1,4 +1,4 @@
-"""Machine code of shared routines on disk (``lowering/jit/object_cache.py``): read if it is sound, else made anew."""
+"""Machine code of shared routines on disk (``lowering/jit/object_cache.py``): read if it is valid, else compiled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 class Maker:
-    """Counts how often something is made."""
+    """Counts calls."""
 
     def __init__(self) -> None:
         self.times = 0

@@ -1,4 +1,4 @@
-"""What a loop adds up does not wait for products: such additions are not contracted, others are."""
+"""Sums in a loop do not wait for products: their additions are not contracted, others are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dot(x: Any, y: Any) -> float:
 
 
 def horner(x: Any, y: Any) -> float:
-    """The product is of what the loop carries: with an addition it is one step, not two."""
+    """The product depends on the carried value: with an addition it is one step instead of two."""
     s = 1.0
     for i in range(len(x)):
         s = s * y[0] + x[i]
@@ -29,7 +29,7 @@ def horner(x: Any, y: Any) -> float:
 
 
 def looked_at(x: Any, y: Any) -> float:
-    """What is added depends on the sum."""
+    """The summand depends on the sum."""
     s = 1.0
     for i in range(len(x)):
         s = s + x[i] * (y[i] if s > 0 else 2.0)

@@ -1,4 +1,4 @@
-"""Vector functions of our own: their errors, special values, and that nothing is called."""
+"""jitad's own vector functions: errors, special values, and inlining."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_special_values_of_tanh(dtype):
 
 @needs_them
 def test_special_values_of_exp():
-    """Results that are no normal numbers, infinite or 0, at both ends."""
+    """Results that are subnormal, infinite or 0, at both ends."""
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 88.73, 89, 1e38, -87, -88, -100, -103.9, -104, -1e38],
                  np.float32)
     with np.errstate(over="ignore", under="ignore"):
@@ -72,7 +72,7 @@ def test_special_values_of_exp():
 @needs_them
 @pytest.mark.parametrize("f, exact", [(sin, np.sin), (cos, np.cos)])
 def test_sine_and_cosine_where_their_argument_matters(f, exact):
-    """Beside multiples of π/2, where almost nothing is left of the argument, and at all exponents; never above 1."""
+    """Near multiples of π/2, where arguments cancel, and at all exponents; never above 1."""
     multiples = (np.arange(1, 41722) * (np.pi / 2)).astype(np.float32)
     beside = (multiples.view(np.int32)[:, None] + np.arange(-3, 4, dtype=np.int32)).ravel().view(np.float32)
     everywhere = np.arange(0, 0x7F800000, 32749, dtype=np.uint32).view(np.float32)
@@ -84,7 +84,7 @@ def test_sine_and_cosine_where_their_argument_matters(f, exact):
 
 @needs_them
 def test_special_values_of_sine_and_cosine():
-    """Each alone in its vector and all in one: numbers beside one that is too large take the other way too."""
+    """Each alone in its vector and all in one: numbers beside one that is too large also take the slow path."""
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 65536, -65540, 3e38, -1e-30, 1.0], np.float32)
     with np.errstate(invalid="ignore"):
         for f, exact in ((sin, np.sin(x)), (cos, np.cos(x))):
@@ -97,7 +97,7 @@ def test_special_values_of_sine_and_cosine():
 
 @pytest.fixture
 def narrow(monkeypatch):
-    """As on a processor whose vectors have 256 bits at most."""
+    """As on a processor with vectors of at most 256 bits."""
     monkeypatch.setattr(libmvec, "_LEVELS", [level for level in libmvec._LEVELS if level[2] <= 256])
     libmvec.variants.cache_clear()
     yield
@@ -121,7 +121,7 @@ def test_narrow_vectors(narrow, name, dtype):
 
 @needs_them
 def test_they_are_inlined():
-    """Nothing calls them, and no code is made of the functions themselves."""
+    """There are no calls of them, and no code for the functions themselves."""
     exp(np.ones(40, np.float32))
     assert "jitad.vector.expf.16" in exp.inspect("llvm") and "jitad.vector" not in exp.inspect("asm")
     calls = re.findall(r"call\w*\s+(\S+)", exp.inspect("asm"))
@@ -130,7 +130,7 @@ def test_they_are_inlined():
 
 @needs_them
 def test_gradient_of_a_chain_of_them():
-    """Value and gradient share one loop; numbers far from zero among others."""
+    """Value and gradient share one loop; includes numbers far from zero."""
     x = np.random.default_rng(1).normal(size=1003).astype(np.float32) * np.where(np.arange(1003) % 97, 1, 70000)
     x = x.astype(np.float32)
 

@@ -19,7 +19,7 @@ Program = Callable[..., Any]
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Of each loop over sixteen elements, whether it has become vectors."""
+    """For each loop over sixteen elements, True if it became vectors."""
     outcomes: list[bool] = []
     vectors = fixed_width_vectors.vectors
 
@@ -59,7 +59,7 @@ def whole_numbers(x: Any, y: Any) -> Any:
 
 
 def apart(x: Any, y: Any) -> Any:
-    """Elements that are not neighbours, backwards, and of a matrix's column."""
+    """Elements that are not adjacent, in reverse, and of a matrix column."""
     m = np.reshape(np.concatenate((x, y)), (2, N))
     return m.T[:, 0] + m.T[:, 1] * 2.0, x[::-1] - y, np.concatenate((x, y))[::2] * 1.5
 

@@ -76,7 +76,7 @@ class Product(Term):
 
 @dataclass
 class Node:
-    """A node that is changed after it has been made."""
+    """A node that is changed after its construction."""
 
     value: float
     next: Node | None = None
@@ -292,7 +292,7 @@ def test_refusals() -> None:
 
 
 def test_a_cotangent_in_another_order_is_refused_and_never_taken_for_another_nodes() -> None:
-    """Nodes that are made in compiled code stand in the order in which they were made, others in their tree's."""
+    """Nodes made in compiled code have the order of their construction, others that of their tree."""
     def grown(x: float) -> Cotree:
         return Cotree(x, Cotree(x * 2.0, Cotree(x * 4.0)), Cotree(x * 3.0))
 
@@ -305,7 +305,7 @@ def test_a_cotangent_in_another_order_is_refused_and_never_taken_for_another_nod
     def twice(x: float) -> tuple[int, list[Cotree]]:
         t = Cotree(x)
         return 1, [t, t]
-    with pytest.raises(ValueError, match="another shape"):               # said before that the sizes differ
+    with pytest.raises(ValueError, match="another shape"):               # reported before the sizes, which differ
         jit(lambda x, ct: vjp(twice, x)[1](ct))(1.0, (None, [Cotree(1.0), Cotree(2.0)]))
 
 

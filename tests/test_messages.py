@@ -1,4 +1,4 @@
-"""What a user reads when something is wrong: what, where (file, line, caret), why, and what to write instead."""
+"""Error messages for users: the problem, the location (file, line, caret), the reason, and the alternative."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_texts_put_together() -> None:
     lambda n: f"{n}"[0], lambda n: f"{n}" * 2,
 ])
 def test_what_a_text_says_is_not_known(fun: Callable[..., Any]) -> None:
-    """It was taken for a value of another class, which equals no string."""
+    """It was treated as a value of another class, which equals no string."""
     with pytest.raises(UnsupportedError, match="run-time values|known at run time"):
         jit(fun)(3)
 
@@ -268,7 +268,7 @@ def test_the_compilers_frames_are_shown_when_asked_for(tmp_path, debug: str) -> 
 
 
 def test_no_message_points_into_jitad() -> None:
-    """Where a transform is of a function that is not the user's, there is no line of theirs."""
+    """A transform of a function that is not the user's: there is no line of the user to show."""
     refused = jitad.custom_vjp(lambda x: x)
     for call, message in ((lambda: grad(np.fft.fft)(A), "fft"),
                           (lambda: jitad.vmap(np.fft.fft)(np.ones((2, 2))), "fft"),
@@ -396,7 +396,7 @@ def test_errors_are_pythons_own_as_well() -> None:
     with pytest.raises(TypeError, match="holds no float"):
         grad(square)(3)
 
-    def behind_a_choice(x, flag):                       # neither is taken for an error of one variant's
+    def behind_a_choice(x, flag):                       # neither is reported as an error of one variant
         pair = (x, "a") if flag else ([x], 1)
         return jitad.grad(square)(len(pair))
     with pytest.raises(DifferentiationError):

@@ -510,7 +510,7 @@ def captured_with_a_part(x):
 
 
 def sort(p, room):
-    """Merge sort of a part of an array, in another part of it."""
+    """Merge sort of a part of an array, into another part of it."""
     n = len(p)
     if n > 1:
         half = n // 2
@@ -544,7 +544,7 @@ def test_compiled() -> None:
     check_compiled(PROGRAMS)
 
 
-# --- what an update costs -------------------------------------------------------------------------------
+# --- the cost of an update ------------------------------------------------------------------------------
 
 def walk(x, n, m):
     """``n`` updates ``a[i] = f(a[j])`` of ``m`` elements, in an object."""
@@ -557,7 +557,7 @@ def walk(x, n, m):
 
 @pytest.mark.slow
 def test_an_update_costs_the_same_in_an_array_of_any_length() -> None:
-    """Derivatives too: n updates of m elements are O(n + m), none of them copies the array."""
+    """Also derivatives: n updates of m elements are O(n + m), none of them copies the array."""
     for f in (walk, grad(walk), grad(grad(walk))):
         cost = {(n, m): work(counted(f, 0.7, n, m)[1]) for n, m in ((200, 10), (200, 2010), (400, 10))}
         per_element = (cost[200, 2010] - cost[200, 10]) / 2000
@@ -566,7 +566,7 @@ def test_an_update_costs_the_same_in_an_array_of_any_length() -> None:
 
 
 def rotate(x, n):
-    """A list, carried by a loop, whose elements change places: no more than its length a turn."""
+    """A list carried by a loop whose elements are exchanged: at most its length per iteration."""
     xs = [x, 1.0, 2.0]
     for _ in range(n):
         xs[0], xs[1], xs[2] = xs[1] * x, xs[2], xs[0] + 0.1

@@ -31,7 +31,7 @@ def random_like(x: Any) -> Any:
 
 
 def check(fun: Any, *args: Any) -> None:
-    """δtᵀ·F(x, δx) = R(x, δt)·δx, and both are what finite differences give."""
+    """Asserts δtᵀ·F(x, δx) = R(x, δt)·δx, and that both agree with finite differences."""
     t, _, _ = trace(fun, args)
     wrt = [i for i, p in enumerate(t.function.params) if is_float(p.type)]
     names = [t.module.derive("f", kind, wrt) for kind in ("vjp", "jvp")]
@@ -168,7 +168,7 @@ def test_special_functions() -> None:
 
 
 def test_at_their_kinks() -> None:
-    """Ties of maximum go half and half; Python's ``max`` takes the branch; expit at 0 has its derivative."""
+    """Ties of maximum are split in halves; Python's ``max`` takes the branch; expit at 0 has its derivative."""
     import scipy.special as special
 
     from jitad.ir.types import F64
@@ -185,7 +185,7 @@ def test_at_their_kinks() -> None:
 
 
 def test_sinc_near_zero() -> None:
-    """-π²/3 · x, and its slope, to the last digits: the quotient has lost them there."""
+    """-π²/3 · x and its slope, to the last digits: the quotient has lost them there."""
     for x in (0.0, 1e-12, -1e-8, 1e-5, 1e-3):
         a = np.pi * x
         assert jitad.grad(np.sinc)(x) == pytest.approx(np.pi * (-a / 3 + a ** 3 / 30), rel=1e-12)

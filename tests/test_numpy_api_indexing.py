@@ -23,7 +23,7 @@ AT = np.array([2, -3, 0, 2])
 
 
 def store(do: Any, a: Any, index: Any, value: Any) -> Any:
-    """``a`` after ``a[index] = value``: of NumPy on a copy, of stand-ins by the rule."""
+    """``a`` after ``a[index] = value``: by NumPy on a copy, by the rule on stand-ins."""
     if isinstance(a, np.ndarray):
         out = a.copy()
         out[index] = value
@@ -267,7 +267,7 @@ def test_indices_and_axes_that_are_no_integers() -> None:
         evaluate(lambda do, a: a.sum(axis=1.0), M)
 
 
-# --- ranges stand for arrays ----------------------------------------------------------------------
+# --- ranges as arrays -----------------------------------------------------------------------------
 
 def _stored_at_a_range(a: Any, y: Any) -> Any:
     a = a.copy()

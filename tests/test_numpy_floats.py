@@ -1,4 +1,4 @@
-"""Floats taken apart, windows, products of stacks, what is asked of dtypes and shapes: NumPy's values and errors."""
+"""Decomposition of floats, windows, stacked products, queries of dtypes and shapes: NumPy's values and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SINGLE = np.array([0.0, -0.0, 1.0, -1.5, 3e38, -1e-42, math.inf, -math.inf, math
 
 
 def bits(expected: Any, found: Any) -> None:
-    """The same to the last bit, signs of zeros included."""
+    """Equal to the last bit, including signs of zeros."""
     if isinstance(expected, tuple):
         assert len(expected) == len(found)
         for x, y in zip(expected, found):

@@ -1,4 +1,4 @@
-"""``numpy.linalg``: equations, determinants and factors, against NumPy's and against differences."""
+"""``numpy.linalg``: equations, determinants and factors, against NumPy and against differences."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_third_derivative_of_a_solution() -> None:
 
 @pytest.mark.slow
 def test_blocks() -> None:
-    """Beyond one block, by what is true of the derivative: d(A⁻¹) = -A⁻¹ dA A⁻¹, d log det = tr(A⁻¹ dA), …"""
+    """Beyond one block, by identities of the derivative: d(A⁻¹) = -A⁻¹ dA A⁻¹, d log det = tr(A⁻¹ dA), …"""
     n = 100
     a, v = positive(n), RNG.normal(size=n)
     np.testing.assert_allclose(grad(lambda a: v @ np.linalg.solve(a, v))(a),
@@ -165,7 +165,7 @@ def test_what_has_no_solution(f: Any, arguments: Any, message: str) -> None:
 
 
 def test_a_size_of_one_is_kept() -> None:
-    """It broadcasts, as that of any other array does."""
+    """It broadcasts, as in any other array."""
     wide, one = np.arange(6.0).reshape(2, 3), np.full((1, 1), 4.0)
 
     def f(one: Any, wide: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Every function of NumPy that the compiler knows, with varied operands and every argument by position and by name:
-value, dtype, shape and the type of the exception are NumPy's.
+"""Every supported function of NumPy, with varied operands and every argument by position and by name.
 
-``numpy_table`` says what each function is called with; a function without a line there fails.  The front end and the
-reference interpreter are what is tested: how the ops are compiled is tested elsewhere.
+Value, dtype, shape and the type of the exception are NumPy's.  ``numpy_table`` has the arguments for each function; a
+function without a line there fails.  The tests run the front end and the reference interpreter; other tests cover the
+compilation of ops.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENTRIES, METHODS = table.entries(), table.methods()
 
 @functools.cache
 def names() -> dict[str, Any]:
-    """Every public function of NumPy that the compiler knows, by its dotted name behind ``np.``."""
+    """Every public function of NumPy that the compiler supports, by its dotted name after ``np.``."""
     known = {*numpy_api.TABLE, *numpy_api.MUTATING, *(f for f in builtin.TABLE if f not in refusals.ALWAYS)}
     found: dict[str, Any] = {}
     for prefix, module in (("", np), ("linalg.", np.linalg), ("fft.", np.fft), ("random.", np.random)):
@@ -45,7 +45,7 @@ def names() -> dict[str, Any]:
         for name in ("reduce", "accumulate", "outer", "at"):
             if getattr(ufunc, name) in known:
                 found[f"{ufunc.__name__}.{name}"] = getattr(ufunc, name)
-    once: dict[Any, str] = {}                        # of several names of one function the first, or that with a line
+    once: dict[Any, str] = {}                        # the first of several names of a function, or the one with a line
     for name in sorted(found, key=lambda n: (n not in ENTRIES, len(n), n)):
         once.setdefault(found[name], name)
     return {name: found[name] for name in once.values()}
@@ -73,7 +73,7 @@ def test_every_function_has_a_line() -> None:
 # --- the calls --------------------------------------------------------------------------------------
 
 def parts(text: str) -> list[str]:
-    """Arguments, at the commas that are in no brackets."""
+    """The arguments, split at commas outside brackets."""
     out, depth, last = [], 0, ""
     for c in text:
         depth += (c in "([{") - (c in ")]}")
@@ -85,12 +85,12 @@ def parts(text: str) -> list[str]:
     return [*out, last.strip()] if last.strip() else out
 
 
-ALL, SHAPES, FEW, FIRST = "all", "shapes", "few", "first"            # with which operands a call is made
+ALL, SHAPES, FEW, FIRST = "all", "shapes", "few", "first"            # operands with which a call is made
 
 
 def calls(call: str, given: list[str], signature: inspect.Signature | None, own: dict[str, Any],
           ) -> Iterator[tuple[str, str]]:
-    """Calls: as it stands, by name, with each further argument by name and by position, and wrong ones."""
+    """Calls: as given, by name, with each further argument by name and by position, and wrong ones."""
     yield f"{call}({', '.join(given)})", ALL
     yield f"{call}({', '.join([*given, 'no_such_argument=1'])})", FIRST
     if given:
@@ -122,7 +122,7 @@ def calls(call: str, given: list[str], signature: inspect.Signature | None, own:
 
 
 def default(p: inspect.Parameter) -> str:
-    """The default as it is written, nothing where it cannot be."""
+    """The default as source text, or an empty string if it has none."""
     if p.default is inspect.Parameter.empty or p.default is signatures.NO:
         return ""
     return "float" if p.default is float else "int" if p.default is int else repr(p.default)
@@ -157,7 +157,7 @@ def all_calls(name: str) -> tuple[dict[str, str], list[table.Operands]]:
 
 
 def made(texts: list[str], letters: list[str], in_place: bool, name: str) -> list[Any]:
-    """Functions of these expressions, whose source can be read; what a call changes is copied, and is its result."""
+    """Functions with these expressions, whose source can be read; a changed argument is copied and returned."""
     first = letters[0] if letters else ""
     body = f"    {first} = {first}.copy()\n    {{}}\n    return {first}\n" if in_place else "    return {}\n"
     source = "".join(f"def call_{i}({', '.join(letters)}):\n{body.format(x)}" for i, x in enumerate(texts))
@@ -180,7 +180,7 @@ def outcome(call: Any, *args: Any) -> Any:
 
 
 def difference(expected: Any, got: Any, single: bool = False) -> str:
-    """How the outcomes differ, nothing where they do not."""
+    """A description of the difference between two outcomes, or an empty string."""
     if isinstance(expected, Exception) or isinstance(got, Exception):
         if not isinstance(got, Exception):
             return f"no {type(expected).__name__}: {expected}"
@@ -209,7 +209,7 @@ def difference(expected: Any, got: Any, single: bool = False) -> str:
 
 
 def changes(name: str) -> bool:
-    """Whether a call changes its first operand, and gives nothing."""
+    """True if a call changes its first operand and returns nothing."""
     return name in table.CHANGES
 
 
@@ -232,13 +232,13 @@ def differences(name: str) -> list[str]:
 
 
 def is_ufunc(name: str) -> bool:
-    """Whether a name is that of a ufunc, or of one of its methods."""
+    """True for the name of a ufunc, or of a method of a ufunc."""
     fun = names().get(name)
     return isinstance(fun, np.ufunc) or isinstance(getattr(fun, "__self__", None), np.ufunc)
 
 
 def excused(name: str, got: Any, line: str) -> bool:
-    """Whether a difference is in the written table."""
+    """True if a difference is in the table of deviations."""
     if isinstance(got, UnsupportedError):
         keys = ("*", name, "ufunc") if is_ufunc(name) else ("*", name)
         return any(r in str(got) for key in keys for r in REFUSALS.get(key, ()))
@@ -295,7 +295,7 @@ def test_out_as_numpy(name: str) -> None:
 # --- derivatives ------------------------------------------------------------------------------------
 
 def total(r: Any) -> Any:
-    """One number of all that a function gives."""
+    """The sum of all numbers in the result of a function."""
     if isinstance(r, (tuple, list)):
         return sum([total(x) for x in r])
     flat = np.ravel(r) * 1.0

@@ -21,7 +21,7 @@ V = np.array([1.0, -2.0, 3.0])
 
 
 def alike(fun: Callable[..., Any], *args: Any) -> None:
-    """The traced program gives what Python gives, or raises what Python raises."""
+    """Asserts that the traced program returns Python's result, or raises Python's exception."""
     try:
         with np.errstate(all="ignore"):
             expected = fun(*args)

@@ -27,7 +27,7 @@ X = np.array([0.0, 1.0, 1.5, 3.0, 3.5, 5.0, 8.0])
 
 
 def message(fun: Any, *args: Any) -> None:
-    """An error with the words that NumPy has for it."""
+    """Asserts that an error has NumPy's message."""
     with pytest.raises(Exception) as expected:
         fun(*args)
     with pytest.raises(expected.type) as found:
@@ -166,7 +166,7 @@ def test_gradient() -> None:
 
 
 def close(fun: Any, *args: Any) -> None:
-    """As NumPy's but for the last digits of float32."""
+    """Asserts agreement with NumPy, except for the last digits of float32."""
     found, wanted = interpret(fun, *args), fun(*args)
     assert np.asarray(found).dtype == np.asarray(wanted).dtype
     np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Functions that choose, cut, turn and join arrays, and index arrays: NumPy's values, views, errors; derivatives."""
+"""Functions that select, split, rotate and join arrays; index arrays: NumPy's values, views, errors; derivatives."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_insert() -> None:
 
 
 def stored_into(part: Any) -> Any:
-    """What a function gives when its result is written into, and the array that it was made of."""
+    """The result of a function after it has been written into, and the array that it may be a view of."""
     def run(a: Any) -> Any:
         a = a.copy()
         out = part(a)
@@ -293,7 +293,7 @@ def test_slopes() -> None:
 
 
 def test_functions_of_other_pieces_have_no_slope() -> None:
-    """Not even where theirs is infinite or NaN."""
+    """Even if theirs is infinite or NaN."""
     def safe(a):
         logs = np.piecewise(a, [a > 0, a == 0], [np.log, np.sqrt])
         return np.sum(logs) + np.sum(np.piecewise(a, [a < 0], [np.exp, 1.0]))
@@ -301,7 +301,7 @@ def test_functions_of_other_pieces_have_no_slope() -> None:
 
 
 def test_none_and_as_many_as_there_are() -> None:
-    """An axis without elements agrees with one whose size, 0 as well, is known at run time only."""
+    """An axis without elements matches one whose size, also 0, is known only at run time."""
     for n in (0, 1, 2):
         p, q = np.ones(n), np.arange(5.0)
         for fun in (lambda p, q: p[1:] + q[:len(p)][:-1], lambda p, q: p[:0] * q[:1] + q[5:]):

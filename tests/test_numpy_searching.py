@@ -1,4 +1,4 @@
-"""NumPy's functions that search in order, count and compare sets: values, derivatives, what is wrong."""
+"""NumPy's functions for sorted search, counting and sets: values, derivatives, errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LAST_DIGITS = {"rtol": 1e-12, "atol": 1e-13}
 @pytest.fixture(autouse=True)
 def _compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
-    monkeypatch.setenv("JITAD_DEBUG", "0")               # what is traced is ordinary Python
+    monkeypatch.setenv("JITAD_DEBUG", "0")               # the traced code is ordinary Python
 
 
 # --- searching ------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_the_values_of_sets_are_differentiated():
     assert da.tolist() == [101.0, 1.0, 0.0, 11.0] and db.tolist() == [0.0, 10.0, 0.0]
 
 
-# --- what is wrong --------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("wrong", [
     lambda a: np.searchsorted(a, 1.0, "middle"), lambda a: np.searchsorted(a[None], 1.0),

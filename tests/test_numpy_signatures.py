@@ -1,4 +1,4 @@
-"""Calls bound by NumPy's signatures: what goes where, what is refused, and arrays that results go into."""
+"""Calls bound by NumPy's signatures: binding, refused arguments, and arrays for results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy's sorting: values, order of equals, NaN; derivatives; what is refused."""
+"""NumPy's sorting: values, order of equals, NaN; derivatives; refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SIZES = (1, 2, 3, 4, 5, 6, 7, 9, 31, 100)
 @pytest.fixture(autouse=True)
 def _compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
-    monkeypatch.setenv("JITAD_DEBUG", "0")               # what is traced is ordinary Python
+    monkeypatch.setenv("JITAD_DEBUG", "0")               # the traced code is ordinary Python
 
 
 def sorting(a, m, i, b):
@@ -42,7 +42,7 @@ def test_sorting_is_numpys():
 
 
 def test_every_order_of_few():
-    """All arrays of up to six numbers out of three, zeros of both signs among them."""
+    """All arrays of up to six numbers out of three, including zeros of both signs."""
     f = jit(np.argsort)
     for n in range(7):
         for k in range(3 ** n):
@@ -91,7 +91,7 @@ def test_a_gradient_keeps_nothing_of_the_steps():
     assert "push" not in text and text.count("add_put") == 1
 
 
-# --- what is wrong --------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("wrong", [
     lambda a: np.sort(a, kind="bogo"), lambda a: np.sort(a, order="x"), lambda a: np.sort(a, axis=1),

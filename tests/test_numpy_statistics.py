@@ -1,4 +1,4 @@
-"""Medians, quantiles, reductions that skip NaN, covariances: values, derivatives, what is wrong."""
+"""Medians, quantiles, reductions that skip NaN, covariances: values, derivatives, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST_DIGITS = {"rtol": 1e-12, "atol": 1e-13}
 @pytest.fixture(autouse=True)
 def _compile_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITAD_OPT", "0")
-    monkeypatch.setenv("JITAD_DEBUG", "0")               # what is traced is ordinary Python
+    monkeypatch.setenv("JITAD_DEBUG", "0")               # the traced code is ordinary Python
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_quantiles_are_numpys():
 
 
 def test_quantiles_of_many():
-    """Where not all is put in order: what is even, repeated, periodic, in order, mostly NaN."""
+    """Arrays that are not fully sorted by selection: even, repeated, periodic, sorted, mostly NaN."""
     def quantiles(a, q):
         return np.median(a), np.quantile(a, q), np.nanmedian(a), np.nanquantile(a, q), np.quantile(a, 0.001)
     f, r = jit(quantiles), np.random.default_rng(0)
@@ -150,7 +150,7 @@ def test_covariances_are_differentiated():
     jitad.check_grads(lambda m, w: (np.cov(m[:, 0], w) ** 2).sum() + np.corrcoef(m.T)[0, 2] ** 2, (m, w))
 
 
-# --- what is wrong --------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("wrong", [
     lambda a: np.quantile(a, 1.5), lambda a: np.percentile(a, [50, -1.0]), lambda a: np.percentile(a[:0], 50),

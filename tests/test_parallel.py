@@ -1,4 +1,4 @@
-"""``jit(parallel=True)``: what runs on several threads, that it computes what one thread does, and what goes wrong."""
+"""``jit(parallel=True)``: loops that run on several threads, equality with one thread, and errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def use_threads(count: int) -> None:
 
 @pytest.fixture(autouse=True)
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Three threads, however little there is to do."""
+    """Three threads, even for little work."""
     monkeypatch.setattr(openmp, "threads", lambda: 3)
     monkeypatch.setattr(outline, "ENOUGH", 0)
     monkeypatch.setattr(outline, "ADDS_FOR_ELEMENT", 0)
@@ -50,7 +50,7 @@ def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def report(f: Callable[..., Any], *args: Any, grad: Any = False) -> list[str]:
-    """What is said of each loop."""
+    """The report on each loop."""
     jitted = jit(f, grad=grad, parallel=True)
     text: str = (jitted if grad is False else jitted.grad).inspect("parallel", *args)
     return [line.split(": ", 1)[1] for line in text.splitlines()]
@@ -70,7 +70,7 @@ def squares(x: Any, k: Any) -> Any:
 
 
 def neighbours(x: Any, k: Any) -> Any:
-    """Reads what nobody writes, anywhere; some iterations write nothing."""
+    """Reads elements that no iteration writes; some iterations write nothing."""
     out = np.zeros(len(x))
     for i in range(1, len(x) - 1):
         if x[i] > 0:
@@ -88,7 +88,7 @@ def in_place(x: Any, k: Any) -> Any:
 
 
 def pairs(x: Any, k: Any) -> Any:
-    """Two elements an iteration."""
+    """Two elements per iteration."""
     out = np.zeros(2 * len(x))
     for i in range(len(x)):
         out[2 * i] = x[i]
@@ -146,7 +146,7 @@ def reductions(x: Any, k: Any) -> Any:
 
 
 def with_nan(x: Any, k: Any) -> Any:
-    """What compares with no number is not the best, unless it comes first."""
+    """A NaN is not the best value, unless it comes first."""
     least, most = 100.0, -100.0
     for i in range(len(x)):
         v = x[i] if k[i] != 2 else math.nan
@@ -156,7 +156,7 @@ def with_nan(x: Any, k: Any) -> Any:
 
 
 def last_if_none(x: Any, k: Any) -> Any:
-    """Where what comes is no number, it replaces the best."""
+    """A NaN replaces the best value."""
     least = 100.0
     for i in range(len(x)):
         v = x[i] if k[i] != 2 else math.nan
@@ -216,7 +216,7 @@ def calls(x: Any, k: Any) -> Any:
 
 
 def halves(x: Any) -> Any:
-    """How often ``x`` can be halved."""
+    """The number of times that ``x`` can be halved."""
     n = 0
     while abs(x) > 0.1:
         x, n = x / 2, n + 1
@@ -318,7 +318,7 @@ def crossing(x: Any, k: Any) -> Any:
 
 
 def running(x: Any, k: Any) -> Any:
-    """A sum that is looked at on the way."""
+    """A sum that is read in each iteration."""
     out, s = np.zeros(len(x)), 0.0
     for i in range(len(x)):
         s += x[i]
@@ -344,7 +344,7 @@ def one_before(x: Any, k: Any) -> Any:
 
 
 def improving(x: Any, k: Any) -> Any:
-    """Whether the last one was the best."""
+    """True if the last value was the best."""
     best, better = 100.0, False
     for i in range(len(x)):
         better = x[i] < best
@@ -560,7 +560,7 @@ def mapped_loss(w: Any, x: Any, k: Any) -> Any:
 
 
 def rows_first(w: Any, x: Any, k: Any) -> Any:
-    """What the way back needs of an iteration has no fixed size, and the values are needed before it."""
+    """The values that the reverse sweep needs of an iteration have no fixed size, and are needed before it."""
     e = np.zeros(len(w))
     for i in range(len(w)):
         for j in range(i + 1, len(w)):
@@ -610,7 +610,7 @@ def test_a_gradient_of_a_gradient() -> None:
     np.testing.assert_allclose(jit(slope, grad=0, parallel=True).grad(W, x, K[:40]), expected, rtol=1e-11)
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- exceptions -----------------------------------------------------------------------------------
 
 def checked(x: Any, k: Any) -> Any:
     s = 0.0
@@ -622,7 +622,7 @@ def checked(x: Any, k: Any) -> Any:
 
 
 def told(x: Any, k: Any) -> Any:
-    """The message has what the iteration computes."""
+    """The message has a value that the iteration computes."""
     s = 0.0
     for i in range(len(x)):
         v = x[i] * 2
@@ -633,7 +633,7 @@ def told(x: Any, k: Any) -> Any:
 
 
 def watched(x: Any, k: Any) -> Any:
-    """Looks at what it has come to."""
+    """Reads the state so far."""
     fine = True
     for i in range(len(x)):
         fine = fine & (x[i] < 9)
@@ -668,7 +668,7 @@ def test_the_first_failing_iteration_is_told() -> None:
 
 
 def row_told(x: Any, w: Any) -> Any:
-    """Of an iteration that is run again on the way back, beside the loop, for an array in it."""
+    """In an iteration that the reverse sweep recomputes, outside the loop, for an array in it."""
     s = 0.0
     for i in range(len(x)):
         t = np.zeros(3)
@@ -681,7 +681,7 @@ def row_told(x: Any, w: Any) -> Any:
 
 
 def total_told(x: Any, w: Any) -> Any:
-    """In an inner loop, with what it has come to."""
+    """In an inner loop, with its state so far."""
     s = 0.0
     for i in range(len(x)):
         t = 0.0
@@ -694,7 +694,7 @@ def total_told(x: Any, w: Any) -> Any:
 
 
 def bound_told(x: Any, w: Any) -> Any:
-    """What is known before the loop, but not after it."""
+    """A value that is known before the loop, but not after it."""
     s = 0.0
     for i in range(len(x)):
         least = w[0] - 20
@@ -705,7 +705,7 @@ def bound_told(x: Any, w: Any) -> Any:
 
 
 def sides_told(x: Any, w: Any) -> Any:
-    """One of three ways."""
+    """One of three paths."""
     def never(t: Any) -> Any:
         raise ValueError(f"never {t}")
     ways = [math.sin, never, lambda t: t * t]
@@ -774,7 +774,7 @@ def spins(n: Any, busy: Any) -> Any:
 
 @pytest.mark.parametrize("where", ["everywhere", "first", "last"])
 def test_an_interrupt_ends_all_threads(where: str) -> None:
-    """Also where the thread that answers signals has nothing left to do."""
+    """Also if the thread that handles signals has no work left."""
     busy = np.ones(9, bool)
     if where != "everywhere":
         busy[:] = False

@@ -1,4 +1,4 @@
-"""Loops that run ahead of their checks: sums in order to the last bit, and the error of the iteration that fails."""
+"""Speculative loops before their checks: sums in order to the last bit, and the error of the failing iteration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Random programs find bugs: five are planted, each is found in under a minute from a fresh seed.
+"""Random programs find bugs: five are planted, each is found in under a minute from a new seed.
 
-``make planted`` also makes what was found small, and shows it.
+``make planted`` also reduces and shows the findings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MINUTE = 60.0
 @pytest.mark.parametrize("bug", BUGS)
 def test_found_in_under_a_minute(bug: str) -> None:
     seed = int(time.time() * 1000) % 10 ** 9
-    # The time that counts is the processors': other tests run beside this one.
+    # Processor time is measured: other tests run at the same time.
     finding, campaign = hunt(bug, seed, seconds=5 * MINUTE, workers=1, keep=True)
     print(f"{bug}, seed {seed}: {campaign.progress()}")
     assert finding is not None and campaign.processor < MINUTE, f"seed {seed}: {campaign.progress()}"

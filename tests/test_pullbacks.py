@@ -1,4 +1,4 @@
-"""Pullbacks and linear maps as values: called often, kept, returned, carried, chosen between."""
+"""Pullbacks and linear maps as values: called often, saved, returned, carried, chosen."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_later_writes_do_not_reach_it() -> None:
 
 
 def test_of_functions_that_change_what_they_capture() -> None:
-    """What else comes out of them has no cotangent."""
+    """Their other results have no cotangent."""
     def array(x: float) -> float:
         log = np.zeros(3)
 
@@ -140,7 +140,7 @@ def test_chosen_and_carried() -> None:
 
     @jit
     def carried(x: Any, n: int) -> Any:
-        """The pullback of the last step but one, and all of them together."""
+        """The pullback of the last step but one, and the composition of all."""
         y, pull = vjp(f, x)
         before, total = pull, 0.0
         for _ in range(n):
@@ -159,7 +159,7 @@ def test_chosen_and_carried() -> None:
 
 
 def test_made_in_a_loop_and_used_after_it() -> None:
-    """What the last iteration left stays, whatever memory is used in between."""
+    """The values of the last iteration stay, whatever memory is used in between."""
     @jit
     def last(x: Any, n: int) -> Any:
         for i in range(n):
@@ -199,7 +199,7 @@ def test_derivatives_of_pullbacks() -> None:
 
 
 def test_reverse_mode_of_pullbacks_called_often_or_never() -> None:
-    """What a pullback held by a program gives back would have to be added up, or be nothing at all."""
+    """Results of a pullback that a program holds are added up, or not used at all."""
     def rows(x: Any) -> Any:
         _, pull = vjp(decay, x)
         out = np.zeros((3, 3))
@@ -230,7 +230,7 @@ def test_reverse_mode_of_pullbacks_called_often_or_never() -> None:
 
 
 def differentiated(f: Any, *args: Any) -> Any:
-    """The array that a program without constants yields, by its derivatives as ``ad`` makes them."""
+    """The array that a program without constants returns, with its derivatives by ``ad``."""
     sig, leaves = signature(args, {}, frozenset(), False)
     program = traced(f.py_func, sig, Options())
     pipeline.run(program.module, [program.root], stop="adjoint")
@@ -254,7 +254,7 @@ def test_trees() -> None:
 
 
 def test_dicts_are_matched_by_their_keys() -> None:
-    """In whichever order they have been written down: by place the gradient of one would be that of another."""
+    """In any order: by position, the gradient of one would be that of another."""
     def f(x: Any) -> Any:
         return {"a": x, "b": 2 * x}
 
@@ -301,13 +301,13 @@ def test_the_forward_sweep_runs_once() -> None:
 
 
 def test_what_was_pushed_is_popped_in_place() -> None:
-    """Of a small function nothing is kept on a stack."""
+    """For a small function, nothing is saved on a stack."""
     text = jit(lambda x: vjp(lambda x: np.sin(x) * x, x)[1](1.0)).inspect("optimized", 1.5)
     assert "push" not in text and "pop" not in text
 
 
 def test_memory_is_given_back() -> None:
-    """A million pullbacks in a loop, none of them kept."""
+    """A million pullbacks in a loop, none of which is saved."""
     @jit
     def program(n: int) -> Any:
         total = 0.0

@@ -1,4 +1,4 @@
-"""Structures: taken apart and put together again, compared and hashed."""
+"""Structures: flattened, rebuilt, compared and hashed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_flat_arguments() -> None:
 def test_map_keeps_the_structure() -> None:
     tree = (Layer(1.0, [2.0]), {"k": 3.0})
     assert pytree.map_leaves(lambda x, y: x + y, tree, tree) == (Layer(2.0, [4.0]), {"k": 6.0})
-    # objects are put together without their constructor, which may look at its arguments
+    # objects are rebuilt without their constructor, which may check its arguments
     assert pytree.map_leaves(str, Layer(1.0, 2.0)).weight == "1.0"
 
 

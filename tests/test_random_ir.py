@@ -1,4 +1,4 @@
-"""Random IR programs mean the same before and after each pass, and compiled."""
+"""Random IR programs have the same meaning before and after each pass, and compiled."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_published_vectors(counter: Any, key: Any, expected: Any) -> None:
 
 
 def draws(seed: int, n: int, mu: float) -> Any:
-    """Everything there is to draw."""
+    """A draw from each distribution."""
     rng = Generator(seed)
     total = 0.0
     for _ in range(n):
@@ -169,7 +169,7 @@ def test_streams_are_apart() -> None:
 # --- derivatives ------------------------------------------------------------------------------------
 
 def walk(mu, sigma, n):
-    """A random walk with a step that depends on where it is."""
+    """A random walk whose step depends on the position."""
     rng, x = default_rng(8), 0.3
     for _ in range(n):
         if rng.random() < 0.8:

@@ -105,7 +105,7 @@ def chain(n: int) -> Any:
 
 
 def nodes(x: Any) -> Iterator[Any]:
-    """Every node once, whatever leads to it."""
+    """All nodes, each once."""
     seen: dict[int, Any] = {}
     todo = [x]
     while todo:
@@ -144,7 +144,7 @@ def check(f: Callable[..., Any], x: Any, *rest: Any) -> None:
 
 
 def close(a: Any, b: Any) -> None:
-    """Two values of one structure, but for rounding."""
+    """Asserts that two values of one structure are equal up to rounding."""
     for x, y in zip(nodes(a), nodes(b), strict=True):
         assert type(x) is type(y)
         for name in (f.name for f in dataclasses.fields(x)):
@@ -156,7 +156,7 @@ def close(a: Any, b: Any) -> None:
 
 
 def slope(f: Callable[..., Any], holder: Any, key: Any, x: Any, rest: Any) -> float:
-    """A central difference in one place."""
+    """A central difference at one position."""
     def put(v: Any) -> None:
         setattr(holder, key, v) if isinstance(key, str) else holder.__setitem__(key, v)
     old, h = getattr(holder, key) if isinstance(key, str) else holder[key], 1e-5
@@ -279,7 +279,7 @@ class Model:
 
 
 def test_trees_in_fields_of_other_classes() -> None:
-    """They come back as objects, as other trees do, in results and gradients."""
+    """Results and gradients contain them as objects, like other trees."""
     def f(m: Any) -> Any:
         return total(m.tree) * m.scale
     m = Model(tree(2), 2.0, (Model(tree(1), 3.0), "name"))
@@ -494,7 +494,7 @@ def test_calls_with_packed_values_go_to_machine_code(monkeypatch: pytest.MonkeyP
     assert f(pack(tree(3))) == pytest.approx(total(tree(3))) and f(p) == pytest.approx(total(tree(2)))
 
 
-# --- what goes wrong --------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------
 
 def test_attributes_that_are_not_there() -> None:
     f = jit(lambda t: t.left.left.value)

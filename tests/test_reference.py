@@ -1,6 +1,6 @@
-"""The reference semantics: each primitive's derivative by itself, and programs of every kind.
+"""The reference semantics: the derivative of each primitive on its own, and programs of every kind.
 
-A derivative here is held against central differences and against that of ``ad``, with which it shares no line.
+Derivatives are compared with central differences and with those of ``ad``, which shares no code with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from . import test_derivative_table as table
 
 
 def test_every_op_has_one_place() -> None:
-    """In one of the tables of ``semantics``, or on the list of ops without a derivative."""
+    """Each op is in one of the tables of ``semantics``, or on the list of ops without a derivative."""
     tables = [set(t) for t in (PARTIALS, STRUCTURAL, set(RULES) - set(DERIVATIVES_ONLY), EXPANDED, DISCRETE,
                                STATEFUL)]
     missing = set(OPS) - set().union(*tables)
@@ -46,7 +46,7 @@ def test_every_op_has_one_place() -> None:
 
 
 def _module(name: str, i: int) -> tuple[Module, list[Any], list[int]]:
-    """A function of one op, its arguments, and which of them are differentiated."""
+    """A function of one op, its arguments, and the indices of the differentiated ones."""
     specs, emit = table._samples(name)[i]
     rng = np.random.default_rng(sum(map(ord, name)) + i)
     args = [table._example(s, name, rng) for s in specs]
@@ -95,7 +95,7 @@ ELEMENTWISE = sorted(PARTIALS)
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_primitive_at_special_points(name: str) -> None:
-    """At kinks, poles, ends of domains, infinities and NaN, and pairs of those: what is finite is the same number."""
+    """At kinks, poles, ends of domains, infinities and NaN, and pairs of those: finite results are equal."""
     count = len(PARTIALS[name])
     args = [x.ravel() for x in np.meshgrid(*[SPECIAL] * count)]
     module = Module()
@@ -132,7 +132,7 @@ def newton(c: float) -> float:
 
 
 def fold(xs: Any, c: float) -> float:
-    """A recursion that is no tail recursion."""
+    """A recursion that is not a tail recursion."""
     def go(i: int) -> float:
         if i == len(xs):
             return c
@@ -171,7 +171,7 @@ def halve(x: Any) -> Any:
 
 
 def pullback_in_a_derivative(x: Any) -> Any:
-    """The pullback is of the outer variable: it goes into the inner derivative from outside."""
+    """The pullback belongs to the outer variable: the inner derivative captures it."""
     pull = vjp(halve, x)[1]
     return grad(lambda z: (pull(z * z)[0] * z).sum())(x)
 
@@ -253,7 +253,7 @@ def test_errors_are_those_of_compiled_code() -> None:
         return math.sqrt(x)
 
     def summed(x: float, a: Any) -> float:
-        """The loop of the check is needed for neither value nor derivative, what it checks is."""
+        """The loop of the check is needed for neither value nor derivative, but the check is."""
         s = 0.0
         for v in a:
             s += math.sin(x * v)
@@ -284,7 +284,7 @@ def test_deep_recursion() -> None:
 
 @pytest.mark.slow
 def test_long_loops() -> None:
-    """Linear in their length: else they would not end."""
+    """Linear in their length: otherwise they would not end."""
     def loop(x: float, n: int) -> float:
         s = 0.0
         for i in range(n):
@@ -301,7 +301,7 @@ def test_long_loops() -> None:
 
 
 def test_a_planted_error_in_a_derivative_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The derivative of tanh in ``ad``, made a little wrong, disagrees with the meaning, which knows nothing of it."""
+    """The derivative of tanh in ``ad``, made slightly wrong, disagrees with the reference semantics."""
     def f(x: float) -> float:
         return math.tanh(x * 1.5)
     meant = jitad.interpret(grad(f), 0.4)

@@ -1,6 +1,6 @@
-"""``docs/refused.md``: each example is refused with the message that the page shows, each way round works.
+"""``docs/refused.md``: each example is refused with the message on the page, and each alternative works.
 
-``BLESS=1`` writes the messages and results anew: read the diff.
+``BLESS=1`` writes the messages and results again: read the diff.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILE = "example.py"
 
 
 def outcome(code: str, scope: dict[str, Any]) -> tuple[str, BaseException | None]:
-    """What an example prints, the message of its error included."""
+    """The output of an example, including the message of its error."""
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
     printed, error = io.StringIO(), None
     with contextlib.redirect_stdout(printed):

@@ -1,4 +1,4 @@
-"""Whatever is passed: the right result, or a Python exception that says what to pass instead."""
+"""Any arguments: the right result, or a Python exception that names an alternative."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def misaligned() -> np.ndarray:
     return np.frombuffer(b"\0" + np.arange(3.0).tobytes(), np.uint8)[1:].view(np.float64)
 
 
-# --- what is taken, as it is or converted ---------------------------------------------------------------
+# --- arguments that are accepted, as they are or converted ----------------------------------------------
 
 TAKEN = [np.nan, np.inf, 1e308, 5e-324, -0.0, np.zeros(0), np.zeros((3, 0, 2)), np.array(1.5), BASE[:, ::2],
          BASE[::-1, :, ::-1], BASE.T, BASE[..., 1], np.broadcast_to(1.5, (3, 2)), read_only(), misaligned(),
@@ -106,7 +106,7 @@ def test_layouts(layout: Any) -> None:
     assert gradient.dtype == plain.dtype and np.array_equal(gradient, total.grad(plain))
 
 
-# --- what is refused --------------------------------------------------------------------------------------
+# --- arguments that are refused ---------------------------------------------------------------------------
 
 def cyclic() -> list[Any]:
     xs: list[Any] = []
@@ -182,7 +182,7 @@ def test_static_values_are_told_apart_by_what_they_mean() -> None:
 
 
 class Unequal:
-    """Equal to nothing, not to itself either."""
+    """Equal to nothing, not even to itself."""
 
     def __eq__(self, other: object) -> bool:
         return False
@@ -221,7 +221,7 @@ def test_bound_methods_are_values() -> None:
         assert other.__self__.k == 2.0 and other.__func__ is Scaled.times
 
 
-# --- what a call takes --------------------------------------------------------------------------------------
+# --- arguments of a call ------------------------------------------------------------------------------------
 
 def scaled(g: Any) -> Any:
     @functools.wraps(g)
@@ -253,7 +253,7 @@ def difference(a: Any, b: Any) -> Any:
 
 
 def test_decorated_functions_take_what_the_outer_one_takes() -> None:
-    """``functools.wraps`` says otherwise to ``inspect.signature``."""
+    """``inspect.signature`` returns something else because of ``functools.wraps``."""
     f = jit(scaled(square), grad="x")
     for _ in range(3):
         assert f(2.0, 3.0) == f(x=3.0, scale=2.0) == 18.0
@@ -294,7 +294,7 @@ class Holder:
 
 
 def test_any_name_will_do_for_a_parameter() -> None:
-    """Such as those that the compiler has for its own."""
+    """Including names that the compiler uses itself."""
     def f(self: Any, args: Any) -> Any:
         return self - args
     for g in (jit(f, grad="self"), jit(f, grad="self").grad, jitad.grad(f, "args"), jitad.vmap(f)):
@@ -325,7 +325,7 @@ def scaled_square(factor: Any, x: Any) -> Any:
 
 
 def test_partial_functions_keep_nothing_of_what_is_compiled() -> None:
-    """They could not be pickled, and a deep copy shared the code, and the arrays, of what it was copied from."""
+    """They could not be pickled, and a deep copy shared the code and the arrays of the original."""
     part = functools.partial(scaled_square, np.array([1.0, 2.0]))
     grad = jitad.grad(part)
     assert grad(2.0) == 12.0 and jitad.grad(part) is grad

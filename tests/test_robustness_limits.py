@@ -65,7 +65,7 @@ def recurses() -> list[str]:
 
 
 def in_threads(work: Callable[[], None], stack: int, count: int = 1) -> None:
-    """Do it in new threads with so many bytes of stack."""
+    """Runs ``work`` in new threads with stacks of this size."""
     before = threading.stack_size(stack)
     threads = [threading.Thread(target=work) for _ in range(count)]
     try:
@@ -90,7 +90,7 @@ def test_recursion_in_threads_of_any_stack(size: int) -> None:
 
 
 def test_frames_of_a_recursion_are_small() -> None:
-    """A function of two numbers, with its gradient, is a hundred thousand deep in the usual eight megabytes."""
+    """A function of two numbers, with its gradient, recurses 100,000 deep in the usual eight megabytes."""
     found: list[Any] = []
 
     def work() -> None:
@@ -123,7 +123,7 @@ def test_a_recursion_error_names_the_function() -> None:
 
 
 def large_frame(n, x):
-    """More small arrays than the part of the stack holds that is left to functions let in."""
+    """More small arrays than fit into the part of the stack that is left for functions."""
     if n <= 0:
         return x
     parts = [np.zeros(64) for _ in range(280)]
@@ -218,7 +218,7 @@ class Alarm(Exception):
 
 @contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """``Alarm`` is raised after so long."""
+    """A context that raises ``Alarm`` after this time."""
     def handler(number: int, frame: Any) -> None:
         raise Alarm
     before = signal.signal(signal.SIGALRM, handler)
@@ -330,7 +330,7 @@ def test_steps_of_a_range_may_be_longer_than_all_of_it() -> None:
 
 @pytest.mark.slow
 def test_long_chains_that_are_redone_on_the_way_back() -> None:
-    """In a function that calls itself, what the way back needs is kept, or computed again."""
+    """In a recursive function, values that the reverse sweep needs are saved or recomputed."""
     def last(x: Any, n: int) -> Any:
         if n <= 0:
             return x

@@ -1,4 +1,4 @@
-"""What compiled code raises: the class, the arguments and the message as in Python, at the user's line."""
+"""Exceptions in compiled code: class, arguments and message as in Python, at the user's line."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def scaled_by_a_product(x, n):
 @pytest.mark.parametrize("fun", [scaled, scaled_by_a_product])
 @pytest.mark.parametrize("parallel", [False, True])
 def test_numbers_from_before_a_loop_that_is_run_again(fun: Any, parallel: bool) -> None:
-    """What raises hangs off the copy of the iteration, which comes before no longer."""
+    """The exception belongs to the recomputed copy of the iteration, which no longer precedes it."""
     f, x = jit(fun, grad=True, parallel=parallel), np.array([0.4, 0.5, 2.0])
     for call in (f, f.grad, f.value_and_grad):
         assert str(raised(call, x, 5)) == str(raised(fun, x, 5))

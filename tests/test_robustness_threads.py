@@ -1,4 +1,4 @@
-"""Many threads, processes and calls: no wrong result, no crash, nothing half made, no memory that grows."""
+"""Many threads, processes and calls: no wrong result, crash, partial state, or growing memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nested(n, x):
 
 
 def together(work: Callable[[int], None], count: int = THREADS, seconds: float = 60) -> None:
-    """``work(k)`` in so many threads at once; the first error is raised here."""
+    """Runs ``work(k)`` in many threads at once; raises the first error here."""
     errors: list[BaseException] = []
     start = threading.Barrier(count)
 
@@ -74,7 +74,7 @@ def test_one_function_for_all_at_its_first_call() -> None:
         assert compiled.stats["compilations"] == 1
 
 
-TURNS = 70                          # of each thread: each rare event comes once or more
+TURNS = 70                          # for each thread: each rare event occurs at least once
 
 
 def test_everything_at_once() -> None:
@@ -107,7 +107,7 @@ def test_a_pass_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyPa
     stage, name, run_pass = entries[k]
 
     def broken(*args: Any) -> None:
-        run_pass(*args)                                      # done, and only then
+        run_pass(*args)                                      # after the pass, and not before
         raise RuntimeError("injected")
     entries[k] = stage, name, broken
     check_injected(monkeypatch, pipeline, "PIPELINE", entries)
@@ -123,7 +123,7 @@ def test_a_stage_that_fails_leaves_nothing_half_made(monkeypatch: pytest.MonkeyP
 
 
 def check_injected(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, replacement: Any) -> None:
-    """With this in its place compiling fails as often as it is tried; without it the same object works."""
+    """With the replacement, compilation fails each time; without it, the same object works."""
     compiled = jit(energy, grad=True)
     p = {"w": np.ones(2), "b": 3.0}
     with monkeypatch.context() as patch:
@@ -145,7 +145,7 @@ def module_level(x, n):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_fork_while_other_threads_run() -> None:
-    """Compiled code works in the child, and so does compiling, though a thread of the parent was compiling."""
+    """Compiled code works in the child, and so does compiling, even if a thread of the parent was compiling."""
     wanted, stop = module_level(0.3, 5), threading.Event()
 
     def busy() -> None:
@@ -179,13 +179,13 @@ def test_functions_are_sent_to_processes() -> None:
 # --- memory -------------------------------------------------------------------------------------------
 
 def resident() -> int:
-    """Bytes of memory that this process has touched."""
+    """The bytes of memory that this process has touched."""
     with open("/proc/self/statm") as f:
         return int(f.read().split()[1]) * resource.getpagesize()
 
 
 def grows(work: Callable[[], Any], count: int) -> int:
-    """Bytes by which memory grows over so many calls, after as many to warm up (a tenth)."""
+    """The growth of memory in bytes over this number of calls, after a tenth as many to warm up."""
     for _ in range(count // 10):
         work()
     gc.collect()
@@ -218,7 +218,7 @@ def test_memory_does_not_grow() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
 def test_memory_does_not_grow_with_compilations() -> None:
-    """Functions that are dropped give back what was compiled for them, but for what LLVM and caches keep."""
+    """Functions that are dropped release their compiled code, except what LLVM and caches keep."""
     def once() -> None:
         assert jit(lambda x: x * 2.0 + 1.0)(1.0) == 3.0
     assert grows(once, 30) < 30 * 200_000

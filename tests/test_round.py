@@ -15,7 +15,7 @@ from .entries import same
 
 @pytest.mark.parametrize("digits", [1, 2, 3, 8, 12, 15, 22, 400, -1, -2, -5, -400, 0])
 def test_round_to_digits_is_pythons(digits: int) -> None:
-    """It rounds what a float is to the last bit, and not its product with a power of ten."""
+    """It rounds the exact value of a float, not its product with a power of ten."""
     rounded = jit(lambda x, digits: round(x, digits), static="digits")
     draw, unit = random.Random(digits), 10.0 ** min(abs(digits), 9)
     floats = [2.675, -7.55, 0.125, -0.05, 1.005, 1e300, -1e16, 4503599627370497.5, 123456789.12345678, -0.0, 5e-324,
@@ -33,7 +33,7 @@ def test_round_to_digits_is_pythons(digits: int) -> None:
 
 @pytest.mark.parametrize("digits", [-2, -3, -11, -15, 3, 11])
 def test_what_a_product_loses_decides(digits: int) -> None:
-    """Also where a product is not added in one operation, as the interpreter and old processors do it."""
+    """Also without fused operations, as in the interpreter and on old processors."""
     f = lambda x: round(x, digits)                                                             # noqa: E731
     draw, rounded = random.Random(digits), jit(f)
     for n in range(400):

@@ -1,4 +1,4 @@
-"""Where the source of a function is looked for: files that change, code without columns, warnings as errors."""
+"""Look-up of a function's source: files that change, code without columns, warnings as errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jitad import UnsupportedError, grad, jit
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ModuleType]:
-    """Writes a module, and loads it for the first time or anew."""
+    """Writes a module, and loads it for the first time or again."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     loaded: dict[str, ModuleType] = {}
@@ -47,7 +47,7 @@ def test_a_module_that_is_loaded_anew(module: Callable[..., ModuleType]) -> None
     before = jit(m.g)
     assert module("source_reloaded", ADDS.format(100.0, 100.0)).f(1.0) == 101.0
     assert jit(m.g)(1.0) == -99.0
-    assert before(1.0) == 0.0                                        # which Python has still from the first file
+    assert before(1.0) == 0.0                                        # Python still has it from the first file
     assert module("source_reloaded", ADDS.format(1.0, 7.0)).f(1.0) == 2.0 and jit(m.g)(1.0) == -6.0
 
 
@@ -97,7 +97,7 @@ for g in several[:2]:
 
 
 def test_code_without_columns(tmp_path: Path) -> None:
-    """Of several lambdas on a line the first was taken for each."""
+    """The first of several lambdas on a line was used for each."""
     (tmp_path / "program.py").write_text(NO_COLUMNS)
     done = subprocess.run([sys.executable, "-X", "no_debug_ranges", str(tmp_path / "program.py")], text=True,
                           capture_output=True, timeout=120)
@@ -106,7 +106,7 @@ def test_code_without_columns(tmp_path: Path) -> None:
 
 
 class __Model:
-    """With names of its own, in which the class's is written without the underscores before it."""
+    """A class with private names, which are mangled without the leading underscores of the class."""
 
     def __init__(self) -> None:
         self.__w, self.__name__ = 3.0, "model"

@@ -1,4 +1,4 @@
-"""Functions of the standard library on user values, and builtins over structures, as Python does them."""
+"""Functions of the standard library on user values, and builtins over structures, as in Python."""
 
 from __future__ import annotations
 

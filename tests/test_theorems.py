@@ -1,6 +1,6 @@
 """The theorems of Abadi and Plotkin, *A Simple Differentiable Programming Language* (2020), on random programs.
 
-They are about the reference semantics, and that compiled code agrees with it.
+They concern the reference semantics, and the agreement of compiled code with it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def trace_of(module: Module, args: Sequence[Any]) -> Trace:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_trace_is_the_program_near_the_point(seed: int) -> None:
-    """Evaluation of the trace is evaluation of the program, at the point and around it."""
+    """Evaluating the trace equals evaluating the program, at the point and around it."""
     module, args = irgen.generate(seed, smooth=True), irgen.arguments(seed)
     trace = trace_of(module, args)
     assert all(is_float_value(x) for x in trace.inputs)
@@ -68,7 +68,7 @@ def test_the_trace_is_the_program_near_the_point(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_forward_is_reverse_transposed(seed: int) -> None:
-    """δtᵀ·F{e}(s, δs) = R{e}(s, δt)·δs, where F is R twice; and both are those of the compiler."""
+    """δtᵀ·F{e}(s, δs) = R{e}(s, δt)·δs, where F is R twice; and both agree with the compiler."""
     module, args = irgen.generate(seed, smooth=True), irgen.arguments(seed)
     vjp, jvp = (module.derive("main", kind, FLOATS) for kind in ("vjp", "jvp"))
     rng = np.random.default_rng(seed)
@@ -101,12 +101,12 @@ def higher(seed: int, modes: str, arrays: bool) -> tuple[Module, list[tuple[str,
 @pytest.mark.parametrize("modes", ["rrr", "rfr", "frf", "ffr"])
 @pytest.mark.parametrize("seed", range(6))
 def test_every_derivative_to_order_three(seed: int, modes: str) -> None:
-    """The derivatives that ``ad`` makes are those of the semantics, whatever modes are nested."""
+    """The derivatives by ``ad`` agree with the semantics for all nestings of modes."""
     module, asked = higher(seed, modes, arrays=seed % 2 == 0)
     meant = [Evaluator(module).run(name, args) for name, args in asked]
     to_cps(module)
     differentiate(module)
-    dce(module, [name for name, _ in asked])              # what nobody reads may read what is not there
+    dce(module, [name for name, _ in asked])              # unused values may read undefined ones
     for (name, args), results in zip(asked, meant):
         assert irgen.same(Interpreter(module).run(name, args), results, 1e-7), name
 
@@ -128,7 +128,7 @@ def recurrence(x: Any, n: int) -> float:
 
 
 def steps(inputs: int, n: int) -> tuple[int, int]:
-    """How many steps the trace of ``recurrence`` has, and how many its derivative."""
+    """The number of steps in the trace of ``recurrence``, and in that of its derivative."""
     sig, leaves = signature((np.ones(inputs), n), {}, frozenset(), False)
     program = traced(recurrence, sig, Options())
     point = [np.array(x)[()] for x in leaves]
@@ -137,7 +137,7 @@ def steps(inputs: int, n: int) -> tuple[int, int]:
 
 
 def test_the_derivative_of_a_trace_is_a_constant_times_as_long() -> None:
-    """The ratio is flat in the number of steps and of inputs."""
+    """The ratio does not depend on the number of steps and of inputs."""
     counts = {(inputs, n): steps(inputs, n) for inputs, n in [(1, 10), (1, 100), (1, 1000), (30, 1000), (1000, 1000)]}
     lengths = {n: trace for (_, n), (trace, _) in counts.items()}
     assert lengths[1000] == 10 * lengths[100] == 100 * lengths[10]

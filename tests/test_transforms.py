@@ -178,7 +178,7 @@ def test_pullbacks() -> None:
     @jit
     def both(x: Any) -> Any:
         y, pull = vjp(lambda x: (x * x, x), x)
-        x = x * 0                            # the pullback keeps what it was made for
+        x = x * 0                            # the pullback keeps the values of its creation
         return pull((y[0], x))[0], pull(y)[0]
     close(both(x), (2 * x ** 3, 2 * x ** 3 + x))
     with pytest.raises(DifferentiationError, match="another structure"):
@@ -205,7 +205,7 @@ class Net:
 
 
 def test_what_a_function_changes_it_changes_once() -> None:
-    """Whichever derivative is taken of it, and however often it runs for that."""
+    """For all derivatives, and however often it runs."""
     def derivatives(x: Any) -> Any:
         calls, log, m = [0], np.zeros(8), 1.0
 
@@ -227,7 +227,7 @@ def test_what_a_function_changes_it_changes_once() -> None:
 
 
 def test_linearize_is_of_what_the_function_was_before_it_ran() -> None:
-    """And the linear function changes nothing, so that it gives the same each time."""
+    """And the linear function changes nothing, so that its results do not vary."""
     def counted(x: float) -> Any:
         held = [1.0]
 
@@ -240,7 +240,7 @@ def test_linearize_is_of_what_the_function_was_before_it_ran() -> None:
 
 
 def test_linearize_is_of_what_the_function_captured_then() -> None:
-    """Not of what its variables and objects are when the linear function is called."""
+    """Not its variables and objects when the linear function is called."""
     def number(x: float) -> float:
         s = x * 2.0
         linear = linearize(lambda z: z * z * s, x)[1]
@@ -308,7 +308,7 @@ class Model:
 
 
 def test_methods_of_objects_that_have_changed() -> None:
-    """What is compiled of a method is forgotten when its object holds something else."""
+    """Code compiled for a method is dropped when the contents of its object change."""
     model = Model(1.0)
     for a in (1.0, 2.0, 1.0):
         model.a = a
@@ -377,7 +377,7 @@ def test_stop_gradient() -> None:
 
 
 def test_stop_gradient_in_derivatives_of_derivatives() -> None:
-    """``f = x³ + x y`` with ``y = stop_gradient(x²)``: at every order ``y`` is a constant of the level it stands on."""
+    """``f = x³ + x y`` with ``y = stop_gradient(x²)``: at every order ``y`` is a constant of its level."""
     def f(x: Any) -> Any:
         return x ** 3 + x * stop_gradient(x * x)
 
@@ -472,7 +472,7 @@ def test_the_interpreter_agrees() -> None:
 
 
 def test_frames_are_taken_apart_as_they_were_put_together() -> None:
-    """Forward mode widens the frames of a recursion that nobody looks at the result of; who pops them knows it."""
+    """Forward mode widens the frames of a recursion whose result is unused; the code that pops them must know."""
     def count(k, z, u):
         return 0.0 if k <= 0 else count(k - 1, math.sin(z), u) + z
 

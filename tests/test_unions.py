@@ -528,7 +528,7 @@ def test_machine_code(fun, args):
 
 
 def test_what_a_branch_tells_is_used():
-    """Inside ``isinstance`` and ``match`` nothing can be raised, and nothing is asked again."""
+    """Inside ``isinstance`` and ``match`` no exception is possible, and no tag is tested again."""
     for fun in (by_isinstance, by_match):
         text = jit(fun).inspect("optimized", 1.5, 1)
         assert "raise" not in text and "check" not in text
@@ -546,7 +546,7 @@ class Beside:
 
 
 def test_what_a_dataclass_holds_besides_constants() -> None:
-    """A union, a list, a dict: known at run time only, however far in."""
+    """A union, a list, a dict: known only at run time, at any depth."""
     def union(x: float, n: int) -> float:
         held = Beside(np.array([x, 1.0]), 2)
         if n == 0:
@@ -604,7 +604,7 @@ ONES = np.array([[1.0, 2.0], [3.0, 4.0]])
     (a_circle_or_a_rect, 1.5, 1, Circle(2.0), 6.0), (a_circle_or_a_rect, 1.5, 0, Rect(1.0, 10.0), 31.0),
     (a_circle_or_a_rect, 1.5, 0, None, 0.0)])
 def test_a_cotangent_of_one_kind(fun, x, n, ct, expected):
-    """It belongs to the variant that is there when the program runs."""
+    """It belongs to the variant that is present at run time."""
     def program(x, n, ct):
         return vjp(fun, x, n)[1](ct)[0]
     for pulled in (vjp(fun, x, n)[1](ct)[0], jit(program)(x, n, ct), interpret(program, x, n, ct)):
@@ -701,7 +701,7 @@ P = np.array([0.5, 0.75, -0.25])
 
 @pytest.mark.parametrize("x", (0.4, -0.4, 0.8))
 def test_cotangents_of_variants_that_are_not_there_are_nothing(x):
-    """Neither their sizes, nor what their columns hold by chance."""
+    """Neither their sizes, nor the arbitrary contents of their columns."""
     h = 1e-6
     slope = (square(float_or_array(x + h, P)) - square(float_or_array(x - h, P))) / (4 * h)
     value = 0.5 * square(float_or_array(x, P))

@@ -1,4 +1,4 @@
-"""Variables: closures, scopes, the order of evaluation, and iterators, which are walked once."""
+"""Variables: closures, scopes, the order of evaluation, and iterators, which can be consumed once."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def annotated(x):
     return z[0]
 
 
-# --- iterators are walked once ----------------------------------------------------------------------
+# --- iterators are consumed once --------------------------------------------------------------------
 
 @program
 def zip_twice(x):
@@ -475,7 +475,7 @@ def _multiplied(xs):
 @pytest.mark.parametrize("fun", [_added, _multiplied])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32])
 def test_a_python_number_that_a_loop_makes_one_of_numpys(fun, dtype) -> None:
-    """It is weak: 0.0 to which f32 are added is an f32."""
+    """It is weak: 0.0 plus f32 values is an f32."""
     xs = np.array([3, 2, 4], dtype)
     expected, found = fun(xs), jit(fun)(xs)
     assert found == expected and type(found) is type(expected.item() if expected.dtype.itemsize == 8 else expected)

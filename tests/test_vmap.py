@@ -1,4 +1,4 @@
-"""``vmap`` is the loop over an axis: on every kind of program, with every transform, in either order."""
+"""``vmap`` equals the loop over an axis: for every kind of program, with every transform, in either order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def wave(x: Any) -> Any:
 
 
 def root(a: Any) -> Any:
-    """Newton's method: as many steps as it takes."""
+    """Newton's method, with as many steps as needed."""
     x = a
     while abs(x * x - a) > 1e-13 * a:
         x = 0.5 * (x + a / x)
@@ -126,7 +126,7 @@ def test_in_traced_code() -> None:
         weights = np.zeros(3)
         weights[1] = k
 
-        def scaled(row: Any) -> Any:                     # what it captured it keeps
+        def scaled(row: Any) -> Any:                     # it keeps its captured values
             return (row * weights).sum() * k
         return vmap(scaled)(x), vmap(lambda a, b: a * b, in_axes=[0, None])(x, k)
     first, second = program(A, 2.0)
@@ -180,7 +180,7 @@ def test_forward_mode_and_pullbacks() -> None:
 
 
 def test_callables_whose_parameters_have_no_names() -> None:
-    """Pullbacks, linear functions, and what is built in and does not tell its parameters."""
+    """Pullbacks, linear functions, and builtins without a known signature."""
     def rows(v: Any) -> Any:
         out, pull = vjp(lambda x: x * x[0], v)
         return vmap(pull)(np.eye(len(out)))[0]
@@ -238,7 +238,7 @@ def test_sizes_behind_many_calls() -> None:
 @pytest.mark.parametrize("body", ["a = f(v); g = np.zeros((len(a) + a.shape[1], len(a)))",
                                   "a = f(v); b = f(v); g = np.zeros((len(a) + b.shape[1], len(b)))"])
 def test_sizes_that_each_call_asks_twice_for(body: str, tmp_path: Path) -> None:
-    """What is asked for does not double with each call in a call."""
+    """The requested sizes do not double with each nested call."""
     lines = ["import numpy as np", "def f0(v): return np.zeros((len(v), len(v)))"]
     for k in range(1, 13):
         lines += [f"def f{k}(v):", "    " + body.replace("f(", f"f{k - 1}("), "    return g + v[0]"]

@@ -38,7 +38,7 @@ def inner(a: Any, i: int, j: int) -> Any:
 
 
 def swapped(a: Any, i: int, j: int) -> Any:
-    """The sizes agree, the places do not."""
+    """The sizes agree, but the positions do not."""
     a = a.copy()
     a[:i, j] = a[j, :i] - a[:i, i]
     a[1:3, i] = a[1:3, i] + a[2:4, i]
@@ -57,7 +57,7 @@ def test_as_in_numpy(f: Any) -> None:
 @pytest.mark.parametrize("f", [row, column, inner], ids=lambda f: f.__name__)
 def test_the_array_is_not_copied_in_the_loop(f: Any) -> None:
     text = jit(f).inspect("optimized", A, I, J)
-    assert len(re.findall(r"= copy .*: f64\[\?, \?, \?\]", text)) == 1, text          # of parts there may be some
+    assert len(re.findall(r"= copy .*: f64\[\?, \?, \?\]", text)) == 1, text          # slices may be copied
 
 
 def test_a_reshape_that_moves_elements_is_no_update() -> None:

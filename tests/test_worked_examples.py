@@ -168,7 +168,7 @@ def test_options_of_jit(example: Example) -> None:
     assert value_and_grad(f)(example.at) == pytest.approx(example.expected[:2], rel=1e-12)
 
 
-# --- programs of more -----------------------------------------------------------------------------
+# --- programs of several numbers ------------------------------------------------------------------
 
 @RUNS
 def test_tree(run: Function) -> None:
@@ -251,7 +251,7 @@ def test_partial_derivative(run: Function) -> None:
 
 
 def rotate(q: Any, v: Any) -> Any:
-    """``v`` turned by the quaternion ``q``, its real part last, and scaled by the square of its length."""
+    """``v`` rotated by the quaternion ``q``, whose real part is last, and scaled by the square of its length."""
     x, y, z, w = q
     stretch, along = w * w - x * x - y * y - z * z, 2 * (x * v[0] + y * v[1] + z * v[2])
     return (stretch * v[0] + along * x + 2 * w * (y * v[2] - z * v[1]),
@@ -320,7 +320,7 @@ def test_gradient_descent(run: Function) -> None:
 
 
 def test_sharing_is_kept() -> None:
-    """Thirty bindings, each used twice, cost thirty additions and no more on the way back."""
+    """Thirty bindings, each used twice, cost only thirty additions in the reverse sweep."""
     assert jit(grad(sharing))(1.0) == 2.0 ** 31              # 2³⁰ would not end
 
 
@@ -331,7 +331,7 @@ def own_derivative(x: float) -> float:
 
 
 def test_own_derivative() -> None:
-    """A function defined through its own derivative: as many orders as the argument asks for."""
+    """A function defined by its own derivative, to the order given by the argument."""
     f = jit(own_derivative)
     assert [f(x) for x in (0.5, 1.5, 2.5, 3.5)] == [0.25, 1.0, 2.0, 0.0]
     assert grad(own_derivative)(1.5) == 2.0

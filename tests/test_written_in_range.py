@@ -1,7 +1,7 @@
-"""``written.marks.in_range`` holds: the indices of functions that go without tests are within ``[0, size)``.
+"""``library.marks.in_range`` holds: functions without index checks have indices in ``[0, size)``.
 
-The tests are put in here, stricter than the compiler's (a negative index is out of range too), and the functions are
-called with what they are not made for: NaN and infinities anywhere, points and edges in no order, arrays of nothing.
+The checks are inserted here, stricter than the compiler's (negative indices are refused too), and the functions are
+called with unusual arguments: NaN and infinities anywhere, unsorted points and edges, empty arrays.
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ def test_indices_are_in_range(program: Any) -> None:
             n, m = r.integers(0, 60, 2)
             try:
                 f(strange(r, n), strange(r, m), r.integers(-5, 9, n))
-            except ValueError:                       # nothing to interpolate in, edges in no order
+            except ValueError:                       # nothing to interpolate in, or unsorted edges
                 pass

@@ -1,4 +1,4 @@
-"""Traces a Python function, runs the IR in the interpreter and compares with what CPython computes."""
+"""Traces a Python function, runs the IR in the interpreter and compares with CPython."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def spec(x: Any) -> Any:
 
 
 def trace(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> trace_program.Traced:
-    """``fun`` traced for arguments like these, and verified."""
+    """The verified trace of ``fun`` for arguments of these types."""
     traced = trace_program.trace(fun, [spec(a) for a in args], {k: spec(v) for k, v in kwargs.items()})
     verify(traced.module, linear=False)
     return traced
 
 
 def run(traced: trace_program.Traced, *args: Any, by: type[Interpreter] = Interpreter, **kwargs: Any) -> Any:
-    """What the traced function computes; ``by=Evaluator``: what it means."""
+    """The results of the traced function; ``by=Evaluator``: by the reference semantics."""
     leaves, _ = pytree.flatten((args, kwargs))
     numbers = [v for v in leaves if isinstance(v, (bool, int, float, np.ndarray))]
     results = iter(by(traced.module).run(traced.root, numbers + traced.consts))
@@ -50,7 +50,7 @@ def run(traced: trace_program.Traced, *args: Any, by: type[Interpreter] = Interp
 
 
 def meant_and_made(fun: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
-    """What a program with derivatives means, and what it yields with the derivatives that ``ad`` makes."""
+    """The results of a program with derivatives: by the reference semantics, and with the derivatives by ``ad``."""
     traced = trace(getattr(fun, "py_func", fun), *args)
     meant = run(traced, *args, by=Evaluator)
     pipeline.run(traced.module, [traced.root], stop="adjoint")
@@ -66,7 +66,7 @@ def outcome(fun: Callable[..., Any], *args: Any) -> Any:
 
 
 def agree(got: Any, want: Any) -> bool:
-    """Whether two outcomes are the same: structure, values, or the type of the exception."""
+    """True if two outcomes are the same: structure, values, or the type of the exception."""
     if isinstance(want, Exception) or isinstance(got, Exception):
         return type(got) is type(want)
     got_leaves, got_structure = pytree.flatten(got)
@@ -78,7 +78,7 @@ def agree(got: Any, want: Any) -> bool:
 
 
 def check(fun: Callable[..., Any], *args: Any) -> Any:
-    """Assert that interpreter and CPython agree on a call; yields the outcome."""
+    """Asserts that interpreter and CPython agree on a call; returns the outcome."""
     want = outcome(fun, *args)
     got = outcome(lambda *a: run(trace(fun, *a), *a), *args)
     if isinstance(got, Exception) and not agree(got, want):

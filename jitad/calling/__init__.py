@@ -1,12 +1,12 @@
-"""Calls of jitted functions: from the arguments of a call to machine code, by way of Python where that is needed.
+"""Calls of jitted functions: from the arguments of a call to machine code, through Python if necessary.
 
-Imports all layers but the public face.  The compiler (``jitad/compiler.py``) makes the code that is called here.
+Imports all layers except the public modules.  The compiler (``jitad/compiler.py``) generates the code that is called.
 
 Files, in reading order::
 
     signature    the signature of a call: types of its leaves, constants, structure
-    parameters   the parameters of the function that is called
+    parameters   the parameters of the called function
     compiled     machine code for one signature, its entry points and guards
-    entry_chain  the entry points that calls go through, in order
+    entry_chain  the entry points that a call tries, in order
     dispatch     the Python side of a jitted function: look-up, compilation, conversion
 """

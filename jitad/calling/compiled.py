@@ -1,4 +1,4 @@
-"""Machine code for one signature: its entry points, its guards, and how Python calls it."""
+"""Machine code for one signature: its entry points, its guards, and the callable that Python uses."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from ..lowering.python.unbox import Argument, readable
 from ..pytree import LEAF, Structure, holds_packed, unflatten
 from .signature import Signature, Spec, Static, classify
 
-BODY = "jitad.body"                   # a name for the compiled function that other code can refer to
+BODY = "jitad.body"                   # an alias of the compiled function that other modules can refer to
 lock = threading.RLock()                # one compilation at a time; a trace may call another jitted function
-# A process forks between compilations: in the child there is nobody to end one, nor to give the lock back.
+# The process forks only between compilations: the child has no thread that would finish one and release the lock.
 os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How a call passes its arguments: how many by position, then which by name, in order."""
+    """The form of a call: the number of arguments by position, then the names of the others, in order."""
 
     count: int
     keywords: tuple[str, ...] = ()
@@ -49,9 +49,9 @@ class Shape:
 class Compiled:
     """Machine code for one signature.
 
-    ``call`` takes the leaves that are no constants, one after the other; it is how Python calls, and made when it is
-    first needed.  ``entries`` are the entry points that take whole arguments as a user passes them; they go into the
-    object that the user holds.
+    ``call`` takes the leaves that are not constants, by position; Python calls the code through it.  It is made when it
+    is first used.  ``entries`` are the entry points that take the arguments as the user passes them; the object that
+    the user holds calls them.
     """
 
     signature: Signature
@@ -65,18 +65,18 @@ class Compiled:
     native: cpu.Native | None = None
     _call: Any = None
     entries: dict[Shape, entry_point.Entry] = field(default_factory=dict)
-    kept: list[entry_point.Entry | cpu.Native] = field(default_factory=list)      # what machine code points to
+    kept: list[entry_point.Entry | cpu.Native] = field(default_factory=list)      # alive for machine code
     seconds: dict[str, float] = field(default_factory=dict)
 
     # --- entry points -----------------------------------------------------------------------------
 
     def flat_entry(self, name: str) -> entry_point.Entry:
-        """An entry that takes the leaves that are no constants by position, and then what is ``captured``."""
+        """An entry that takes by position the leaves that are not constants, then the captured values."""
         leaves = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)] + self.program.captured_leaves
         return self._entry(name, [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(leaves)], Shape(len(leaves)))
 
     def entry(self, name: str, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
-        """An entry for calls of this shape; ``names``: of the parameters that can be passed by position."""
+        """An entry for calls of this shape; ``names``: the parameters that can be passed by position."""
         args, kwargs = self.signature.structure.children
         leaves = iter(self.signature.leaves)
         arguments = []
@@ -103,12 +103,12 @@ class Compiled:
         self.kept.append(entry)
         return entry
 
-    # --- what is outside --------------------------------------------------------------------------
+    # --- captured state ---------------------------------------------------------------------------
 
     def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """What the program takes from outside as it is now; ``None`` where the program is not the right one any more.
+        """The current captured values that the program takes, or None if one of its guards does not hold.
 
-        ``leaves``: of the arguments.
+        ``leaves``: the leaves of the arguments.
         """
         read = Reader(leaves)
         if not all([guard.holds(read) for guard in self.program.guards]):
@@ -122,20 +122,20 @@ class Compiled:
         return found
 
     def unheld(self, leaves: Sequence[Any]) -> str:
-        """What of the program's assumptions does not hold, in words."""
+        """A description of the guards and captured values that do not hold."""
         read, program = Reader(leaves), self.program
         return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
             repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
             if fitting(leaf, read(p)) is MISSING)])
 
     def refresh(self, leaves: Sequence[Any]) -> None:
-        """Tell the entries where things are now."""
+        """Updates the hints of the entries: the current addresses of captured objects."""
         for entry in self.entries.values():
             if entry.hints is not None:
                 entry.hints.refresh(leaves)
 
     def changed(self, leaves: Sequence[Any]) -> set[Place]:
-        """The places of numbers that were compiled in and have changed, and of arrays of another size."""
+        """The places of compiled-in numbers that have changed, and of captured arrays whose sizes have changed."""
         read, program = Reader(leaves), self.program
         numbers = {g.place for g in program.guards if g.test == "means" and is_number(g.expected)
                    and type(read(g.place)) is type(g.expected) and not g.holds(read)}
@@ -145,7 +145,7 @@ class Compiled:
 
     @cached_property
     def packs(self) -> bool:
-        """Whether trees are in the result."""
+        """True if the result contains trees."""
         return holds_packed(self.result)
 
     def _build(self, leaves: tuple[Any, ...]) -> Any:
@@ -153,7 +153,10 @@ class Compiled:
         return unpacked(result) if self.packs and not holds_packed(self.signature.structure) else result
 
     def enterable(self) -> bool:
-        """Whether machine code can take the arguments apart: constants are compared where they are whole arguments."""
+        """True if machine code can read the arguments and test the guards.
+
+        Constants are compared only if they are whole arguments.
+        """
         if not self._readable:
             return False
         leaves, (args, kwargs) = iter(self.signature.leaves), self.signature.structure.children
@@ -170,7 +173,7 @@ class Compiled:
         return guards.readable(program.guards, list(zip(program.captured, program.captured_leaves)), opened)
 
     def is_flat(self, shape: Shape) -> bool:
-        """Whether calls of this shape pass nothing but leaves by position, so that the flat entry serves them."""
+        """True if calls of this shape pass only leaves by position, and nothing is captured (flat entry)."""
         dynamic = all(not isinstance(leaf, Static) for leaf in self.signature.leaves)
         args, kwargs = self.signature.structure.children
         plain = not shape.keywords and not kwargs.children and dynamic
@@ -178,7 +181,7 @@ class Compiled:
         return alone and plain and all(a.is_leaf for a in args.children)
 
     def add_shape(self, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
-        """One more entry point."""
+        """Compiles a further entry point, for calls of this shape."""
         entry = self.entries[shape] = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
         self._compile_alone(entry)
         return entry
@@ -203,7 +206,7 @@ class Compiled:
         self._call = call
 
     def _compile_alone(self, entry: entry_point.Entry) -> None:
-        """Compile an entry in LLVM code of its own, which calls the compiled function by its address."""
+        """Compiles an entry in an LLVM module of its own, which calls the compiled function by its address."""
         assert self.native is not None
         entry.address = self.native.address(BODY)
         writer = Writer(cpu.target().triple, cpu.target().layout)
@@ -214,13 +217,13 @@ class Compiled:
 
 
 def _of_any_size(leaf: Leaf) -> Leaf:
-    """The same for arrays of any sizes but 1."""
+    """The same leaf for arrays of any sizes other than 1."""
     assert isinstance(leaf.type, Array)
     return Leaf(Array(leaf.type.dtype, (None,) * leaf.type.rank))
 
 
 def fitting(leaf: Leaf, value: Any) -> Any:
-    """A value from outside in the form that machine code reads; ``MISSING`` where it is not as ``leaf`` says."""
+    """A captured value in the form that machine code reads, or ``MISSING`` if its type is not that of ``leaf``."""
     if value is MISSING:
         return MISSING
     try:
@@ -239,7 +242,7 @@ def fitting(leaf: Leaf, value: Any) -> Any:
 
 
 def _refused(compiled: Compiled, *leaves: Any) -> Any:
-    """Where a flat entry goes with arguments that are not of its signature: ``classify`` and ``unbox`` disagree."""
+    """Raises an error for arguments that a flat entry does not take: ``classify`` and ``unbox`` disagree."""
     if any(isinstance(x, Spec) for x in leaves):
         raise TypeError("jitad.spec(…) stands for an argument of inspect; a call takes values")
     raise CompileError(f"the entry point for ({compiled.signature}) does not take {[type(x).__name__ for x in leaves]}")

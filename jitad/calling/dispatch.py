@@ -1,8 +1,8 @@
 """The Python side of a jitted function: from a call to compiled code.
 
-Calls go to machine code first; a call that no entry point takes comes to ``Dispatcher.__call__``.  Here the signature
-is found, the program compiled if it is new, the arguments are converted, and the code is called with them.  A new
-entry point is put in front of those the function has, so that the next call of its kind does not come here again.
+A call first tries the entry points in machine code.  If none of them takes it, it goes to ``Dispatcher.__call__``,
+which finds the signature, compiles the program if there is no code for it, converts the arguments, and calls the code.
+A new entry point becomes the first that calls try, so that the next call of this kind does not reach Python.
 """
 
 from __future__ import annotations
@@ -33,34 +33,35 @@ from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
 from .signature import Signature, Whole, signature
 
-DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run Python as written
-MOST_APART = 4096                # leaves of arguments for which a program is traced again, element by element
-VERSIONS = 8                     # of the code for one signature that are kept, for different captured state
-ATTEMPTS = 10                    # to compile while other threads change captured state
-SHAPE_AFTER = 8                  # calls of a new shape with known types, after which it gets an entry point of its own
+DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run functions as plain Python
+MOST_APART = 4096                # most argument leaves of a program that is traced again element by element
+VERSIONS = 8                     # most versions of the code for one signature, for different captured state
+ATTEMPTS = 10                    # most compilations for a call, if other threads change captured state
+SHAPE_AFTER = 8                  # calls of a new shape with known types before it gets its own entry point
 
 
 class Dispatcher:
-    """The compiled code of one function, and the calls that machine code does not take.
+    """The compiled code of one function, and the calls that no entry point takes.
 
-    ``target`` is the object that the user holds; ``parameters`` are those of the function that ``fun`` is or derives.
+    ``target``: the object that the user holds.  ``parameters``: those of the function that ``fun`` is or is derived
+    from.
     """
 
     def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
                  static: tuple[str | int, ...]) -> None:
         self.target, self.fun, self.options = target, fun, options
         self.parameters = Parameters(described_by, static)
-        self.table: dict[Signature, list[Compiled]] = {}     # of each signature the newest code first
+        self.table: dict[Signature, list[Compiled]] = {}     # the versions for each signature, newest first
         self.entries = EntryChain(target)
-        self.retired: list[Compiled] = []            # forgotten, but another thread may still be running in them
-        self.whole = False                           # the first argument is an object that is taken apart while tracing
+        self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
+        self.whole = False                           # True if the first argument is an object read by field
         self.compilations = 0
         self.seconds: Counter[str] = Counter()
-        self._widened: dict[Signature, set[Place]] = {}      # captured values that are parameters since they changed
-        self._constant: dict[Signature, set[Place]] = {}     # captured values that changed and cannot be parameters
-        self._last: Signature | None = None          # of the calls that came to Python
+        self._widened: dict[Signature, set[Place]] = {}      # captured values that became parameters by changing
+        self._constant: dict[Signature, set[Place]] = {}     # captured values that changed but cannot be parameters
+        self._last: Signature | None = None          # the signature of the last call that reached Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
-        self._apart: set[Signature] = set()          # whose long lists are taken apart element by element
+        self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -79,8 +80,8 @@ class Dispatcher:
                 sig, leaves = self.signature(args, kwargs)
             self.last, shape = sig, Shape(len(args), tuple(kwargs))
             again = shape in made.entries and not made.is_flat(shape)
-            if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value is no longer itself
-                return self.target(*args, **kwargs)      # the new entry takes it, or it comes back here once more
+            if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value has changed
+                return self.target(*args, **kwargs)      # taken by the new entry, or comes back here once more
             compiled, captured = self._version(sig, leaves)
             if compiled is not None:
                 break
@@ -94,7 +95,7 @@ class Dispatcher:
         return returned(found, (args, kwargs)) if compiled.packs else found
 
     def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any]]:
-        """The code whose guards hold now, and the captured values that it takes."""
+        """The version whose guards hold now, with the captured values that it takes; None if there is none."""
         for compiled in self.table.get(sig, ()):
             captured = compiled.captured(leaves)
             if captured is not None:
@@ -103,7 +104,7 @@ class Dispatcher:
         return None, []
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
-        """Under ``JITAD_DISABLE_JIT``: a function runs as written, a derivative is evaluated by the interpreter."""
+        """Runs a function as plain Python, and a derivative in the interpreter: for ``JITAD_DISABLE_JIT``."""
         if isinstance(self.fun, Transform):
             run = _instead.get()
             if run is not None:
@@ -113,9 +114,10 @@ class Dispatcher:
         return written(*args, **kwargs)
 
     def signature(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
-        """The signature of a call and its leaves in the form that machine code takes.
+        """The signature of a call, and its leaves in the form that machine code takes.
 
-        Raises TypeInferenceError for an argument that has no type, and RecursionError for one nested too deep.
+        Raises TypeInferenceError for an argument that has no type, and RecursionError for one that is nested too
+        deeply.
         """
         names, static = self.parameters.names, self.parameters.static
         args, kwargs = self.parameters.ordered(args, kwargs)
@@ -135,19 +137,19 @@ class Dispatcher:
             raise RecursionError("the arguments are nested too deep, or hold themselves") from None
 
     def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
-        """``signature``, with each element of a long list an argument of its own."""
+        """``signature``, with each element of a long list as a separate leaf."""
         args, kwargs = self.parameters.ordered(args, kwargs)
         return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False)
 
     # --- compiling --------------------------------------------------------------------------------
 
     def compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
-        """Compile for a signature, unless another thread did so meanwhile.  On an error nothing is left behind."""
+        """Compiles for a signature unless another thread has done so meanwhile; an error leaves no trace."""
         return with_room(lambda: self._compile_either(sig, leaves, args, kwargs))
 
     def _compile_either(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
                         ) -> Compiled:
-        """Long lists are columns unless the program does with them what only lists of known length can do."""
+        """Compiles with long lists as columns, or element by element if the program needs lists of known length."""
         try:
             return self._compile(sig, leaves, args, kwargs, self.options)
         except (UnsupportedError, TypeError) as e:
@@ -189,13 +191,13 @@ class Dispatcher:
             return compiled
 
     def _retire(self, sig: Signature) -> None:
-        """Forget the code of a signature, all of it for captured state of the past."""
+        """Drops all code for a signature: it was compiled for captured state that has changed."""
         gone = self.table.pop(sig)
         self.retired += gone
         self.entries.drop({id(entry) for compiled in gone for entry in compiled.entries.values()})
 
     def _seen(self, compiled: Compiled, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Give a shape of call that comes often an entry point of its own."""
+        """Counts the calls of this shape, and gives a frequent shape its own entry point."""
         shape = Shape(len(args), tuple(kwargs))
         if shape in compiled.entries or not compiled.enterable():
             return
@@ -231,12 +233,12 @@ class Dispatcher:
         return last, next((c.program.leaves for c in self.table.get(last, ())), ())
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """A stage of the compilation as text."""
+        """The text of one stage of the compilation."""
         return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
             self.fun, sig, options, stage, leaves))
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """A stage of the IR as a graph."""
+        """The control-flow graph of one stage of the IR."""
         return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
             self.fun, sig, options, stage, leaves)))
 
@@ -252,8 +254,8 @@ class Dispatcher:
             return with_room(lambda: look(apart, self.options.one_by_one(), each))
 
     def forget(self) -> None:
-        """Drop all code; the next call compiles anew."""
-        self.last = self.last                        # while the entry that took it is known
+        """Drops all code; the next call compiles again."""
+        self.last = self.last                        # while the entry that took the last call is still known
         self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
@@ -263,7 +265,10 @@ class Dispatcher:
 
 def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
          derive: tuple[str, Any] | None) -> Dispatcher:
-    """The dispatcher for a function, or for a derivative of it: the name of a transform and its argnums."""
+    """The dispatcher for a function, or for a derivative of it.
+
+    ``derive``: the name of a transform and its argnums.
+    """
     program = fun
     if derive is not None:
         kind, argnums = derive
@@ -271,7 +276,7 @@ def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: 
     return Dispatcher(target, program, fun, Options(**options), static)
 
 
-# --- calls that go elsewhere ----------------------------------------------------------------------
+# --- redirected calls -----------------------------------------------------------------------------
 
 Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
@@ -279,9 +284,9 @@ _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_ins
 
 @contextmanager
 def calls_go_to(run: Run) -> Iterator[None]:
-    """Within, ``run(function, args, kwargs)`` evaluates the calls that this thread makes of jitted functions.
+    """A context in which ``run(function, args, kwargs)`` evaluates this thread's calls of jitted functions.
 
-    Other threads' calls are found to be none of those, and go on to machine code by the slow way meanwhile.
+    The calls of other threads also go through Python meanwhile, and run machine code from there.
     """
     with all_diverted():
         token = _instead.set(run)

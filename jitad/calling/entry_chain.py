@@ -1,4 +1,4 @@
-"""The entry points that calls of a jitted function go through: each goes on to the next, the last to Python."""
+"""The entry points of a jitted function: each passes on a call that it does not take, the last one to Python."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .compiled import lock
 
 
 class EntryChain:
-    """The entry points of ``target``, the object that the user holds; the newest comes first."""
+    """The entry points of ``target``, the object that the user holds; newest first."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
         self.entries: list[Entry] = []
-        self._diverted = 0                           # the first entry point, while calls do not go through it
+        self._diverted = 0                           # the first entry point while calls are diverted to Python, or 0
         _all.add(self)
 
     def add(self, entry: Entry, leaves: Sequence[Any]) -> None:
-        """Put an entry in front; ``leaves``: of the arguments of a call, for its hints."""
+        """Puts an entry in front; ``leaves``: the argument leaves of a call, which its hints are made from."""
         if entry.hints is not None:
             entry.hints.refresh(leaves)
         entry.next.value = self.entries[0].code if self.entries else native_callable.SLOW_VECTORCALL
@@ -32,27 +32,27 @@ class EntryChain:
         self._go_through(entry.code)
 
     def drop(self, entries: Container[int]) -> None:
-        """Take out the entries with these ids."""
+        """Removes the entries with these ids."""
         self.entries = [entry for entry in self.entries if id(entry) not in entries]
         for entry, following in zip(self.entries, [*self.entries[1:], None]):
             entry.next.value = following.code if following is not None else native_callable.SLOW_VECTORCALL
         self._go_through(self.entries[0].code if self.entries else native_callable.SLOW_VECTORCALL)
 
     def clear(self) -> None:
-        """Let all calls come to Python, for good."""
+        """Sends all calls to Python until an entry is added."""
         native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
         self._diverted = 0
         self.entries.clear()
 
     def _go_through(self, entry: int) -> None:
-        """Let calls go to this entry, now or when they are not diverted any more."""
+        """Makes this entry the first, at once or when calls are no longer diverted."""
         if _diverting:
             self._diverted = entry
         else:
             native_callable.set_entry(self.target, entry)
 
     def divert(self) -> None:
-        """Let all calls come to Python until ``resume``."""
+        """Sends all calls to Python until ``resume``."""
         if not self._diverted:
             self._diverted = native_callable.entry_of(self.target)
             native_callable.set_entry(self.target, native_callable.SLOW_VECTORCALL)
@@ -69,7 +69,7 @@ _diverting: list[int] = []                           # identifiers of the thread
 
 @contextmanager
 def all_diverted() -> Iterator[None]:
-    """Within, the calls of all jitted functions come to Python."""
+    """A context in which the calls of all jitted functions go to Python."""
     here = threading.get_ident()
     with lock:
         _diverting.append(here)
@@ -89,7 +89,7 @@ def _resume() -> None:
 
 
 def _only_here() -> None:
-    """In a child process there are no other threads."""
+    """Drops the other threads from ``_diverting``: a child process does not have them."""
     _diverting[:] = [number for number in _diverting if number == threading.get_ident()]
     _resume()
 

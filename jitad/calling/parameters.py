@@ -1,4 +1,4 @@
-"""The parameters of the function that is called: by them arguments are put in order and constants found."""
+"""The parameters of the called function: they give the order of arguments and name the static ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..frontend.callables.traceable import POSITIONAL, positional, signature_of
 
 
 class Parameters:
-    """The parameters of ``fun``; ``static``: positions and names that ``jit(static=…)`` was given."""
+    """The parameters of ``fun``; ``static``: the positions and names given to ``jit(static=…)``."""
 
     def __init__(self, fun: Callable[..., Any], static: tuple[str | int, ...]) -> None:
         self.fun, self._static = fun, static
@@ -22,12 +22,15 @@ class Parameters:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters that can be passed by position."""
+        """The names of the parameters that can be passed by position."""
         return tuple(p.name for p in self.known if p.kind in POSITIONAL)
 
     @cached_property
     def static(self) -> frozenset[str | int]:
-        """Positions and names of the parameters that are compile-time constants.  Raises TypeError for others."""
+        """The positions and names of the parameters that are compile-time constants.
+
+        Raises TypeError for a position or name that is not a parameter.
+        """
         known = positional(self.fun) if self._static and self.known else []
         names = [self._static_name(key, known) for key in self._static]
         return frozenset([*names, *(known.index(name) for name in names if name in known)])
@@ -49,16 +52,16 @@ class Parameters:
 
     @property
     def count(self) -> int | None:
-        """The number of parameters; ``None`` if Python cannot tell."""
+        """The number of parameters, or None if Python cannot tell."""
         try:
             return len(signature_of(self.fun).parameters)
         except (TypeError, ValueError):
             return None
 
     def ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with as many arguments by position as possible, the others in order of their names.
+        """The same call with as many arguments by position as possible, and the others sorted by name.
 
-        Arguments for ``**kwargs`` keep their order, which the function can see.
+        Arguments for ``**kwargs`` keep their order, since the function can see it.
         """
         if not kwargs:
             return args, kwargs
@@ -70,20 +73,20 @@ class Parameters:
         return tuple(moved), {k: rest[k] for k in (rest if self._takes_any_name else sorted(rest))}
 
     def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise what Python raises for a call that the function does not take."""
+        """Raises Python's TypeError if the function does not accept this call."""
         try:
             found = signature_of(self.fun)
         except (TypeError, ValueError):
             return
         free = [p.name for p in found.parameters.values() if p.kind is p.POSITIONAL_ONLY and self._takes_any_name]
         try:
-            found.bind(*args, **{k: v for k, v in kwargs.items() if k not in free})      # which ``bind`` refuses
+            found.bind(*args, **{k: v for k, v in kwargs.items() if k not in free})      # which it refuses
         except TypeError as e:
             raise TypeError(f"{name_of(self.fun)}() {e}") from None
 
 
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters of a callable; none if Python cannot tell."""
+    """The parameters of a callable, or an empty list if Python cannot tell."""
     try:
         return list(signature_of(fun).parameters.values())
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""What the arguments of a call are: their structure, and of each leaf its IR type or its static value.
+"""The signature of a call: the structure of its arguments, and the IR type or static value of each leaf.
 
-A *signature* is what code is compiled for.  Finding it also brings each leaf into the form that machine code reads:
-native byte order, C order, an element type of the IR's, numbers of Python or NumPy.
+Code is compiled for a *signature*.  ``signature`` also converts each leaf to the form that machine code reads: native
+byte order, C order, an element type of the IR, numbers of Python or NumPy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INT_RANGE = range(-(1 << 63), 1 << 63)
 
 
 class Spec:
-    """Stands for a value of this type where none is at hand: ``jitad.spec("f64[:, :]")``."""
+    """A stand-in for an argument of this type: ``jitad.spec("f64[:, :]")``."""
 
     __slots__ = ("leaf",)
 
@@ -38,7 +38,7 @@ class Spec:
 
 
 def spec(text: str) -> Spec:
-    """A stand-in for an argument: ``f64``, ``i64``, ``f32[:]``, ``f64[:, 3]``; scalars are Python's."""
+    """A stand-in for an argument: ``f64``, ``i64``, ``f32[:]``, ``f64[:, 3]``; scalars are Python numbers."""
     if not isinstance(text, str):
         raise TypeError(f'spec takes the text of a type, such as "f64[:, :]", not {text!r}')
     t = parse(text)
@@ -48,7 +48,7 @@ def spec(text: str) -> Spec:
 
 
 class Whole:
-    """An object that is one leaf, whatever it is: what is read of it is read while tracing."""
+    """An object that is a single leaf of any class: tracing reads the attributes that the program uses."""
 
     __slots__ = ("obj",)
 
@@ -57,7 +57,7 @@ class Whole:
 
 
 class Static:
-    """A leaf that is a compile-time constant; values that mean the same are one signature (see ``pytree.meaning``)."""
+    """A leaf that is a compile-time constant; values with the same ``pytree.meaning`` share a signature."""
 
     __slots__ = ("value", "_key")
 
@@ -75,7 +75,7 @@ class Static:
 
 
 class Signature:
-    """The structure of ``(args, kwargs)`` and what each leaf is."""
+    """The structure of ``(args, kwargs)``, and the type or static value of each leaf."""
 
     __slots__ = ("structure", "leaves", "_hash")
 
@@ -90,13 +90,13 @@ class Signature:
                 and self.leaves == other.leaves)
 
     def specs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments as the tracer takes them."""
+        """The arguments with leaves in place of values, as the tracer takes them."""
         plain = [leaf.value if isinstance(leaf, Static) else leaf for leaf in self.leaves]
         args, kwargs = unflatten(self.structure, plain)
         return args, kwargs
 
     def has_columns(self) -> bool:
-        """Whether an argument is, or holds, a long list."""
+        """True if an argument is or contains a long list."""
         return holds_columns(self.structure)
 
     def __str__(self) -> str:
@@ -119,9 +119,9 @@ class _Shown:
 
 def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[int | str],
               static_shapes: bool, long: bool = True) -> tuple[Signature, list[Any]]:
-    """The signature of a call and its leaves, converted.  ``static``: positions and names of static arguments.
+    """The signature of a call, and its converted leaves.  ``static``: positions and names of static arguments.
 
-    ``long``: long lists are taken apart by columns (``frontend.columns.list_columns``), and not element by element.
+    ``long``: long lists become columns (``frontend.columns.list_columns``) instead of one leaf for each element.
     """
     if static:
         args = tuple(_make_static(a) if i in static else a for i, a in enumerate(args))
@@ -135,7 +135,7 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[i
 
 
 def _flatten_call(args: tuple[Any, ...], kwargs: dict[str, Any], long: bool) -> tuple[Sequence[Any], Structure]:
-    """``flatten((args, kwargs))``, quick where every argument is plainly a leaf."""
+    """``flatten((args, kwargs))``, with a fast path for arguments that are all leaves."""
     if not kwargs and all([type(a) in _LEAVES for a in args]):
         return args, _flat_call(len(args))
     if not long:
@@ -159,7 +159,7 @@ def _make_static(value: Any) -> Static:
 
 
 def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static | Opened, Any]:
-    """What a leaf is, and the leaf in the form that machine code reads."""
+    """The type or static value of a leaf, and the leaf in the form that machine code reads."""
     cls = type(x)
     if cls in _PYTHON:
         if cls is int and x not in _INT_RANGE:
@@ -196,7 +196,7 @@ def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static |
     x = _known_dtype(x)
     if x.ndim == 0:
         return classify(x[()])
-    x = np.asarray(x)                                         # of a subclass without a copy
+    x = np.asarray(x)                                         # converts a subclass without copying
     if not (x.flags.c_contiguous and x.flags.aligned):
         x = np.array(x, order="C")
     return _array_leaf(x.dtype, tuple([n if static_shapes or n == 1 else None for n in x.shape])), x
@@ -210,7 +210,7 @@ def _array_leaf(dtype: np.dtype, dims: tuple[int | None, ...]) -> Leaf:
 
 
 def _known_dtype(x: np.ndarray) -> np.ndarray:
-    """``x`` with an element type of the IR's, and that type's own dtype object."""
+    """``x`` with an element type of the IR, and with that type's own dtype object."""
     dtype = x.dtype
     for singleton in _DTYPES:
         if dtype is singleton:

@@ -77,7 +77,7 @@ class Boxer:
     # --- structures -------------------------------------------------------------------------------
 
     def node(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
-        """Make the object for ``s`` and pass it to ``put``, which stores it in its owner, before it is filled."""
+        """Makes the object for ``s`` and passes it to ``put``, which stores it in its owner, before it is filled."""
         if s.is_leaf:
             put(self.leaf(next(leaves)))
         elif s.type is type(None) or s.type is str:
@@ -104,7 +104,7 @@ class Boxer:
             self.node(child, leaves, lambda obj, i=i: self.store(obj, base, offset + 8 * i))  # type: ignore[misc]
 
     def long_list(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
-        """Make a list from columns, which are arrays."""
+        """Makes a list from columns, which are arrays."""
         code, kind = self.code, s.static
         columns = [leaf.value for leaf in (next(leaves) for _ in s.children)]
         assert all(isinstance(c, Buffer) for c in columns)
@@ -138,7 +138,7 @@ class Boxer:
             self.node(child, leaves, lambda obj, key=key: self.insert(whole, key, obj))  # type: ignore[misc]
 
     def record(self, s: Structure, leaves: Iterator[Leaf], put: Put) -> None:
-        """Make a dataclass instance without calling ``__init__``, which may check or convert its arguments."""
+        """Makes a dataclass instance without calling ``__init__``, which may check or convert its arguments."""
         whole = self.instance(s, 0, put)
         setter = "PyObject_GenericSetAttr"
         for name, child in zip(s.static, s.children):
@@ -151,7 +151,7 @@ class Boxer:
         return whole
 
     def insert(self, whole: str, key: object, obj: str, setter: str = "PyDict_SetItem") -> None:
-        """Put ``obj`` into a dict or an attribute, which takes a reference of its own."""
+        """Puts ``obj`` into a dict or an attribute, which takes a reference of its own."""
         status = self.code.op(f"call i32 {function(setter)}(ptr {whole}, ptr {pointer(key)}, ptr {obj})")
         self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
         self.require(self.code.op(f"icmp eq i32 {status}, 0", "c"))

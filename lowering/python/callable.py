@@ -122,7 +122,7 @@ def make(function: Function[..., Any], self: object) -> Any:
 
 
 def set_entry(jit: Any, address: int) -> None:
-    """Make calls of ``jit`` go to the vectorcall function at ``address``."""
+    """Makes calls of ``jit`` go to the vectorcall function at ``address``."""
     ctypes.c_void_p.from_address(id(jit) + VECTORCALL).value = address
 
 

@@ -1,14 +1,15 @@
-"""The entry point: a CPython function made of LLVM IR.
+"""The entry point: a CPython function in LLVM IR.
 
 ::
 
     PyObject *entry(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 
-tests whether this call is of the shape it was compiled for, reads the arguments (``unbox``), takes a context, runs
-the compiled function, which LLVM inlines here if it is small, and makes the results (``box``).  In every other case it
-goes on to the next entry in line, at last to Python, which converts or compiles.
+It tests that the call has the shape for which it was compiled, reads the arguments (``unbox``), tests the guards on
+captured state (``guards``), and takes a context.  Then it runs the compiled function, which LLVM inlines if it is
+small, and makes the results (``box``).  In any other case it continues at the next entry; the last one is Python,
+which converts arguments or compiles.
 
-``lease`` is about the context and the GIL, which is let go while the body runs if that can be long (``effort``).
+``context_pool`` provides the context, and releases the GIL during the body if the body may take long (``effort``).
 """
 
 from __future__ import annotations
@@ -37,21 +38,24 @@ from .hints import Hints
 from .unbox import Argument, Unboxer, runs_python
 
 LARGE = 10_000
-"""Characters of code, from which on an entry is not optimised: compiling one with arrays then takes half of its time,
-10 ms less, and a call 3 ns more, the body not being inlined.  A body of this size takes two hundred of them."""
+"""The number of characters of code above which an entry is not optimised.
+
+Compiling an entry with arrays then takes half the time, 10 ms less.  A call takes 3 ns more, since the body is not
+inlined; a body of this size takes two hundred.
+"""
 
 
 @dataclass(eq=False)
 class Entry:
-    """What an entry point is made from, and the objects that its code points to.
+    """The description of an entry point, and the objects that its code refers to.
 
-    ``count`` positional arguments come first, then those named ``keywords``, in this order.  ``effort`` is what
-    ``effort.effort`` says.  ``build`` makes the result of a flat tuple of leaves where machine code cannot; ``error``
-    makes the exception for a status and four words that the program left behind.  ``next`` is the entry to go on to.
-    ``guards`` and ``captured``: what the program takes for granted outside, and takes from there behind the arguments;
-    ``hints``: where that is.  ``fixed``: leaves of the result that are no results of ``function``, by number.
-    ``address``: of the compiled function, if it is in code made earlier.  ``code`` is the address of the entry itself,
-    once it has been compiled.
+    A call passes ``count`` arguments by position, then those named ``keywords``, in this order.  ``effort`` is the
+    result of ``run_length.effort``.  ``build`` makes the result from a flat tuple of leaves if machine code cannot.
+    ``error`` makes the exception for a status and four words that the program leaves.  ``next`` is the entry at which
+    calls continue that this one does not take.  ``guards`` and ``captured``: the conditions on captured state, and the
+    captured values that follow the arguments; ``hints``: their addresses.  ``fixed``: leaves of the result that are not
+    results of ``function``, by number.  ``address``: of the compiled function, if its code was generated earlier.
+    ``code``: the address of the entry itself once it is compiled.
     """
 
     name: str
@@ -74,7 +78,7 @@ class Entry:
 
     @property
     def mark(self) -> int:
-        """What tells this entry from others: the address of ``next``."""
+        """The identifier of this entry: the address of ``next``."""
         return ctypes.addressof(self.next)
 
     def __post_init__(self) -> None:
@@ -83,7 +87,7 @@ class Entry:
 
 
 def write(writer: Writer, entry: Entry) -> str:
-    """Add the entry point to a module that has the compiled function; yields its symbol."""
+    """Adds the entry point to a module that contains the compiled function; returns its symbol."""
     return _EntryWriter(writer, entry).write()
 
 
@@ -125,7 +129,7 @@ class _EntryWriter:
         self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
         return self.entry.name
 
-    # --- before -----------------------------------------------------------------------------------
+    # --- arguments --------------------------------------------------------------------------------
 
     def arguments(self) -> list[str]:
         code, unboxer, entry = self.code, self.unboxer, self.entry
@@ -146,7 +150,7 @@ class _EntryWriter:
         return parts
 
     def keywords(self) -> None:
-        """The names of keyword arguments are interned strings, so their addresses tell."""
+        """Tests the names of keyword arguments by address, since they are interned strings."""
         unboxer, names = self.unboxer, self.entry.keywords
         unboxer.require(self.code.op("icmp ne ptr %kwnames, null", "c"))
         unboxer.require_equal("i64", unboxer.load("i64", "%kwnames", capi.VAR_SIZE), str(len(names)))
@@ -156,7 +160,7 @@ class _EntryWriter:
     # --- the body ---------------------------------------------------------------------------------
 
     def run(self, ctx: str, parts: Sequence[str]) -> list[str]:
-        """Call the compiled function; yields the status and the parts of the results."""
+        """Calls the compiled function; returns the status and the parts of the results."""
         code, f = self.code, self.entry.function
         state = self.lease.release_gil([*self.unboxer.sizes, *self.unboxer.counts])
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
@@ -169,10 +173,10 @@ class _EntryWriter:
         count = 1 + sum(len(types.parts_of(t)) for t in f.result_types)
         return [code.op(f"extractvalue {struct} {whole}, {i}", "out") for i in range(count)]
 
-    # --- after ------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     def results(self, parts: Sequence[str]) -> str:
-        """Test the status and make the result."""
+        """Tests the status and makes the result."""
         entry, code = self.entry, self.code
         go_on = code.label("done")
         code.branch(code.op(f"icmp eq i32 {parts[0]}, 0", "c"), go_on, self.failed, self.likely)
@@ -187,7 +191,7 @@ class _EntryWriter:
         return made
 
     def leaves(self, parts: list[str]) -> list[Leaf]:
-        """The leaves of the result, those that are always the same among them."""
+        """The leaves of the result, including the fixed ones."""
         computed = iter(self.entry.function.result_types)
         found: list[Leaf] = []
         for i in range(self.entry.result.count):
@@ -204,7 +208,7 @@ class _EntryWriter:
         self.lease.give_back(ctx, self.unboxer.held)
 
     def failure(self, ctx: str, status: str) -> None:
-        """Raise what the status says.  An interrupt has been raised already by the handler that was polled."""
+        """Raises the exception for the status.  An interrupt has been raised by its handler already."""
         code = self.code
         code.start(self.failed)
         words = [code.op(f"load i64, ptr {self.lease.field(ctx, f'operand{i}')}, align 8") for i in range(4)]
@@ -228,7 +232,7 @@ class _EntryWriter:
         code.end("ret ptr null")
 
     def unmade_result(self, ctx: str) -> None:
-        """Making the result failed: let go what there is of it."""
+        """Releases a partial result after an allocation has failed."""
         code = self.code
         if self.boxer.failures:
             root = code.phi("ptr", self.unmade, "root")
@@ -240,7 +244,7 @@ class _EntryWriter:
             code.end("ret ptr null")
 
     def go_on(self) -> None:
-        """Not a call for this entry: let the next one see."""
+        """Continues at the next entry if the call is not for this one."""
         code = self.code
         self.unboxer.drop_on_miss()
         code.start(self.miss)

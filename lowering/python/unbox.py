@@ -1,7 +1,8 @@
-"""From Python objects to machine values: the first half of an entry point.
+"""Unboxing: reads machine values from Python objects, the first part of an entry point.
 
-Each argument is tested (its type, and for arrays element type, rank, layout) and read straight from the object. What
-does not fit leads to ``miss``, with nothing done yet; an argument that is expensive to convert is no fit either.
+Each argument is tested (its type, and for arrays element type, rank, layout) and read from the object directly.  An
+argument that does not match branches to ``miss`` before anything has been changed.  Arguments that are expensive to
+convert do not match either.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .unbox_list import long_list
 
 
 class LeafType(Protocol):
-    """What a leaf of the arguments is: ``weak`` scalars are Python's own, others NumPy's."""
+    """The type of a leaf of the arguments: ``weak`` scalars are Python's, others NumPy's."""
 
     @property
     def type(self) -> Type: ...
@@ -33,10 +34,10 @@ class LeafType(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """One argument: where it comes from and what is in it.
+    """The source and the contents of one argument.
 
-    ``index``: its place in the call, or ``None`` for ``value`` itself (a default, a captured array).
-    ``structure`` is ``None`` for a static argument: it must be the very object ``value``.
+    ``index``: its position in the call, or None for ``value`` itself (a default, a captured array).  ``structure`` is
+    None for a static argument, which must be identical to ``value``.
     """
 
     index: int | None
@@ -46,7 +47,7 @@ class Argument:
 
 
 def readable(s: Structure) -> bool:
-    """Whether machine code can take a structure apart (other containers are for Python to flatten)."""
+    """True if machine code can read a structure.  Python flattens other containers."""
     if s.type is Columns:
         return not s.static.counts and not any(c.array for c in s.static.cells) and _walked(s.static.element)
     known = s.is_leaf or s.type in (tuple, list, dict, str, type(None), Packed) or is_namedtuple(s) or is_record(s)
@@ -54,7 +55,7 @@ def readable(s: Structure) -> bool:
 
 
 def _walked(s: Structure) -> bool:
-    """Whether an element of a long list is numbers in tuples and lists alone."""
+    """True if an element of a long list consists only of numbers in tuples and lists."""
     return s.is_leaf or (s.type in (tuple, list) or is_namedtuple(s)) and all(map(_walked, s.children))
 
 
@@ -63,7 +64,7 @@ def is_namedtuple(s: Structure) -> bool:
 
 
 def is_record(s: Structure) -> bool:
-    """A dataclass whose instances are plain objects."""
+    """True for a dataclass whose instances are plain objects."""
     t = s.type
     return (isinstance(t, type) and is_dataclass(t) and t.__new__ is object.__new__
             and t.__getattribute__ is object.__getattribute__)
@@ -73,7 +74,7 @@ _INERT = frozenset((str, int, bool, float, bytes, type(None)))
 
 
 def runs_python(s: Structure) -> bool:
-    """Whether taking a structure apart may run code of the user's: a key's ``__eq__``, a property, a descriptor."""
+    """True if reading a structure may run the user's code: a key's ``__eq__``, a property, a descriptor."""
     if s.type is dict and any(type(key) not in _INERT for key in s.static):
         return True
     if is_record(s) and s.type is not None:
@@ -90,26 +91,27 @@ _PLAIN_DESCRIPTORS = (types_of_objects.MemberDescriptorType, types_of_objects.Ge
 class Unboxer:
     """Emits the tests and reads.
 
-    Objects that somebody else may drop while we run are held: ``held`` lists references of ours, to be let go when the
-    results are made.  ``misses``: where each test leads that is made while some are held.  ``wary``: the user's code
-    may run before all is read, and change any list or dict, so that all that comes from one is held at once.
+    Objects that other code may release during the call are held: ``held`` lists the entry's references, which are
+    released when the results are made.  ``misses``: the targets of tests made while references are held.  ``wary``: the
+    user's code may run before all arguments are read, and change a list or dict, so items are held as soon as they are
+    read.
     """
 
     def __init__(self, code: Code, miss: str, likely: str, wary: bool = False) -> None:
         self.code, self.miss, self.likely, self.wary = code, miss, likely, wary
         self.held: list[str] = []
-        self.arrays: set[str] = set()            # those of them for which ``keep_array`` was called
-        self.rare = ""                           # the note of a branch that is hardly ever taken
-        self.loop_note: Callable[[], str] = str  # the note of a loop that stays one: no vectors, no unrolling
-        self.misses: list[tuple[str, str, str]] = []     # (label, the reference let go there, where it goes on)
+        self.arrays: set[str] = set()            # those for which ``keep_array`` was called
+        self.rare = ""                           # metadata of a branch that is rarely taken
+        self.loop_note: Callable[[], str] = str  # metadata of a loop that is not vectorised or unrolled
+        self.misses: list[tuple[str, str, str]] = []     # (label, reference released there, next target)
         self.sizes: list[str] = []               # of all arrays, in elements
-        self.objects: dict[int, str] = {}        # that the program takes apart, by the numbers of their leaves
-        self.counts: list[str] = []              # integers; with the sizes they tell how much work there may be
+        self.objects: dict[int, str] = {}        # objects that are read by field, by leaf number
+        self.counts: list[str] = []              # integers; with the sizes, they estimate the run time
 
     # --- small steps ------------------------------------------------------------------------------
 
     def require(self, condition: str) -> None:
-        """Go on if ``condition``, otherwise to ``miss``."""
+        """Continues if ``condition`` holds, and branches to ``miss`` otherwise."""
         go_on = self.code.label("ok")
         self.code.branch(condition, go_on, self.miss, self.likely)
         self.code.start(go_on)
@@ -124,7 +126,7 @@ class Unboxer:
         self.require(self.code.op(f"icmp eq {type} {x}, {y}", "c"))
 
     def require_all(self, *comparisons: str) -> None:
-        """One branch for several comparisons: blocks are what an entry costs to compile."""
+        """Tests several comparisons by one branch: compile time grows with the number of blocks."""
         first, *others = [self.code.op(f"icmp {comparison}", "c") for comparison in comparisons]
         for other in others:
             first = self.code.op(f"and i1 {first}, {other}", "c")
@@ -136,14 +138,14 @@ class Unboxer:
     # --- structures -------------------------------------------------------------------------------
 
     def argument(self, a: Argument, obj: str) -> list[str]:
-        """The parts (as ``types.parts_of``) of all leaves of an argument."""
+        """The parts (see ``types.parts_of``) of all leaves of an argument."""
         if a.structure is None:
             self.require_equal("ptr", obj, pointer(a.value))
             return []
         return self.tree(a.structure, obj, iter(a.leaves), a.index is None)
 
     def tree(self, s: Structure, obj: str, leaves: Iterator[LeafType | Opened], shared: bool) -> list[str]:
-        """``shared``: nothing but a list or dict, which others may change, keeps ``obj`` alive."""
+        """The parts of all leaves; ``shared``: only a list or dict, which may change, keeps ``obj`` alive."""
         if s.is_leaf:
             leaf = next(leaves)
             if isinstance(leaf, Opened):
@@ -163,7 +165,7 @@ class Unboxer:
             for child in children if s.type is list else ():
                 self.keep(child)
             shared = False
-        else:                                            # a tuple is kept alive by what holds it, and so are its items
+        else:                                            # the owner of a tuple keeps it and its items alive
             shared = changes or shared and isinstance(s.type, type) and issubclass(s.type, tuple)
         return [part for c, child in zip(s.children, children) for part in self.tree(c, child, leaves, shared)]
 
@@ -192,7 +194,7 @@ class Unboxer:
         return [self.load("ptr", items, 8 * i) for i in range(n)]
 
     def columns(self, s: Structure, obj: str) -> Sequence[str]:
-        """The leaves of a packed value of this layout; there is one object for each layout."""
+        """The leaves of a packed value with this layout; each layout has one object."""
         self.require_equal("ptr", self.attribute(obj, "_root"), pointer(s.static))
         items = self.at(self.attribute(obj, "_leaves"), capi.TUPLE_ITEMS)
         return [self.load("ptr", items, 8 * i) for i in range(len(s.children))]
@@ -215,7 +217,7 @@ class Unboxer:
         return found
 
     def require_key(self, key: str, expected: Any) -> None:
-        """Strings are compared by their text, other keys are the very objects, since equal ones may be two."""
+        """Tests a key: strings by their text, other keys by identity, since equal ones may be different objects."""
         if type(expected) is not str:
             self.require_equal("ptr", key, pointer(expected))
             return
@@ -229,7 +231,7 @@ class Unboxer:
         self.code.start(done)
 
     def attribute(self, obj: str, name: str) -> str:
-        """An attribute, which may be made by the class, so the reference is ours; without it, a miss."""
+        """An attribute, as an own reference since the class may compute it; a miss if it is absent."""
         value = self.code.op(f"call ptr {function('PyObject_GetAttr')}(ptr {obj}, ptr {pointer(name)})")
         have, lack = self.code.label("have"), self.code.label("lack")
         self.code.branch(self.code.op(f"icmp ne ptr {value}, null", "c"), have, lack, self.likely)
@@ -241,12 +243,12 @@ class Unboxer:
         return value
 
     def keep(self, obj: str) -> None:
-        """Hold ``obj``, a reference of somebody else's."""
+        """Holds ``obj``, which is a borrowed reference."""
         self.code.do(f"call void {function('Py_IncRef')}(ptr {obj})")
         self.hold(obj)
 
     def keep_array(self, obj: str) -> None:
-        """The same of an array, without a call."""
+        """Holds an array by incrementing its reference count in place, without a call."""
         count = self.code.op(f"load {capi.REFCOUNT}, ptr {obj}, align 8")
         self._add_to_count(obj, count, "1")
         self.hold(obj)
@@ -260,21 +262,21 @@ class Unboxer:
         code.do(f"store {t} {changed}, ptr {obj}, align 8")
 
     def hold(self, obj: str) -> None:
-        """``obj`` is a reference of ours: let it go when the call is over, or on a miss from here on."""
+        """Holds ``obj``, which is an own reference: it is released after the call, or on a later miss."""
         label = self.code.label("drop")
         self.misses.append((label, obj, self.miss))
         self.held.append(obj)
         self.miss = label
 
     def drop_on_miss(self) -> None:
-        """The blocks in which misses let go what is held."""
+        """Emits the blocks in which misses release held references."""
         for label, obj, following in self.misses:
             self.code.start(label)
             self.code.do(f"call void {function('Py_DecRef')}(ptr {obj})")
             self.code.jump(following)
 
     def drop_arrays(self) -> list[str]:
-        """Let go the arrays that are held when all went well; yields what else is held."""
+        """Releases the held arrays after a successful call; returns the other held references."""
         for obj in self.held:
             if obj in self.arrays:
                 count = self.code.op(f"load {capi.REFCOUNT}, ptr {obj}, align 8")
@@ -314,7 +316,7 @@ class Unboxer:
         return self.code.op(f"icmp ne i8 {x}, 0", "b") if t.is_bool else x
 
     def integer(self, obj: str) -> str:
-        """A Python integer of one digit is read at once, others through the C API; too large ones miss."""
+        """The value of a Python integer: one digit is read directly, others through the C API; too large ones miss."""
         code = self.code
         tag = self.load("i64", obj, capi.LONG_TAG)
         if capi.LONG_HAS_TAG:                    # below 16: one digit; the lowest two bits are 1 - sign
@@ -340,10 +342,10 @@ class Unboxer:
         return result
 
     def array(self, t: Array, obj: str) -> list[str]:
-        """Data and sizes of a C-contiguous array of exactly this element type and rank.
+        """The data and sizes of a C-contiguous array with exactly this element type and rank.
 
-        A dimension that the type has as a literal must be that; one that it leaves open must not be 1,
-        since the program was compiled on the assumption that it does not broadcast.
+        A dimension that is a literal in the type must have this size.  Any other dimension must not be 1, since the
+        program was compiled on the assumption that it does not broadcast.
         """
         self.require_type(obj, capi.NDARRAY)
         flags = self.code.op(f"and i32 {self.load('i32', obj, capi.ARRAY_FLAGS)}, {capi.ARRAY_NEEDED_FLAGS}")

@@ -1,4 +1,4 @@
-"""Long lists (``frontend/columns/list_columns.py``) at the entry: one loop reads their numbers into new arrays."""
+"""Unboxing of long lists (``frontend/columns/list_columns.py``): one loop reads their numbers into new arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def long_list(u: Unboxer, s: Structure, obj: str, leaves: Sequence[LeafType]) -> list[str]:
-    """Data and size of each column; a list of other elements, or one that is not long, is a miss."""
+    """The data and size of each column; a list of other elements, or one that is not long, is a miss."""
     kind: Kind = s.static
     u.require_type(obj, list)
     n = u.load("i64", obj, capi.VAR_SIZE)
@@ -32,7 +32,7 @@ def long_list(u: Unboxer, s: Structure, obj: str, leaves: Sequence[LeafType]) ->
 
 
 def _array(u: Unboxer, t: Scalar, n: str) -> str:
-    """The data of a new array, which is let go when the call is over; without memory for it, a miss."""
+    """The data of a new array, which is released after the call; a miss if there is no memory."""
     code = u.code
     dims = code.alloca("i64")
     code.do(f"store i64 {n}, ptr {dims}, align 8")
@@ -64,7 +64,7 @@ def _fill(u: Unboxer, kind: Kind, items: str, n: str, columns: Sequence[str]) ->
 
 
 def _store(u: Unboxer, s: Structure, obj: str, columns: Iterator, i: str) -> None:      # type: ignore[type-arg]
-    """Put the numbers of one element into row ``i`` of the columns."""
+    """Stores the numbers of one element in row ``i`` of the columns."""
     if not s.is_leaf:
         for child, part in zip(s.children, u.children(s, obj)):
             _store(u, child, part, columns, i)

@@ -1,4 +1,4 @@
-"""``make fuzz``: random programs for a time or a number of them; exit status 1 where something is wrong."""
+"""``make fuzz``: random programs for a given time or number; exit status 1 if a check fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main() -> int:
 def fuzz(options: argparse.Namespace) -> int:
     seed = options.seed or int(time.time() * 1000) % 10 ** 9
     print(f"seed {seed}", flush=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)    # stopped early, it says what came of it
+    signal.signal(signal.SIGTERM, signal.default_int_handler)    # prints the summary if stopped early
     campaign = Campaign(Options(seed, options.seconds, options.count, options.workers, options.nice, options.keep,
                                 options.findings, options.size, tuple(options.focus)),
                         lambda text: print(text, flush=True))

@@ -1,7 +1,7 @@
 """A run of many random programs: seeds in, findings out.
 
-What a program is follows from its seed and from what it focuses on, which depends on what other programs covered
-before; a finding therefore shows the program itself.
+A program depends on its seed and on its focus, which depends on the constructs that other programs have covered.  So a
+finding includes the program itself.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .pool import Pool
 from .shrink import kind, shrink
 
 REGRESSIONS = Path(__file__).parent.parent / "regressions"
-PROGRESS = 30.0                         # seconds between lines that say how far it is
+PROGRESS = 30.0                         # seconds between progress reports
 Report = Callable[[str], None]
 
 
 @dataclass
 class Finding:
-    """A program that went wrong, as it was generated and made small."""
+    """A program that failed, as generated and reduced."""
 
     program: Program
     verdict: Verdict
@@ -36,7 +36,7 @@ class Finding:
     seconds: float = 0.0
 
     def text(self) -> str:
-        """A regression test: the program, headed by what went wrong."""
+        """A regression test: the program, with the failure in its docstring."""
         first = str(self.verdict).split("\n")[0][:110]
         return f'"""Seed {self.program.seed}: {_plain(first)}"""\n\n{self.source}'
 
@@ -47,7 +47,7 @@ def _plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Job:
-    """Either a seed to make a program of, or a source to check."""
+    """A seed to generate a program from, or a source to check."""
 
     seed: int = 0
     focus: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Job:
 
 
 def work(job: Job) -> tuple[Program, Verdict, float]:
-    """What a worker does; the last is how long the processor took."""
+    """Runs a job in a worker; the last result is the processor time."""
     start = time.process_time()
     if job.source:
         return Program(job.seed, job.source), verdict(job.source, job.checks), 0.0
@@ -71,13 +71,13 @@ def work(job: Job) -> tuple[Program, Verdict, float]:
 class Options:
     seed: int
     seconds: float = 60.0
-    count: int = 0                      # programs; 0: as many as there is time for
+    count: int = 0                      # number of programs; 0: as many as time allows
     workers: int = 2
     nice: int = 0
     keep: bool = False                  # do not shrink
     findings: int = 20                  # then it stops
     size: int | None = None             # constructs of a program; None: log-uniform
-    focus: tuple[str, ...] = ()         # each program has one of these constructs; none: what has come up least
+    focus: tuple[str, ...] = ()         # each program has one of these constructs; by default a rare one
 
 
 class Campaign:
@@ -87,13 +87,13 @@ class Campaign:
         self.kinds: dict[tuple[str, ...], int] = {}
         self.done, self.processor = 0, 0.0
         self.start = time.monotonic()
-        with Pool(lambda _: features(), 1) as pool:              # elsewhere: workers are forked from a fresh process
+        with Pool(lambda _: features(), 1) as pool:              # in a worker: others are forked from a new process
             ((_, found),) = pool.run([None])
         self.features: frozenset[str] = found
         self.coverage = Coverage(found)
 
     def run(self) -> list[Finding]:
-        """Everything, or until interrupted; the findings, each kind once."""
+        """Runs all programs, or until interrupted; returns the findings, one of each kind."""
         o, told = self.options, self.start
         with Pool(work, o.workers, o.nice) as pool, suppress(KeyboardInterrupt):
             for job, answer in pool.run(self._jobs()):
@@ -114,13 +114,13 @@ class Campaign:
 
     def _one(self, job: Job, answer: tuple[Program, Verdict, float] | Verdict) -> None:
         self.done += 1
-        if isinstance(answer, Verdict):                          # the worker is gone, its program is not
+        if isinstance(answer, Verdict):                          # if the worker is gone, its program is not lost
             program, found = generate(job.seed, job.features, job.focus, job.size), answer
         else:
             program, found, seconds = answer
             self.processor += seconds
         self.coverage.add(program.constructs, program.pairs, found)
-        if "excused" in found.counts:                            # nothing that was let go is kept quiet
+        if "excused" in found.counts:                            # excused findings are reported too
             self.report(f"\n--- excused, seed {program.seed}: {found}\n{program.source}")
         if found.what not in ("wrong", "invalid"):
             return
@@ -145,7 +145,7 @@ class Campaign:
 
 
 def minimal(source: str, found: Verdict, checks: frozenset[str], seconds: float = 90.0) -> str:
-    """A program made small, in a worker of its own."""
+    """Reduces a program in a worker of its own."""
     limit = 10.0 if found.check == "no end" else 30.0
     with Pool(work, 1, time_limit=limit) as pool:
         def test(text: str) -> Verdict:

@@ -1,6 +1,6 @@
-"""What a function may change of what it captures, kept and put back.
+"""Saves and restores the captured objects that a function may change.
 
-A derivative by differences runs its function many times, and what it changes it is to change once.
+A derivative by differences runs its function many times, but its changes must take effect once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Restore = Callable[[], None]
 
 
 def kept(*roots: Any) -> Restore:
-    """What puts back the contents, as they are now, of everything that can be reached from ``roots``."""
+    """A function that restores the current contents of all objects reachable from ``roots``."""
     found: dict[int, tuple[Any, Restore]] = {}
     todo = list(roots)
     while todo:
@@ -30,7 +30,7 @@ def kept(*roots: Any) -> Restore:
 
 
 def _one(x: Any) -> tuple[Restore, list[Any]]:
-    """What puts back one object's contents, and what else they lead to."""
+    """A function that restores one object's contents, and the objects that it refers to."""
     if isinstance(x, np.ndarray):
         before = x.copy()
         return (lambda: np.copyto(x, before)) if x.flags.writeable else _nothing, []

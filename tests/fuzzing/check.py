@@ -1,9 +1,9 @@
-"""The verdict on a program: everything that two ways of computing the same thing must agree on.
+"""The verdict on a program: compares all ways to compute the same result.
 
-A program is the source of a module with ``main`` and ``INPUTS``.  Its value in CPython, interpreted and compiled;
-reverse mode against forward mode, of which it is the transpose, and against central differences where the program is
-smooth (``slopes.py``); and so on.  Compiling is what takes time: one function (the value with the gradient) is
-compiled of every program, others of a part of them: ``CHECKS``.
+A program is the source of a module with ``main`` and ``INPUTS``.  Its value is computed by CPython, the interpreter
+and compiled code.  Reverse mode is compared with forward mode, its transpose, and with central differences where the
+program is smooth (``slopes.py``); and so on.  Compilation takes most of the time: one function (value and gradient) is
+compiled for every program, others for some programs: ``CHECKS``.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from .excused import excused
 from .otherwise import Otherwise
 from .values import fits, flatten, is_float
 
-# What is checked of some programs only, and of which part of them.
+# Checks that run for some programs only, and the fraction of these programs.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
           "second": 0.03, "vmap": 0.03, "checkpoint": 0.02, "checkpoint=True": 0.02, "checkpoint=2": 0.02,
           "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04,
           "fastmath": 0.03, "method": 0.03, "static": 0.03}
 ALL = frozenset(CHECKS)
 NOISE = 1e-9                            # of a derivative by differences
-FIRST = 10.0                            # seconds of compiling and running what may have no end: see ``Pool``'s limit
-# A tangent that is a tree has to be made apart from the tree that it belongs to.
+FIRST = 10.0                            # seconds for the first call of a program that may not end: see ``Pool``'s limit
+# A tangent that is a tree has to be built separately from the tree that it belongs to.
 REFUSED_WHILE_RUNNING = "a tangent is a tree of another shape than its value"
 
 
 @dataclass
 class Verdict:
-    """``what``: "ok", "idle" (nothing could be compared), "refused", "invalid" (no Python program) or "wrong"."""
+    """``what``: "ok", "idle" (nothing could be compared), "refused", "invalid" (not a Python program) or "wrong"."""
 
     what: str
-    check: str = ""                     # which went wrong
+    check: str = ""                     # the check that failed
     detail: str = ""
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Verdict:
 
 
 def sample(seed: int) -> frozenset[str]:
-    """The checks that a program of this seed gets."""
+    """The checks for a program with this seed."""
     r = random.Random(~seed)
     return frozenset(name for name, part in CHECKS.items() if r.random() < part)
 
@@ -81,13 +81,13 @@ def load(source: str, name: str = "<random program>") -> dict[str, Any]:
     """The module of a source text."""
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     space: dict[str, Any] = {"__name__": "random_program"}
-    sys.modules.setdefault("random_program", type(sys)("random_program"))        # dataclasses ask for it
+    sys.modules.setdefault("random_program", type(sys)("random_program"))        # dataclasses look it up
     exec(compile(source, name, "exec"), space)
     return space
 
 
 def verdict(source: str, checks: Iterable[str] = ALL) -> Verdict:
-    """What is to be said of a program."""
+    """The verdict on a program."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -124,7 +124,7 @@ def environment(**values: str) -> Iterator[None]:
 
 
 class Checker(Otherwise):
-    """Checks one program.  ``excused`` is the last thing that went wrong and says nothing."""
+    """Checks one program.  ``excused``: the last difference that is not a fault."""
 
     excused = ""
 
@@ -150,7 +150,7 @@ class Checker(Otherwise):
         return other
 
     def telling(self, at: tuple[Any, ...], want: Any, how: str) -> None:
-        """One input; what a program raises where it has not raised before is wrong."""
+        """Checks one input; an exception that the program has not raised before is wrong."""
         try:
             self.one(at, want, how)
         except TELLING as e:
@@ -159,7 +159,7 @@ class Checker(Otherwise):
             raise Wrong(f"{self.doing}, {type(e).__name__}", str(e)[:300]) from e
 
     def one(self, at: tuple[Any, ...], want: Any, how: str) -> None:
-        """One input.  A float comes with its gradient: one compilation for both."""
+        """Checks one input.  A float result comes with its gradient, in one compilation."""
         self.doing = "value"
         both = self.scalar and bool(self.floats)
         fun = self._compiled("main")
@@ -196,7 +196,7 @@ class Checker(Otherwise):
         if isinstance(got, Exception) or not finite(value):
             return
         if self.floats and is_number(value):
-            if not both:                                      # CPython did not know that it is a float
+            if not both:                                      # CPython did not show that it is a float
                 fun = self.once("main", Any).value_and_grad
                 again, gradient = fun(*at)
                 self.same("value beside the gradient", at, again, value)
@@ -208,13 +208,13 @@ class Checker(Otherwise):
             self.several(fun, at, value)
 
     def _compiled(self, name: str, **options: Any) -> Function:
-        """The program, or its value and gradient where it has one."""
+        """The compiled program, or its value and gradient if it has one."""
         made = self.once(name, lambda: jit(self.main, grad=self.floats or False, **options))
         found: Function = made.value_and_grad if self.scalar and self.floats else made
         return found
 
     def _first(self, fun: Function, at: tuple[Any, ...], how: str) -> Any:
-        """The outcome of the call that compiles, ``TooLong`` where CPython was not seen to end in its place either."""
+        """The outcome of the call that compiles; ``TooLong`` if CPython did not end either."""
         with environment(JITAD_OPT="1" if "default level" in self.checks else "0"):
             if how == "known":
                 return self._called(fun, at)
@@ -225,7 +225,7 @@ class Checker(Otherwise):
                 return TooLong
 
     def _called(self, fun: Function, at: tuple[Any, ...]) -> Any:
-        """The outcome of a call, which leaves its arguments alone."""
+        """The outcome of a call on copies of the arguments."""
         given, before = copy.deepcopy(at), copy.deepcopy(at)
         references = array_references(given)
         got = outcome(fun, *given)
@@ -240,9 +240,10 @@ class Checker(Otherwise):
         return got[0] if self.scalar and self.floats and not isinstance(got, Exception) else got
 
     def python(self, at: tuple[Any, ...]) -> tuple[Any, str]:
-        """What CPython has, and what that is good for: "known", "unknown" where it is not to be relied on, not even
-        that it ends (differences may have given up before), "chaos" where the last bit of the arguments decides, so
-        that not even two ways of compiling need to agree.
+        """CPython's result, and its reliability.
+
+        "known"; "unknown" if it is unreliable, even its termination (differences may have given up before); "chaos" if
+        the last bit of the arguments decides, so that two ways of compiling may differ.
         """
         with plain.instead(self.space):
             try:
@@ -257,8 +258,9 @@ class Checker(Otherwise):
         return want, "known" if known else "unknown"          # differences do not stop
 
     def _confirmed(self, at: tuple[Any, ...], value: Any, want: Any) -> bool:
-        """Whether CPython has another value too where its differences are taken closer by, and where it raised, since
-        a difference is not quite 1, say, the reference interpreter too.
+        """True if CPython's result still differs when its differences are taken closer.
+
+        If CPython raised, for example because a difference is not exactly 1, the reference interpreter must differ too.
         """
         if not self.derives:
             return True
@@ -273,7 +275,7 @@ class Checker(Otherwise):
         return how == "known" and not agree(value, want, 1e-5)
 
     def _steady(self, at: tuple[Any, ...], want: Any, noise: float) -> bool:
-        """Whether the last bits of the arguments, or of derivatives by differences, make no difference."""
+        """True if the result is insensitive to the last bits of the arguments, or of derivatives by differences."""
         for by in (1.0, -1.0):
             with plain.noise(noise * by):
                 near = outcome(self.main, *shaken(at, 1e-13 * by))
@@ -282,7 +284,7 @@ class Checker(Otherwise):
         return True
 
     def _variants(self, at: tuple[Any, ...], got: Any, value: Any, certain: bool) -> None:
-        """Compiled in other ways, it gives the same, its gradient too where that is certain."""
+        """Compares with other ways of compiling, including the gradient if it is reliable."""
         both = self.scalar and bool(self.floats)
 
         def compare(fun: Function) -> None:
@@ -305,7 +307,7 @@ class Checker(Otherwise):
 
 
 class Several:
-    """A jitted function whose independent loops run on several threads, however little there is to do."""
+    """A jitted function whose independent loops run on several threads, even for little work."""
 
     def __init__(self, fun: Any) -> None:
         self.fun = fun
@@ -317,11 +319,11 @@ class Several:
 
 
 class TooLong:
-    """CPython's value was not waited for."""
+    """Stands for a value of CPython that takes too long."""
 
 
 class Unoptimised:
-    """A jitted function that is compiled without the passes that only make code better."""
+    """A jitted function that is compiled without optional passes."""
 
     def __init__(self, fun: Any) -> None:
         self.fun = fun

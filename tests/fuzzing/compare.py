@@ -1,4 +1,4 @@
-"""Outcomes of calls, and when two of them agree."""
+"""Outcomes of calls, and their comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import plain
 from .values import flatten, flatten_like, is_float, unflatten
 
 REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
-# OverflowError is that of Python's own `**`, where compiled code has inf; the others say that the program has no type.
+# Python's `**` raises OverflowError where compiled code computes inf; the others mean that the program has no type.
 NO_MEANING = (OverflowError, TypeError, NameError)
 TELLING = (AssertionError, IndexError, KeyError, ValueError, ZeroDivisionError)         # their messages are compared
 Function = Callable[..., Any]
@@ -34,13 +34,13 @@ def outcome(fun: Function, *args: Any) -> Any:
 
 
 def meaningless(want: Any) -> bool:
-    """Whether it says that the program has no type: a number or array of floats is taken for an index, too."""
+    """True if an outcome means that the program has no type, also if a float or a float array is used as an index."""
     return isinstance(want, NO_MEANING) or isinstance(want, IndexError) and (
         "scalar variable" in str(want) or "only integers" in str(want))
 
 
 def agree(got: Any, want: Any, rtol: float) -> bool:
-    """Whether two outcomes are the same: structure, types, values, or the exception with its message."""
+    """True if two outcomes are the same: structure, types, values, or the exception with its message."""
     if isinstance(want, Exception) or isinstance(got, Exception):
         return type(got) is type(want) and (type(got) not in TELLING or str(got).strip() == str(want).strip())
     got_leaves, got_structure = flatten(got)
@@ -51,7 +51,7 @@ def agree(got: Any, want: Any, rtol: float) -> bool:
 def _close(x: Any, y: Any, rtol: float) -> bool:
     if np.shape(x) != np.shape(y):
         return False
-    if isinstance(x, float) and isinstance(y, float):            # most are, and NumPy takes its time
+    if isinstance(x, float) and isinstance(y, float):            # a fast path for the most frequent case
         return x == y or x != x and y != y or abs(x - y) <= rtol * (1 + 2 * abs(y)) < np.inf
     if np.asarray(x).dtype != np.asarray(y).dtype:
         return False
@@ -59,7 +59,7 @@ def _close(x: Any, y: Any, rtol: float) -> bool:
 
 
 def as_floats(x: Any) -> Any:
-    """An outcome with floats for its integers."""
+    """An outcome with integers converted to floats."""
     if isinstance(x, Exception):
         return x
     leaves, structure = flatten(x)
@@ -89,7 +89,7 @@ def has_nan(x: Any) -> bool:
 
 
 def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
-    """Arguments with other last bits: each number by a part of ``by``, equal ones by the same part."""
+    """Arguments with changed last bits: each number by a fraction of ``by``, equal ones by the same fraction."""
     def other(x: Any) -> Any:
         if not is_float(x):
             return x
@@ -99,12 +99,12 @@ def shaken(at: tuple[Any, ...], by: float) -> tuple[Any, ...]:
 
 
 def steady(f: Function, at: tuple[Any, ...], value: Any) -> bool:
-    """Whether the last bits of the arguments do not matter for ``value``, which is that of ``f``."""
+    """True if ``value``, the result of ``f``, is insensitive to the last bits of the arguments."""
     return all(agree(outcome(f, *shaken(at, by)), value, 1e-6) for by in (1e-13, -1e-13))
 
 
 def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> tuple[float, bool]:
-    """The central difference in a direction, and whether the neighbourhood is smooth."""
+    """The central difference in a direction, and a flag: True if the neighbourhood is smooth."""
     leaves, structure = flatten(at)
     steps = flatten_like(structure, direction)
     value = f(*at)
@@ -115,6 +115,6 @@ def difference(f: Function, at: tuple[Any, ...], direction: tuple[Any, ...]) -> 
         return math.nan, False
     central = (sides[0] + sides[1]) / 2
     near = 1e-3 * (1 + abs(central))
-    from_right, from_left = ((4 * sides[i] - sides[i + 2]) / 3 for i in (0, 1))      # but for a third derivative
+    from_right, from_left = ((4 * sides[i] - sides[i + 2]) / 3 for i in (0, 1))      # except for a third derivative
     return central, bool(np.isfinite(central) and abs(central) < 1e5 and all(abs(s - central) < near for s in sides)
                          and abs(from_right - from_left) < near / 10)

@@ -1,4 +1,4 @@
-"""What all checks of one program share: its compiled functions, counts, and the comparison that ends in ``Wrong``."""
+"""Shared state of all checks of one program: compiled functions, counts, and the comparison that raises ``Wrong``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .compare import Function, agree
 from .values import flatten, flatten_like, is_float, unflatten
 
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
-# What depends on the last bit, or on the sign of a zero, on purpose: `fastmath` gives both away.
+# Programs that depend on the last bit, or on the sign of a zero: `fastmath` preserves neither.
 SHARP = ("copysign(", "np.divide(", "== 0.0", "sign(", "heaviside(", "atan2(", "arctan2(", "float32", "SINGLE")
-LONGEST = 2.0                           # seconds of the reference interpreter, and of what may have no end
+LONGEST = 2.0                           # seconds for the reference interpreter, and for calls that may not end
 
 
 class Wrong(Exception):
-    """What does not agree."""
+    """Raised if two results differ."""
 
     def __init__(self, check: str, detail: str) -> None:
         super().__init__(check, detail)
@@ -28,7 +28,7 @@ class Wrong(Exception):
 
 
 class Soiled:
-    """A jitted function that finds numbers wherever it reads what it has not written."""
+    """A jitted function whose arena is filled with numbers, so that reads of uninitialised memory are noticed."""
 
     def __init__(self, fun: Any) -> None:
         self._fun, self._dirt = fun, itertools.cycle((7.7, -3.3))
@@ -47,8 +47,11 @@ class Soiled:
 
 
 class Comparing:
-    """``doing`` is what the checker is at, ``counts`` how many comparisons of each kind were made, and
-    ``compared`` the two sides of the last of each kind."""
+    """State of the comparisons of a checker.
+
+    ``doing``: the current check.  ``counts``: the number of comparisons of each kind.  ``compared``: the two sides of
+    the last comparison of each kind.
+    """
 
     def __init__(self, space: dict[str, Any], checks: frozenset[str], source: str) -> None:
         self.space, self.checks, self.source = space, checks, source
@@ -67,7 +70,7 @@ class Comparing:
         self._known: dict[Any, Any] = {}
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """A compiled function, made when it is first needed."""
+        """A compiled function, made when it is first used."""
         if (name, self.floats) not in self._known:
             made = make()
             self._known[name, self.floats] = Soiled(made) if getattr(type(made), "is_jitad", False) else made
@@ -80,7 +83,7 @@ class Comparing:
             raise Wrong(check, f"{got!r} is not {want!r} at {at!r}")
 
     def by_definition(self, at: tuple[Any, ...], run: Callable[[], Any], got: Any) -> None:
-        """Against the reference interpreter, which is slow, and slower with each order of a derivative."""
+        """Compares with the reference interpreter, which is slow, and slower with each order of derivatives."""
         try:
             with plain.limited(LONGEST):
                 meant = run()
@@ -89,14 +92,14 @@ class Comparing:
         self.same(self.doing, at, meant, got, 1e-4 if self.single else 1e-7)
 
     def direction(self, at: tuple[Any, ...]) -> tuple[Any, ...]:
-        """One direction of all floats among the arguments."""
+        """A direction for all floats among the arguments."""
         leaves, structure = flatten(at)
         return unflatten(structure, [
             np.cos(np.arange(x.size).reshape(x.shape) * 2.1 + i) if isinstance(x, np.ndarray) and is_float(x)
             else 0.6 + 0.3 * i % 1.0 if is_float(x) else None for i, x in enumerate(leaves)])
 
     def dot(self, gradient: Any, direction: tuple[Any, ...], at: tuple[Any, ...]) -> float:
-        """Of a gradient by the float arguments and a direction of all."""
+        """The dot product of a gradient by the float arguments and a direction of all arguments."""
         total = 0.0
         for g, i in zip(gradient, self.floats):
             structure = flatten(at[i])[1]

@@ -1,4 +1,4 @@
-"""What was generated and what came of it, construct by construct; and what a run is to try next."""
+"""Counts of generated programs and their outcomes by construct; chooses constructs for the next run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from .check import Verdict
 from .generate import CONSTRUCTS
 
-ENOUGH = 300                    # programs in which a construct has run: it then is left to chance
+ENOUGH = 300                    # number of programs with a construct after which it is not focused on any more
 
 
 class Coverage:
-    """Counts of constructs, of pairs (a construct right inside another), of refusals and comparisons."""
+    """Counts of constructs, of pairs (a construct directly inside another), of refusals and comparisons."""
 
     def __init__(self, features: Iterable[str]) -> None:
         known = {"", *features}
@@ -42,7 +42,7 @@ class Coverage:
             self.compiled.update(constructs)
 
     def focus(self, r: random.Random) -> tuple[str, ...]:
-        """Constructs for the next program: half of the time the rarest of a few, but for those that have run enough."""
+        """Constructs for the next program: half of the time the rarest of a few, unless they have run enough."""
         if r.random() < 0.5:
             return ()
         few = [n for n in r.sample(self.names, 12) if self.compiled[n] < ENOUGH]
@@ -51,7 +51,7 @@ class Coverage:
     # --- the summary ----------------------------------------------------------------------------------
 
     def table(self) -> str:
-        """Constructs from the rarest, with how often each was generated, compiled and refused."""
+        """A table of the constructs, rarest first, with the numbers generated, compiled and refused."""
         rows = sorted(self.names, key=lambda n: self.generated[n])
         cells = [f"{n[:34]:34} {self.generated[n]:6} {self.compiled[n]:6} {self.refused[n]:5}" for n in rows]
         half = (len(cells) + 1) // 2
@@ -77,7 +77,7 @@ class Coverage:
         return "\n".join(lines)
 
     def blamed(self, message: str) -> str:
-        """The constructs that programs refused with this message have, and others have not."""
+        """The constructs that occur only in programs refused with this message."""
         n, total = self.refusals[message], sum(self.verdicts.values())
         def excess(name: str) -> float:
             return self.refused_in[message][name] / n - self.generated[name] / total

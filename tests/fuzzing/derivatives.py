@@ -9,7 +9,7 @@ KINDS = [
     Kind("B", "pullback of a float function", "{v}(0.7)[0]"),
 ]
 
-# Derivatives are taken a little off what is around, for at a tie (`max(z, s)` at s) they are not what differences are.
+# Derivatives are taken slightly off existing values: at a tie (`max(z, s)` at s) differences deviate.
 CONSTRUCTS: list[Construct] = [
     E("f", "grad", "grad(lambda {.z}: {f .z:f})({f} + 0.0137)", 1.5),
     E("f", "grad of a helper", "grad({@helper}, {?0|1})({f} + 0.0137, {f} - 0.0291)"),

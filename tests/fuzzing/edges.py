@@ -1,14 +1,14 @@
-"""Constructs: where the meaning of numbers is easily got wrong.
+"""Constructs: edge cases of arithmetic.
 
 Zeros of either sign, integers whose arithmetic wraps, ranges with steps longer than they are, functions outside of
-their domain, digits, comparisons of numbers with tuples, conditions made of conditions, differences that are exactly 0.
+their domain, digits, comparisons of numbers with tuples, nested conditions, differences that are exactly 0.
 """
 
 from __future__ import annotations
 
 from .grammar import Construct, E, Kind, S
 
-# Zeros come of zeros alone: whether a derivative is 0 or -0 is not laid down.
+# Zeros result from zeros only: it is not specified whether a derivative is 0 or -0.
 KINDS = [
     Kind("z", "zero of either sign", "math.copysign(0.5, {v})"),
     Kind("n", "NumPy's integer of any size", "float({v} % 1009) * 0.01"),
@@ -95,7 +95,7 @@ CONSTRUCTS: list[Construct] = [
     E("f", "partial function", "math.{?sqrt|log|asin|acosh|atanh|log10|log2}({f} + {?0.9|2.5})", 0.25),
     E("f", "math.pow", "math.pow({?{f}|abs({f})|-2.0|0.0}, {?2.0|-1.0|3.0|0.5|{f}})", 0.3),
     E("f", "math.fmod", "math.{?fmod|remainder}({f}, {?0.75|-1.5|{f}})", 0.2),
-    # Of one digit at most: differences would take the steps of more for a slope.
+    # At most one digit: differences would take the steps of more digits for a slope.
     E("f", "round to digits", "round({f}, {?1|0|-1}) * {f}", 0.4),
     E("f", "round of a Python float", "round(float({f}), {?1|0})", 0.4),
     E("f", "round of halves", "round({i} + {?0.5|2.675|0.125|-7.55}, {?1|2|0})", 0.4),
@@ -114,7 +114,7 @@ CONSTRUCTS: list[Construct] = [
     E("c", "order of tuples", "({i}, {f}) {?<|<=|>} ({i}, {f})", 0.5),
     E("c", "equal lists", "[int({i}), {int}] {?==|!=} [{int}, int({i})]", 0.4),
     E("f", "max of tuples", "max(({i}, {f}), ({i}, {f}))[1]", 0.3),
-    # --- conditions made of conditions
+    # --- nested conditions
     E("c", "condition variable", "{var c}", 3),
     S("new condition", "{new c} = {c}", 1.5),
     S("condition of conditions", "{.w=new c} = {c}\n{.w} = ({.w} and {c}) or ({.w} and {c})\n"
@@ -123,7 +123,7 @@ CONSTRUCTS: list[Construct] = [
                            "    {.w} = {?{.w} and {c}|{.w} or {c}|not {.w}|{c} if {.w} else {c}}"),
     S("asserted in a loop", "{.w=new c} = True\nfor {new f} in {a}:\n    assert {.w}{?|, 'not so'}\n    {block}\n"
                             "    {.w} = {?{f} < {?1.0|1e3}|{c}}", 0.4),
-    # --- long chains, which take long to compile where something is looked at twice
+    # --- long chains, which take long to compile if parts are visited twice
     S("chain of integers", "{.w=new i} = {i}\nfor {.k} in unroll(range({?24|40})):\n"
                            "    {.w} = {?({.w} + {.w}) % 1009|{.k} - {.w}|{.w} ^ ({.w} >> 1)|({.w} * 3 + 1) % 1009}",
       0.25),

@@ -1,8 +1,8 @@
-"""When what does not agree is no fault: last bits decide, of the arguments or of constants, nothing is defined, or
-differences are alone against everything else.
+"""Differences that are not faults.
 
-A program may sum to 0 or not by rounding, take the sine of 1e18, or the square root of 0 times 0; and have a kink at
-the very place where it is differentiated.
+The last bits of the arguments or of constants decide, the result is undefined, or only derivatives by differences
+deviate.  A program may sum to 0 or not by rounding, take the sine of 1e18 or the square root of 0 times 0, and have a
+kink exactly at the point of differentiation.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from .literals import shaken_constants
 if TYPE_CHECKING:
     from .check import Checker
 
-BITS = 1e-13                            # last bits, of a number; a few of them
+BITS = 1e-13                            # last bits of a number: a few of them
 UNKNOWN = "not waited for"
 TRIES = 8                               # on either side
-FURTHER, PLACES = 1e-3, (1, -1, 2, -2, 3, -3)       # moves that leave a kink behind, not a wrong rule
+FURTHER, PLACES = 1e-3, (1, -1, 2, -2, 3, -3)       # moves that leave a kink behind, but not a wrong rule
 
 
 def excused(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
-    """Whether the comparison named ``check``, which went wrong at these arguments, says nothing."""
+    """True if the failed comparison ``check`` at these arguments is not a fault."""
     return (not _shows(checker, shaken(at, BITS)) or hangs_on_arguments(checker, at)
             or hangs_on_constants(checker, at, check) or _is_nan_by_definition(checker, at, check)
             or differences_alone(checker, at, check))
 
 
 def _shows(checker: Checker, at: tuple[Any, ...]) -> bool:
-    """Whether something is wrong with these arguments."""
+    """True if a comparison fails for these arguments."""
     try:
         checker.telling(at, *checker.python(at))
     except Wrong:
@@ -44,9 +44,11 @@ def _shows(checker: Checker, at: tuple[Any, ...]) -> bool:
 
 
 def differences_alone(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
-    """Whether only derivatives by differences say that something is wrong.  Of a value that they are part of the
-    interpreter is asked, whose derivatives are symbolic; a slope, on which all may agree that lost the same term, has
-    to be another one a little further away too.  (So has what ``fastmath`` makes of a program.)
+    """True if only derivatives by differences deviate.
+
+    The value of a program that contains derivatives is compared with the interpreter, whose derivatives are symbolic.
+    A slope must differ at points further away too, since all methods may agree on a slope that lost the same term.  (So
+    must the result of ``fastmath``.)
     """
     if check == "value" and checker.derives:
         compiled, _ = checker.compared[check]
@@ -58,8 +60,9 @@ def differences_alone(checker: Checker, at: tuple[Any, ...], check: str) -> bool
 
 
 def hangs_on_arguments(checker: Checker, at: tuple[Any, ...]) -> bool:
-    """Whether what the program means is now this and now that with other last bits of the arguments: it may compare a
-    sum with itself in another order.  (``Checker.python`` has tried two of them.)
+    """True if the result of the program varies with the last bits of the arguments.
+
+    It may compare a sum with the same sum in another order.  (``Checker.python`` has tried two variations.)
     """
     meant = _meant(checker, at)
     return any(_differ(_meant(checker, shaken(at, by)), meant, checker)
@@ -67,15 +70,16 @@ def hangs_on_arguments(checker: Checker, at: tuple[Any, ...]) -> bool:
 
 
 def _differ(x: Any, y: Any, checker: Checker) -> bool:
-    """Whether two values are not the same; of what was not waited for nothing is known."""
+    """True if two values are known and differ."""
     known = x is not UNKNOWN and y is not UNKNOWN
     return known and not agree(x, y, 1e-6 if checker.derives else checker.tolerance)
 
 
 def hangs_on_constants(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
-    """Whether numbers grow or cancel beyond what a float holds without the arguments: what the program means, or both
-    sides of the comparison, are other values where constants have other last bits, larger or smaller ones; or one side
-    is what the program means with larger ones, say: a sum of constants is rounded, and lies half-way.
+    """True if numbers grow or cancel beyond the precision of a float because of constants alone.
+
+    Then the result of the program, or both sides of the comparison, change if the last bits of constants are larger or
+    smaller.  Or one side equals the result with changed constants: a sum of constants is rounded, and lies half-way.
     """
     meant, sides = _meant(checker, at), checker.compared.get(check, ())
     moves, both_move = True, bool(sides)
@@ -94,13 +98,13 @@ def hangs_on_constants(checker: Checker, at: tuple[Any, ...], check: str) -> boo
 
 
 def _has(side: Any, value: Any, checker: Checker) -> bool:
-    """Whether one side of a comparison is that value, by itself or with a gradient."""
+    """True if one side of a comparison is this value, alone or in a pair with a gradient."""
     return not _differ(side, value, checker) or (
         isinstance(side, tuple) and len(side) == 2 and not _differ(side[0], value, checker))
 
 
 def _meant(checker: Checker, at: tuple[Any, ...]) -> Any:
-    """CPython's value, of a program with derivatives the interpreter's: differences see no sine of 1e18."""
+    """CPython's value, or the interpreter's if the program contains derivatives: differences miss the sine of 1e18."""
     if not checker.derives:
         found, _ = checker.python(at)
         return UNKNOWN if isinstance(found, type) else found
@@ -110,7 +114,7 @@ def _meant(checker: Checker, at: tuple[Any, ...]) -> Any:
 
 
 def _is_nan_by_definition(checker: Checker, at: tuple[Any, ...], check: str) -> bool:
-    """Whether one side is NaN, and so is the gradient as defined: 0 * inf on the way need not be computed."""
+    """True if one side is NaN, and so is the gradient by definition: an intermediate 0 * inf may be omitted."""
     if not checker.scalar or not any(map(has_nan, checker.compared.get(check, ()))):
         return False
     with suppress(plain.TooLong, *REFUSALS), plain.limited(LONGEST):

@@ -1,4 +1,4 @@
-"""Which constructs this compiler has: each feature is a small program that is compiled once to find out."""
+"""The constructs that this compiler supports: each feature is a small program that is compiled once to find out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEAD = "import math\nfrom dataclasses import dataclass\nfrom jitad import vjp\n\
 
 @cache
 def features() -> frozenset[str]:
-    """The features that there are."""
+    """The features that this compiler supports."""
     found = {name for name in NAMES if hasattr(jitad, name) or importlib.util.find_spec(f"jitad.{name}")}
     for name, source in PROBES.items():
         main = check.load(HEAD + source, f"<feature {name}>")["main"]

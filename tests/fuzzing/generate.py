@@ -1,7 +1,7 @@
-"""A program from a seed: holes are filled by type, choices are weighted, names are known to be there.
+"""A program from a seed: holes are filled by type, choices are weighted, and all names are defined.
 
-The program has ``main`` and ``INPUTS``, a list of argument tuples.  ``focus`` names constructs that this program is to
-have if it can: their weights are raised.  (Runs focus on what has come up least; ``coverage.py``.)
+The program has ``main`` and ``INPUTS``, a list of argument tuples.  ``focus`` names constructs that this program should
+have: their weights are raised.  (Runs focus on rare constructs; ``coverage.py``.)
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ SINGLE, PARTS = np.array([0.5, 1.5, -0.75], np.float32), {'s': 0.5, 'w': np.arra
 """
 FUNCTIONS = "FGXB"
 MARK = "\nSCALE,"
-DEEPEST = 3                     # statements in statements
+DEEPEST = 3                     # nesting depth of statements
 BASIC = ("variable", "constant", "element", "assignment")
 SWARM = (0.05, 0.3, 1.0, 1.0, 3.0)
-FOCUS, HELPFUL = 60.0, 15.0     # how much more likely a construct in focus is, and what it needs
+FOCUS, HELPFUL = 60.0, 15.0     # weights of constructs in focus, and of those that they need
 NAMES = {"X": "g", "R": "rng", "F": "g", "G": "g", "P": "point", "D": "body", "U": "shape", "O": "maybe", "T": "tree",
          "L": "chain", "s": "word", "B": "back", "z": "zero", "C": "model", "H": "held", "W": "held", "M": "forest",
          "N": "named"}
@@ -58,9 +58,10 @@ class Var:
 
 @dataclass
 class Scope:
-    """The function that is written.  Variables before ``fixed`` are not assigned, before ``frozen`` not stored to.
+    """The function that is being generated.
 
-    ``result``: a kind of value, "pair", "parts" or "main".
+    Variables before ``fixed`` are not assigned, those before ``frozen`` not stored to.  ``result``: a kind of value,
+    "pair", "parts" or "main".
     """
 
     result: str
@@ -80,7 +81,7 @@ class Program:
 
 
 class Frame:
-    """One template that is being filled: its own names, and variables that are there from the next line on."""
+    """A template that is being filled: its own names, and the variables that exist from the next line on."""
 
     def __init__(self, name: str = "") -> None:
         self.name, self.own, self.coming = name, dict[str, str](), list[Var]()
@@ -90,7 +91,7 @@ class Generator:
     def __init__(self, seed: int, features: Iterable[str], focus: Iterable[str] = (), size: int | None = None) -> None:
         self.r = random.Random(seed)
         self.features, self.focus = {"", *features}, set(focus)
-        least = 3.5 if self.focus else 0.0                   # room for what is to come up, and for what it needs
+        least = 3.5 if self.focus else 0.0                   # space for those in focus, and their needs
         self.budget = size if size is not None else int(2 ** self.r.uniform(least, 5.0))
         self.definitions: list[str] = []
         self.made: dict[str, list[str]] = {}          # finished definitions, by construct
@@ -103,9 +104,9 @@ class Generator:
         self.swarm = self._swarm()
 
     def _swarm(self) -> dict[str, float]:
-        """Each program likes some constructs and leaves others out: more different programs than with equal weights.
+        """Weights of the constructs: each program prefers some and omits others, for more variety.
 
-        What makes the variables that a construct in focus needs, or uses what it makes, is likely too.
+        A construct that makes the variables that a construct in focus needs, or that uses its results, is likely too.
         """
         everything = [c for cs in CONSTRUCTS.values() for c in cs]
         chosen = [c for c in everything if c.name in self.focus]
@@ -121,7 +122,7 @@ class Generator:
         return {c.name: max(c.weight, 0.5 * (c.name in helpful)) * factor(c)
                 for c in everything if c.needs in self.features}
 
-    # --- the whole --------------------------------------------------------------------------------
+    # --- the program ------------------------------------------------------------------------------
 
     def text(self) -> Program:
         main = self.choose(CONSTRUCTS["main"])
@@ -139,7 +140,7 @@ class Generator:
         return self.program
 
     def _parameters(self, main: Construct) -> tuple[list[Var], list[Var]]:
-        """The arguments of ``main``, and what its first lines define."""
+        """The arguments of ``main``, and the variables that its first lines define."""
         taken, _, own = main.scope.partition("|")
         params = []
         for word in taken.split():
@@ -156,7 +157,7 @@ class Generator:
         return [self.fill(KINDS[p.kind].argument, frame) for p in params]
 
     def make(self, name: str) -> str:
-        """The name of a definition: one that is there, or a new one."""
+        """The name of a definition: an existing one, or a new one."""
         known = self.made.get(name, [])
         c = DEFINITIONS[name]
         unique = c.text.startswith(("class", "@dataclass"))
@@ -189,7 +190,7 @@ class Generator:
         self.stack.pop()
 
     def there(self) -> set[tuple[str, str]]:
-        """The kinds of variables that are there, by what may be done with them."""
+        """The kinds of the existing variables, by permitted use."""
         s, found = self.scope, set()
         for at, v in enumerate(s.vars):
             if v.kind != "X" or at >= s.frozen:
@@ -201,7 +202,7 @@ class Generator:
         return found
 
     def possible(self, kind: str) -> list[Construct]:
-        """The constructs of a kind that can stand here; near the end nothing new is defined."""
+        """The constructs of a kind that are possible here; near the end none that defines a name."""
         there, made = self.there(), self.made.keys() if self.budget <= 0 else DEFINITIONS.keys()
         return [c for c in CONSTRUCTS[kind] if c.name in self.swarm and c.requires <= there
                 and (c.definitions <= made or c.simple and kind in "PDUTLCHWMN")]
@@ -211,7 +212,7 @@ class Generator:
         first = {"var": s.frozen if kind == "X" else 0, "mut": s.frozen, "old": s.fixed}[how]
         known = [v for v in s.vars[first:] if v.kind == kind and (
             how == "var" or (v.mutable if how == "mut" else v.assignable))]
-        known = known or [v for v in s.vars if v.kind == kind]           # the template itself has changed what there is
+        known = known or [v for v in s.vars if v.kind == kind]           # the template itself has defined variables
         return known[max(self.r.randrange(len(known)), self.r.randrange(len(known)))]      # rather a new one
 
     def expression(self, kind: str, depth: int) -> str:
@@ -223,7 +224,7 @@ class Generator:
     # --- statements -------------------------------------------------------------------------------
 
     def block(self) -> list[str]:
-        """Statements; what they define is forgotten after them."""
+        """Statements; the variables that they define are dropped after them."""
         s = self.scope
         before, s.nest = len(s.vars), s.nest + (len(self.stack) > 1)
         out: list[str] = []
@@ -246,7 +247,10 @@ class Generator:
             return self.lines(c.text, Frame())
 
     def lines(self, template: str, frame: Frame) -> list[str]:
-        """The lines of a template.  What a loop's header defines is gone after it; a function does not see itself."""
+        """The lines of a template.
+
+        Variables that a loop's header defines are dropped after the loop; a function is not visible inside itself.
+        """
         out: list[str] = []
         gone, later, loops = list[Var](), list[Var](), list[str]()
         for line in template.split("\n"):
@@ -270,7 +274,7 @@ class Generator:
         return out
 
     def function_body(self, words: list[str], frame: Frame) -> list[str]:
-        """Of a local function: ``body`` or ``effect``, the kind of the result, the parameters."""
+        """The body of a local function: ``body`` or ``effect``, the kind of the result, the parameters."""
         how, kind, *params = words
         outer = self.scope
         inner = Scope(kind, [*outer.vars], len(outer.vars), len(outer.vars) if how == "body" else outer.frozen)
@@ -331,7 +335,7 @@ class Generator:
         if old:
             v = self.variable("old", kind)
             if self.scope.nest and KINDS[kind].mutable:
-                v.mutable = False                    # it may stand for one of several from here on
+                v.mutable = False                    # it may be one of several values from here on
             return v.name
         name = self.name(NAMES.get(kind, kind))
         free = head != "let"
@@ -344,7 +348,7 @@ class Generator:
 
     @contextmanager
     def binding(self, params: list[str], frame: Frame) -> Iterator[None]:
-        """With names that an expression binds; around them nothing is changed."""
+        """A context with names that an expression binds; it changes no other variables."""
         if not params:
             yield
             return
@@ -361,7 +365,7 @@ class Generator:
         return out
 
     def result(self) -> str:
-        """What the function returns: of ``main`` all that is known at the end, some of it before."""
+        """The result of the function; for ``main`` all values known at the end, some of them before."""
         s = self.scope
         if s.result == "parts":
             return "(0.5,)" if s.nest else self.parts()
@@ -376,7 +380,7 @@ class Generator:
         return " + ".join(f"{0.5 + 0.25 * (i % 6)} * {d}" for i, d in enumerate(digests))
 
     def parts(self) -> str:
-        """All returns of a program are of the same kinds: what is an int in one and a float in another is a float."""
+        """The result as a tuple; all returns of a program have the same kinds (int in one, float in another: float)."""
         known = [v for v in self.scope.vars if v.kind not in "FGXRBC"]
         if not self.returned:
             self.returned = [v.kind for v in self.r.sample(known, min(len(known), 4))]
@@ -412,5 +416,5 @@ def _scope(text: str) -> list[Var]:
 
 
 def generate(seed: int, features: Iterable[str] = (), focus: Iterable[str] = (), size: int | None = None) -> Program:
-    """The program of a seed, for a compiler that has ``features``; ``size``: about how many constructs it has."""
+    """The program for a seed and a compiler with ``features``; ``size``: approximate number of constructs."""
     return Generator(seed, features, focus, size).text()

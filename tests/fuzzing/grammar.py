@@ -28,7 +28,7 @@ from functools import cache, cached_property
 
 @cache
 def pieces(text: str) -> list[tuple[bool, str]]:
-    """A template as text and holes in turn: (whether it is a hole, what it says)."""
+    """A template as alternating text and holes: (True for a hole, its text)."""
     return list(_pieces(text))
 
 
@@ -49,7 +49,7 @@ def _pieces(text: str) -> Iterator[tuple[bool, str]]:
 
 
 def _end(text: str, at: int) -> int:
-    """Where the brace that closes the one at ``at`` is."""
+    """The index of the brace that closes the one at ``at``."""
     depth = 0
     for i in range(at, len(text)):
         depth += {"{": 1, "}": -1}.get(text[i], 0)
@@ -59,7 +59,7 @@ def _end(text: str, at: int) -> int:
 
 
 def alternatives(words: str) -> list[str]:
-    """What ``{?…|…}`` chooses from; each is a template."""
+    """The alternatives of ``{?…|…}``; each is a template."""
     found, depth = [""], 0
     for c in words:
         depth += {"{": 1, "}": -1}.get(c, 0)
@@ -71,7 +71,7 @@ def alternatives(words: str) -> list[str]:
 
 
 def holes(text: str) -> Iterator[str]:
-    """All holes of a template, those of its alternatives included."""
+    """All holes of a template, including those in its alternatives."""
     for is_hole, words in pieces(text):
         if is_hole and words[0] == "?":
             for choice in alternatives(words[1:]):
@@ -82,7 +82,7 @@ def holes(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type of value: how it is named, as which float it counts in a result, and how an argument of it is written."""
+    """A type of value: its names, its float digest in a result, and the text of an argument."""
 
     letter: str
     what: str
@@ -105,12 +105,12 @@ class Construct:
 
     @cached_property
     def heads(self) -> list[str]:
-        """The first word of each hole, without the name that it gives."""
+        """The first word of each hole, without the name that it binds."""
         return [h.split("=", 1)[-1] if h.startswith(".") else h for h in holes(self.text)]
 
     @cached_property
     def nests(self) -> bool:
-        """Whether other statements stand inside."""
+        """True if it contains other statements."""
         return any(h.split()[0] in ("block", "body", "effect") for h in self.heads)
 
     @cached_property
@@ -119,12 +119,12 @@ class Construct:
 
     @cached_property
     def simple(self) -> bool:
-        """Whether no expression stands inside."""
+        """True if it contains no expression."""
         return not any(h.split()[0] in LETTERS for h in self.heads)
 
     @cached_property
     def requires(self) -> frozenset[tuple[str, str]]:
-        """The variables that must be there: ("var", "a"), …"""
+        """The variables that must exist: ("var", "a"), …"""
         words = [h.split() for h in self.heads]
         return frozenset([(w[0], w[1]) for w in words if w[0] in ("var", "mut", "old")]
                          + [("var", w[0]) for w in words if w[0] in ONLY_VARIABLES])
@@ -150,5 +150,5 @@ def D(name: str, scope: str, text: str, needs: str = "") -> Construct:
 
 
 def M(name: str, scope: str, text: str, weight: float = 1.0, needs: str = "") -> Construct:
-    """A shape of the program's ``main``; ``scope`` are its parameters and what the first lines define."""
+    """A shape of the program's ``main``; ``scope``: its parameters and the variables that its first lines define."""
     return Construct("main", name, text.strip("\n"), weight, needs, scope=scope)

@@ -1,6 +1,6 @@
-"""Constructs: NumPy's integers of 8 to 32 bits, with and without a sign, alone and in arrays of three.
+"""Constructs: NumPy's integers of 8 to 32 bits, signed and unsigned, alone and in arrays of three.
 
-Their arithmetic wraps at their width, dtypes meet in all pairs, and Python's integers have to fit.
+Their arithmetic wraps at their width, dtypes are combined in all pairs, and Python's integers have to fit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Constructs: objects whose fields change, what a function changes of what it captures, dataclasses of anything.
+"""Constructs: objects whose fields change, functions that change captured objects, dataclasses with any fields.
 
-Derivatives of functions that change what they capture: what they do is done once (``plain.py`` undoes what the
-evaluations for differences do).
+Derivatives of functions that change captured objects apply these changes once (``plain.py`` restores the objects
+between the evaluations for differences).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class {name}:
     S("derivative of what changes its object", "{set f} = " + ways("{mut C}.bump"), 1.5),
     S("object in a loop", "{.w=new C} = {@Model}({f})\nfor {new i} in range({?2|3|{i}}):\n"
                           "    {old f} = {.w}.{?bump|loss}({f})\n    {block}\n    {.w}.a = {f}", 0.7),
-    # --- functions that change what they capture
+    # --- functions that change captured objects
     S("what a derived function changes", CHANGES, 1.5),
     S("what changes before a pullback is called", KEPT, needs="pullbacks"),
     S("derivative of a function that stores", "{set f} = " + ways("{var X}"), 2),
@@ -102,7 +102,7 @@ class {name}:
     S("function that changes a dict", "{.w=new d} = {{'s': {f}, 'w': {a} * 1.0}}\ndef {new X}({.z}):\n"
                                       "    {.w}['{?s|s|w}'] *= {.z}\n"
                                       "    return {.z} * {.w}['w'][{i}]", 0.5),
-    # --- dataclasses of anything
+    # --- dataclasses with any fields
     D("Held", "", "@dataclass\nclass {name}:\n    x: Any\n    k: int"),
     E("H", "held list", "{@Held}([{f}, {{'a': ({f}, {i})}}], {?{int}|{i}})"),
     E("H", "held constants", "{@Held}([{num}, {{'a': ({num}, 1)}}], {int})", 0.2),

@@ -31,7 +31,7 @@ class Owner:
 class Otherwise(Derivatives):
 
     def as_method(self, at: tuple[Any, ...], value: Any, gradient: Any) -> None:
-        """A transform of a method is of what the object holds when it is called."""
+        """Compares with a transform of a method, which reads the current attributes of the object."""
         if "method" not in self.checks:
             return
         self.doing = "method"
@@ -44,7 +44,7 @@ class Otherwise(Derivatives):
                       self.dot(gradient, self.direction(at), at) * scale, 1e-7)
 
     def with_constants(self, at: tuple[Any, ...]) -> None:
-        """Whole numbers as static arguments; 1, True and 1.0 are three of them."""
+        """Compares with integers as static arguments; 1, True and 1.0 are different ones."""
         places = [i for i, x in enumerate(at) if type(x) is int]
         if "static" not in self.checks or not places:
             return
@@ -62,13 +62,13 @@ class Otherwise(Derivatives):
                     continue
             if calm and not meaningless(want) and not self.derives:
                 found = outcome(fun, *copy.deepcopy(twin))
-                if not meaningless(found):                      # on a way that CPython does not go
-                    if change is float:                         # a variable that is now this and now an int is a float
+                if not meaningless(found):                      # on a path that CPython does not take
+                    if change is float:                         # a variable that is a bool or an int by path is a float
                         found, want = as_floats(found), as_floats(want)
                     self.same(self.doing, twin, found, want)
 
     def fast(self, at: tuple[Any, ...], fun: Function, value: Any, gradient: Any, compiled: Function) -> None:
-        """``fastmath`` is close to what is finite all the way and does not depend on last bits."""
+        """Compares with ``fastmath`` if all intermediate values are finite and last bits do not decide."""
         if self.sharp or self.derives or not finite(value) or not finite(gradient) or not self._calm(at, value):
             return
         for by in (SHAKE, -SHAKE):
@@ -77,7 +77,7 @@ class Otherwise(Derivatives):
         self.same("fastmath", at, compiled(*copy.deepcopy(at)), (value, gradient), 1e-6)
 
     def _calm(self, at: tuple[Any, ...], value: Any) -> bool:
-        """Whether CPython meets nothing infinite, and the last digits of no constant and no argument matter."""
+        """True if CPython computes no infinity, and the last digits of constants and arguments do not matter."""
         with np.errstate(over="raise", divide="raise", invalid="raise"):
             for by, main in zip((0.0, SHAKE, -SHAKE), self.once("moved", lambda: list(self._moved()))):
                 try:

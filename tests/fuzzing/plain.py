@@ -1,8 +1,8 @@
-"""What jitad's functions mean, for CPython: derivatives by differences, loops for ``vmap``, nothing for the rest.
+"""Definitions of jitad's functions for CPython: derivatives by differences, loops for ``vmap``, nothing for the rest.
 
-The difference is the central one of sixth order: its error is about 1e-11 for tame functions, so differences of
-differences still tell right from wrong.  That of fourth order from the same points says whether there is a kink nearby,
-and the even part of the function whether there is one right here, which both see from both sides alike: then
+The difference is the central one of sixth order: its error is about 1e-11 for smooth functions, so differences of
+differences are still accurate enough.  The difference of fourth order from the same points shows a kink nearby.  The
+even part of the function shows a kink at the point itself, to which both differences are blind.  In these cases
 ``Unsure`` is raised.
 """
 
@@ -33,10 +33,10 @@ KINK = {0: -60 / 36, 1: 60 / 24, 2: -60 / 60, 3: 60 / 360}
 Function = Callable[..., Any]
 
 
-MOST = 300                          # derivatives that one run may take: differences of differences get expensive
+MOST = 300                          # most derivatives in one run: differences of differences are expensive
 _left = MOST
 _step = STEP
-_noise = 0.0                        # relative error that slopes are given on purpose, each another one of this size:
+_noise = 0.0                        # relative error that is added to slopes on purpose, different each time:
 _errors = random.Random(0)          # equal ones may cancel
 LONGEST = 0.5                       # seconds
 LARGEST = 2000                      # MiB
@@ -44,15 +44,18 @@ PAGE = os.sysconf("SC_PAGE_SIZE") / 2 ** 20
 
 
 class Unsure(BaseException):
-    """There is a kink or a jump nearby, or it takes too many.  Not an ``Exception``: programs may not catch it."""
+    """Raised if a kink or a jump is near, or too many derivatives are needed.
+
+    It is not an ``Exception``, so that programs cannot catch it.
+    """
 
 
 class TooLong(BaseException):
-    """CPython would take too long, perhaps for ever."""
+    """Raised if CPython takes too long, or does not end."""
 
 
 def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
-    """The derivative at 0 of each float that ``fun`` gives, ``None`` for what is no float; it has changed nothing."""
+    """The derivative at 0 of each float in the result of ``fun``, None for other leaves; undoes all changes."""
     global _left
     _left -= 1
     if _left < 0:
@@ -64,7 +67,7 @@ def slopes(fun: Callable[[float], Any]) -> tuple[list[Any], Structure]:
         found = [x.copy() if isinstance(x, np.ndarray) else x for x in leaves], structure
         restore()
         return found
-    here = once(0)                                  # what this raises the program raises
+    here = once(0)                                  # raises the exceptions of the program
     try:
         at = {k: once(k) if k else here for k in (-3, -2, -1, 0, 1, 2, 3)}
     except Exception:
@@ -98,7 +101,7 @@ def jvp(fun: Function, primals: Any, tangents: Any) -> Any:
 
 
 def _basis(leaves: Sequence[Any]) -> Iterator[tuple[int, tuple[int, ...], list[Any]]]:
-    """Each direction of one float, with its place."""
+    """A direction for each float, with its position."""
     for i, x in enumerate(leaves):
         if is_float(x):
             for index in np.ndindex(np.shape(x)):
@@ -108,7 +111,7 @@ def _basis(leaves: Sequence[Any]) -> Iterator[tuple[int, tuple[int, ...], list[A
 
 
 def _gradient(value: Function, x: Any) -> Any:
-    """By one argument, of any structure."""
+    """The gradient by one argument of any structure."""
     leaves, structure = flatten(x)
     out = [np.zeros(np.shape(v)) if is_float(v) else None for v in leaves]
     for i, index, direction in _basis(leaves):
@@ -120,7 +123,7 @@ def _gradient(value: Function, x: Any) -> Any:
 def value_and_grad(fun: Function, argnums: Any = 0, has_aux: bool = False) -> Function:
     def derivative(*args: Any) -> Any:
         keys = argnums if isinstance(argnums, tuple) else (argnums,)
-        found = []                                              # before the one run that may change something
+        found = []                                              # before the one run that may change captured objects
         for key in keys:
             at = fun.__code__.co_varnames.index(key) if isinstance(key, str) else key
             def value(x: Any, at: int = at) -> Any:
@@ -155,7 +158,7 @@ def _columns(fun: Function, primals: Any) -> tuple[list[Any], Structure, list[tu
 
 
 def _finite(leaves: list[Any]) -> list[Any]:
-    """The leaves; times NaN, a slope of 0 says not whether it is a number or no dependence at all, which stays 0."""
+    """The leaves; NaN times a slope of 0 is 0, as for a value that does not depend on the argument."""
     if not all(np.all(np.isfinite(x)) for x in leaves if is_float(x)):
         raise Unsure
     return leaves
@@ -191,16 +194,16 @@ def hvp(fun: Function, primals: Any, tangents: Any) -> Any:
 
 
 def jacfwd(fun: Function, argnums: int = 0) -> Function:
-    """Of an array (or a float) by an array (or a float)."""
+    """The Jacobian of an array (or a float) by an array (or a float)."""
     def derivative(*args: Any) -> Any:
         x = args[argnums]
         restore = kept(fun)
         columns = [slopes(lambda by, d=d: fun(*args[:argnums], x + by * d[0], *args[argnums + 1:]))[0][0]
                    for _, _, d in _basis([x])]
         restore()
-        fun(*args)                                              # for what it changes
+        fun(*args)                                              # for its side effects
         found = np.stack(columns, axis=-1).reshape(np.shape(columns[0]) + np.shape(x))
-        return found[()]                                        # a number where it is one: `+=` may not change it
+        return found[()]                                        # a scalar as a number: `+=` must not change it
     return derivative
 
 
@@ -238,7 +241,7 @@ def _nan_at_infinity(fun: Function) -> Function:
 
 
 def _in_64_bits(fun: Function) -> Function:
-    """What makes an integer of a float, where that has 64 bits as in compiled code."""
+    """A conversion to an integer that is limited to 64 bits, as in compiled code."""
     def narrow(*args: Any) -> Any:
         i = fun(*args)
         if isinstance(i, int) and not -2 ** 63 <= i < 2 ** 63:
@@ -247,7 +250,7 @@ def _in_64_bits(fun: Function) -> Function:
     return narrow
 
 
-# `math` as compiled code has it (docs/language.md): no error for an infinite angle, integers of 64 bits.
+# `math` as in compiled code (docs/language.md): no error for an infinite angle, integers of 64 bits.
 MATH = SimpleNamespace(**vars(math) | {f.__name__: _nan_at_infinity(f) for f in (math.sin, math.cos, math.tan)}
                        | {f.__name__: _in_64_bits(f) for f in (math.floor, math.ceil, math.trunc)})
 NAMES: dict[str, Any] = {f.__name__: f for f in (
@@ -257,7 +260,7 @@ NAMES: dict[str, Any] = {f.__name__: f for f in (
 
 @contextmanager
 def instead(space: dict[str, Any]) -> Iterator[None]:
-    """A program's globals with these in place of jitad's functions."""
+    """A context in which these functions replace jitad's in a program's globals."""
     global _left
     _left, before = MOST, dict(space)
     replace(space)
@@ -270,7 +273,7 @@ def instead(space: dict[str, Any]) -> Iterator[None]:
 
 
 def replace(space: dict[str, Any]) -> None:
-    """Put these in the place of jitad's functions for good; functions with rules of the user's lose them."""
+    """Replaces jitad's functions by these permanently; functions with derivative rules lose them."""
     for name, value in list(space.items()):
         if name in NAMES:
             space[name] = NAMES[name]
@@ -281,7 +284,7 @@ def replace(space: dict[str, Any]) -> None:
 
 @contextmanager
 def noise(relative: float) -> Iterator[None]:
-    """Slopes are off by this: what is then another program's value depends on their last digits."""
+    """A context that adds an error to slopes: the result of some programs depends on their last digits."""
     global _noise
     _noise = relative
     _errors.seed(0)
@@ -293,7 +296,7 @@ def noise(relative: float) -> Iterator[None]:
 
 @contextmanager
 def closer() -> Iterator[None]:
-    """Differences are taken closer by, where a kink or a jump nearby is not seen: what decides over a finding."""
+    """A context with smaller differences, which do not see a nearby kink or jump; used to confirm a finding."""
     global _step
     _step = CLOSER
     try:
@@ -304,7 +307,7 @@ def closer() -> Iterator[None]:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """``TooLong`` is raised in what takes longer, of the processor, or has more memory than ``LARGEST``."""
+    """A context that raises ``TooLong`` after this processor time, or above ``LARGEST`` memory."""
     start = time.process_time()
 
     def look(*_: Any) -> None:
@@ -312,7 +315,7 @@ def limited(seconds: float) -> Iterator[None]:
             raise TooLong
     before = signal.signal(signal.SIGVTALRM, look)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)       # again, where an exception is lost
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)       # again, in case the exception is lost
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

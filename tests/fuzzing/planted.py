@@ -1,6 +1,6 @@
-"""Bugs that are planted in the compiler, to see that random programs find them: ``make planted``.
+"""Bugs that are planted in the compiler, to test that random programs find them: ``make planted``.
 
-Each is a mistake that one could make, in one place; workers are forked while it is there.
+Each is a plausible mistake in one place; workers are forked while it is present.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def wrong_rule(patches: ExitStack) -> None:
 
 
 def lost_adjoint(patches: ExitStack) -> None:
-    """What flows back to an array replaces what has flowed there before, where it should be added."""
+    """A contribution to the adjoint of an array replaces earlier ones instead of being added."""
     right = Adjoints.add
 
     def add(self: Adjoints, x: Value, contribution: Value) -> None:
@@ -58,7 +58,7 @@ def swapped_branch(patches: ExitStack) -> None:
 
 
 def missing_frame(patches: ExitStack) -> None:
-    """What a loop keeps of each iteration is kept in one place: the last iteration's is left."""
+    """A loop saves the values of all iterations in one place: those of the last iteration remain."""
     right = Frames._indexed_frame
 
     def frame(self: Any, back: Any, v: Value, end: Value, trip: Value, iv: Value) -> Any:
@@ -67,7 +67,7 @@ def missing_frame(patches: ExitStack) -> None:
 
 
 def aliasing_error(patches: ExitStack) -> None:
-    """An array is worked on in place although a view of it is read later."""
+    """An array is updated in place although a view of it is read later."""
     right = _Placer._can_give
     patches.enter_context(mock.patch.object(
         _Placer, "_can_give", lambda self, state, v, needed: right(self, state, v, 0)))
@@ -86,7 +86,7 @@ def planted(name: str) -> Iterator[None]:
 
 def hunt(name: str, seed: int, seconds: float = 60.0, workers: int = 2,
          keep: bool = False) -> tuple[Finding | None, Campaign]:
-    """The first finding of a run with this bug planted (``keep``: as it was generated), and the run."""
+    """The first finding of a run with this bug planted (``keep``: not reduced), and the run."""
     with planted(name):
         campaign = Campaign(Options(seed, seconds, workers=workers, keep=keep, findings=1), lambda text: None)
         found = campaign.run()

@@ -1,9 +1,9 @@
-"""Worker processes that check programs one after the other: a crash or a program without end costs one worker.
+"""Worker processes that check programs: a crash, or a program that does not end, costs one worker.
 
-Workers are forked, so they know what the parent knows (its patched functions, in ``planted.py``).  Jobs go to a worker
-one by one; what it does not answer in time, dies over, or needs too much memory for, is that job's verdict.
+Workers are forked, so they have the parent's state (its patched functions, in ``planted.py``).  Each gets one job at a
+time.  If it does not answer in time, crashes, or needs too much memory, this is the verdict on the job.
 
-A worker does not look for garbage: that takes a tenth of the time, and it is replaced before it has grown large.
+A worker does not collect garbage, which would take a tenth of the time; it is replaced before it has grown large.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Any
 from .check import Verdict
 from .plain import memory
 
-TIME_LIMIT = 60.0               # seconds of the processor for one job
-IDLE = 5                        # times that many seconds by the clock: a worker that waits for something
-JOBS = 400                      # of one worker, then a new one takes over: compiled code and garbage stay in memory
-LARGE, TOO_LARGE = 800, 4000    # MiB: then a new one takes over; then the job is wrong
+TIME_LIMIT = 60.0               # seconds of processor time for one job
+IDLE = 5                        # factor for wall-clock time: a worker that waits
+JOBS = 400                      # jobs of one worker before it is replaced: compiled code and garbage stay in memory
+LARGE, TOO_LARGE = 800, 4000    # MiB: above the first a worker is replaced, above the second the job is wrong
 TICKS = os.sysconf("SC_CLK_TCK")
 FORK = multiprocessing.get_context("fork")
 
@@ -35,12 +35,12 @@ class _Worker:
     process: Any
     pipe: multiprocessing.connection.Connection
     job: Any = None
-    since: float = 0.0          # by the clock
-    before: float = 0.0         # seconds of the processor, when it got its job
+    since: float = 0.0          # wall-clock time
+    before: float = 0.0         # processor time at the start of the job
     done: int = 0
 
     def seconds(self) -> float:
-        """Of the processor, so far."""
+        """The processor time so far."""
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / TICKS
 
@@ -65,8 +65,8 @@ class Pool:
 
     def _serve(self, pipe: multiprocessing.connection.Connection,
                others: multiprocessing.connection.Connection) -> None:
-        others.close()                                           # else the parent's end would not end this one
-        for number in (signal.SIGINT, signal.SIGTERM):           # they are for the parent
+        others.close()                                           # so that the end of the parent ends this process
+        for number in (signal.SIGINT, signal.SIGTERM):           # only the parent handles these
             signal.signal(number, signal.SIG_IGN)
         os.nice(self.nice)
         gc.freeze()
@@ -79,7 +79,7 @@ class Pool:
             pipe.send(self.work(job))
 
     def run(self, jobs: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """(job, what came of it) as they end: the worker's answer, or a ``Verdict`` that it crashed or found no end."""
+        """Yields (job, outcome) as jobs end: the worker's answer, or a ``Verdict`` on a crash or an exceeded limit."""
         todo = iter(jobs)
         busy = [w for w in self.workers if self._give(w, todo)]
         while busy:
@@ -111,7 +111,7 @@ class Pool:
             return Verdict("wrong", "crash", f"exit status {w.process.exitcode}")
 
     def _given_up(self, w: _Worker) -> Verdict | None:
-        """What is said of a job that is not waited for any longer."""
+        """The verdict on a job that exceeds a limit, or None."""
         if w.seconds() - w.before > self.time_limit or time.monotonic() - w.since > IDLE * self.time_limit:
             return Verdict("wrong", "no end", f"after {self.time_limit:.0f} s")
         if w.memory() > TOO_LARGE:

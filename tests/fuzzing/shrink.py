@@ -1,8 +1,8 @@
-"""A smaller program in which the same goes wrong: delta debugging on the syntax tree.
+"""Reduces a program while its failure stays the same: delta debugging on the syntax tree.
 
-Candidates, from the largest cut to the smallest: runs of statements and inputs go (ddmin), a block takes the place of
-its header, expressions are replaced by their parts or by a constant.  A candidate stands if its verdict is of the same
-kind.
+Candidates, from the largest cut to the smallest: runs of statements and inputs are removed (ddmin), a block replaces
+its header, expressions are replaced by their parts or by a constant.  A candidate is accepted if its verdict has the
+same kind.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ NAMES_AND_NUMBERS = re.compile(r"[-+]?\d[\d.e+-]*|'[^']*'|`[^`]*`|\[.*|0x\w+|[%^
 
 
 def kind(verdict: Verdict) -> tuple[str, str, str]:
-    """A verdict without its numbers and names: what must stay the same while a program shrinks."""
+    """A verdict without its numbers and names: it must not change during reduction."""
     detail = verdict.detail
-    if " is not " in detail or "CPython" in detail:             # values may change, who raises what may not
+    if " is not " in detail or "CPython" in detail:             # values may change, but not which side raised
         return verdict.what, verdict.check, " ".join(sorted(re.findall(r"[A-Z]\w*(?:Error|Exception)\(", detail)))
     return verdict.what, verdict.check, NAMES_AND_NUMBERS.sub("", detail)[:60]
 
@@ -46,7 +46,7 @@ def shrink(source: str, test: Test, wanted: Verdict, seconds: float = 90.0) -> s
 
 def _reduce(tree: ast.Module, cuts: Callable[[ast.Module], Iterator[Any]], holds: Callable[[str], bool],
             end: float) -> tuple[ast.Module, bool]:
-    """Apply cuts of one sort as long as one stands; each is an edit of a copy of the tree."""
+    """Applies cuts of one sort as long as one is accepted; each edits a copy of the tree."""
     any_stood, at = False, 0
     while time.monotonic() < end:
         size = len(ast.unparse(tree))
@@ -60,12 +60,12 @@ def _reduce(tree: ast.Module, cuts: Callable[[ast.Module], Iterator[Any]], holds
         else:
             if at == 0 or time.monotonic() > end:
                 break
-            at = 0                                              # once more from the start, until nothing goes
+            at = 0                                              # again from the start, until none is accepted
     return tree, any_stood
 
 
 def _edited(tree: ast.Module, path: tuple[Any, ...], edit: Callable[[Any], Any]) -> ast.Module:
-    """A copy in which ``edit`` has replaced what is at ``path``."""
+    """A copy in which ``edit`` has replaced the node at ``path``."""
     new = copy.deepcopy(tree)
     at: Any = new
     for step in path[:-1]:
@@ -79,7 +79,7 @@ def _edited(tree: ast.Module, path: tuple[Any, ...], edit: Callable[[Any], Any])
 
 
 def _walk(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every node and list of nodes, from the top."""
+    """All nodes and lists of nodes, in preorder."""
     yield path, node
     if isinstance(node, list):
         for i, x in enumerate(node):
@@ -99,7 +99,7 @@ def _lists(tree: ast.Module) -> list[tuple[tuple[Any, ...], list[Any]]]:
 
 
 def _is_inputs(tree: ast.Module, path: tuple[Any, ...]) -> bool:
-    """Whether a path leads to the value of ``INPUTS``."""
+    """True if a path leads to the value of ``INPUTS``."""
     if len(path) != 3 or path[2] != "value":
         return False
     statement = tree.body[path[1]]
@@ -107,7 +107,7 @@ def _is_inputs(tree: ast.Module, path: tuple[Any, ...]) -> bool:
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.Module]:
-    """Without runs of statements: halves of a list, quarters, …, single ones."""
+    """Candidates without runs of statements: halves of a list, quarters, …, single ones."""
     lists = _lists(tree)
     longest = max(len(block) for _, block in lists)
     size = longest
@@ -120,7 +120,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.Module]:
 
 
 def _unwrapped(tree: ast.Module) -> Iterator[ast.Module]:
-    """With a block in place of the statement that it is part of."""
+    """Candidates with a block in place of the statement that contains it."""
     for path, block in _lists(tree):
         for i, statement in enumerate(block):
             for name in BLOCKS:
@@ -135,7 +135,7 @@ def _unwrapped(tree: ast.Module) -> Iterator[ast.Module]:
 
 
 def _simpler(tree: ast.Module) -> Iterator[ast.Module]:
-    """With an expression's part, or a constant, in its place; but for inputs, which stay what they are."""
+    """Candidates with a part of an expression, or a constant, in its place; inputs do not change."""
     inputs = [i for i, statement in enumerate(tree.body) if _is_inputs(tree, ("body", i, "value"))]
     for path, node in _walk(tree):
         if not isinstance(node, ast.expr) or isinstance(getattr(node, "ctx", None), ast.Store) or path[1] in inputs:

@@ -1,4 +1,4 @@
-"""Checks of derivatives: reverse mode against forward mode, against differences, and against itself made otherwise."""
+"""Checks of derivatives: reverse mode against forward mode, differences, and other ways of computing it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .compare import Function, difference, finite, outcome, steady
 from .comparing import LONGEST, Comparing
 from .values import flatten, flatten_like, is_float, unflatten
 
-STEEP = 1e6                             # of a slope beyond this (a chaotic loop) differences say nothing
+STEEP = 1e6                             # a slope beyond which differences are unreliable (a chaotic loop)
 
 
 class Derivatives(Comparing):
 
     def derivatives(self, fun: Function, at: tuple[Any, ...], value: Any, gradient: Any) -> None:
-        """Of a program whose result is a float; ``fun`` is its compiled ``value_and_grad``."""
+        """Checks a program whose result is a float; ``fun`` is its compiled ``value_and_grad``."""
         direction = self.direction(at)
         slope = self.dot(gradient, direction, at)
         if "gradient alone" in self.checks:
@@ -33,8 +33,11 @@ class Derivatives(Comparing):
             self._second(at, direction)
 
     def certain(self, fun: Function, at: tuple[Any, ...], gradient: Any) -> bool:
-        """Whether a gradient can be relied on: 0 * inf on the way is NaN one way and not another, and where the last
-        bit of the arguments decides (a chaotic loop) the order of additions does too."""
+        """True if a gradient is reliable.
+
+        An intermediate 0 * inf is NaN in one order of evaluation only.  If the last bit of the arguments decides (a
+        chaotic loop), so does the order of additions.
+        """
         if not np.isfinite(self.dot(gradient, self.direction(at), at)):
             return False
         return steady(lambda *a: fun(*a)[1], at, gradient)
@@ -54,14 +57,14 @@ class Derivatives(Comparing):
         return tangent
 
     def _forward(self, at: tuple[Any, ...], direction: tuple[Any, ...], value: Any, slope: float) -> None:
-        """Of which reverse mode is the transpose."""
+        """Compares with forward mode, the transpose of reverse mode."""
         self.doing = "forward mode"
         tangent = self._tangent(at, direction, value)
         if np.isfinite(tangent):
             self.same("forward mode against reverse", at, tangent, slope, 1e-3 if self.single else 1e-7)
 
     def _otherwise(self, at: tuple[Any, ...], value: Any, gradient: Any) -> None:
-        """The same gradient by definition, and with less memory."""
+        """Compares with the gradient by definition, and with checkpoints."""
         if "interpreted gradient" in self.checks:
             self.doing = "interpreted gradient"
             self.by_definition(at, lambda: interpret(grad(self.main, self.floats), *at), gradient)
@@ -76,7 +79,7 @@ class Derivatives(Comparing):
                 self.same(self.doing, at, fun(*at), gradient, 1e-7)
 
     def several(self, fun: Function, at: tuple[Any, ...], value: Any) -> None:
-        """A result with several floats: its tangent and its cotangent have the same product with one another's."""
+        """Checks a result with several floats: dot products of tangents and cotangents agree."""
         leaves, structure = flatten(value)
         weights = [np.sin(np.arange(np.size(x)).reshape(np.shape(x)) + k) if is_float(x) else None
                    for k, x in enumerate(leaves)]
@@ -104,7 +107,7 @@ class Derivatives(Comparing):
         self._differences("pullback against differences", lambda *a: weighed(fun(*a)), at, direction, slope, 1e-4)
 
     def _second(self, at: tuple[Any, ...], direction: tuple[Any, ...]) -> None:
-        """The gradient in one direction has a gradient too: reverse over reverse, against forward over reverse."""
+        """Checks second derivatives: reverse over reverse against forward over reverse."""
         self.doing = "second derivative"
 
         def along(*args: Any) -> Any:
@@ -126,13 +129,13 @@ class Derivatives(Comparing):
                           self.dot(forward, direction, at), 1e-3)
 
     def mapped(self, fun: Function, at: tuple[Any, ...]) -> None:
-        """``vmap`` over the first float is a loop."""
+        """Compares ``vmap`` over the first float with a loop."""
         if "vmap" not in self.checks or not isinstance(at[0], float):
             return
         self.doing = "vmap"
         values = np.array([at[0], at[0] * 0.5 + 0.1, -at[0]])
         try:
-            with plain.limited(LONGEST):                        # CPython was not asked whether there is an end
+            with plain.limited(LONGEST):                        # it is unknown whether CPython would end
                 each = [outcome(fun, float(x), *at[1:]) for x in values]
         except plain.TooLong:
             return

@@ -1,6 +1,6 @@
-"""Nested Python values as lists of leaves: the checker's own, so that it does not lean on what it checks.
+"""Nested Python values as lists of leaves: independent of the code under test.
 
-Tuples, lists, dicts, NamedTuples and dataclasses, recursive ones too, are structure; so are ``None`` and strings.
+Tuples, lists, dicts, NamedTuples and dataclasses, also recursive ones, are structure; so are ``None`` and strings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def is_float(x: Any) -> bool:
 
 
 def flatten(x: Any) -> tuple[list[Any], Structure]:
-    """The leaves in order, and what is left without them (hashable, compared by meaning)."""
+    """The leaves in order, and the structure without them (hashable, compared by meaning)."""
     leaves: list[Any] = []
     return leaves, _flatten(x, leaves)
 
@@ -58,7 +58,7 @@ def _unflatten(structure: Structure, left: Iterator[Any]) -> Any:
 
 
 def flatten_like(structure: Structure, x: Any) -> list[Any]:
-    """The leaves of what has this structure, but may hold ``None`` in place of a leaf or of a part without floats."""
+    """The leaves of a value with this structure, which may have None in place of a leaf or of a part without floats."""
     return list(_like(structure, x))
 
 
@@ -74,7 +74,7 @@ def _like(structure: Structure, x: Any) -> Iterator[Any]:
 
 
 def fits(x: Any, gradient: Any) -> bool:
-    """Whether a gradient has the structure of ``x``: ``None`` in the place of what is no float, and only there."""
+    """True if a gradient has the structure of ``x``, with None exactly in place of leaves that are not floats."""
     leaves, structure = flatten(x)
     _, bare = flatten(unflatten(structure, [v if is_float(v) else None for v in leaves]))
     return _fits(bare, flatten(gradient)[1])

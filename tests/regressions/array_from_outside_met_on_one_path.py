@@ -1,4 +1,4 @@
-"""An array from outside that one side of an `and` met first was undefined behind it."""
+"""A captured array that one side of an `and` reads first was undefined after it."""
 
 import numpy as np
 

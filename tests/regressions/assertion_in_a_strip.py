@@ -1,4 +1,4 @@
-"""An assertion was lost in a loop whose iterations are run side by side: its condition is known before the loop."""
+"""An assertion was lost in a vectorised outer loop: its condition is known before the loop."""
 
 import math
 

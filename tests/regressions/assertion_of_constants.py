@@ -1,4 +1,4 @@
-"""The block that raises was left behind without a way to it: a loop of bare integers, run side by side."""
+"""A raising block remained without a predecessor: a loop over integers only, vectorised as an outer loop."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the first iteration alone reads of a variable that each assigns: its adjoint was that of the last iteration."""
+"""A variable is assigned in each iteration, but read in the first only: its adjoint was that of the last one."""
 
 from dataclasses import dataclass
 

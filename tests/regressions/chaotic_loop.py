@@ -1,4 +1,4 @@
-"""A loop in which the last bit of the arguments decides: two ways of computing it need not agree, no finding."""
+"""A loop in which the last bit of the arguments decides: two ways of computing it may differ, not a finding."""
 
 import numpy as np
 

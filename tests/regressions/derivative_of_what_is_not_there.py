@@ -1,4 +1,4 @@
-"""By definition no derivative could be taken of a variant that a path does not have."""
+"""The derivative by definition failed for a variant that is absent on a path."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,6 @@
-"""A derivative by what does not matter: the cotangents of stacks that come out of it are nobody's, so that the sweep
-back through it found no frame where its own cotangent was to be."""
+"""A derivative without effect: the cotangents of its stacks are unused, so that its reverse sweep found no frame for
+its own cotangent.
+"""
 
 import numpy as np
 

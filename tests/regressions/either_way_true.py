@@ -1,4 +1,4 @@
-"""A choice between True and True was taken for the condition that chooses."""
+"""A choice between True and True was replaced by the condition of the choice."""
 
 
 def main(x, n):

@@ -1,4 +1,4 @@
-"""Forward mode of a function that captures a pullback: it looked for tangents behind the frames of a stack without."""
+"""Forward mode of a function that captures a pullback: it read tangents from the frames of a stack without any."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What ``linearize`` keeps of a function that captures a tree: the tree was copied into something that is none."""
+"""``linearize`` of a function that captures a tree: the saved tree was copied into something that is not a tree."""
 
 from dataclasses import dataclass
 

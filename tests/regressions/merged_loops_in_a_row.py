@@ -1,4 +1,4 @@
-"""A loop that goes on from where another left off: the value beside the gradient was wrong, both being merged."""
+"""A loop that continues from the result of another: the value beside the gradient was wrong, as both were merged."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The gradient ran the first loop again behind the second, which has no end, where the program raises in the first."""
+"""The gradient reran the first loop after the second, which does not end, though the program raises in the first."""
 
 import math
 

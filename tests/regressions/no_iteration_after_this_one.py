@@ -1,4 +1,4 @@
-"""Where a loop may end in an error, the adjoint of its array was of no size in the last iteration."""
+"""A loop that may end with an error: the adjoint of its array had size 0 in the last iteration."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A pullback is of what its function captured when it was made: no finding where CPython's differences come later."""
+"""A pullback belongs to the captured values at its creation: not a finding if CPython takes differences later."""
 
 import numpy as np
 

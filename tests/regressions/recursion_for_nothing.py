@@ -1,4 +1,4 @@
-"""Removing dead code broke a recursive call whose result nothing needs and whose last case is decided by the caller."""
+"""Dead code elimination broke a recursive call with an unused result whose base case the caller decides."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Tracing failed where a recursive function changes its argument, and forgot that it returns it."""
+"""Tracing failed for a recursive function that changes its argument: it forgot that the function returns it."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""A callee owned a small array of its caller's stack frame, computed its result there and returned it.
+"""A callee owned a small array in its caller's stack frame, computed its result there and returned it.
 
-The gradient was wrong: the array was read when its frame had been left.  Without LLVM's optimisations it showed.
+The gradient was wrong: the array was read after its frame had been popped.  It showed without LLVM's optimisations.
 """
 
 import numpy as np

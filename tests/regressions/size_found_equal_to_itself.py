@@ -1,4 +1,4 @@
-"""Compilation had no end: a check in a loop finds a size equal to itself."""
+"""Compilation did not end: a check in a loop establishes that a size equals itself."""
 
 import numpy as np
 

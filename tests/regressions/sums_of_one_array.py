@@ -1,4 +1,4 @@
-"""On several threads: two sums in arrays that begin with one array of zeros were both left in it."""
+"""On several threads: two sums into arrays that start from one array of zeros were both stored in it."""
 
 import numpy as np
 

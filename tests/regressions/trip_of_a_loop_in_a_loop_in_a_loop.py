@@ -1,4 +1,4 @@
-"""Cutting a loop for several threads reckoned with the length of a loop two levels down, not known before it."""
+"""Outlining a loop for several threads used the trip count of a loop two levels below, which is not known before it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The gradient crashed where a value_and_grad of a recursive function is asked for its value alone."""
+"""The gradient crashed if only the value of a value_and_grad of a recursive function is used."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Splitting loops failed at one that carries a stack: the second derivative of a walk over nodes made here."""
+"""Loop fission failed for a loop that carries a stack: the second derivative of an iteration over allocated nodes."""
 
 from dataclasses import dataclass
 

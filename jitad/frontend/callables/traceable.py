@@ -1,7 +1,7 @@
-"""What is traced when it is called in traced code, and compiled when it is called outside: the base of transforms.
+"""Callables that are traced in traced code, and compiled if called elsewhere: the base of transforms.
 
-A transform is an object that holds its function.  Captures traced code equal transforms of one function share one
-jitted function, however often they are written.
+A transform is an object that holds its function.  Outside traced code, equal transforms of one function share one
+jitted function, however often they are made.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from ..values.protocol import Trace
 from ..values.values import Sym, tracing
 from . import compile_cache
 
-_compile: Callable[..., Any] | None = None                 # ``api.jit``, once that is imported
+_compile: Callable[..., Any] | None = None                 # ``api.jit``, once it is imported
 _bind: Callable[[Any, Any], Any] | None = None             # ``api.bound_to``
 
 
 def register(compile: Callable[..., Any], bind: Callable[[Any, Any], Any]) -> None:
-    """Say how a transform that is called outside traced code becomes native code, and how that is bound to an
-    object."""
+    """Sets the functions that compile a transform called outside traced code, and bind it to an object."""
     global _compile, _bind
     _compile, _bind = compile, bind
 
 
 class Traceable:
-    """Something that is called in traced code with ``traced_call``, and outside like a function."""
+    """A callable that traced code calls by ``traced_call``, and other code like a function."""
 
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for the user values ``args``, emitted through the trace ``t``."""
@@ -41,12 +40,12 @@ class Traceable:
 
 
 def is_compile(fun: Any) -> bool:
-    """Whether a function is ``jit``."""
+    """True if a function is ``jit``."""
     return fun is _compile
 
 
 def compile_in_traced_code(t: Trace, fun: Any = None, /, *, grad: Any = False, **options: Any) -> Any:
-    """``jit`` where all is compiled: the function, or what a decorator makes of it."""
+    """``jit`` in traced code, where all code is compiled: returns the function, or a decorator that does."""
     for name in options.keys() - inspect.signature(_compile).parameters.keys():          # type: ignore[arg-type]
         raise unknown_option("jit", name)
     if grad is not False:
@@ -61,7 +60,7 @@ def _as_it_is(fun: Any) -> Any:
 # --- transforms of a function ---------------------------------------------------------------------
 
 class Transform(Traceable):
-    """A function made from ``fun``; ``static`` holds how, hashably (``values.Composite``)."""
+    """A function made from ``fun``; ``static`` is a hashable key of its options (``values.Composite``)."""
 
     name = "transform"
 
@@ -90,14 +89,16 @@ class Transform(Traceable):
 
 
 def described(argnums: Any) -> str:
-    """What was given in place of positions."""
+    """A description of a value given instead of positions."""
     later = " that is only known at run time: name it in `jit(static=…)`" if isinstance(argnums, Sym) else ""
     return containers.describe(argnums) + later
 
 
 def signature_of(fun: Any) -> inspect.Signature:
-    """What a call of ``fun`` itself takes, where ``inspect.signature`` tells of a decorated function what the one
-    inside takes.  Raises as that does.
+    """The signature of a call of ``fun`` itself.
+
+    For a decorated function, ``inspect.signature`` returns that of the inner function instead.  Raises the errors of
+    ``inspect.signature``.
     """
     if isinstance(fun, types.MethodType) and isinstance(fun.__func__, types.FunctionType):
         return inspect.signature(types.MethodType(_bare(fun.__func__), fun.__self__))
@@ -116,8 +117,10 @@ def signature_of(fun: Any) -> inspect.Signature:
 
 
 def positional(fun: Any) -> list[str]:
-    """The names of the parameters that may be given by position; of a decorated function that takes ``*args`` and
-    nothing else, those of the function inside.  Raises as ``inspect.signature`` does.
+    """The names of the parameters that can be passed by position.
+
+    For a decorated function that takes only ``*args``, these are the parameters of the inner function.  Raises the
+    errors of ``inspect.signature``.
     """
     own = signature_of(fun).parameters.values()
     found = [p.name for p in own if p.kind in POSITIONAL]
@@ -130,14 +133,14 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def _bare(fun: types.FunctionType) -> types.FunctionType:
-    """A function without attributes."""
+    """A copy of a function without its attributes."""
     bare = types.FunctionType(fun.__code__, fun.__globals__, fun.__name__, fun.__defaults__, fun.__closure__)
     bare.__kwdefaults__ = fun.__kwdefaults__
     return bare
 
 
 def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
-    """The function behind a jitted one, or behind a jitted method of an object, and what ``jit`` was told."""
+    """The Python function of a jitted function, or of a jitted method of an object, and the options of ``jit``."""
     if getattr(type(fun), "is_jitad", False):
         return fun.py_func, fun.jit_options
     method = getattr(fun, "__func__", None)
@@ -147,15 +150,15 @@ def as_written(fun: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def native(fun: Any, options: dict[str, Any] | None = None) -> Any:
-    """The jitted form of something that is called in traced code."""
+    """The jitted form of a callable that traced code can call."""
     if _compile is None:
         raise DifferentiationError("the compiler has not been loaded", hint="import jitad")
     return _compile(fun, **options or {})
 
 
 def compiled(transform: Transform) -> Any:
-    """The jitted form of a transform; one for equal transforms of one function, however often it is written."""
-    own = type(transform).__signature__ is None               # (primals, …): names of parameters mean nothing there
+    """The jitted form of a transform; equal transforms of one function share it."""
+    own = type(transform).__signature__ is None               # (primals, …): it has no parameter names
     options = {**transform.options, "static": ()} if own else transform.options
     method = method_of(transform.fun)
     fun = transform.fun if method is None else method[0]
@@ -170,14 +173,16 @@ def compiled(transform: Transform) -> Any:
 
 
 def bound(obj: Any, jitted: Any) -> Any:
-    """What calls a jitted function with an object first."""
+    """A callable that passes an object to a jitted function as first argument."""
     assert _bind is not None
     return _bind(obj, jitted)
 
 
 def method_of(fun: Any) -> tuple[types.FunctionType, Any] | None:
-    """The function behind a method, or behind an object that is called, and the object, where the same program can
-    serve all objects of the class."""
+    """The function and the object of a method or of an object with ``__call__``.
+
+    None if the program cannot serve all objects of the class.
+    """
     if isinstance(fun, types.MethodType):
         function, obj = fun.__func__, fun.__self__
     else:
@@ -188,7 +193,7 @@ def method_of(fun: Any) -> tuple[types.FunctionType, Any] | None:
 
 
 class OfMethod(Traceable):
-    """A transform of a method, as a function of the object too."""
+    """A transform of a method, as a function whose first argument is the object."""
 
     def __init__(self, transform: Transform, fun: Any) -> None:
         self.transform, self.fun = transform, fun
@@ -209,10 +214,10 @@ class OfMethod(Traceable):
         return known.replace(parameters=[first, *known.parameters.values()])
 
 
-# --- what makes transforms ------------------------------------------------------------------------
+# --- makers of transforms -------------------------------------------------------------------------
 
 class Maker(Traceable):
-    """``grad`` and its like: they make a transform, in traced code and outside alike."""
+    """``grad`` and similar functions, which make a transform in traced code and elsewhere."""
 
     def __init__(self, make: Callable[..., Transform]) -> None:
         functools.update_wrapper(self, make)
@@ -230,7 +235,7 @@ class Maker(Traceable):
 
 
 class Immediate(Traceable):
-    """``vjp`` and its like: they take the function and its arguments at once."""
+    """``vjp`` and similar functions, which take the function and its arguments together."""
 
     def __init__(self, outside: Callable[..., Any]) -> None:
         functools.update_wrapper(self, outside)
@@ -238,7 +243,7 @@ class Immediate(Traceable):
         self.inside: Callable[..., Any] | None = None
 
     def traced(self, inside: Callable[..., Any]) -> Immediate:
-        """Decorate what it does in traced code."""
+        """Decorates the implementation for traced code."""
         self.inside = inside
         return self
 
@@ -253,7 +258,7 @@ class Immediate(Traceable):
 
 
 def check_options(fun: Any, kwargs: dict[str, Any]) -> None:
-    """Refuse what a function does not take, with what stands for it where it is another library's."""
+    """Raises an error for an unknown option, with a hint if another library has it."""
     code = fun.__code__
     for name in kwargs:
         if name not in code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]:

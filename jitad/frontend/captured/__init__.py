@@ -1,13 +1,16 @@
-"""Captured state: what a program reads that is no argument of it (globals, closure cells, attributes), and guards.
+"""Captured state and guards.
 
-Imports ``columns`` alone.
+*Captured state* is all that a program reads besides its arguments: globals, closure cells, attributes, elements of
+captured containers.  A *guard* is a condition on captured state under which a compiled program is valid; calls test it.
+
+Imports ``columns`` only.
 
 Files, in reading order::
 
-    places           access paths from which captured state is read
-    guards           what held there when a program was compiled
-    contents         the contents of an object, to be compared
-    user_classes     classes whose objects are taken apart
+    places           access paths of captured values
+    guards           the conditions on captured state under which a program is valid
+    contents         snapshots of objects, for comparison
+    user_classes     classes of the user, and those whose objects are read field by field
     attribute_names  the attributes that a function may read
-    captures         what one program has read so far
+    captures         the captured state that one program has read so far
 """

@@ -1,4 +1,4 @@
-"""The names of attributes that a function may read, by its code and the code that it may call."""
+"""The attribute names that a function may read, found in its code and the code that it may call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from .user_classes import is_user_class, trusted
 
-MOST_FUNCTIONS = 300            # that are looked at for the names of attributes
+MOST_FUNCTIONS = 300            # maximum number of functions that are searched for names
 
 
 def attribute_names(fun: Any) -> set[str]:
-    """The names that a function and what it may call use: those of the attributes that it may read are among them."""
+    """The names that a function and its possible callees use: a superset of the attributes that they read."""
     names: set[str] = set()
     seen: set[int] = set()
     todo = [fun]
@@ -41,7 +41,7 @@ def _used(code: types.CodeType) -> Iterable[str]:
 
 
 def _behind(f: Any) -> list[Any]:
-    """Functions that may be called through an object."""
+    """The functions that a call of this object may reach."""
     if isinstance(f, types.FunctionType):
         return [v for c in f.__closure__ or () if (v := _held(c)) is not None]
     if isinstance(f, types.MethodType):

@@ -1,4 +1,4 @@
-"""What one program has read of captured state so far: its guards, and the places of its arguments."""
+"""The captured state that one program has read so far: its guards, and the places of its parameters."""
 
 from __future__ import annotations
 
@@ -13,36 +13,42 @@ from .places import Place, Reader
 
 
 class NeedName(Exception):
-    """The program reads an attribute of this name of an object from outside: begin anew, knowing that."""
+    """Restarts the trace: the program reads an attribute of this name of an object that has been read without it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
 class Captures:
-    """What one program has read so far.  ``constants``: floats are constants too; ``widened``: places of integers and
-    arrays that are arguments, of any size."""
+    """The captured state that one program has read so far.
+
+    ``constants``: floats are compiled in too.  ``widened``: places of integers and arrays that are parameters, arrays
+    with unknown sizes.
+    """
 
     def __init__(self, fun: Any = None, leaves: Sequence[Any] = (), constants: bool = False,
                  widened: frozenset[Place] = frozenset(), names: Iterable[str] = ()) -> None:
         self.fun, self.read = fun, Reader(leaves)
         self.constants, self.widened, self.more = constants, widened, names
         self.guards: dict[tuple[Place, str], Guard] = {}
-        self.types: dict[Place, tuple[Type, bool]] = {}              # of arguments, and whether they are weak
-        self.first: dict[int, Place] = {}            # where each object has been met first
-        self.classes: set[type] = set()              # of objects that have been taken apart
-        self.asked: dict[type, set[str]] = {}        # of which attributes these have been asked
+        self.types: dict[Place, tuple[Type, bool]] = {}              # of parameters, with a flag for weak types
+        self.first: dict[int, Place] = {}            # the first place of each object, by id
+        self.classes: set[type] = set()              # of objects whose fields have been read
+        self.asked: dict[type, set[str]] = {}        # the attributes that the program reads, by class
 
     @cached_property
     def names(self) -> set[str]:
-        """Of the attributes that may be read."""
+        """The attribute names that the program may read."""
         return attribute_names(self.fun).union(self.more)
 
     def guard(self, place: Place, test: str, expected: Any) -> None:
         self.guards.setdefault((place, test), Guard(place, test, expected))
 
     def all_guards(self) -> list[Guard]:
-        """What the program takes for granted.  An object may have attributes that it was not asked for."""
+        """All guards of the program.
+
+        The guards on which attributes an object has are limited to the attributes that the program reads.
+        """
         for guard in self.guards.values():
             if guard.test == "names":
                 names, there = guard.expected
@@ -51,7 +57,7 @@ class Captures:
         return list(self.guards.values())
 
     def canonical(self, place: Place, v: Any) -> Place:
-        """The place at which an object has been met first; that it is the same one at this place is a guard."""
+        """The first place at which an object was read; a guard states that ``place`` holds the same object."""
         first = self.first.setdefault(id(v), place)
         if first != place:
             self.guard(place, "same", first)

@@ -1,4 +1,4 @@
-"""The contents of an object, to be compared with what they were."""
+"""Snapshots of objects, for comparison with their later contents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-_MOST_PARTS = 10_000                                        # of an object; a larger one is never taken for unchanged
+_MOST_PARTS = 10_000                                        # most parts of an object; a larger one never compares equal
 
 
 def is_own(x: Any) -> bool:
@@ -17,7 +17,7 @@ def is_own(x: Any) -> bool:
 
 
 class _Same:
-    """Something that is compared by identity; it is kept alive."""
+    """A reference that compares by identity and keeps its object alive."""
 
     def __init__(self, x: Any) -> None:
         self.x = x
@@ -29,8 +29,10 @@ class _Same:
 
 
 def contents(obj: Any) -> Any:
-    """What an object holds, to be compared: numbers and text by value, structures through and through, arrays and
-    functions by identity, since what is in an array is read at each call.
+    """A snapshot of an object that can be compared.
+
+    Numbers and strings compare by value, structures recursively, arrays and functions by identity: the elements of an
+    array are read at each call.
     """
     budget, seen = _MOST_PARTS, set[int]()
 

@@ -1,4 +1,4 @@
-"""Guards: what a program takes for granted of captured state, tested at each call."""
+"""Guards: the conditions on captured state under which a program is valid, tested at each call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from .places import MISSING, Place, Reader, own_attribute
 
 @dataclass(eq=False)
 class Guard:
-    """What holds of a place: ``test`` is one of
+    """A condition on the value at a place; ``test`` is one of
 
-    ``is`` (this object), ``means`` (a constant of this meaning), ``type``, ``plain`` (no descriptor), ``absent``,
-    ``same`` (the object at another place), ``apart`` (not that object), ``count`` (of a list or tuple), ``keys`` (of a
-    dict), ``names`` (those of ``expected[0]`` that the object has are ``expected[1]``), ``items`` (the type of a
-    container, and what is in it), ``content`` (the same, through and through).
+    ``is`` (this object), ``means`` (a constant with this ``pytree.meaning``), ``type``, ``plain`` (not a descriptor),
+    ``absent``, ``same`` (the same object as at another place), ``apart`` (a different object from that at another
+    place), ``count`` (length of a list or tuple), ``keys`` (of a dict), ``names`` (of the names ``expected[0]``, the
+    object has the attributes ``expected[1]``), ``items`` (type and constant items of a container), ``content`` (the
+    same, recursively).
     """
 
     place: Place
@@ -39,7 +40,7 @@ def keys_of(table: dict[Any, Any]) -> tuple[Any, ...]:
 
 
 def present(obj: Any, names: frozenset[str]) -> frozenset[str]:
-    """Those of the names that an object itself holds."""
+    """The names that an object itself holds as attributes."""
     return frozenset(n for n in names if own_attribute(obj, n) is not MISSING)
 
 
@@ -48,7 +49,7 @@ def _means(v: Any, expected: Any, read: Reader) -> bool:
 
 
 def flat(v: Any) -> list[Any] | None:
-    """The items of a list or dict, where they are constants all; ``None`` otherwise."""
+    """The items of a list or dict if all of them are constants, else None."""
     items = [*v, *v.values()] if type(v) is dict else list(v)
     return items if all(map(_is_constant, items)) else None
 
@@ -83,10 +84,10 @@ _TESTS: dict[str, Any] = {
 
 
 def is_number(v: Any) -> bool:
-    """True for the numbers that can be parameters of a program in place of constants."""
+    """True for numbers that can be parameters of a program instead of constants."""
     return constant_number(v) or type(v) is float or isinstance(v, np.floating)
 
 
 def constant_number(v: Any) -> bool:
-    """An integer, which is compiled in until it changes."""
+    """True for integers, which are compiled in until they change."""
     return (isinstance(v, int) and type(v) is int) or isinstance(v, np.integer)

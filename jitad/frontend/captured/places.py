@@ -1,15 +1,15 @@
-"""Places from which a program reads what is outside of it, and guards: what they held when it was compiled.
+"""Places: access paths from which a program reads captured values.
 
-::
+A place is like a place in Rust's MIR: a root and a sequence of projections::
 
     place = global d[name] | cell c | object o | argument i            (roots)
+          | member (class, name)      an attribute of a class or of its bases (a root too)
           | field (place, name)       an attribute in the object's own dict or slots
-          | member (class, name)      an attribute of a class, found along its bases
           | attribute (place, name)   any other attribute: of a module, of a function
           | item (place, i) | entry (place, key) | number (place)      (an array without axes)
 
-The containers of roots are constants, so a place can be read again at each call.  A number or an array that is found
-at a place is an argument of the program; all else is a constant, which a guard compares.
+The container of a root is a constant, so a place can be read again at each call.  A float or an array at a place is a
+parameter of the program, bound at each call; any other value is compiled in, and a guard compares it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROOTS = ("global", "cell", "object", "argument", "member")
 
 
 class Place:
-    """See above; equal places are the same one."""
+    """A place (see the module); equal places have the same kind, base and key."""
 
     __slots__ = ("kind", "base", "key", "_hash")
 
@@ -94,7 +94,7 @@ def of_class(cls: type, name: str) -> Place:
 # --- reading --------------------------------------------------------------------------------------
 
 class Reader:
-    """What places hold at one moment; each is read once.  ``leaves``: of the arguments."""
+    """The values at places at one moment; each place is read once.  ``leaves``: the leaves of the arguments."""
 
     def __init__(self, leaves: Sequence[Any] = ()) -> None:
         self.leaves = leaves
@@ -132,15 +132,15 @@ class Reader:
 
 
 def own_attribute(obj: Any, name: str) -> Any:
-    """What an object itself holds under this name, in its dict or a slot.
+    """The attribute of this name that an object itself holds, in its dict or a slot, or ``MISSING``.
 
-    Python keeps the attributes of an object in a small array until somebody asks for its ``__dict__``; nobody does here
-    where it can be avoided, since machine code reads that array.
+    CPython keeps the attributes of an object in a small array until its ``__dict__`` is requested, and machine code
+    reads that array.  So this function avoids ``__dict__`` if it can.
     """
     by_class = inspect.getattr_static(type(obj), name, MISSING)
     if by_class is not MISSING and type(by_class) is not types.MemberDescriptorType:
         if hasattr(type(by_class), "__set__"):
-            return MISSING                                       # a property, which goes first
+            return MISSING                                       # a property takes precedence
         if type(by_class) is not types.FunctionType:
             return getattr(obj, "__dict__", _NOTHING).get(name, MISSING)
     try:

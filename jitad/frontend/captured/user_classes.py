@@ -1,4 +1,4 @@
-"""Which classes are the user's, and which of their objects are taken apart."""
+"""Classes of the user, and those whose objects are read field by field."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HEAP_TYPE = 1 << 9
 
 
 def trusted(module: object) -> bool:
-    """Whether what a module of this name holds is taken to stay as it is: the standard library, NumPy, and our own."""
+    """True if a module's contents are trusted never to change: the standard library, NumPy, jitad itself."""
     return str(module).split(".")[0] in _TRUSTED
 
 
 def openable(cls: type) -> bool:
-    """Whether objects of a class are taken apart: plain objects of classes that the user wrote in Python."""
+    """True if objects of a class are read field by field: plain objects of classes that the user wrote in Python."""
     known = _openable.get(cls)
     if known is None:
         known = _openable[cls] = _is_openable(cls)
@@ -42,9 +42,9 @@ def _is_openable(cls: type) -> bool:
 
 
 def is_user_class(v: Any) -> bool:
-    """A class whose objects can be taken apart."""
+    """True for a class whose objects can be read field by field."""
     if not isinstance(v, type) or v.__module__ in ("builtins", "numpy") or issubclass(v, (BaseException, np.generic)):
         return False
-    if type(v).__call__ is not type.__call__:                      # the class of an enum, and the like
+    if type(v).__call__ is not type.__call__:                      # such as the class of an enum
         return False
     return issubclass(v, tuple) or v.__new__ is object.__new__ or isinstance(v.__new__, types.FunctionType)

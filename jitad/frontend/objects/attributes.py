@@ -1,4 +1,4 @@
-"""Objects of the user's classes: how they are made, and their attributes as Python looks them up."""
+"""Objects of the user's classes: construction, and attribute access in Python's order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNBOUND_METHOD = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
 def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
-    """``obj.name`` as Python looks it up: properties, descriptors with a setter, the object's own, then the class's."""
+    """``obj.name`` in Python's order: data descriptors, the object's own attributes, then those of the class."""
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
@@ -64,12 +64,12 @@ def instance_attribute(t: Trace, obj: Instance, name: str) -> Any:
 
 
 def class_attribute(t: Any, cls: type, name: str) -> Any:
-    """What a class holds that is no method: it may be given another value."""
+    """A class attribute that is not a method; it is captured state, since the user may assign it."""
     return t.lift(getattr(cls, name)) if t.trusts(cls) else t.captured_value(of_class(cls, name))
 
 
 def fallback_of(obj: Instance) -> types.FunctionType | None:
-    """The ``__getattr__`` of an object's class."""
+    """The ``__getattr__`` of an object's class, or None."""
     found = getattr(obj.cls, "__getattr__", None)
     return found if isinstance(found, types.FunctionType) else None
 
@@ -80,7 +80,7 @@ def refuse_table(t: Trace) -> None:
 
 
 def binds(found: Any) -> bool:
-    """Whether what a class holds is something else for each object: a descriptor, but none of CPython's."""
+    """True if a class attribute is bound to the object: a function, or a descriptor written in Python."""
     return isinstance(found, _BINDING) or isinstance(getattr(type(found), "__get__", None), types.FunctionType)
 
 
@@ -89,7 +89,7 @@ _BINDING = (types.FunctionType, classmethod, functools.partialmethod, functools.
 
 
 def bound(t: Trace, found: Any, obj: Any, cls: type) -> Any:
-    """What ``found`` in the class ``cls`` is for the object."""
+    """The class attribute ``found`` of ``cls``, bound to the object."""
     if isinstance(found, (types.FunctionType, functools._lru_cache_wrapper)):
         return BoundMethod(found, obj)
     if getattr(type(found), "is_jitad", False):
@@ -107,7 +107,7 @@ def bound(t: Trace, found: Any, obj: Any, cls: type) -> Any:
 
 
 def static_attribute(t: Trace, v: Any, name: str) -> Any:
-    """An attribute of something static; methods of the user's classes are traced when called."""
+    """An attribute of a static value; methods of the user's classes are traced when called."""
     if name in CHANGES and (isinstance(v, frozenset) or isinstance(getattr(v, name, None), BUILTIN)):
         refuse_change(t, v, name)
     if isinstance(v, Fn) and name not in ("__name__",):
@@ -141,7 +141,7 @@ def static_attribute(t: Trace, v: Any, name: str) -> Any:
 
 
 def refuse_change(t: Trace, v: Any, name: str) -> None:
-    """Refuse a method that would change something static: at once, and not when the compiled code runs."""
+    """Refuses a method that would change a static value, while tracing."""
     if isinstance(v, (set, frozenset)):
         t.unsupported(f"`{name}` of a set: sets are constants in compiled code", "a dict, or an array of flags")
     if isinstance(v, (list, dict)) or isinstance(v, (ListObj, DictObj)) and v.readonly == CONSTANT:
@@ -175,7 +175,7 @@ def set_attribute(t: Trace, obj: Any, name: str, value: Any) -> None:
 
 
 def set_directly(t: Trace, obj: Any, name: str, value: Any) -> None:
-    """``object.__setattr__(obj, name, value)``: past what the class has of its own for all names."""
+    """``object.__setattr__(obj, name, value)``: does not call the ``__setattr__`` of the class."""
     if not isinstance(obj, Instance):
         return set_attribute(t, obj, name, value)
     writable(t, obj, "an object")
@@ -206,7 +206,7 @@ def delete_attribute(t: Trace, obj: Any, name: str) -> None:
 
 
 def construct(t: Trace, cls: type, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """An object of the user's class, made while tracing."""
+    """Makes an object of the user's class while tracing."""
     for name in ("__new__", "__getattribute__"):
         if has_source(getattr(cls, name)):
             t.unsupported(f"makes an object of class {cls.__name__}, which has a `{name}` of its own",
@@ -219,7 +219,7 @@ def construct(t: Trace, cls: type, args: list[Any], kwargs: dict[str, Any]) -> A
         bound.apply_defaults()
         return make(bound.arguments.values())
     if inspect.isabstract(cls):
-        object.__new__(cls)                                        # raises
+        object.__new__(cls)                                        # raises an error
     obj = Instance(cls)
     t.state[obj] = {}
     if dataclasses.is_dataclass(cls) and is_generated(cls.__init__):
@@ -234,22 +234,22 @@ def construct(t: Trace, cls: type, args: list[Any], kwargs: dict[str, Any]) -> A
 
 
 def is_generated(fun: Any) -> bool:
-    """Whether a method was written by ``dataclass``, and has no source."""
+    """True if ``dataclass`` generated a method, which has no source."""
     return isinstance(fun, types.FunctionType) and fun.__code__.co_filename == "<string>"
 
 
 def has_source(fun: Any) -> bool:
-    """Whether a method was written by the user, in Python."""
+    """True if the user wrote a method in Python."""
     return isinstance(fun, types.FunctionType) and not is_generated(fun)
 
 
 def _fill_fields(t: Trace, obj: Instance, cls: type, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """What the ``__init__`` that ``dataclass`` writes does."""
+    """Does what the ``__init__`` generated by ``dataclass`` does."""
     try:
         bound = inspect.signature(cls).bind(*args, **kwargs).arguments
     except TypeError:
         init: Any = cls.__init__                           # type: ignore[misc]
-        init(object.__new__(cls), *args, **kwargs)         # raises in Python's words
+        init(object.__new__(cls), *args, **kwargs)         # raises Python's error
         raise
     only_init = []
     for name, field in cls.__dataclass_fields__.items():           # type: ignore[attr-defined]

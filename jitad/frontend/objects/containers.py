@@ -21,12 +21,12 @@ __all__ = ["describe", "export", "import_", "is_static", "list_method", "plain"]
 
 
 def plain(t: Trace, v: Any) -> Any:
-    """The value with arrays read and traced lists and dicts as Python's own: what ``numpy_api`` takes."""
+    """The value for a NumPy rule: arrays are read, traced lists and dicts become Python's."""
     if type(v) is Choice:
         v = t.settle(v)
     if isinstance(v, ArrayRef):
         return t.read(v)
-    if type(v) is np.ndarray:                    # in a list or tuple from outside
+    if type(v) is np.ndarray:                    # in a captured list or tuple
         return t.read(t.lift(v))
     if isinstance(v, (ListObj, list)):
         return [plain(t, x) for x in (t.contents(v) if isinstance(v, ListObj) else v)]
@@ -40,7 +40,7 @@ def plain(t: Trace, v: Any) -> Any:
 
 
 def export(t: Trace, v: Any) -> Any:
-    """The value as a pytree of Python's own containers; arrays stay ``ArrayRef``s, choices become ``OneOf``s."""
+    """The value as a pytree of Python containers; arrays stay ``ArrayRef``s, unions become ``OneOf``s."""
     if type(v) is Choice:
         v = t.settle(v)
     if type(v) is Choice:
@@ -66,7 +66,7 @@ def export(t: Trace, v: Any) -> Any:
 
 
 def import_(t: Trace, v: Any) -> Any:
-    """A pytree of Python containers (what a rule or a transform returns) as values of the trace."""
+    """The values of the trace for a pytree of Python containers, such as the result of a rule or a transform."""
     if isinstance(v, Sym):
         return t.new_array(v) if v.is_array else v
     if isinstance(v, OneOf):
@@ -89,7 +89,7 @@ def import_(t: Trace, v: Any) -> Any:
 
 
 def _holds_stand_ins(v: Any) -> bool:
-    """Whether anything in a pytree, however far in, is known at run time only."""
+    """True if a pytree contains a value that is not known while tracing."""
     if isinstance(v, (OneOf, Packed, Columns)):
         return True
     if isinstance(v, (list, tuple)):
@@ -109,7 +109,7 @@ def type_of(v: Any) -> type:
 
 
 def sample(v: Any) -> Any:
-    """A value of the same type, to ask Python what it says of that; ``UNBOUND`` where there is none."""
+    """A value of the same type, to obtain Python's error for it; ``UNBOUND`` if there is none."""
     if isinstance(v, Sym):
         return v.scalar.np.type(1).item() if v.weak else v.scalar.np.type(1)
     if isinstance(v, ArrayRef):
@@ -129,7 +129,7 @@ def writable(t: Trace, obj: Obj, what: str) -> None:
 
 
 def _copied(obj: Obj) -> str:
-    """How to write a copy."""
+    """An expression that copies an object, for an error message."""
     if isinstance(obj, Instance):
         return "x.copy()" if hasattr(obj.cls, "copy") else "dataclasses.replace(x)"
     return "dict(x)" if isinstance(obj, DictObj) else "list(x)"
@@ -141,7 +141,7 @@ def store_list(t: Trace, xs: ListObj, items: list[Any]) -> None:
 
 
 def list_item(t: Trace, items: Any, index: Any) -> Any:
-    """``items[index]`` of a tuple or a list's contents."""
+    """``items[index]`` for a tuple or the contents of a list."""
     if isinstance(index, Sym) or (isinstance(index, slice) and not is_static(index)):
         known = index.value.const if isinstance(index, Sym) else None
         if known is None:
@@ -161,7 +161,7 @@ def set_list_item(t: Trace, xs: ListObj, index: Any, value: Any) -> None:
 
 
 def key(t: Trace, k: Any) -> Any:
-    """A key of a dict: known while tracing, and hashable as Python has it."""
+    """Checks the key of a dict, which must be known while tracing, and hashable."""
     if isinstance(k, (ListObj, DictObj)):
         raise TypeError(f"unhashable type: '{'list' if isinstance(k, ListObj) else 'dict'}'")
     if isinstance(k, Instance):
@@ -189,7 +189,7 @@ def _object_key(t: Trace, k: Instance) -> Any:
 
 
 def delete_item(t: Trace, obj: Any, index: Any) -> None:
-    """``del obj[index]`` of a list or dict."""
+    """``del obj[index]`` for a list or dict."""
     if isinstance(obj, ListObj):
         items = list(t.contents(obj))
         list_item(t, items, index)
@@ -202,7 +202,7 @@ def delete_item(t: Trace, obj: Any, index: Any) -> None:
 
 
 def list_method(t: Trace, xs: ListObj, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A method of a list: run on a copy of its contents."""
+    """A method of a list, run on a copy of its contents."""
     items = list(t.contents(xs))
     if name == "extend":
         args = [t.iterate(args[0])]
@@ -253,7 +253,7 @@ METHODS_OF: dict[type, tuple[frozenset[str], Callable[..., Any]]] = {
 
 
 def structure_method(t: Trace, obj: Any, name: str) -> Method:
-    """A method of a list or dict."""
+    """A method of a list or dict as an object."""
     if name not in METHODS_OF[type(obj)][0]:
         kind = "list" if isinstance(obj, ListObj) else "dict"
         raise AttributeError(f"'{kind}' object has no attribute '{name}'")

@@ -1,7 +1,7 @@
-"""The user's objects where Python calls their special methods: operators, comparisons, builtins, iteration, ``super``.
+"""Special methods of the user's objects: operators, comparisons, builtins, iteration, ``super``.
 
-What is looked up is looked up on the class, as Python does.  Methods written in Python are traced; what Python
-itself does (comparing dataclasses field by field) is done here.
+A special method is looked up on the class, as in Python.  Methods written in Python are traced.  Python's own defaults,
+such as the comparison of dataclasses by fields, are implemented here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..values.protocol import Trace
 from ..values.values import ArrayRef, Conflict, DictObj, Instance, ListObj, Sym
 from . import attributes, containers
 
-MISSING = object()              # no special method, or none that knows these operands
+MISSING = object()              # no special method, or none that accepts these operands
 REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _PLAIN = frozenset((Sym, ArrayRef, ListObj, DictObj, float, int, bool, str, tuple, type(None), type, range,
                     types.FunctionType, types.ModuleType))
@@ -35,7 +35,7 @@ def class_of(v: Any) -> type:
 
 
 def special(t: Trace, v: Any, name: str) -> Any:
-    """The method ``name`` that the user wrote for the class of ``v``, bound to ``v``; ``None`` where there is none."""
+    """The user's method ``name`` of the class of ``v``, bound to ``v``, or None."""
     if type(v) in _PLAIN:
         return None
     if isinstance(v, Active):
@@ -51,13 +51,13 @@ def special(t: Trace, v: Any, name: str) -> Any:
 
 
 def call_special(t: Trace, v: Any, name: str, *args: Any) -> Any:
-    """What the method gives; ``MISSING`` where there is none."""
+    """The result of the method, or ``MISSING`` if there is none."""
     method = special(t, v, name)
     return MISSING if method is None else t.call(method, *args)
 
 
 def compares_itself(t: Trace, v: Any, *names: str) -> bool:
-    """Ask of something from outside: do comparisons by these methods call what the user wrote, which is traced?"""
+    """True if comparisons of a captured value by these methods call the user's code, which is traced."""
     if isinstance(v, (tuple, list)) and special(t, v, names[0]) is None:
         return any(compares_itself(t, x, *names) for x in v)
     return any(special(t, v, name) is not None for name in names)
@@ -66,7 +66,7 @@ def compares_itself(t: Trace, v: Any, *names: str) -> bool:
 # --- operators --------------------------------------------------------------------------------------
 
 def binary(t: Trace, op: str, x: Any, y: Any) -> Any:
-    """``x op y`` by the methods of one of them, tried in Python's order."""
+    """``x op y`` by the methods of either operand, tried in Python's order."""
     if type(x) in _PLAIN and type(y) in _PLAIN:
         return MISSING
     return _first_that_knows(t, x, f"__{op}__", y, f"__r{op}__", both=class_of(x) is not class_of(y))
@@ -89,13 +89,13 @@ def _first_that_knows(t: Trace, x: Any, name: str, y: Any, swapped: str, both: b
 
 
 def _overrides(x: Any, y: Any, name: str) -> bool:
-    """A subclass goes first where it has a method of its own."""
+    """True if the right operand goes first: its class is a subclass that overrides the method."""
     a, b = class_of(x), class_of(y)
     return a is not b and issubclass(b, a) and getattr(a, name, None) is not getattr(b, name, None)
 
 
 def compare(t: Trace, op: str, x: Any, y: Any) -> Any:
-    """``x op y`` for ``eq ne lt le gt ge``; ``MISSING`` where no object has a say."""
+    """``x op y`` for ``eq ne lt le gt ge``, or ``MISSING`` if no object defines it."""
     if type(x) in _PLAIN and type(y) in _PLAIN:
         return MISSING
     found = _first_that_knows(t, x, f"__{op}__", y, f"__{REFLECTED[op]}__", both=True)
@@ -119,12 +119,12 @@ SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def _compared(t: Trace, v: Any) -> list[Any]:
-    """The fields of a dataclass that its own comparison looks at."""
+    """The fields of a dataclass that its generated comparison uses."""
     return [t.getattr(v, f.name) for f in dataclasses.fields(class_of(v)) if f.compare]
 
 
 def in_order(t: Trace, op: str, xs: Sequence[Any], ys: Sequence[Any]) -> Any:
-    """``xs op ys`` of two sequences: the first elements that differ decide, and the lengths where none does."""
+    """``x op y`` for two sequences: the first pair that differs decides, or else the lengths."""
     for k, (x, y) in enumerate(zip(xs, ys)):
         equal = t.truth(t.compare("eq", x, y))
         if equal is True:
@@ -139,10 +139,10 @@ def in_order(t: Trace, op: str, xs: Sequence[Any], ys: Sequence[Any]) -> Any:
     return getattr(operator, op)(len(xs), len(ys))
 
 
-# --- builtins that ask an object --------------------------------------------------------------------
+# --- builtins that call special methods -------------------------------------------------------------
 
 def ask(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A builtin of ``ASKING`` applied to an object whose class has the method for it; otherwise ``MISSING``."""
+    """Applies a builtin of ``ASKING`` by the special method of an object; ``MISSING`` if its class has none."""
     v = args[0]
     for name in ASKING[fun]:
         method = special(t, v, name)
@@ -155,11 +155,11 @@ def ask(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 # --- iteration --------------------------------------------------------------------------------------
 
 class Iterator:
-    """What ``iter`` gives: an object with a tuple or list ``of`` elements, and the number ``at`` of the next."""
+    """The result of ``iter``: an object with a tuple or list ``of`` elements, and the index ``at`` of the next."""
 
 
 def iterator(t: Trace, v: Any) -> Any:
-    """``iter(v)`` of something whose length is known while tracing."""
+    """``iter(v)`` for a value whose length is known while tracing."""
     found = call_special(t, v, "__iter__")
     if found is not MISSING:
         return found
@@ -167,14 +167,14 @@ def iterator(t: Trace, v: Any) -> Any:
 
 
 def stream(t: Trace, items: Any) -> Instance:
-    """An iterator that gives these."""
+    """A new iterator over these elements."""
     out = Instance(Iterator)
     t.state[out] = {"of": items if isinstance(items, ListObj) else tuple(items), "at": 0}
     return out
 
 
 def handed_over(t: Trace, v: Any) -> Any:
-    """A value as another function sees it: a generator expression, which belongs to its own, by its elements."""
+    """A value as another function sees it: a generator expression is replaced by its elements."""
     return stream(t, v.given_away()) if hasattr(v, "clauses") else v
 
 
@@ -183,7 +183,7 @@ def is_iterator(v: Any) -> bool:
 
 
 def walked(t: Trace, v: Any) -> Any:
-    """What a loop over an object walks."""
+    """The object that a loop over ``v`` iterates over."""
     if type(v) is not Instance or is_iterator(v):
         return v
     found = call_special(t, v, "__iter__")
@@ -197,7 +197,7 @@ def walked(t: Trace, v: Any) -> Any:
 
 
 def left(t: Trace, v: Any) -> Sequence[Any]:
-    """The elements that are to come."""
+    """The remaining elements of an iterator."""
     of, at = t.contents(v).values()
     if isinstance(of, Conflict) or not isinstance(at, int):
         how = of.reason if isinstance(of, Conflict) else "at a place that depends on the path taken"
@@ -207,7 +207,7 @@ def left(t: Trace, v: Any) -> Sequence[Any]:
 
 
 def take(t: Trace, v: Any, n: int) -> Sequence[Any]:
-    """The next ``n`` elements."""
+    """Takes the next ``n`` elements."""
     items = left(t, v)[:n]
     content = t.contents(v)
     t.state[v] = {**content, "at": content["at"] + len(items)}
@@ -215,7 +215,7 @@ def take(t: Trace, v: Any, n: int) -> Sequence[Any]:
 
 
 def take_all(t: Trace, v: Any, by: str) -> tuple[Any, ...]:
-    """All elements, for one who takes a number of them that is not known."""
+    """Takes all elements, for a consumer that takes an unknown number of them."""
     items = tuple(left(t, v))
     t.state[v] = {"of": Conflict(f"walked by `{by}` as well"), "at": 0}
     return items
@@ -233,14 +233,14 @@ def next_(t: Trace, v: Any, *default: Any) -> Any:
 # --- super ------------------------------------------------------------------------------------------
 
 def super_(t: Trace, *args: Any) -> Super:
-    """``super(cls, obj)``; without arguments the front end has put them in."""
+    """``super(cls, obj)``; the front end fills in omitted arguments."""
     if len(args) != 2:
         raise RuntimeError("super(): no arguments")
     return Super(*args)
 
 
 def super_attribute(t: Trace, s: Super, name: str) -> Any:
-    """The attribute as the classes after ``cls`` have it."""
+    """The attribute as found in the classes after ``cls``."""
     cls, obj = s.parts()
     own = obj if isinstance(obj, type) else class_of(obj)
     order = own.__mro__
@@ -263,7 +263,7 @@ def _bound(t: Trace, found: Any, obj: Any, own: type) -> Any:
 
 
 def _nothing() -> None:
-    """``object.__init__`` of an object."""
+    """``object.__init__`` for an object: does nothing."""
 
 
 # --- dataclasses and NamedTuples --------------------------------------------------------------------
@@ -277,7 +277,7 @@ def _type(t: Trace, v: Any) -> Any:
 
 
 def replace(t: Trace, v: Any, /, **changes: Any) -> Any:
-    """``dataclasses.replace``: made anew, through ``__post_init__``."""
+    """``dataclasses.replace``: makes a new object, which runs ``__post_init__``."""
     for f in fields(t, v):
         if f.init:
             changes.setdefault(f.name, t.getattr(v, f.name))
@@ -287,7 +287,7 @@ def replace(t: Trace, v: Any, /, **changes: Any) -> Any:
 
 
 def as_dict(t: Trace, v: Any) -> DictObj:
-    """``dataclasses.asdict``: copies all the way down."""
+    """``dataclasses.asdict``: copies recursively."""
     return t.new_dict({f.name: _taken_apart(t, t.getattr(v, f.name), as_dict) for f in fields(t, v)})
 
 

@@ -1,4 +1,4 @@
-"""Python's builtins on user values: those that deal with structures, types and iteration."""
+"""Python's builtins on user values: structures, types and iteration."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def hashable(v: Any) -> bool:
 
 
 def find(fun: Any) -> Rule | None:
-    """The rule of a builtin that this module knows."""
+    """The rule of a builtin in this module, or None."""
     return TABLE.get(fun) if hashable(fun) else None
 
 
 def fn_of(fun: Any, t: Any = None) -> Fn:
-    """A function object of Python's as a traceable function; without a trace one of our own."""
+    """A Python function as a traceable function; without a trace, for jitad's own functions."""
     cells = dict(zip(fun.__code__.co_freevars, fun.__closure__ or ()))
     defaults, named = t.function_parts(fun) if t is not None else (fun.__defaults__ or (), fun.__kwdefaults__ or {})
     return Fn(virtualise.virtualise(fun.__code__), {}, defaults, named, fun.__globals__, cells)
@@ -65,13 +65,13 @@ def _forward(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def forwarder(fun: Any) -> Fn:
-    """A function that calls its first argument with the others: makes anything callable traceable."""
+    """A function that calls its first argument with the others: makes any callable traceable."""
     return _forwarder_at(location(fun))
 
 
 @functools.cache
 def _forwarder_at(loc: Loc) -> Fn:
-    """``_forward`` as if it stood at ``loc``: what is wrong with the call is shown to the user there."""
+    """``_forward`` with the location ``loc``, at which errors of the call are reported."""
     fn = fn_of(_forward)
 
     def body(f: Frame) -> None:
@@ -81,7 +81,7 @@ def _forwarder_at(loc: Loc) -> Fn:
 
 
 def location(fun: Any) -> Loc:
-    """Where the user wrote a function, or the one that this is made from."""
+    """The location of a user's function, or of the function that a callable is made from."""
     if isinstance(fun, Fn):
         return fun.code.loc
     if isinstance(fun, types.FunctionType):
@@ -93,14 +93,14 @@ def location(fun: Any) -> Loc:
 
 
 def code_of(fun: Any) -> Any:
-    """What functions that have been made by one ``def`` have in common; of others themselves."""
+    """The code that functions made by one ``def`` share; the class for other callables."""
     if isinstance(fun, (Fn, types.FunctionType)):
         return fun.code if isinstance(fun, Fn) else virtualise.virtualise(fun.__code__)
     return code_of(fun.parts()[0]) if isinstance(fun, (BoundMethod, Partial)) else type(fun)
 
 
 def unroll(iterable: Any) -> Any:
-    """Write a loop out: ``for i in unroll(range(3))`` is three copies of the body, ``i`` known in each."""
+    """Unrolls a loop: ``for i in unroll(range(3))`` is three copies of the body, with ``i`` known in each."""
     return iterable
 
 
@@ -119,7 +119,7 @@ def _range(t: Trace, *args: Any) -> Any:
 
 
 def _index(t: Trace, x: Sym) -> Any:
-    """An integer as a weak i64; a constant as the number it is."""
+    """An integer as a weak i64, or as a number if it is constant."""
     v = promotion.to_i64(t, x.value)
     return v.const if v.const is not None else Sym(v, True)
 
@@ -139,7 +139,7 @@ def _reversed(t: Trace, v: Any) -> Stream:
 
 
 def _iterable(t: Trace, v: Any, by: str) -> Any:
-    """An argument of ``zip`` and the like: dicts by their keys, objects and generators by their elements."""
+    """An argument of ``zip`` and similar functions; dicts, objects and generators are replaced by their elements."""
     v = special_methods.walked(t, v)
     if special_methods.is_iterator(v):
         return special_methods.take_all(t, v, by)
@@ -172,7 +172,7 @@ def _dict(t: Trace, v: Any = (), /, **kwargs: Any) -> DictObj:
 
 
 def _set(t: Trace, v: Any = ()) -> frozenset[Any]:
-    return frozenset(t.iterate(v))                    # the hash of what is not known refuses
+    return frozenset(t.iterate(v))                    # the hash of a stand-in refuses
 
 
 def _len(t: Trace, v: Any) -> Any:
@@ -204,7 +204,7 @@ def _type(t: Trace, v: Any) -> type:
 
 
 def type_name(t: Trace, v: Any) -> str:
-    """What Python calls the type of a value in its messages."""
+    """The name of a value's type in Python's messages."""
     return _type(t, v).__name__
 
 
@@ -236,7 +236,7 @@ def _getattr(t: Trace, v: Any, name: str, *default: Any) -> Any:
 
 
 def _refuse_fallback(t: Trace, v: Any, name: str) -> None:
-    """Whether an object has an attribute is not known where its class decides by an exception."""
+    """Refuses a query for an attribute that the ``__getattr__`` of a class may compute."""
     if isinstance(v, Instance) and attributes.fallback_of(v) is not None and name not in t.contents(v) and \
             not hasattr(v.cls, name):
         t.unsupported(f"asks whether {containers.describe(v)} has an attribute, which its class's `__getattr__` "
@@ -261,7 +261,7 @@ _OWN_TYPES: dict[type, type] = {
     ListObj: list, DictObj: dict, ArrayRef: np.ndarray, Fn: types.FunctionType, Range: range,
 }
 
-KEEPS: frozenset[Any] = frozenset((functools.partial,))              # looks at none of its arguments
+KEEPS: frozenset[Any] = frozenset((functools.partial,))              # uses none of its arguments
 TABLE: dict[Any, Rule] = {
     **stdlib.TABLE, **reducing.TABLE,
     range: _range, enumerate: _enumerate, zip: _zip, reversed: _reversed, map: _map,

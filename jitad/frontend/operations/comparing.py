@@ -23,7 +23,7 @@ from . import builtin
 
 
 class Comparisons(Trace):
-    """The part of ``Trace`` that compares."""
+    """The part of ``Trace`` for comparisons."""
 
     def compare_at(self, loc: Loc, op: str, x: Any, y: Any) -> Any:
         self.builder.loc = loc
@@ -69,7 +69,7 @@ class Comparisons(Trace):
         return self._compare_structures(op, x, y)
 
     def _compare_structures(self, op: str, x: Any, y: Any) -> Any:
-        """What is made here, and what may be a constant from outside: the same to Python."""
+        """Compares two structures; traced and captured ones compare as in Python."""
         for kind in (tuple, (ListObj, list)):
             if isinstance(x, kind) and isinstance(y, kind):
                 return special_methods.in_order(self, op, self.iterate(x), self.iterate(y))
@@ -90,20 +90,20 @@ class Comparisons(Trace):
                                 "compare their elements")
 
     def _same_ranges(self, x: Any, y: Any) -> Any:
-        """Whether two ranges hold the same numbers."""
+        """True, as a user value, if two ranges hold the same numbers."""
         n, m = iteration.count(self, x), iteration.count(self, y)
         first, step = (self.compare("eq", self.getattr(x, name), self.getattr(y, name)) for name in ("start", "step"))
         alike = self.both("and", first, self.both("or", step, self.compare("eq", n, 1)))
         return self.both("and", self.compare("eq", n, m), self.both("or", alike, self.compare("eq", n, 0)))
 
     def _same_items(self, x: dict[Any, Any], y: dict[Any, Any]) -> Any:
-        """Whether two dicts hold equal values under the same keys."""
+        """True, as a user value, if two dicts hold equal values under the same keys."""
         if x.keys() != y.keys():
             return False
         return special_methods.in_order(self, "eq", list(x.values()), [y[k] for k in x])
 
     def both(self, op: str, x: Any, y: Any) -> Any:
-        """``x and y``, ``x or y`` of truths that are there already."""
+        """``x and y`` or ``x or y`` for truth values that have been computed already."""
         if isinstance(x, bool) or isinstance(y, bool):
             known, other = (x, y) if isinstance(x, bool) else (y, x)
             return other if known is (op == "and") else known
@@ -159,7 +159,7 @@ class Comparisons(Trace):
         return result
 
     def truth(self, v: Any, loc: Loc | None = None) -> Any:
-        """The truth of a value: a Python bool when known, otherwise a bool ``Sym``."""
+        """The truth of a value: a Python bool if it is known, else a bool ``Sym``."""
         if loc is not None:
             self.builder.loc = loc
         if type(v) is Choice:
@@ -196,7 +196,7 @@ def _may_be_number(v: Any) -> bool:
 
 
 def _number_and_sequence(x: Any, y: Any) -> bool:
-    """Whether a number of Python's own, and no array, nor a number of NumPy's, meets a list or tuple."""
+    """True if a Python number, neither an array nor a NumPy number, is compared with a list or tuple."""
     return isinstance(y, (ListObj, tuple)) and is_scalar(x) and scalar_type(x)[1]
 
 
@@ -205,7 +205,7 @@ def _is_numeric(v: Any) -> bool:
 
 
 def _keys_of(t: Trace, v: Any) -> set[Any] | None:
-    """What a set holds, or a view of the keys of a dict, as sets to compare; ``None`` for anything else."""
+    """The elements of a set or of a view of a dict's keys as a set to compare; None for other values."""
     if isinstance(v, View) and v.kind == "keys":
         d = v.parts()[0]
         return set(t.contents(d) if isinstance(d, DictObj) else d)

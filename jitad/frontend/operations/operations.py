@@ -1,6 +1,6 @@
 """Operations on user values.
 
-Python does what is static; the rest is emitted by ``numpy_api``.
+Python evaluates operations on static values; the rules of ``arrays.table`` emit the others.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ RECORDED = (LookupError, ArithmeticError, ValueError)      # certain on this pat
 
 
 class Operations(Comparisons, Elements):
-    """The part of ``Trace`` that deals with values."""
+    """The part of ``Trace`` for operations on values."""
 
     # --- reading and writing arrays -------------------------------------------------------------------
 
     def read(self, ref: Any) -> Sym:
-        """What the user sees of an array now."""
+        """The current contents of an array."""
         return ref if isinstance(ref, Sym) else views.read(self, ref)
 
     def long_list(self, given: Columns) -> long_lists.LongList:
@@ -53,7 +53,7 @@ class Operations(Comparisons, Elements):
         return long_lists.imported(self, given)
 
     def wrap(self, v: Any) -> Any:
-        """What a rule returned, as values of the trace."""
+        """The result of a rule as values of the trace."""
         return containers.import_(self, v)
 
     def element(self, ref: ArrayRef, it: Sym) -> Any:
@@ -63,7 +63,7 @@ class Operations(Comparisons, Elements):
     # --- operators ------------------------------------------------------------------------------------
 
     def native(self, fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Let Python do it; an exception that is certain on this path is recorded there."""
+        """Lets Python evaluate a call; records an exception as raised on this path."""
         try:
             return fun(*args, **kwargs)
         except JitadError:                           # some are Python's too (``ShapeError``)
@@ -113,7 +113,7 @@ class Operations(Comparisons, Elements):
         return self.lift(self.native(NATIVE[op], x, y))
 
     def _check_operands(self, op: str, x: Any, y: Any) -> None:
-        """Numbers and arrays go together, and lists and tuples with what is NumPy's; the rest Python refuses too."""
+        """Raises an error unless the operands are numbers and arrays, or a sequence with a NumPy operand."""
         for one, other in ((x, y), (y, x)):
             if is_number(one) or isinstance(one, (Sym, ArrayRef)):
                 continue
@@ -134,7 +134,7 @@ class Operations(Comparisons, Elements):
             raise _no_operands(op, x, y)
 
     def python_refuses(self, fun: Callable[..., Any], *args: Any) -> None:
-        """Raise the error that Python raises for operands of these types, one of which is ``None``, a string, …"""
+        """Raises Python's error for operands of these types, one of which is None, a string, …"""
         if all(isinstance(a, _OPERANDS) for a in args):
             return
         samples = [containers.sample(a) for a in args]
@@ -143,7 +143,7 @@ class Operations(Comparisons, Elements):
                 fun(*samples)
             except (TypeError, AttributeError) as e:
                 raise type(e)(*e.args) from None
-            except Exception:                        # of these values, not of their types
+            except Exception:                        # an error for these values, not for their types
                 pass
 
     def unary(self, op: str, x: Any, loc: Loc | None = None) -> Any:
@@ -161,7 +161,7 @@ class Operations(Comparisons, Elements):
         return self.native(NATIVE[op], x)
 
     def apply_rule(self, rule: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Run a rule on what the arguments hold now."""
+        """Runs a rule on the current contents of the arguments."""
         c = self.first_choice((*args, *kwargs.values()))
         if c is not None:
             return self.over(c, lambda v: self.apply_rule(rule, *args, **kwargs))
@@ -171,7 +171,7 @@ class Operations(Comparisons, Elements):
         return views.made_from(self, result, rule, (*args, *kwargs.values()))
 
     def in_place(self, op: str, x: Any, y: Any, loc: Loc) -> Any:
-        """``x op= y``: arrays and lists change, everything else is rebound."""
+        """``x op= y``: changes arrays and lists, and rebinds other values."""
         self.builder.loc = loc
         if type(x) is Choice or type(y) is Choice:
             return self.over_pair(x, y, lambda a, b: self.in_place(op, a, b, loc))
@@ -195,14 +195,14 @@ class Operations(Comparisons, Elements):
     # --- paths ------------------------------------------------------------------------------------------
 
     def choose(self, c: Sym, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
-        """``then() if c else other()`` for a condition known at run time."""
+        """``then() if c else other()`` for a run-time condition."""
         def side(fun: Callable[[], Any]) -> Callable[[], None]:
             return lambda: self.keep(self.result, fun())
         self.branch(c.value, side(then), side(other), None)
         return self.take_result()
 
     def keep(self, slot: Slot, v: Any) -> None:
-        """Assign a variable (in the state that evaluating ``v`` has left)."""
+        """Assigns a variable in the state after ``v`` has been evaluated."""
         self.state[slot] = v
 
     def take_result(self) -> Any:

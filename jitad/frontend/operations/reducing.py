@@ -63,7 +63,7 @@ def _reduction(name: Any, on_generator: Rule) -> Rule:
 def _is_constant(t: Trace, v: Any) -> bool:
     """True if Python may reduce the value while tracing.
 
-    Arrays from outside are read only when the compiled code runs, and methods of the user's classes are traced.
+    Captured arrays are read only when the compiled code runs, and methods of the user's classes are traced.
     """
     if isinstance(v, (list, tuple)):
         return all(_is_constant(t, x) for x in v)

@@ -287,7 +287,7 @@ def _deepcopy(t: Trace, v: Any) -> Any:
 
 
 def _taken_apart(v: Any) -> bool:
-    """True if Python copies an object from outside field by field."""
+    """True if Python copies a captured object field by field."""
     cls = type(v)
     own = ("__copy__", "__deepcopy__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__slots__")
     return (is_user_class(cls) and not isinstance(v, (tuple, type)) and hasattr(v, "__dict__")

@@ -21,13 +21,13 @@ from ..values.lattice import is_number
 from ..values.protocol import Trace
 from ..values.values import CONSTANT, ArrayRef, Choice, DictObj, Instance, ListObj, Operators, Sym
 
-MOST_PLACES = 64                # of a list or tuple that is indexed at run time: each gets code of its own
+MOST_PLACES = 64                # longest list or tuple that is indexed at run time: each position has its own code
 _BOUNDS = ("start", "stop", "step")
 _ASKS: dict[type, tuple[str, ...]] = {list: ("copy", "index", "count"), dict: ("copy", "get")}     # changing nothing
 
 
 class Elements(Trace):
-    """The part of ``Trace`` that looks into structures."""
+    """The part of ``Trace`` for elements, lengths and attributes."""
 
     def getitem(self, obj: Any, index: Any, loc: Loc | None = None) -> Any:
         if loc is not None:
@@ -45,7 +45,7 @@ class Elements(Trace):
         return self.settle(self._item(obj, index))
 
     def position(self, obj: Any, index: Sym) -> Choice:
-        """A run-time index of a list or tuple as a choice of its places."""
+        """A run-time index of a list or tuple as a union of its positions."""
         n = len(self.contents(obj) if isinstance(obj, ListObj) else obj)
         if index.is_array or index.scalar.is_float:
             raise TypeError(
@@ -61,7 +61,7 @@ class Elements(Trace):
         return Choice(Sym(i, True), tuple(range(n)))
 
     def key(self, d: DictObj, number: Sym) -> Choice:
-        """A run-time number that is a key of a dict as a choice of its keys."""
+        """A run-time number that is a key of a dict as a union of its keys."""
         keys = self._numbers(d)
         missing = ExcInfo("KeyError", None, self.builder.loc, None, (Operand(0),))
         if not keys:
@@ -71,7 +71,7 @@ class Elements(Trace):
         return Choice(tag, tuple(keys))
 
     def get(self, d: DictObj, number: Sym, default: Any = None) -> Any:
-        """``d.get(number, default)`` of a run-time number."""
+        """``d.get(number, default)`` for a run-time number."""
         keys = self._numbers(d)
         if not keys:
             return default
@@ -87,7 +87,7 @@ class Elements(Trace):
         return keys
 
     def _place(self, keys: list[Any], number: Sym) -> Sym:
-        """Which of the keys a run-time number is; their count where it is none."""
+        """The index of the key that equals a run-time number, or the number of keys if there is none."""
         b = self.builder
         tag = b.const(len(keys))
         for place, k in enumerate(keys):
@@ -169,7 +169,7 @@ class Elements(Trace):
                              "copy the rest: `np.concatenate((a[:i], a[i + 1:]))`")
 
     def iterate(self, v: Any) -> list[Any]:
-        """Every element of something whose length is known while tracing."""
+        """All elements of a value whose length is known while tracing."""
         c = self.walked_choice(v)
         if c is None:
             return iteration.written_out(self, self.settled(v) if isinstance(v, WALKS) else v)
@@ -202,7 +202,7 @@ class Elements(Trace):
         return [*items[:star], middle, *items[len(items) - tail:]]
 
     def _unpack_array(self, v: ArrayRef, n: int, star: int | None) -> list[Any]:
-        """``x, y = a``: the length is checked at run time where it is not known."""
+        """``x, y = a``: the length is checked at run time if it is not known."""
         a = self.read(v)
         assert isinstance(a.type, Array)
         size = self.builder.dim(a.value, axis=0)
@@ -219,7 +219,7 @@ class Elements(Trace):
         return dict(self.contents(v)) if isinstance(v, DictObj) else {k: self.lift(x) for k, x in dict(v).items()}
 
     def opened(self, v: Any) -> Any:
-        """What is from outside as it would be made here: a list or dict that may be changed, of constants."""
+        """A captured constant as a new value of the trace: a list or dict can then be changed."""
         if type(v) is list:
             return self.new_list([self.lift(x) for x in v])
         return self.new_dict(self.mapping(v)) if type(v) is dict else self.lift(v)
@@ -298,7 +298,7 @@ class Elements(Trace):
         attributes.delete_attribute(self, obj, name)
 
 
-# What the special methods of lists and dicts are functions of.
+# Special methods of lists and dicts, and the functions that they implement.
 _AS_FUNCTIONS: dict[str, Any] = {
     "__len__": len, "__iter__": iter, "__getitem__": operator.getitem, "__contains__": operator.contains,
     "__add__": operator.add, "__mul__": operator.mul, "__eq__": operator.eq, "__ne__": operator.ne,

@@ -34,7 +34,7 @@ _CHECKED = (Maybe, Conflict, Choice)
 
 
 class Expressions:
-    """The part of ``Virtualiser`` that deals with expressions."""
+    """The part of ``Virtualiser`` for expressions."""
 
     scope: Scope
     loc: Callable[[Any], Loc]
@@ -110,7 +110,7 @@ class Expressions:
         return lambda f: combine(f, values, loc)
 
     def condition(self, e: ast.expr) -> Hook:
-        """An expression of which only the truth is asked: the operands of ``and`` and ``or`` need no common type."""
+        """An expression of which only the truth is used: the operands of ``and`` and ``or`` need no common type."""
         if not isinstance(e, ast.BoolOp):
             return self.expr(e)
         values, loc = [self._truth(v) for v in e.values], self.loc(e)
@@ -146,7 +146,7 @@ class Expressions:
         return lambda f: slice(lower(f), upper(f), step(f))
 
     def _items(self, elts: list[ast.expr]) -> Callable[[Frame], list[Any]]:
-        """Elements of a display or arguments of a call, ``*`` spliced in."""
+        """The elements of a display or the arguments of a call, with ``*`` spliced in."""
         hooks = [(self.expr(x.value), True) if isinstance(x, ast.Starred) else (self.expr(x), False) for x in elts]
         if not any(star for _, star in hooks):
             plain = [h for h, _ in hooks]
@@ -174,7 +174,7 @@ class Expressions:
         def make(f: Frame) -> frozenset[Any]:
             elements = items(f)
             f.t.builder.loc = loc
-            return frozenset(elements)                # its hash refuses stand-ins
+            return frozenset(elements)                # the hash of a stand-in refuses
         return make
 
     def on_Dict(self, e: ast.Dict) -> Hook:
@@ -221,7 +221,7 @@ class Expressions:
         return run
 
     def _super(self, e: ast.Call) -> Hook:
-        """``super()``: the class that the method stands in, and its first parameter."""
+        """``super()``: calls it with the class that defines the method, and the first parameter."""
         fun, loc = self.expr(e.func), self.loc(e)
 
         def run(f: Frame) -> Any:
@@ -250,7 +250,7 @@ class Expressions:
         return run
 
     def _generators(self, generators: list[ast.comprehension], element: Callable[[], Any]) -> tuple[Any, Any]:
-        """The clauses of a comprehension, whose targets are variables of a scope of their own."""
+        """The clauses of a comprehension, whose targets are variables in a scope of their own."""
         names = frozenset(n for g in generators for n, _ in stores([g.target]))
         before = self.scope.locals
         first = self.expr(generators[0].iter)

@@ -1,8 +1,8 @@
-"""Calls of anything the user may hold.
+"""Calls of any callable that the user may have.
 
-A Python function is traced once for each *specialisation*: its code, the static values, the types of the
-run-time ones and which arguments are the same object.  What it does to objects that the caller can see comes back as
-further results, and an argument that it returns comes back as that object.
+A Python function is traced once for each *specialisation*: its code, the static values, the types of the run-time
+values, and which arguments are the same object.  Its changes to objects that the caller can see are returned as
+additional results, and an argument that it returns is returned as that object.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Calls", "callable_of"]
 
 
 class Calls(Trace):
-    """The part of ``Trace`` that deals with calls."""
+    """The part of ``Trace`` for calls."""
 
     heaps: dict[Family, Store]
 
@@ -51,7 +51,7 @@ class Calls(Trace):
         return self.call_at(self.builder.loc, fun, args, kwargs)
 
     def call_at(self, loc: Loc, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Call ``fun`` from this place in the user's source."""
+        """Calls ``fun`` from this location in the user's source."""
         self.builder.loc = loc
         if type(fun) is Choice:
             return self.over(fun, lambda f: self.call_at(loc, f, args, kwargs))
@@ -69,11 +69,11 @@ class Calls(Trace):
         return _call_static(self, fun, list(args), kwargs)
 
     def call_traced(self, fun: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionRef:
-        """``fun`` as an IR function for these arguments, traced but not called (see ``FunctionRef``)."""
+        """Traces ``fun`` as an IR function for these arguments, without calling it (see ``FunctionRef``)."""
         fn, args = callable_of(self, fun, list(args))
         loc = self.builder.loc
         heaps = self.heaps
-        self.heaps = {}                              # it is a program of its own, and makes its own
+        self.heaps = {}                              # it is a program of its own with its own heaps
         try:
             return specialise.reference(self, fn, fn.code.bind(self, fn, args, kwargs), args)
         except Exception as e:
@@ -83,13 +83,13 @@ class Calls(Trace):
             self.heaps = heaps
 
     def call_with_rule(self, custom: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function with a derivative of its own (``custom.Custom``)."""
+        """Calls a function with a derivative rule (``custom.Custom``)."""
         self.own_rules(custom)
         return rule_calls.run(self, custom, _by_position(self, custom.fun, args, kwargs))
 
 
 def callable_of(t: Trace, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
-    """The traceable function behind a callable, and its arguments (``self`` included)."""
+    """The traceable function of a callable, and its arguments including ``self``."""
     if isinstance(fun, Fn):
         return fun, args
     if isinstance(fun, types.FunctionType):
@@ -103,7 +103,7 @@ def callable_of(t: Trace, fun: Any, args: list[Any]) -> tuple[Fn, list[Any]]:
 
 
 def _by_position(t: Trace, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, defaults filled in."""
+    """The arguments in the order of the parameters, with defaults filled in."""
     if not kwargs and not isinstance(fun, (Fn, types.FunctionType)):
         return list(args)
     fn, given = callable_of(t, fun, list(args))
@@ -115,7 +115,7 @@ def _by_position(t: Trace, fun: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return [*bound.values(), *rest][len(given) - len(args):]
 
 
-# --- by the kind of callable ------------------------------------------------------------------------
+# --- calls by kind of callable ----------------------------------------------------------------------
 
 def _call_fn(t: Trace, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
     loc = t.builder.loc
@@ -136,8 +136,8 @@ def _call_fn(t: Trace, fn: Fn, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _note_call(e: Exception, fn: Fn, loc: Loc) -> None:
-    """Note in an error from inside ``fn`` where the user calls that."""
-    if not loc.line or loc.file.startswith(PACKAGE) or loc == fn.code.loc:      # the last stands around the program
+    """Adds the user's call of ``fn`` to an error that was raised inside it."""
+    if not loc.line or loc.file.startswith(PACKAGE) or loc == fn.code.loc:      # the last: a call around the program
         return
     if isinstance(e, JitadError):
         e.called_at(loc)
@@ -164,14 +164,14 @@ def _call_function(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: d
 
 
 def _call_by_class(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function with ``functools.singledispatch``: the one for the class of the first argument."""
+    """Calls the implementation of a ``functools.singledispatch`` function for the class of the first argument."""
     if type(args[0]) is Choice:
         return t.over(args[0], lambda v: _call_by_class(t, fun, [v, *args[1:]], kwargs))
     return t.call(fun.dispatch(builtin.TABLE[type](t, args[0])), *args, **kwargs)
 
 
 def _call_library(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function of the standard library or of SciPy: what is wrong inside is shown where the user calls it."""
+    """Calls a function of the standard library or of SciPy; errors inside it are reported at the user's call."""
     loc = t.loc
     try:
         return _call_fn(t, builtin.fn_of(fun, t), args, kwargs)
@@ -181,7 +181,7 @@ def _call_library(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: di
 
 
 def _call_builtin(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A builtin of ``builtin.TABLE``; most look at their arguments."""
+    """Calls a builtin of ``builtin.TABLE``; a union argument is settled first, unless the builtin accepts unions."""
     c = next((a for a in (*args, *kwargs.values()) if type(a) is Choice), None) if fun not in builtin.KEEPS else None
     if c is None:
         return argument_errors.called(t, fun, rule, functools.partial(t.native, rule, t), args, kwargs)
@@ -199,7 +199,7 @@ def _call_partial(t: Trace, p: Partial, args: list[Any], kwargs: dict[str, Any])
 
 
 def _call_method(t: Trace, m: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A method of a traced array, list or dict."""
+    """Calls a method of a traced array, list or dict."""
     obj, name = m.parts()[0], m.name
     if type(obj) is Choice:
         return t.over(obj, lambda v: t.call(t.getattr(v, name), *args, **kwargs))
@@ -233,7 +233,7 @@ def _mutate(t: Trace, fun: Any, call: Any, rule: Callable[..., Any], args: list[
 
 
 def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A function that ``numpy_api`` knows; of scalars known while tracing, Python computes it."""
+    """Calls a function with a rule in ``arrays.table``; Python computes it if the arguments are known."""
     c = t.first_choice((*args, *kwargs.values()))
     if c is not None:
         return t.over(c, lambda v: _call_settled(t, fun, rule, args, kwargs))
@@ -245,7 +245,7 @@ def _call_rule(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kw
 
 
 def _call_settled(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A rule for the variants that are there: for ``None`` and the like it is an error on this path alone."""
+    """Calls a rule for the settled variants: a variant such as None is an error on this path only."""
     left = [t.settle(a) for a in args]
     if any(a is None or isinstance(a, (str, Fn)) for a in left):
         t.python_refuses(fun, *left)
@@ -254,7 +254,7 @@ def _call_settled(t: Trace, fun: Any, rule: Callable[..., Any], args: list[Any],
 
 
 def _run_rule(t: Trace, fun: Any, key: Any, rule: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """``key``: by which the views know ``fun``."""
+    """Runs a rule; ``key``: the key of ``fun`` in ``table.VIEWS``."""
     def run(*args: Any, **kwargs: Any) -> Any:
         if key in table.VIEWS and args and isinstance(args[0], ArrayRef):
             return views.view(t, args[0], rule, key, args[1:], kwargs)
@@ -276,7 +276,7 @@ def _quiet(fun: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A callable that is no function of the user's: a builtin, a class, a NumPy function, a transform."""
+    """Calls a callable that is not a function of the user: a builtin, a class, a NumPy function, a transform."""
     if fun is bool and len(args) == 1 and isinstance(args[0], (Instance, ListObj, DictObj, LongList)):
         return t.truth(args[0])
     if args and builtin.hashable(fun) and fun in special_methods.ASKING:
@@ -320,31 +320,31 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
 
 
 def _call_now(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A callable without Python source, which Python calls while tracing: on any path, and never again."""
+    """Calls a callable without Python source while tracing: the call runs once, on any path."""
     if not purity.is_pure(fun):
         t.unsupported(*purity.refusal(fun, argument_errors.name_of(fun)))
     of_text = isinstance(getattr(fun, "__self__", None), (str, bytes, re.Pattern, re.Match))
     if of_text and fun.__name__ == "join" and len(args) == 1:
-        args = [tuple(t.iterate(args[0]))]                     # a list, a map, a generator expression of what is known
+        args = [tuple(t.iterate(args[0]))]                     # a list, a map or a generator of known strings
     args, kwargs = [t.as_constant(v) for v in args], {k: t.as_constant(v) for k, v in kwargs.items()}
     for used in filter(purity.is_iterator, (*args, *kwargs.values())):
-        t.iterate(used)                                        # refuses
+        t.iterate(used)                                        # raises an error
     if all(map(containers.is_static, args)) and all(map(containers.is_static, kwargs.values())):
         result = t.native(fun, *args, **kwargs)
-        return t.opened(result) if of_text else t.lift(result)       # what a string gives is nobody else's
+        return t.opened(result) if of_text else t.lift(result)       # the result of a string method is not shared
     name = getattr(fun, "__qualname__", None) or repr(fun)
     raise UnsupportedError(f"`{name}` cannot be called with values that are only known at run time", t.loc,
                            refusals.hint(fun))
 
 
 def _refuse_foreign(t: Trace, fun: Any) -> None:
-    """Refuse a function of another compiler of Python, with its like here."""
+    """Refuses a function of another Python compiler, and names its equivalent here."""
     if other_libraries.library(fun) is not None:
         t.unsupported(*other_libraries.refusal(fun, argument_errors.name_of(fun)))
 
 
 def _refuse_fickle(t: Trace, fun: Any) -> None:
-    """Refuse a function whose result depends on more than its arguments: clocks, random numbers, the system."""
+    """Refuses a function whose result depends on more than its arguments: clocks, random numbers, the system."""
     owner = getattr(fun, "__self__", None)
     for module in (getattr(fun, "__module__", None), getattr(owner, "__name__", None), type(owner).__module__):
         if str(module).split(".")[0].lstrip("_") in FICKLE:

@@ -1,9 +1,9 @@
-"""What a program reads from outside: arguments where it can be, otherwise constants with a guard.
+"""Reads captured state: a value becomes a parameter of the program, or a constant with a guard.
 
-A float or an array at a place (``captured.places``) is one more parameter of the IR functions that read it, handed
-down through calls (``Trace.consts``) and bound when the program is called.  An integer is a constant until it changes:
-then the program is compiled once more with an argument in its place (``widened``).  Tuples, lists, dicts and objects
-of the user's classes are taken apart as those among the arguments are.  Of everything else the identity is guarded.
+A float or an array at a place (``captured.places``) is an additional parameter of the IR functions that read it.  Calls
+pass it on (``Trace.consts``), and it is bound when the program is called.  An integer is a constant until it changes.
+Then the program is compiled again with a parameter in its place (``widened``).  Tuples, lists, dicts and objects of the
+user's classes are read element by element, like those among the arguments.  Other values are guarded by identity.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from ..values.lattice import is_number, scalar_type
 from ..values.protocol import Trace
 from ..values.values import ARGUMENT, CONSTANT, ArrayObj, ArrayRef, DictObj, Instance, ListObj, Obj, Sym
 
-MOST_ITEMS = LONG               # of a list or dict that is taken apart; a longer one is a constant
+MOST_ITEMS = LONG               # longest list or dict that is read element by element; a longer one is a constant
 _DATA = (bool, str, bytes, type(None), complex, np.bool_, range, type(Ellipsis), np.dtype)
 
 
 class CapturedState(Trace):
-    """The part of ``Trace`` that deals with what is outside."""
+    """The part of ``Trace`` for captured state."""
 
     consts: dict[Place, Any]
     opened_at: dict[Place, tuple[Any, Any]]
 
     def captured_value(self, place: Place) -> Any:
-        """The user value of what is at a place, where something is."""
+        """The user value of the object at a place, which must not be empty."""
         return self.open(place, self.session.captures.read(place))
 
     def global_value(self, table: dict[str, Any], name: str) -> Any:
-        """The user value of a global variable; ``MISSING`` where there is none, which is guarded too."""
+        """The user value of a global variable, or ``MISSING`` with a guard if it does not exist."""
         place = in_globals(table, name)
         v = self.session.captures.read(place)
         if v is MISSING:
@@ -53,7 +53,7 @@ class CapturedState(Trace):
         return self.open(place, v)
 
     def cell_value(self, table: dict[str, Any], cell: Any) -> Any:
-        """The same of a variable that a function of this module captures."""
+        """The user value of a closure cell of a function of this module, or ``MISSING`` with a guard if it is empty."""
         place = Place("cell", cell)
         v = self.session.captures.read(place)
         if trusted(table.get("__name__")):
@@ -102,7 +102,7 @@ class CapturedState(Trace):
         return v
 
     def lift(self, v: Any) -> Any:
-        """A constant from outside: what may change in it is read at the call."""
+        """The user value of a captured constant: its mutable parts are read at each call."""
         o: Captures = self.session.captures
         if type(v) is Packed:
             return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
@@ -111,7 +111,7 @@ class CapturedState(Trace):
         return self._structure(o.canonical(of_object(v), v), v) if type(v) in (list, dict) or openable(type(v)) else v
 
     def _constant_container(self, place: Place, v: Any) -> None:
-        """All that is in a container is compiled in."""
+        """Compiles in all elements of a container, with a guard."""
         items = flat(v) if type(v) in (list, tuple, dict) else None
         if items is not None:
             self.session.captures.guard(place, "items", (type(v), items))
@@ -125,7 +125,7 @@ class CapturedState(Trace):
     # --- structures -------------------------------------------------------------------------------
 
     def _structure(self, place: Place, v: Any) -> Any:
-        """A list, a dict or an object, which the program may read."""
+        """The user value of a list, a dict or an object."""
         known = self.opened_at.get(place)
         if known is not None:
             self._restore(*known)
@@ -146,7 +146,7 @@ class CapturedState(Trace):
         return obj
 
     def _restore(self, v: Any, content: Any = None) -> None:
-        """Put back into the state what was first met on another path: what is outside does not change."""
+        """Restores the contents of a captured value that was first read on another path: all paths share it."""
         if isinstance(v, tuple):
             for x in v:
                 self._restore(x)
@@ -184,7 +184,7 @@ class CapturedState(Trace):
     # --- arguments --------------------------------------------------------------------------------
 
     def constant(self, place: Place) -> Any:
-        """A number or an array from outside: one more parameter of the IR function, bound when it is called."""
+        """A captured number or array as a parameter of the IR function, which callers bind."""
         known = self.consts.get(place)
         if known is None:
             type, weak = self._type_at(place)
@@ -192,7 +192,7 @@ class CapturedState(Trace):
             known = self.consts[place] = ArrayRef(ArrayObj(CONSTANT)) if isinstance(type, Array) else Sym(param, weak)
             if isinstance(known, ArrayRef):
                 self.state[known.obj] = Sym(param)
-        if isinstance(known, ArrayRef) and known.obj not in self.state:      # first met on another path
+        if isinstance(known, ArrayRef) and known.obj not in self.state:      # first read on another path
             at = list(self.consts).index(place)
             self.state[known.obj] = Sym(self.func.params[len(self.func.params) - len(self.consts) + at])
         return known
@@ -221,7 +221,7 @@ class CapturedState(Trace):
         return v
 
     def _guarded(self, place: Place) -> Any:
-        """The number at a place, which the program takes to stay as it is."""
+        """The number at a place as a constant, with a guard."""
         value = self.session.captures.read(place)
         self.session.captures.guard(place, "means", value)
         return value
@@ -241,17 +241,17 @@ class CapturedState(Trace):
     # --- functions, classes, modules --------------------------------------------------------------
 
     def trusts(self, v: Any) -> bool:
-        """Whether a module or a class is taken to stay as it is."""
+        """True if a module or a class is trusted never to change."""
         return trusted(v.__module__ if isinstance(v, type) else v.__name__)
 
     def is_fixed(self, v: Any) -> bool:
-        """Whether the attributes of something static stay as they are."""
+        """True if the attributes of a static value never change."""
         cls = type(v)
         return trusted(cls.__module__) and cls is not types.SimpleNamespace or cls.__module__ == "builtins" and \
             not isinstance(v, types.FunctionType) or isinstance(v, (type, types.ModuleType)) and self.trusts(v)
 
     def in_class(self, cls: type, name: str) -> Any:
-        """What a class or one of its bases holds under a name, as it stands there; ``MISSING`` where there is none."""
+        """The attribute of a class or its bases, without binding, or ``MISSING`` if there is none."""
         place = of_class(cls, name)
         found = self.session.captures.read(place)
         if not trusted(cls.__module__):
@@ -260,13 +260,13 @@ class CapturedState(Trace):
         return found
 
     def function_parts(self, fun: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The defaults of a function of Python's."""
+        """The defaults of a Python function: positional, and by keyword."""
         if trusted(fun.__globals__.get("__name__")):
             return fun.__defaults__ or (), fun.__kwdefaults__ or {}
         place, o = of_object(fun), self.session.captures
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             o.guard(place.attribute(name), "is", getattr(fun, name))
-        defaults = tuple([self.lift(v) for v in fun.__defaults__ or ()])         # of which a tuple keeps hold
+        defaults = tuple([self.lift(v) for v in fun.__defaults__ or ()])         # a tuple, which keeps them alive
         if not fun.__kwdefaults__:
             return defaults, {}
         named = of_object(fun.__kwdefaults__)
@@ -274,7 +274,7 @@ class CapturedState(Trace):
         return defaults, {k: self.open(named.entry(k), v) for k, v in fun.__kwdefaults__.items()}
 
     def compared(self, x: Any, y: Any) -> None:
-        """Whether two objects are the same one is asked: those from outside that are not may be later."""
+        """Guards that two different captured objects remain different, since their identity is compared."""
         places: dict[Obj, Place] = {v.obj: p for p, v in self.consts.items() if isinstance(v, ArrayRef)}
         places |= {obj: p for p, (obj, _) in self.opened_at.items() if isinstance(obj, Obj)}
         found = [places.get(v.obj if isinstance(v, ArrayRef) else v) if isinstance(v, (ArrayRef, Obj)) else None
@@ -293,12 +293,12 @@ class CapturedState(Trace):
         return found
 
     def own_rules(self, custom: Any) -> None:
-        """A function may be given other rules; one that traced code makes is no object from outside."""
+        """Adds a guard on the rules of a function, unless traced code makes it: the user may replace them."""
         if isinstance(custom.fun, types.FunctionType):
             self.session.captures.guard(of_object(custom).attribute("rules"), "is", custom.rules)
 
     def expects(self, obj: Instance, name: str) -> None:
-        """Begin anew where an attribute is read that has not been taken out of objects from outside."""
+        """Restarts the trace if an attribute is read that has not been read from captured objects."""
         o: Captures = self.session.captures
         o.asked.setdefault(obj.cls, set()).add(name)
         if name not in o.names and obj.cls in o.classes and not name.startswith("__"):
@@ -306,5 +306,5 @@ class CapturedState(Trace):
 
 
 def _container(cls: type) -> bool:
-    """A class of the standard library, or made of one, that holds elements: ``deque``, ``Counter``, …"""
+    """True for a class of the standard library, or derived from one, that holds elements: ``deque``, ``Counter``, …"""
     return any(c.__module__ == "collections" or c in (list, dict, set, tuple) for c in cls.__mro__)

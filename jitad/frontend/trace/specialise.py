@@ -1,10 +1,10 @@
-"""Specialisations: which IR function stands for a Python function at a call, and what goes in and out.
+"""Specialisations: chooses the IR function for a call of a Python function, and its parameters and results.
 
-Run-time leaves of the arguments go in (``packing``).  The leaves of the result come back, and of the objects of the
-caller that the callee has changed.
+The run-time leaves of the arguments are the parameters (``flow.call_boundary``).  The results are the leaves of the
+result, and the contents of those objects of the caller that the callee has changed.
 
-Recursion: a call of a function that is still being traced uses the result known from the previous round; in the
-first round there is none, and the path is taken not to return.  Rounds go on until the result stays the same.
+A recursive call uses the result known from the previous round of tracing.  In the first round there is none, and the
+path is assumed not to return.  Rounds are repeated until the result stays the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..values.session import Outcome, Specialisation
 from ..values.values import ArrayObj, ArrayRef, Choice, Obj, Slot, Sym, activate
 
 ROUNDS = 12
-VARIANTS = 16           # of one code that differ in numbers alone, before the numbers become run-time values
+VARIANTS = 16           # most specialisations that differ in numbers only, before those become run-time values
 
 
 # --- specialisations ----------------------------------------------------------------------------------
 
 def call(t: Trace, fn: Fn, bound: dict[str, Any]) -> Any:
-    """Record a call."""
+    """Records a call."""
     spec, packer = specialisation(t, fn, bound)
     outcome = spec.outcome
     if outcome is None:
@@ -42,7 +42,7 @@ def call(t: Trace, fn: Fn, bound: dict[str, Any]) -> Any:
 
 
 def reference(t: Trace, fn: Fn, bound: dict[str, Any], args: list[Any]) -> FunctionRef:
-    """A function for these arguments, traced but not called."""
+    """Traces a function for these arguments without calling it."""
     spec, packer = specialisation(t, fn, bound)
     outcome = spec.outcome
     if outcome is None:
@@ -56,7 +56,7 @@ def reference(t: Trace, fn: Fn, bound: dict[str, Any], args: list[Any]) -> Funct
 
 
 def _call_for_good(t: Trace, spec: Specialisation, packer: Packer) -> NoReturn:
-    """A call that does not come back: it raises, whatever is to be done with its result."""
+    """Records a call that does not return, but raises."""
     t.builder.call(spec.name, _arguments(t, spec, packer), after := t.func.new_block("never"))
     t.builder.at(after)
     t.raise_info(ExcInfo("RuntimeError", "a function that does not return has returned", t.loc))
@@ -67,7 +67,7 @@ def _arguments(t: Trace, spec: Specialisation, packer: Packer) -> list[Value]:
 
 
 def _finish(t: Trace, spec: Specialisation, outcome: Outcome, packer: Packer, results: list[Value]) -> Any:
-    """The result as the caller sees it; changed objects are written back."""
+    """The result as the caller sees it; writes changed objects back."""
     left = iter(results)
     known: dict[Obj, Any] = dict(zip(outcome.objs, packer.refs))
     transfer = Transfer(outcome.state, t, lambda s: Sym(next(left), s.weak), known)
@@ -113,7 +113,7 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
         spec = _trace(t, fn, bound, key, packer)
     if not spec.done:
         spec.hit = True
-    for s in session.stack:                          # those above rely on a result that may still change
+    for s in session.stack:                          # the enclosing functions rely on a result that may still change
         for d in ({spec} if not spec.done else spec.depends):
             if not d.done and s.level > d.level:
                 s.depends.add(d)
@@ -121,12 +121,12 @@ def specialisation(t: Trace, fn: Fn, bound: dict[str, Any]) -> tuple[Specialisat
 
 
 def _generalise(t: Trace, fn: Fn, bound: dict[str, Any]) -> dict[str, Any]:
-    """Numbers that change from one recursive call to the next become run-time values; a bool has but two values."""
+    """Turns numbers that change between recursive calls into run-time values; bools have only two values."""
     for s in t.session.stack:
         if s.key[0] is fn.code:
             bound = {k: _blur(t, v, s.args.get(k, UNBOUND)) for k, v in bound.items()}
     variants = t.session.variants
-    own = str(fn.globals.get("__package__")).startswith(library.__name__)     # there a number may be an axis, or a rank
+    own = str(fn.globals.get("__package__")).startswith(library.__name__)     # there a number may be an axis or a rank
     if variants.get(fn.code, 0) > VARIANTS and not own:
         bound = {k: t.sym(v) if is_number(v) else v for k, v in bound.items()}
     return bound
@@ -141,7 +141,7 @@ def _blur(t: Trace, v: Any, before: Any) -> Any:
     return v
 
 
-# --- tracing one --------------------------------------------------------------------------------------
+# --- tracing ------------------------------------------------------------------------------------------
 
 def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) -> Specialisation:
     session = t.session
@@ -149,7 +149,7 @@ def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) ->
     spec = Specialisation(name, key, len(session.stack), bound)
     session.functions[key] = spec
     session.variants[fn.code] = session.variants.get(fn.code, 0) + 1
-    session.module.functions[name] = Function(name)           # holds the name
+    session.module.functions[name] = Function(name)           # reserves the name
     session.stack.append(spec)
     try:
         for round_ in range(ROUNDS):
@@ -181,7 +181,7 @@ def _trace(t: Trace, fn: Fn, bound: dict[str, Any], key: Any, packer: Packer) ->
 
 
 def run_body(t: Trace, fn: Fn, bound: dict[str, Any]) -> None:
-    """Trace the body: it ends in ``t.returns``.  An exception of the user's code says which line it is from."""
+    """Traces the body, whose ends are ``t.returns``.  Adds its line to an exception of the user's code."""
     try:
         t.survives(lambda: fn.code.body(fn.code.frame(t, fn, bound)))
     except Exception as e:
@@ -191,7 +191,7 @@ def run_body(t: Trace, fn: Fn, bound: dict[str, Any]) -> None:
 
 
 def _forget(session: Any, spec: Specialisation) -> None:
-    """Drop what was traced with a result of ``spec`` that has changed."""
+    """Drops the functions that were traced with an earlier result of ``spec``."""
     for key, other in list(session.functions.items()):
         if spec in other.depends and other.done:
             del session.functions[key]
@@ -199,7 +199,7 @@ def _forget(session: Any, spec: Specialisation) -> None:
 
 
 def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer: Packer) -> Outcome | None:
-    """Trace the function once with what is known of its result."""
+    """Traces the function once, with the result known so far."""
     func = Function(spec.name)
     func.loc = fn.code.loc
     t.session.module.functions[spec.name] = func
@@ -214,7 +214,7 @@ def _round(t: Trace, spec: Specialisation, fn: Fn, bound: dict[str, Any], packer
     spec.objs = transfer.order
     inner.pinned = list(spec.objs) + ([] if t.heaps else inner.begin_heaps())
     initial = {o: inner.state.get(o, UNBOUND) for o in spec.objs}
-    for place in spec.consts:                        # so that a recursive call finds them in place
+    for place in spec.consts:                        # so that recursive calls find them in order
         inner.constant(place)
     previous = spec.outcome
     inside = Fn(fn.code, slots, fn.defaults, fn.kw_defaults, fn.globals, fn.cells)
@@ -271,7 +271,7 @@ def _shaped(t: Trace, spec: Specialisation, value: Any, changed: list[Obj], leav
 
 
 def _dynamic(t: Trace, v: Any) -> Any:
-    """Numbers of a recursive function's result are run-time values: the rounds would not end otherwise."""
+    """Turns numbers in a recursive function's result into run-time values: the rounds would not end otherwise."""
     if is_number(v):
         return t.sym(v)
     if isinstance(v, tuple):

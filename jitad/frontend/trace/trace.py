@@ -1,4 +1,4 @@
-"""Records IR: one function in the making, and what the functions of a module share."""
+"""The recorder of one IR function."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ GROWING = ("the length of a list does not depend on run-time values: make an arr
 
 
 class Dead(Exception):
-    """The path that is being traced has ended (it returned, jumped or raised)."""
+    """Ends the path that is being traced: it returned, jumped or raised."""
 
 
 class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.Nodes, calls.Calls, unions.Choices,
                     boxed_closures.Boxes):
-    """One IR function while it is traced (see ``values.Context``)."""
+    """The trace of one IR function (see ``values.Context``)."""
 
     def __init__(self, session: Session, func: Function) -> None:
         self.session, self.func = session, func
@@ -62,21 +62,21 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         self.returns: list[Edge] = []
         self.result = Slot("result")
         self.pinned: list[Obj] = []                  # objects that the caller can see: always live
-        self.heaps: dict[Family, Store] = {}         # where nodes are made
-        self.consts: dict[Place, Any] = {}           # arguments from outside
+        self.heaps: dict[Family, Store] = {}         # the heaps in which nodes are allocated
+        self.consts: dict[Place, Any] = {}           # parameters for captured values
         self.opened_at: dict[Place, tuple[Any, Any]] = {}
         self.loop_types: dict[Any, dict[str, tuple[Scalar, bool]]] = {}
         self.meanings: dict[Value, unions.Meaning] = {}
         self.combinations: dict[Value, tuple[str, Sequence[Value]]] = {}
         self.decided: dict[Value, tuple[Choice, dict[int, Any]]] = {}
-        self.depth = 0                               # of run-time conditions around this point
+        self.depth = 0                               # number of enclosing run-time conditions
 
     def inner(self, func: Function) -> FunctionTrace:
         return FunctionTrace(self.session, func)
 
     @property
     def loc(self) -> Loc:
-        """The user's line; in what stands around the user's function, where that is."""
+        """The user's location; in a trampoline, that of the user's function."""
         loc = self.builder.loc
         return self.func.loc if loc.file == trampolines.__file__ else loc
 
@@ -84,7 +84,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
 
     @contextmanager
     def on(self, edge: Edge) -> Iterator[None]:
-        """Act at the end of another path."""
+        """A context that records at the end of another path."""
         block, state = self.builder._block, self.state
         self.builder.at(edge.block)
         self.state = edge.state
@@ -98,7 +98,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return Edge(self.builder.block, self.state)
 
     def path(self, side: Callable[[], None]) -> Edge | None:
-        """Trace ``side`` from here; its end, unless it jumps away."""
+        """Traces ``side`` from here; returns the end of its path, or None if it jumps away."""
         try:
             side()
         except Dead:
@@ -106,7 +106,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return self.here()
 
     def survives(self, side: Callable[[], None]) -> bool:
-        """Trace ``side``, which may leave the builder nowhere; whether it came to its end."""
+        """Traces ``side``, which may end the path; returns True if it did not."""
         try:
             side()
         except Dead:
@@ -118,7 +118,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         self.state = edge.state
 
     def join(self, edges: Sequence[Edge | None], roots: Sequence[Obj] | None, name: str = "join") -> None:
-        """Go on where these paths meet; ``roots``: the variables that are live there (``None``: all)."""
+        """Continues at the join of these paths; ``roots``: the variables that are live there (None: all)."""
         alive = [e for e in edges if e is not None]
         if not alive:
             self.die()
@@ -133,7 +133,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
 
     def branch(self, cond: Value, then: Callable[[], None], other: Callable[[], None],
                roots: Sequence[Obj] | None) -> None:
-        """A condition known at run time: trace both sides and go on where they meet."""
+        """Traces both sides of a run-time condition and continues at their join."""
         blocks = [self.func.new_block("then"), self.func.new_block("else")]
         before, edges = self.state, []
         self.builder.branch(cond, blocks[0], [], blocks[1], [])
@@ -146,7 +146,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         self.join(edges, roots if roots is not None else [*before, self.result])
 
     def fork(self, cond: Value, then: str = "then", other: str = "else") -> Edge:
-        """Go on where a condition holds; the path on which it does not."""
+        """Continues on the path on which a condition holds; returns the path on which it does not."""
         inside, outside = self.func.new_block(then), self.func.new_block(other)
         self.builder.branch(cond, inside, [], outside, [])
         left = Edge(outside, dict(self.state))
@@ -157,7 +157,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return left
 
     def die(self) -> NoReturn:
-        """Abandon this path, which has been ended or cannot be reached."""
+        """Abandons this path, which has ended or cannot be reached."""
         self.builder.at(None)
         raise Dead
 
@@ -172,7 +172,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         raise UnsupportedError(message, self.loc, hint)
 
     def check(self, cond: Any, kind: str, message: str, *values: Any) -> None:
-        """Raise builtin exception ``kind`` at run time unless ``cond``."""
+        """Raises the builtin exception ``kind`` at run time unless ``cond`` holds."""
         value = cond if isinstance(cond, Value) else self.value(cond, BOOL)
         if value.const is True:
             return
@@ -183,17 +183,17 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         self.assume(value, True)
 
     def raise_(self, kind: str, message: str | None, *values: Any) -> NoReturn:
-        """This path raises for certain."""
+        """Ends this path with an exception."""
         self.raise_info(ExcInfo(kind, message, self.loc), *values)
 
     def raise_info(self, info: ExcInfo, *values: Any) -> NoReturn:
         self.builder.raise_(self.module.exception(info), [self.value(v) for v in values])
         self.die()
 
-    # --- values of the IR ---------------------------------------------------------------------------
+    # --- IR values ----------------------------------------------------------------------------------
 
     def value(self, v: Any, type: Scalar | None = None) -> Value:
-        """The IR value of a number or stand-in, cast to scalar ``type`` where one is given."""
+        """The IR value of a number or stand-in, cast to the scalar type ``type`` if one is given."""
         if isinstance(v, Value):
             return v
         if isinstance(v, ArrayRef):
@@ -213,7 +213,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return v if isinstance(v, Sym) else Sym(self.value(v), scalar_type(v)[1])
 
     def convert(self, v: Any, type: Type) -> Value:
-        """The IR value of ``v`` as an argument of a block parameter of this type."""
+        """The IR value of ``v`` as an argument for a block parameter of this type."""
         if v is UNBOUND:
             return self.builder.undef(type)
         if isinstance(type, Array):
@@ -223,7 +223,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
     # --- mutable objects ------------------------------------------------------------------------------
 
     def contents(self, obj: Obj) -> Any:
-        """What a mutable object holds now."""
+        """The current contents of a mutable object."""
         content = self.state.get(obj, UNBOUND)
         if isinstance(content, Conflict):
             hints = {ListObj: GROWING, DictObj: "put every key in before the `if` or loop"}
@@ -234,7 +234,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return content
 
     def check_fresh(self, obj: Obj) -> None:
-        """Refuse to read what may be one of several objects, one of which has changed since."""
+        """Refuses to read an object that may be one of several, if one of them has changed since."""
         for other, then in obj.maybe:
             if not same(self.state.get(other, UNBOUND), then):
                 self.unsupported("reads what may be one of several, one of which has changed since",
@@ -247,11 +247,11 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
         return ArrayRef(obj)
 
     def overwrite(self, ref: ArrayRef, sym: Sym) -> None:
-        """The array now holds ``sym``, of its own type: what a callee did to it."""
+        """Replaces the contents of an array by ``sym``, of the same type: the effect of a callee."""
         views.store_all(self, ref, sym)
 
     def choose_value(self, c: Any, x: Any, y: Any) -> Any:
-        """``x if c else y`` of values that are there already."""
+        """``x if c else y`` for values that have been computed already."""
         if isinstance(c, bool):
             return x if c else y
         if is_scalar(x) and is_scalar(y) and (joined := join_scalars((x, y), False)):
@@ -274,7 +274,7 @@ class FunctionTrace(captured_state.CapturedState, operations.Operations, nodes.N
     # --- variables ------------------------------------------------------------------------------------
 
     def load(self, slot: Slot, own: bool = True) -> Any:
-        """The value of a variable (of this function's own, or of one around it); checked where it may be unbound."""
+        """The value of a variable, of this function (``own``) or an enclosing one; checked if it may be unbound."""
         v = self.state.get(slot, UNBOUND)
         if v is UNBOUND:
             self.raise_(*_unbound(slot, own))

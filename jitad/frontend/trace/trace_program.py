@@ -1,4 +1,4 @@
-"""Traces a Python function: runs its hooks (``virtualise``) on stand-ins, which records IR (``recording``)."""
+"""Traces a Python function: runs its hooks (``syntax.virtualise``) on stand-ins, which records IR (``trace``)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .trace import FunctionTrace
 class Leaf:
     """A run-time argument: its IR type, and whether it is a Python number.
 
-    (Not a dataclass: those are structures to ``pytree``.)
+    It is not a dataclass, because ``pytree`` treats those as structures.
     """
 
     __slots__ = ("type", "weak")
@@ -49,9 +49,9 @@ class Leaf:
 
 
 class Opened:
-    """An object of the user's among the arguments: what the program reads of it is read at each call (``outside``).
+    """An object of the user's classes among the arguments: the attributes that the program uses are read at each call.
 
-    ``cls`` alone tells one from another; ``number`` is its place among the leaves.
+    Two are equal if they have the same class; ``number`` is the index among the leaves.
     """
 
     __slots__ = ("cls", "number")
@@ -73,9 +73,9 @@ class Opened:
 class Traced:
     """A traced function.
 
-    ``root`` takes the leaves of the arguments in order, then what is at the places ``captured``, which are
-    ``captured_leaves``, and returns the leaves of ``result``; ``in_structure`` is that of ``(args, kwargs)``.  The
-    program is the right one where the ``guards`` hold.
+    ``root`` takes the leaves of the arguments in order, then the values at the places ``captured``, whose types are
+    ``captured_leaves``.  It returns the leaves of the result; ``in_structure`` is the structure of ``(args, kwargs)``.
+    The program is valid while the ``guards`` hold.
     """
 
     module: Module
@@ -85,7 +85,7 @@ class Traced:
     in_types: list[Type]
     out_types: list[Type]
     out_weak: list[bool]
-    out_static: list[Any]              # per leaf of the result: ``UNBOUND``, or the Python value it always is
+    out_static: list[Any]              # per leaf of the result: ``UNBOUND``, or its constant Python value
     captured: list[Place]
     captured_leaves: list[Leaf]
     guards: list[Guard]
@@ -93,7 +93,7 @@ class Traced:
 
     @property
     def consts(self) -> list[Any]:
-        """What is at the places now."""
+        """The current values at the captured places."""
         read = Reader(self.leaves)
         return [read(p) for p in self.captured]
 
@@ -101,10 +101,11 @@ class Traced:
 def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str, Any] | None = None,
           module: Module | None = None, options: Options | None = None, leaves: Sequence[Any] = (),
           widened: frozenset[Place] = frozenset()) -> Traced:
-    """Record ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf``, ``Opened`` or static values.
+    """Records ``fun`` for arguments of these types: pytrees whose leaves are ``Leaf``, ``Opened`` or static values.
 
-    ``leaves``: those of the arguments themselves, for what is ``Opened``; ``widened``: see ``outside.Captures``.
-    Floats from outside are constants where the program cannot be traced with arguments in their place.
+    ``leaves``: the leaves of the arguments, for those that are ``Opened``; ``widened``: see
+    ``captured.captures.Captures``. Captured floats are constants if the program cannot be traced with parameters in
+    their place.
     """
     made, names = options or Options(), set[str]()
     ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
@@ -145,7 +146,7 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
     in_types = [leaf.type for leaf in in_leaves if isinstance(leaf, Leaf)]
     with activate(t):
         t.pinned = t.begin_heaps()
-        params = iter([func.entry.add_param(kind) for kind in in_types])         # what is outside comes behind them
+        params = iter([func.entry.add_param(kind) for kind in in_types])         # captured values follow
         args = [_argument(t, a, params) for a in arg_specs]
         kwargs = {k: _argument(t, a, params) for k, a in kw.items()}
         fn, args = calls.callable_of(t, fun, args)
@@ -173,7 +174,7 @@ def _recorded(t: FunctionTrace, fun: Callable[..., Any], arg_specs: Sequence[Any
 
 
 def _read(t: FunctionTrace) -> tuple[list[Place], list[Leaf], list[Guard], Sequence[Any]]:
-    """What the program reads from outside, and what it takes for granted there."""
+    """The captured places of the program and their types, its guards, and the leaves of its arguments."""
     o = t.session.captures
     return list(t.consts), [Leaf(*o.types[p]) for p in t.consts], o.all_guards(), o.read.leaves
 
@@ -183,7 +184,7 @@ def _identifier(name: str) -> str:
 
 
 def _argument(t: FunctionTrace, spec: Any, params: Iterator[Value]) -> Any:
-    """The stand-in for an argument: a parameter for each ``Leaf``, mutable parts owned by the caller."""
+    """The stand-in for an argument: a parameter for each ``Leaf``; mutable parts belong to the caller."""
     if isinstance(spec, Leaf):
         sym = Sym(next(params), spec.weak)
         return t.new_array(sym, ARGUMENT) if sym.is_array else sym

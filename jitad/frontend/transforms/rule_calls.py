@@ -1,13 +1,13 @@
-"""Calls of functions that have a rule for their derivative (``ir.graph.Rule``).
+"""Calls of functions that have a derivative rule (``ir.graph.Rule``).
 
-A call traces the function and its rules, each as an IR function that returns the leaves of its result one by one, and
-puts a function over the first whose parameters are the leaves of what all of them capture, of the arguments, and what
-all of them read from outside.  That function has the rule, and is called.
+A call traces the function and its rules.  Each becomes an IR function that returns the leaves of its result one by one.
+Then it makes a wrapper of the first.  The parameters of the wrapper are the leaves of the values that any of them
+captures, the leaves of the arguments, and all captured values that they read.  The wrapper has the rule, and is called.
 
-A rule may call the function again: that call goes to the function whose rule is being traced.
+A rule may call the function again.  This call goes to the function whose rule is being traced.
 
-Each is traced as ``run(step, custom, fixed, args)``: what ``custom`` captures and ``fixed`` (arguments that are not
-differentiated) come first among the parameters of all, so that those of one are found among those of another by place.
+Each is traced as ``run(step, custom, fixed, args)``.  The captures of ``custom`` and ``fixed`` (arguments that are not
+differentiated) come first among the parameters of each, so that equal parameters have equal positions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .rule_parts import Backward, Forward, Primal, Step, Tangent
 from .rule_wrappers import Caller, Entry, Like, Over
 
 HIGHEST = 4
-"""How often a function is differentiated whose rules call it with ever new functions."""
+"""The maximum depth of nested differentiation of a function whose rules call it with ever new functions."""
 
 
 # --- one call -------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Call:
         return ref
 
     def likes(self, w: Wrt) -> dict[int, Like]:
-        """For the leaves of an argument that have a cotangent, or are in it as they are: their parameters."""
+        """The parameters for the leaves of an argument that have a cotangent or occur in it unchanged."""
         place = self.places | self.shape
         of = {i: place[x.value] for i, x in enumerate(w.leaves) if isinstance(x, Sym) and x.value in place}
         within = w.structure.within()
@@ -74,7 +74,7 @@ class Call:
 
     @property
     def structure(self) -> Structure:
-        """That of the result."""
+        """The structure of the result."""
         found: Structure = self.base.value[0].static
         return found
 
@@ -90,14 +90,14 @@ class Call:
         return user_value(t, self.structure, leaves(t, base, results))
 
     def _entry(self) -> Entry:
-        """The function with the rule, made when this function has none yet."""
+        """The wrapper with the rule; made if this function has none yet."""
         t, known = self.t, self.t.session.customs
         below = t.module.functions[self.base.name]
         entry: Entry | None = known.get(self.base.name)
         if entry is not None and entry.of is below:
             return entry
         name = entry.name if entry is not None else t.module.unique_name(f"{self.base.name}.{self.custom.kind}")
-        t.module.functions[name] = Function(name)            # holds the name
+        t.module.functions[name] = Function(name)            # reserves the name
         entry = known[self.base.name] = Entry(name, below)
         inside = t.session.inside_rules
         inside.append(of := builtin.code_of(self.custom.fun))
@@ -118,7 +118,7 @@ class Call:
 
 
 def differentiated(t: Trace, custom: Any, count: int) -> tuple[int, ...]:
-    """The places of the arguments that ``nondiff_argnums`` does not name."""
+    """The positions of the arguments that ``nondiff_argnums`` does not name."""
     for i in custom.nondiff:
         if not -count <= i < count:
             raise DifferentiationError(f"nondiff_argnums names argument {i} of `{custom.__name__}`, which is called "
@@ -135,11 +135,11 @@ def leaves(t: Trace, ref: FunctionRef, results: list[Value]) -> list[Any]:
 def run(t: Trace, custom: Any, args: list[Any]) -> Any:
     """The result of a call.
 
-    Where rules call functions with rules in turn, arrays of literal sizes may meet others of the same function: then
-    they are traced anew for arrays of any size.
+    If rules call functions with rules in turn, arrays of literal sizes may meet others of the same function.  Then they
+    are traced again for arrays of any size.
     """
     inside = any(not entry.done for entry in t.session.customs.values())
-    where = differentiated(t, custom, len(args))             # the others may hold anything, functions too
+    where = differentiated(t, custom, len(args))             # other arguments may hold anything, also functions
     if inside or not any(_literal(x) for i in where for x in leaves_of(t, args[i])[0]):
         return Call(t, custom, args).run()
     tables: tuple[dict[Any, Any], ...] = t.session.functions, t.session.customs, t.module.functions, t.module.rules
@@ -147,7 +147,7 @@ def run(t: Trace, custom: Any, args: list[Any]) -> Any:
     try:
         return Call(t, custom, args).run()
     except Endless:
-        for table, known in zip(tables, before):             # what has been traced calls what has not been finished
+        for table, known in zip(tables, before):             # drops traces that call unfinished functions
             table.clear()
             table.update(known)
     return Call(t, custom, [_of_any_size(t, a) if i in where else a for i, a in enumerate(args)]).run()
@@ -158,7 +158,7 @@ def _literal(x: Any) -> bool:
 
 
 def _of_any_size(t: Trace, v: Any) -> Any:
-    """A user value whose arrays have no literal sizes but 1."""
+    """A user value whose arrays have no literal sizes except 1."""
     values, structure = leaves_of(t, v)
     return user_value(t, structure, [_forgetting(t, x) if _literal(x) else x for x in values])
 
@@ -172,7 +172,7 @@ def _forgetting(t: Trace, x: Sym) -> Sym:
 # --- the rules ------------------------------------------------------------------------------------
 
 def vjp_rule(call: Call, entry: Entry) -> None:
-    """``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, cotangent) -> (cotangent, …)``."""
+    """The rule ``fwd(*args) -> (out, residuals)`` and ``bwd(residuals, cotangent) -> (cotangent, …)``."""
     t, base = call.t, call.base
     fwd, bwd = (builtin.location(r) for r in call.custom.rules[:2])
     forward = call.trace(Forward, call.primals)
@@ -194,7 +194,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     if given.type is not tuple or len(given.children) != len(call.wrt):
         raise DifferentiationError(f"the backward rule of `{call.custom.__name__}` returns {given}", bwd,
                                    f"return a tuple of {len(call.wrt)}: a cotangent for each argument, None for zero")
-    of: dict[int, tuple[Like, int | None]] = {}              # parameter → which result is its cotangent
+    of: dict[int, tuple[Like, int | None]] = {}              # parameter → index of the result that is its cotangent
     tags: list[tuple[int, Like]] = []
     at = 0
     for w, s in zip(call.wrt, given.children):
@@ -209,7 +209,7 @@ def vjp_rule(call: Call, entry: Entry) -> None:
     tangents = [Tangents(call)] if call.custom.rules[2:] else []
 
     over = Over(call.t, call.base, call.custom, entry)
-    shape = [k for k, fixed in zip(result, call.structure.tags()) if fixed]      # kept for the cotangent's own
+    shape = [k for k, fixed in zip(result, call.structure.tags()) if fixed]      # saved for the cotangent's own
     kept = [*range(n, len(forward.result_types)), *shape]
     first = over.function(forward, f"{entry.name}.fwd", [], fwd)
     first.give([*base.result_types, *(forward.result_types[k] for k in kept)], [*result, *kept])
@@ -222,13 +222,13 @@ def vjp_rule(call: Call, entry: Entry) -> None:
 def _refuse_tree(call: Call, derivative: Structure, loc: Loc) -> None:
     if pytree.holds_columns(derivative):
         call.t.unsupported(f"a long list of derivatives by the rule of `{call.custom.__name__}`", "use an array")
-    if pytree.holds_packed(derivative):              # that it has the shape of its value is not checked
+    if pytree.holds_packed(derivative):              # its shape is not compared with the value's
         raise DifferentiationError(f"the rule of `{call.custom.__name__}` makes a tree of derivatives", loc,
                                    "give the function the numbers in an array")
 
 
 def _same_kinds(call: Call, types: Sequence[Type], loc: Loc) -> None:
-    """A tag means the same in a rule's result, whose leaves have these types, as in the function's."""
+    """Checks that tags mean the same in a rule's result, whose leaves have these types, as in the function's."""
     for mine, type, within in zip(call.base.result_types, types, call.structure.within()):
         if within and _kind(mine) != _kind(type):
             raise UnsupportedError(f"a rule of `{call.custom.__name__}` has a result of several kinds, and they come "
@@ -237,19 +237,19 @@ def _same_kinds(call: Call, types: Sequence[Type], loc: Loc) -> None:
 
 
 def _kind(type: Type) -> Any:
-    """What is the same of the types of one variant (``variants.kind``)."""
+    """The properties that the types of one variant share (``values.union_merge.kind``)."""
     return (type.dtype, [n == 1 for n in type.dims]) if isinstance(type, Array) else None
 
 
 def jvp_rule(call: Call, entry: Entry) -> None:
-    """``rule(primals, tangents) -> (out, tangent)``."""
+    """The rule ``rule(primals, tangents) -> (out, tangent)``."""
     made = Tangents(call)
     over = Over(call.t, call.base, call.custom, entry)
     over.finish("jvp", [made.caller(over)], made.wrt)
 
 
 class Tangents:
-    """The rule for forward mode, traced."""
+    """The traced rule for forward mode."""
 
     def __init__(self, call: Call) -> None:
         t, self.call, self.loc = call.t, call, builtin.location(call.custom.rules[-1])
@@ -267,7 +267,7 @@ class Tangents:
                                  len(self.result))
 
     def _tree(self, w: Wrt) -> Any:
-        """The tangent of an argument; what is no float is in it as it is."""
+        """The tangent of an argument; leaves that are not floats occur in it unchanged."""
         return w.tree(lambda x: Sym(self.dots[x.value], x.weak),
                       lambda x: Sym(self.shape[x.value], x.weak) if isinstance(x, Sym) else x)
 
@@ -287,14 +287,16 @@ class Tangents:
 
 
 def of_integers(call: Call, entry: Entry) -> None:
-    """Of arguments without a float: the rule would be asked for no derivative, and is not traced.  What the function
-    captures has none, as ever."""
+    """Wraps a function whose arguments have no float, without tracing its rule, which is never used.
+
+    Captured values have no derivative here, as in all rules.
+    """
     Over(call.t, call.base, call.custom, entry).finish("checkpoint", [], [])
     call.t.module.rules[entry.name] = Rule("checkpoint", (call.base.name,), ())
 
 
 def beyond(call: Call, entry: Entry) -> None:
-    """Of a function whose rule calls it with ever new functions: its derivatives end somewhere."""
+    """Wraps a function whose rule calls it with ever new functions: higher derivatives are refused."""
     of_integers(call, entry)
     call.t.module.functions[entry.name].attrs["ends"] = HIGHEST
 
@@ -303,13 +305,13 @@ RULES = {"custom_vjp": vjp_rule, "custom_jvp": jvp_rule}
 
 
 def _matched(want: Structure, have: Structure, loc: Loc, what: str) -> list[int]:
-    """For each leaf of ``want`` the number of the leaf of ``have`` in its place."""
+    """The index of the leaf of ``have`` that corresponds to each leaf of ``want``."""
     error = DifferentiationError(f"{what} is {have}, and should be like {want}", loc)
     return [k for k in _numbers(want, have, 0, error, zeros=False) if k is not None]
 
 
 def _derivative(want: Structure, have: Structure, loc: Loc, what: str, first: int) -> list[int | None]:
-    """The same, where the leaves of ``have`` are counted from ``first``; ``None`` stands for zeros."""
+    """The same, with the leaves of ``have`` counted from ``first``; None stands for zeros."""
     error = DifferentiationError(f"{what} is {have}, and should be like {want}", loc)
     return list(_numbers(want, have, first, error, zeros=True))
 
@@ -326,7 +328,7 @@ def _numbers(want: Structure, have: Structure, first: int, error: Differentiatio
     else:
         parts: Iterable[tuple[Structure, int]] = zip(have.children, accumulate((c.count for c in have.children),
                                                                                initial=first))
-        if issubclass(have.type or object, dict):            # by key: in whichever order they have been put in
+        if issubclass(have.type or object, dict):            # by key: dicts may differ in order
             keyed = dict(zip(have.static, parts))
             if set(keyed) != set(want.static):
                 raise error

@@ -1,8 +1,8 @@
-"""The functions that a rule names (``ir.graph.Rule``), made over functions of the user's.
+"""The functions that a derivative rule names (``ir.graph.Rule``): wrappers of the user's functions.
 
-A user's function takes the leaves of its own arguments, of what it captures, and what it reads from outside.  Those
-that a rule names all take the same parameters, those of the function that has the rule: each calls the one below it
-with the parameters that this takes, and brings its results to the types and sizes that they must have.
+A user's function takes the leaves of its arguments and of its captures, and the captured values that it reads.  All
+functions that a rule names take the same parameters, those of the function that has the rule.  Each calls the function
+below it with a selection of these parameters, and converts its results to the required types and sizes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ EMPTY: Mapping[Value, int] = {}
 
 @dataclass(frozen=True)
 class Like:
-    """What a derivative is of: a parameter, or a result of the function below.
+    """The value that a derivative belongs to: a parameter, or a result of the function below.
 
-    ``within``: the variants that it is a part of; their tags are numbered as it is.
+    ``within``: the variants that contain it; their tags are numbered like ``number``.
     """
 
     number: int
@@ -38,8 +38,10 @@ class Like:
 
 @dataclass
 class Entry:
-    """A function with a rule, over the function ``of``; ``extras``: captured values that only its rules read, passed
-    last."""
+    """A function with a rule, which wraps the function ``of``.
+
+    ``extras``: captured values that only its rules read, passed last.
+    """
 
     name: str
     of: Function
@@ -49,8 +51,10 @@ class Entry:
 
 
 class Over:
-    """The functions that a rule names: they take the parameters of the function that is called, and pass on those
-    that the function below them takes."""
+    """The functions that a rule names.
+
+    They take the parameters of the called function, and pass on those that the function below them takes.
+    """
 
     def __init__(self, t: Trace, base: FunctionRef, custom: Any, entry: Entry) -> None:
         self.t, self.base, self.custom, self.entry, self.module = t, base, custom, entry, t.module
@@ -59,7 +63,7 @@ class Over:
         self.made: list[Caller] = []
 
     def place(self, place: Place) -> int:
-        """The parameter that is what is at this place outside, added if there is none."""
+        """The index of the parameter for the captured value at this place; adds the parameter if there is none."""
         if place not in self.consts:
             self.consts.append(place)
             self.entry.extras.append(place)
@@ -67,18 +71,21 @@ class Over:
 
     def function(self, below: FunctionRef, name: str, stand_ins: Sequence[Value], loc: Loc,
                  twice: Mapping[Value, int] = EMPTY) -> Caller:
-        """A function that calls ``below``; ``stand_ins`` are parameters of it alone, behind all others, and those of
-        ``twice`` are what parameter so and so is."""
+        """A function that calls ``below``.
+
+        ``stand_ins`` are additional parameters, after all others; a value in ``twice`` is the parameter with this
+        index.
+        """
         params = below.params[:len(below.params) - len(below.consts)]
         known = {v: (0, i) for v, i in twice.items()} | {v: (1, k) for k, v in enumerate(stand_ins)}
         first = next((i for i, v in enumerate(params) if v in known), len(params))
-        end = self.first_const - len(params)                 # what comes behind the arguments is found from the end
+        end = self.first_const - len(params)                 # later parameters are found from the end
         takes = [known[v] if v in known else (0, i if i < first else end + i) for i, v in enumerate(params)]
         takes += [(0, self.place(a)) for a in below.consts]
         return Caller(self.module, below, name, takes, [v.type for v in stand_ins], loc)
 
     def finish(self, kind: str, callers: Iterable[Caller], wrt: Sequence[int]) -> None:
-        """Write the functions, now that all parameters are known."""
+        """Writes the functions, now that all parameters are known."""
         t, base = self.t, self.base
         types = [v.type for v in (*base.params, *(t.value(t.constant(a)) for a in self.entry.extras))]
         plain = Caller(self.module, base, self.entry.name, [(0, i) for i in range(len(base.params))], [],
@@ -91,7 +98,7 @@ class Over:
 
 
 class Caller:
-    """A function that calls ``below`` with some of its parameters and gives on some of the results."""
+    """A function that calls ``below`` with a selection of its parameters and returns a selection of the results."""
 
     def __init__(self, module: Module, below: FunctionRef, name: str, takes: list[tuple[int, int]],
                  own: list[Type], loc: Loc) -> None:
@@ -99,8 +106,11 @@ class Caller:
 
     def give(self, types: Sequence[Type], which: Sequence[int | None], like: Sequence[Like | None] = (),
              tags: Sequence[tuple[int, Like]] = ()) -> None:
-        """Result ``i`` is number ``which[i]`` of those of ``below``, or zero, of ``types[i]`` and the sizes of
-        ``like[i]``.  ``tags``: the results that have to be the tags that they are like."""
+        """Sets the results.
+
+        Result ``i`` is ``which[i]`` of ``below``, or zero, with the type ``types[i]`` and the sizes of ``like[i]``.
+        ``tags``: the results that must equal the tags that they are like.
+        """
         self.types, self.which, self.like, self.tags = list(types), list(which), list(like), tags
 
     def write(self, types: Sequence[Type]) -> Function:
@@ -125,7 +135,7 @@ class Caller:
         return zeros(b, type, _sizes(b, value))
 
     def _found(self, b: Builder, results: list[Value], like: Like) -> tuple[Value, Value | None]:
-        """A value, and whether it is there."""
+        """A value, and the condition that it is present."""
         values = results if like.of_result else b.func.params
         return values[like.number], presence(b, [(values[tag], variant) for tag, variant in like.within])
 
@@ -142,8 +152,10 @@ def _sizes(b: Builder, v: Value) -> list[Value]:
 
 def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | None, there: Value | None, loc: Loc,
               ) -> Value:
-    """``v`` as a value of this type, with the sizes of ``like``: checked when it runs where they are not known.  It is
-    zero where there is no such value."""
+    """``v`` as a value of this type with the sizes of ``like``, checked at run time if they are not known.
+
+    It is zero if the value ``like`` is not present.
+    """
     fit = len(dims_of(v.type)) == len(dims_of(type)) and is_float(v.type) == is_float(type) and all(
         n == m or n is None or m is None for n, m in zip(dims_of(v.type), dims_of(type)))
     if not fit:
@@ -161,7 +173,7 @@ def converted(b: Builder, module: Module, v: Value, type: Type, like: Value | No
 # --- checkpoint -----------------------------------------------------------------------------------
 
 def checkpointed(t: Trace, below: FunctionRef) -> str:
-    """The name of a function that does what ``below`` does, run again on the way back."""
+    """The name of a function that computes ``below`` and is recomputed in the reverse sweep."""
     module: Module = t.module
     types = [v.type for v in below.params]
     wrt = tuple(i for i, x in enumerate(types) if is_float(x))

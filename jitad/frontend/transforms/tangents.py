@@ -45,7 +45,7 @@ class Fits:
 
 
 def read(t: Trace, x: Any) -> Any:
-    """The current value of an array, also of one from outside; other values are lifted."""
+    """The current value of an array, also of a captured one; other values are lifted."""
     x = t.lift(x)
     return t.read(x) if isinstance(x, ArrayRef) else x
 

@@ -1,6 +1,6 @@
-"""Static values made of others that the user's variables may hold: functions, methods, iterators.
+"""Composite static values that the user's variables may hold: functions, methods, iterators.
 
-Each is a ``values.Composite``: its ``parts`` are merged, and cross calls, one by one.
+Each is a ``values.Composite``: its ``parts`` are merged, and passed to calls, one by one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .values import Context, Operators, Slot, refuse
 
 
 class Fn:
-    """A function of the user's with the variables it captured (by reference: late binding)."""
+    """A function of the user with its captured variables (by reference: late binding)."""
 
     __slots__ = ("code", "slots", "defaults", "kw_defaults", "globals", "cells")
 
@@ -24,7 +24,7 @@ class Fn:
                  globals: dict[str, Any], cells: dict[str, Any] | None = None) -> None:
         self.code, self.slots, self.defaults, self.kw_defaults = code, slots, defaults, kw_defaults
         self.globals = globals
-        self.cells = cells or {}                     # captured variables that are no traced ones: their cells
+        self.cells = cells or {}                     # cells of captured variables that are not traced
 
     @property
     def __name__(self) -> str:
@@ -45,7 +45,7 @@ class Fn:
 
 
 class Tagged(Operators):
-    """A named static thing with parts: the base of the small composites below."""
+    """A named static value with parts: the base of the small composites below."""
 
     __slots__ = ("_parts",)
     static: Any = None
@@ -61,7 +61,7 @@ class Tagged(Operators):
 
 
 class Labelled(Tagged):
-    """With something static beside its parts, which comes first and which each subclass gives a name of its own."""
+    """A composite with a static value besides its parts, which comes first; each subclass names it."""
 
     __slots__ = ("static",)
 
@@ -74,7 +74,7 @@ class Labelled(Tagged):
 
 
 class BoundMethod(Tagged):
-    """``obj.method``: parts are the function and the object."""
+    """``obj.method``: the parts are the function and the object."""
 
     __slots__ = ()
 
@@ -87,13 +87,13 @@ class Method(Labelled):
 
 
 class Range(Tagged):
-    """``range(start, stop, step)`` with bounds known at run time only."""
+    """``range(start, stop, step)`` with run-time bounds."""
 
     __slots__ = ()
 
 
 class Stream(Tagged):
-    """What Python walks once.  The last part is a variable that holds whether that has begun, or ``None``."""
+    """An iterator that can be consumed once; the last part is a variable that holds its progress, or None."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class Zip(Stream):
 
 
 class Enumerate(Stream):
-    """Given: what is counted, and the first number."""
+    """Given: the iterable, and the first number."""
 
     __slots__ = ()
 
@@ -123,29 +123,29 @@ class Mapped(Stream):
 
 
 class View(Labelled):
-    """``d.keys()``, ``d.values()`` or ``d.items()``: shows what the dict holds when it is looked at."""
+    """``d.keys()``, ``d.values()`` or ``d.items()``: reflects the current contents of the dict."""
 
     __slots__ = ()
     kind = property(attrgetter("static"))
 
 
 class Unrolled(Tagged):
-    """``jitad.unroll(iterable)``: a loop over this is written out."""
+    """``jitad.unroll(iterable)``: a loop over it is unrolled."""
 
     __slots__ = ()
 
 
 class Super(Tagged):
-    """``super()``: parts are the class that the method stands in, and the object."""
+    """``super()``: the parts are the class that defines the method, and the object."""
 
     __slots__ = ()
 
 
-WALKS = (Zip, Enumerate, Reversed, Mapped, Unrolled)      # what walks its parts
+WALKS = (Zip, Enumerate, Reversed, Mapped, Unrolled)      # iterators over their parts
 
 
 class Partial(Labelled):
-    """``functools.partial``: parts are the function, the positional arguments and a tuple of keyword values."""
+    """``functools.partial``: the parts are the function, the positional arguments and a tuple of keyword values."""
 
     __slots__ = ()
     names = property(attrgetter("static"))
@@ -162,9 +162,9 @@ TEXT = "return the number and format it outside; the message of an exception may
 
 
 class Template(Labelled, Active):
-    """A string with numbers in it that are only known at run time: a ``str.format`` template over its parts.
+    """A string that contains run-time numbers: a ``str.format`` template over its parts.
 
-    It may become part of a message; whatever would look at the text is refused.
+    It can become part of a message; operations that need its text are refused.
     """
 
     __slots__ = ()

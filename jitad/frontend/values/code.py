@@ -1,4 +1,4 @@
-"""A function as hooks, and one activation of it."""
+"""The code of a function as hooks, and its activation frame."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Hook = Callable[["Frame"], Any]
 
 @dataclass
 class Loop:
-    """A loop that is being traced: where ``break`` and ``continue`` have left it."""
+    """A loop that is being traced: the paths that have left it by ``break`` and ``continue``."""
 
     breaks: list[Edge | None] = field(default_factory=list)
     continues: list[Edge | None] = field(default_factory=list)
 
 
 class Captures(Protocol):
-    """What a function holds beside its code (``closures.Fn``)."""
+    """The values that a function captures besides its code (``closures.Fn``)."""
 
     slots: dict[str, Slot]
     cells: dict[str, Any]
@@ -36,18 +36,18 @@ class Captures(Protocol):
 
 
 class Frame:
-    """One activation: its variables, and the loops it is in."""
+    """One activation: its variables, and the loops around the current statement."""
 
     __slots__ = ("t", "code", "slots", "globals", "loops", "hidden", "trusted")
 
     def __init__(self, t: Trace, code: Code, slots: dict[str, Slot], globals: dict[str, Any]) -> None:
         self.t, self.code, self.slots, self.globals = t, code, slots, globals
         self.loops: list[Loop] = []
-        self.hidden: list[Slot] = []                 # what loops iterate over: live, though it has no name
-        self.trusted = trusted(globals.get("__name__"))                  # what it reads from outside stays as it is
+        self.hidden: list[Slot] = []                 # values that loops iterate over: live, but without a name
+        self.trusted = trusted(globals.get("__name__"))                  # its captured state is trusted never to change
 
     def roots(self, live: Names) -> list[Obj]:
-        """What can be reached after a join where these names are live."""
+        """The objects that are reachable after a join at which these names are live."""
         slots = self.slots
         named: list[Obj] = [slots[n] for n in sorted(live | self.code.cells) if n in slots]
         return named + self.hidden + self.t.pinned
@@ -55,7 +55,7 @@ class Frame:
 
 @dataclass(eq=False)
 class Code:
-    """A function as hooks."""
+    """The code of a function as hooks."""
 
     name: str
     args: ast.arguments
@@ -66,11 +66,11 @@ class Code:
     defaults: list[Hook]
     kw_defaults: list[Hook | None]
     loc: Loc
-    rebound: Names = frozenset()                     # captured variables that may be assigned after it is made
-    in_range: bool = False                           # its indices are, by construction (``written.marks``)
+    rebound: Names = frozenset()                     # captured variables that may be assigned later
+    in_range: bool = False                           # by construction (``arrays.library.marks``)
 
     def frame(self, t: Trace, fn: Captures, bound: dict[str, Any]) -> Frame:
-        """A frame whose parameters are bound."""
+        """A frame with bound parameters."""
         slots = dict(fn.slots)
         for name, cell in fn.cells.items():
             slots[name] = Slot(name)
@@ -86,7 +86,7 @@ class Code:
         return Frame(t, self, slots, fn.globals)
 
     def bind(self, t: Trace, fn: Captures, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Arguments by parameter name, as Python binds them."""
+        """The arguments by parameter name, bound as in Python."""
         spec, rest = self.args, dict(kwargs)
         bound: dict[str, Any] = {}
         names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
@@ -118,6 +118,6 @@ class Code:
 
 
 def parameters(args: ast.arguments) -> list[str]:
-    """Every parameter name, ``*args`` and ``**kwargs`` included."""
+    """All parameter names, including ``*args`` and ``**kwargs``."""
     names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
     return names + [a.arg for a in (args.vararg, args.kwarg) if a is not None]

@@ -306,7 +306,7 @@ class Objects(Operating, Protocol):
         """The values that ``x, y = v`` assigns; ``star``: the index of the starred target."""
 
     def mapping(self, v: Any) -> dict[str, Any]:
-        """The items of a dict, traced or from outside."""
+        """The items of a dict, traced or captured."""
 
     def get(self, d: DictObj, number: Sym, default: Any = None) -> Any:
         """``d.get(number, default)`` for a run-time number."""

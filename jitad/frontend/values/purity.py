@@ -105,7 +105,7 @@ def _is_pure_method(name: str, cls: type | None, owner: Any) -> bool:
 
 
 def is_iterator(v: Any) -> bool:
-    """True if iteration exhausts a value from outside."""
+    """True if iteration exhausts a captured value."""
     return hasattr(type(v), "__next__")
 
 
