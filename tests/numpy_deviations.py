@@ -21,7 +21,8 @@ REFUSALS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("gcd.reduce", "lcm.reduce", "trim_zeros"), ("anything but a vector",)),
     **dict.fromkeys(("linalg.norm", "linalg.matrix_norm"), ("a matrix with ord=",)),
     "nan_to_num": ("copy=False",), "pad": ("np.pad with mode=",),
-    "fromiter": ("the argument `iter`",), "clip": _BY_KEYWORD, "einsum": ("the argument `casting`",),
+    "fromiter": ("the argument `iter`",), "add.at": ("which NumPy adds in float64",),
+    "clip": _BY_KEYWORD, "einsum": ("the argument `casting`",),
     **dict.fromkeys(("concatenate", "stack", "vstack", "hstack"), ("the argument `casting`",)),
     **dict.fromkeys(("a.any", "a.all"), ("the argument `dtype`",)),
 }
@@ -39,6 +40,7 @@ DEVIATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "a.dot": (("has no attribute 'dot'", "methods of arrays that NumPy's numbers do not have"),),
     "choose": (("ValueError('np.choose(): ", "`out` of another shape is a ValueError, as in all functions"),),
     **dict.fromkeys(("nanmean", "nanvar", "nanstd"), (("'list' object has no attribute 'dtype'", "a TypeError"),)),
+    **dict.fromkeys(("a.item", "a.tolist"), (("int too large", "integers of Python's have 64 bits and a sign here"),)),
     "arange": (("requires stop", "one bound by name, `start=5`, counts as `stop`"),),
     "bincount": (("float64(0,) for int64(0,)", "of nothing, with weights: the dtype does not depend on the length"),),
     "pad": (("got an unexpected keyword argument", "TypeError for ValueError"),),

@@ -24,8 +24,9 @@ def numbers(shape: tuple[int, ...], dtype: Any = float, start: int = 0) -> Any:
     return np.asarray(values).astype(dtype).reshape(shape)[()]
 
 
-FLOATS, ALL = ("f8", "f4"), ("f8", "f4", "i8", "i4", "?")
-PAIRS = (("f8", "f8"), ("f4", "f4"), ("i8", "i8"), ("i4", "i4"), ("?", "?"), ("f4", "f8"), ("i4", "f4"), ("?", "i4"))
+FLOATS, ALL = ("f8", "f4"), ("f8", "f4", "i8", "i4", "u1", "i2", "u8", "?")
+PAIRS = (("f8", "f8"), ("f4", "f4"), ("i8", "i8"), ("i4", "i4"), ("u1", "u1"), ("i1", "u1"), ("u8", "i2"), ("?", "?"),
+         ("f4", "f8"), ("i4", "f4"), ("?", "i4"))
 
 
 def one(letter: str, shapes: Any, dtypes: Any = ALL) -> list[Operands]:

@@ -158,6 +158,34 @@ def stored(x: Any) -> Any:
     return a
 
 
+def stored_signed(x: Any) -> Any:
+    a = np.zeros(3, np.int8)
+    a[0] = x
+    a[1:] = x
+    return a, np.array([x, 1], np.int8), np.full(2, x, np.int8)
+
+
+def stored_wide(x: Any) -> Any:
+    a = np.zeros(3, np.int64)
+    a[1:] = x
+    return a
+
+
+def placed(a: Any) -> Any:
+    np.place(a, a > 1, [300])
+    return a
+
+
+def masked(a: Any) -> Any:
+    np.putmask(a, a > 1, 200)
+    return a
+
+
+def added_at(a: Any) -> Any:
+    np.add.at(a, [0, 0, 1], 300)
+    return a
+
+
 def added_in_place(a: Any, y: Any) -> Any:
     a = a.copy()
     a += y
@@ -217,6 +245,28 @@ PROGRAMS: list[tuple[Function, *tuple[Any, ...]]] = [
     (lambda x: (x, float(x), x * 1.0, x // np.uint64(10)), np.uint64(2**64 - 1)),
     (lambda x: x[x > 100] + np.arange(3, dtype=np.uint8)[:2], U), (lambda x: (x[:, None] * x).sum(0), U),
     (lambda x: (x[:, None] * x) @ (x[:, None] * x), U), (lambda x: (x[:, None] * x).max(1), U),
+    (lambda x: (np.gcd(x, 30), np.lcm(3, x)), U), (lambda x: np.gcd(x, 300), U), (lambda x: np.insert(x, 1, 300), U),
+    (lambda x: (np.add.outer(x, 300), np.dot(x, 3), np.outer(x, -1)), U), (lambda x: np.vecdot(x, x), U),
+    (lambda x: np.copyto(x.copy(), np.arange(5)), U), (lambda x: np.asarray(300, x.dtype), U),
+    (lambda: np.arange(250, 260, dtype=np.uint8),), (lambda: np.arange(0, 1000, 300, dtype=np.uint8),),
+    (lambda n: np.arange(-1, n, dtype=np.uint8), 3), (lambda n: np.arange(300, n, dtype=np.uint8), 300),
+    (lambda a, b: np.arange(a, b), np.uint8(3), np.uint8(250)), (lambda a: np.arange(a, 9, 2), np.int8(-3)),
+    *[(stored_signed, x) for x in (127, 128, -128.5, np.int64(128), np.int64(-7), np.uint8(200), np.float64(128.5),
+                                   np.float64("nan"), np.uint64(2**63))],
+    *[(stored_wide, np.uint64(n)) for n in (2**63 - 1, 2**63)], (lambda x: x.astype(np.int8)[[0, 1]], U),
+    (lambda x: [x.item(0), x[1].tolist()], np.array([1, 2**63 - 1], np.uint64)),
+    (lambda x: (np.concatenate((x, 300), axis=None), np.append(x, 300), np.union1d(x, 3), np.pad(x, 1)), U),
+    (lambda x: np.stack([x.astype(np.uint64), x.astype(np.int64)], dtype=np.int64), U),
+    (lambda x: np.select([x > 1], [3], x), U), (lambda x: np.select([x > 1], [x], 300), U),
+    *[(lambda a, f=f: f(a.copy()), a) for f in (placed, masked, added_at) for a in (U, U.astype(np.int8))],
+    (lambda: np.int8([300]),), (lambda x: x < True, U.astype(np.uint64) << 60), (lambda x: np.einsum("i,->i", x, 3), U),
+    (lambda x: (np.trapezoid(x), np.trapezoid(x, dx=2), np.trapezoid(x, x)), U), (lambda x: np.trapezoid(x > 3), U),
+    (lambda x: (np.round(x, -1), np.var(x.astype(np.uint32) << 24, dtype=np.float32)), U),
+    (lambda x: (np.round(x, -1), np.array([round(x[0], -1)])), np.array([2**60 + 15, -25])),
+    (lambda n: round(n, -1), 2**60 + 15),
+    (lambda x, k: np.choose(k, (x, x)), U, np.zeros(5, np.uint64)), (lambda x, k: np.ldexp(x, k), U[:1] * 1.0, U[:1]),
+    (lambda x, k: np.ldexp(x, k), U[:1] * 1.0, U[:1].astype(np.uint64)), (lambda x: np.quantile(x, [0.2, 1.0]), U),
+    (lambda x: (np.modf(x), np.frexp(x), np.nextafter(x, x), np.angle(x)), U.astype(np.int16)),
     (lambda x: (x.dtype == np.uint8, isinstance(x[0], np.uint8), isinstance(x[0], int)), U), (lambda x: U + x, U),
     (lambda x: x + x, U.astype(">u2").astype(">u2")), (lambda x: x[::2] + x[:3], U), (lambda x: x.sum(), U[:0])]
 
@@ -338,10 +388,23 @@ def test_numbers_without_code_are_refused() -> None:
               lambda x: x + DAY, lambda x: np.where(x > 0, x, HALF)):
         with pytest.raises(UnsupportedError, match="dtype"):
             jit(f)(2.0)
-    for f in (np.sqrt, np.sin, np.fabs, np.rint):
+    for f in (np.sqrt, np.sin, np.fabs, np.rint, np.modf, np.frexp, np.spacing, np.angle):
         for x in (True, U, U > 3, np.int8(3)):
             with pytest.raises(UnsupportedError, match="float16"):
                 jit(f)(x)
+
+
+def test_what_numpy_computes_in_another_dtype_is_refused() -> None:
+    wide = U.astype(np.uint64)
+    for f, x in ((added_at, wide), (lambda x: np.unwrap(x, period=np.uint8(200)), U), (lambda x: np.quantile(x, 1), U),
+                 (lambda x: np.percentile(x, np.float32(50)), U), (lambda x: np.arange(x[0]), wide)):
+        with pytest.raises(UnsupportedError) as refused:
+            jit(f)(x)
+        assert "Instead: " in str(refused.value)
+    with pytest.raises(OverflowError, match="difference wraps in NumPy"):
+        jit(lambda x: np.quantile(x, 0.3))(np.array([-128, 127], np.int8))
+    with pytest.raises(OverflowError, match="difference of arange's bounds"):
+        jit(lambda a, b: np.arange(a, b))(np.uint8(5), np.uint8(3))
 
 
 def test_text_and_limits_of_constants() -> None:

@@ -197,9 +197,6 @@ def difference(expected: Any, got: Any, single: bool = False) -> str:
     if not isinstance(expected, (np.ndarray, np.generic, int, float)):
         return "" if got == expected or repr(got) == repr(expected) else f"{got!r} for {expected!r}"
     x, y = np.asarray(expected), np.asarray(got)
-    if x.dtype == np.float16:                                # which compiled code does not have: see the table
-        x = x.astype(float)
-        y = y if y.dtype != float else y.astype(np.float16).astype(float)
     if x.shape != y.shape or x.dtype != y.dtype:
         return f"{y.dtype}{y.shape} for {x.dtype}{x.shape}"
     near = 2e-6 if single or x.dtype == np.float32 else 1e-12

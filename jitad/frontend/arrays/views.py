@@ -23,6 +23,7 @@ from . import table
 from .rules import basic_indexing
 from .rules.basic_indexing import Window
 from .rules.indexing import index_items
+from .rules.lifting import as_stored
 
 MAYBE_VIEW = "NumPy may make it a view or a copy"
 COPIES = frozenset((np.positive,))             # listed in VIEWS, but return a copy even if nothing changes
@@ -263,7 +264,7 @@ def setitem(t: Trace, ref: ArrayRef, index: Any, value: Any) -> None:
         while steps and (merged := _merge(steps[-1], step)) is not None:
             step = merged
             steps.pop()
-        changed = step.write(t, shown[len(steps)], table.lift(t, new))
+        changed = step.write(t, shown[len(steps)], as_stored(t, new, innermost.type.dtype))
     else:
         changed = table.setitem(t, innermost, containers.plain(t, index), new)
     _up(t, ref.obj, steps, shown, changed)

@@ -230,7 +230,7 @@ def read(t: Context, v: Value, w: Window) -> Value:
 def write(t: Context, v: Value, w: Window, new: Sym) -> Value:
     """``v`` with the window set to ``new``, which is broadcast to its shape and cast to the dtype of ``v``."""
     e, k = t.builder, _prefix(w)
-    value = fitted(t, promotion.as_dtype(t, new, dtype_of(v.type)), shape_of(t, w))
+    value = fitted(t, promotion.as_element(t, new, dtype_of(v.type)), shape_of(t, w))
     indices = [a for a in w.axes[:k] if isinstance(a, Value)]
     rest = w.axes[k:]
     if k and all(_whole(t, v, k + i, part) for i, part in enumerate(rest)):

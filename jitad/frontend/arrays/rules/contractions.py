@@ -138,11 +138,11 @@ def outer(t: Context, a: Any, b: Any) -> Sym:
 def outer_of(rule: Rule) -> Rule:
     """``ufunc.outer``: applies the rule to every pair of elements."""
     def pairs(t: Context, x: Any, y: Any) -> Sym:
-        a, b = lift(t, x), lift(t, y)
+        a, b = promotion.strong(lift(t, x)), promotion.strong(lift(t, y))
         v = a.value
         if rank(v):
             v = promotion.reshape(t, v, [*sizes(t, v), *[t.builder.const(1)] * rank(b.value)])
-        out: Sym = rule(t, Sym(v, a.weak), b)
+        out: Sym = rule(t, Sym(v, False), b)
         return out
     return pairs
 
@@ -192,7 +192,7 @@ Labelled = tuple[Value, list[Any]]                   # an array and the label of
 def einsum(t: Context, subscripts: Any, *operands: Any, optimize: Any = False) -> Sym:
     if not isinstance(subscripts, str):
         refuse(t, "np.einsum in this form", "np.einsum('ij,jk->ik', a, b)")
-    xs = [lift(t, x) for x in operands]
+    xs = [promotion.strong(lift(t, x)) for x in operands]
     dtype, _ = promote(*xs)
     inputs, output = _parse(subscripts, [rank(x.value) for x in xs])
     if dtype.is_bool and (len(xs) > 1 or len(output) < len(set(inputs[0]))):

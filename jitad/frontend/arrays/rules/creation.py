@@ -12,7 +12,8 @@ from ....ir.types import ALL, F64, I64, U64, Scalar, dtype_of
 from ...values.values import Context, Sym
 from . import promotion
 from .lengths import MOST, check_room, nonnegative, range_length
-from .lifting import from_list, lift
+from .lifting import as_stored, from_list, lift
+from .operators import BINARY
 from .promotion import NO, Rule, dtype_arg, inexact, int_value, promote, refuse, size
 
 
@@ -106,7 +107,7 @@ def _with_least_axes(t: Context, x: Sym, ndmin: int) -> Sym:
 def asarray(t: Context, a: Any, dtype: Any = None, order: str | None = None, *, copy: Any = None) -> Sym:
     """``np.asarray``: the same array if its dtype is right, otherwise a converted copy."""
     element = dtype_arg(t, dtype)
-    x = from_list(t, a, element) if isinstance(a, (list, tuple)) else promotion.strong(lift(t, a))
+    x = from_list(t, a, element) if isinstance(a, (list, tuple)) else lift(t, a)
     v = x.value if element is None else promotion.as_dtype(t, x, element)
     if copy is False and (v is not x.value or isinstance(a, (list, tuple)) or not promotion.rank(v)):
         raise ValueError("Unable to avoid copy while creating an array as requested.")
@@ -168,9 +169,13 @@ def arange(t: Context, start: Any = NO, stop: Any = None, step: Any = None, dtyp
         start = 0
     lo, hi = (lift(t, 0), lift(t, start)) if stop is None else (lift(t, start), lift(t, stop))
     by = lift(t, 1 if step is None else step)
+    if any(promotion.rank(x.value) for x in (lo, hi, by)):
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
     if U64 in (lo.scalar, hi.scalar, by.scalar):
         refuse(t, "arange with a bound of uint64", "int(...) of the bound")
     natural = F64 if promote(lo, hi, by)[0].is_float else I64              # as in NumPy, for narrow bounds too
+    if natural is I64:
+        _check_difference(t, hi, lo, by)
     first, end, step_by = (promotion.as_dtype(t, x, natural) for x in (lo, hi, by))
     element = dtype_arg(t, dtype) or natural
     if element.is_bool:
@@ -185,12 +190,33 @@ def _range(t: Context, lo: Value, hi: Value, by: Value, element: Scalar) -> Valu
     """The elements of a range, as NumPy computes them: from the first two elements, converted to ``element``."""
     e = t.builder
     n = _float_length(t, lo, hi, by) if dtype_of(lo.type).is_float else _int_length(t, lo, hi, by)
+    if element.is_int and element is not I64:
+        for k, v in enumerate((lo, e.add(lo, by))):
+            _check_element(t, e.le(n, k), v, element)
     start = promotion.cast(t, lo, element)
     if element == I64 == lo.type:
         step = by
     else:
         step = e.sub(promotion.cast(t, e.add(lo, by), element), start)
     return e.add(e.mul(promotion.cast(t, e.iota(n), element), step), start)
+
+
+def _check_difference(t: Context, hi: Sym, lo: Sym, by: Sym) -> None:
+    """Check that the difference of bounds that are NumPy's, of which it computes the length, does not wrap."""
+    if all(x.weak or x.scalar is I64 or x.scalar.is_bool for x in (hi, lo)) or lo.value.const == 0:
+        return
+    e = t.builder
+    wrapped = BINARY["sub"](t, hi, lo)
+    promotion.as_dtype(t, by, promote(wrapped, by)[0])
+    exact = e.sub(promotion.cast(t, hi.value, I64), promotion.cast(t, lo.value, I64))
+    t.check(e.eq(promotion.cast(t, wrapped.value, I64), exact), "OverflowError",
+            f"the difference of arange's bounds does not fit {wrapped.scalar.np}")
+
+
+def _check_element(t: Context, absent: Value, v: Value, element: Scalar) -> None:
+    """Check that one of the first two elements, if it is there, is in the range of the dtype."""
+    message = f"Python integer {{}} out of bounds for {element.np}"
+    t.check(t.builder.or_(absent, promotion.fits(t, v, element)), "OverflowError", message, promotion.cast(t, v, I64))
 
 
 def _int_length(t: Context, lo: Value, hi: Value, by: Value) -> Value:
@@ -318,7 +344,7 @@ def meshgrid(t: Context, *xi: Any, indexing: str = "xy", sparse: bool = False, c
 def constructor(scalar: Scalar) -> Rule:
     """The rule of ``np.float64(x)`` and the other scalar types."""
     def rule(t: Context, x: Any = 0, /) -> Sym:
-        return Sym(promotion.as_dtype(t, lift(t, x), scalar), False)
+        return Sym(promotion.as_dtype(t, as_stored(t, x, scalar), scalar), False)
     return rule
 
 

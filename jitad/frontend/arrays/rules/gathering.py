@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ....ir.graph import Value
-from ....ir.types import BOOL, F64, I64, dtype_of
+from ....ir.types import BOOL, I64, U64, Scalar, dtype_of
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
 from .dtypes import of_python
 from .indexing import getitem, in_range, index_items, positions, setitem
-from .lifting import lift
+from .lifting import as_stored, lift
 from .promotion import axis_arg, int_value, rank, refuse, size, sizes
 from .ufuncs import choose
 
@@ -109,22 +109,31 @@ def add_at(t: Context, a: Any, indices: Any, b: Any = promotion.NO) -> Sym:
     """``np.add.at``: contributions to equal indices accumulate."""
     if b is promotion.NO:
         raise ValueError("second operand needed for ufunc")
-    v, new = lift(t, a).value, lift(t, b)
+    v = lift(t, a).value
+    new = _addend(t, promotion.strong(lift(t, b)), dtype_of(v.type))
     items = index_items(t, indices)
     if len(items) != 1 or not isinstance(items[0], Sym) or items[0].scalar.is_bool:
         return _add_at_flat(t, v, items, new)
     index = in_range(t, items[0], size(t, v, 0), 0)
     index = index if rank(index) else promotion.with_axis(t, index, 0)
-    value = basic_indexing.fitted(t, promotion.as_dtype(t, new, dtype_of(v.type)), [*sizes(t, index), *sizes(t, v)[1:]])
+    value = basic_indexing.fitted(t, new, [*sizes(t, index), *sizes(t, v)[1:]])
     return Sym(t.builder.add_put(v, value, index), False)
 
 
-def _add_at_flat(t: Context, v: Value, items: tuple[Any, ...], new: Sym) -> Sym:
+def _addend(t: Context, x: Sym, dtype: Scalar) -> Value:
+    """The addend of ``np.add.at`` in the dtype of the elements; integers wrap as the sums do."""
+    if dtype.is_int and promotion.promote(x, Sym(t.builder.const(0, dtype), False))[0].is_float:
+        refuse(t, f"np.add.at of {x.scalar.np} to {dtype.np}, which NumPy adds in float64",
+               f"np.{dtype.np}(...) of what is added")
+    return promotion.cast(t, x.value, dtype)
+
+
+def _add_at_flat(t: Context, v: Value, items: tuple[Any, ...], new: Value) -> Sym:
     e = t.builder
     linear = promotion.reshape(t, e.iota(promotion.count(t, v)), sizes(t, v))
     index = getitem(t, Sym(linear), items).value
     index = index if rank(index) else promotion.with_axis(t, index, 0)
-    value = basic_indexing.fitted(t, promotion.as_dtype(t, new, dtype_of(v.type)), sizes(t, index))
+    value = basic_indexing.fitted(t, new, sizes(t, index))
     out = e.add_put(promotion.flat(t, v), promotion.flat(t, value), promotion.flat(t, index))
     return Sym(promotion.reshape(t, out, sizes(t, v)), False)
 
@@ -134,13 +143,16 @@ def fill(t: Context, a: Any, value: Any) -> Sym:
 
 
 def copyto(t: Context, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> Sym:
-    have, want = promotion.strong(lift(t, src)).scalar.np, lift(t, dst).scalar.np
-    if not np.can_cast(have, want, casting):                             # type: ignore[arg-type]
+    given, into = lift(t, src), lift(t, dst).scalar
+    have, want = given.scalar.np, into.np
+    of_kind = into.is_float and not given.scalar.is_bool or into.is_int and given.scalar.is_int
+    allowed = np.can_cast(have, want, casting)                           # type: ignore[arg-type]
+    if not allowed and not (given.weak and of_kind and casting != "equiv"):
         raise TypeError(f"Cannot cast array data from {have!r} to {want!r} according to the rule '{casting}'")
+    new = promotion.as_dtype(t, given, into)
     if where is True:
-        return setitem(t, dst, Ellipsis, src)
+        return setitem(t, dst, Ellipsis, Sym(new, False))
     v = lift(t, dst).value
-    new = promotion.as_dtype(t, lift(t, src), dtype_of(v.type))
     c = promotion.cast(t, lift(t, where).value, BOOL)
     shape = sizes(t, v)
     return Sym(t.builder.select(promotion.broadcast_to(t, c, shape), promotion.broadcast_to(t, new, shape), v), False)
@@ -148,6 +160,8 @@ def copyto(t: Context, dst: Any, src: Any, casting: str = "same_kind", where: An
 
 def put(t: Context, a: Any, ind: Any, v: Any, mode: str = "raise") -> Sym:
     _check_mode(mode)
+    if (places := lift(t, ind).scalar) is U64:
+        raise TypeError(f"Cannot cast array data from {places.np!r} to {I64.np!r} according to the rule 'safe'")
     whole = lift(t, a).value
     if mode != "raise":
         ind = _brought_inside(t, lift(t, ind), promotion.count(t, whole), mode,
@@ -167,13 +181,14 @@ def fill_diagonal(t: Context, a: Any, val: Any, wrap: bool = False) -> Sym:
     e = t.builder
     n = e.minimum(size(t, v, 0), size(t, v, 1))
     index = e.mul(e.iota(n), e.add(size(t, v, 1), 1))
-    value = basic_indexing.fitted(t, promotion.as_dtype(t, lift(t, val), dtype_of(v.type)), [n])
+    dtype = dtype_of(v.type)
+    value = basic_indexing.fitted(t, promotion.as_dtype(t, as_stored(t, val, dtype), dtype), [n])
     return Sym(promotion.reshape(t, e.put(promotion.flat(t, v), value, index), sizes(t, v)), False)
 
 
 def item(t: Context, a: Any, *index: Any) -> Sym:
     """``a.item(i)`` as a Python scalar."""
-    v = _as_pythons(t, lift(t, a).value)
+    v = lift(t, a).value
     if not rank(v):
         return of_python(t, v)
     where = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
@@ -186,15 +201,9 @@ def item(t: Context, a: Any, *index: Any) -> Sym:
     return of_python(t, getitem(t, Sym(v), tuple(Sym(int_value(t, i), True) for i in where)).value)
 
 
-def _as_pythons(t: Context, v: Value) -> Value:
-    """``v`` cast to the dtype of Python scalars: float64, int64 or bool."""
-    dtype = dtype_of(v.type)
-    return v if dtype.is_bool else promotion.cast(t, v, F64 if dtype.is_float else I64)
-
-
 def tolist(t: Context, a: Any) -> Any:
     """``a.tolist()``: nested lists of Python scalars; the sizes must be known while tracing."""
-    v = _as_pythons(t, lift(t, a).value)
+    v = lift(t, a).value
     lengths = [n.const for n in sizes(t, v)]
     if None in lengths or math.prod(lengths) > MOST_LISTED:
         refuse(t, "`tolist` of an array whose sizes are only known at run time" if None in lengths else

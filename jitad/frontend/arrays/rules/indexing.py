@@ -17,7 +17,7 @@ from ...values.closures import Range
 from ...values.values import Context, Sym
 from . import basic_indexing, promotion
 from .basic_indexing import Window
-from .lifting import lift
+from .lifting import as_stored, lift
 from .promotion import rank, refuse, size, sizes
 
 
@@ -36,7 +36,8 @@ def getitem(t: Context, a: Any, index: Any) -> Sym:
 
 def setitem(t: Context, a: Any, index: Any, value: Any) -> Sym:
     """The new value of the array after ``a[index] = value``."""
-    v, new = lift(t, a).value, lift(t, value)
+    v = lift(t, a).value
+    new = as_stored(t, value, dtype_of(v.type))
     items = index_items(t, index)
     if all(map(basic_indexing.is_basic, items)):
         w = basic_indexing.window(t, v, basic_indexing.expand(items, rank(v)))

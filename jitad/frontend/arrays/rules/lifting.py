@@ -86,7 +86,12 @@ def from_list(t: Context, xs: Sequence[Any], dtype: Scalar | None = None) -> Sym
         return Sym(t.builder.empty(t.builder.const(0), dtype=dtype or F64), False)
     items = [from_list(t, x) if isinstance(x, (list, tuple)) else lift(t, x) for x in xs]
     common = dtype or promotion.promote(*map(promotion.strong, items))[0]
-    return Sym(stack(t, [promotion.as_dtype(t, x, common) for x in items], 0), False)
+    return Sym(stack(t, [promotion.as_element(t, x, common) for x in items], 0), False)
+
+
+def as_stored(t: Context, x: Any, dtype: Scalar) -> Sym:
+    """A value that is written into elements of ``dtype``: a list becomes an array of that dtype."""
+    return from_list(t, x, dtype) if isinstance(x, (list, tuple)) else lift(t, x)
 
 
 def stack(t: Context, vs: Sequence[Value], axis: int) -> Value:

@@ -144,7 +144,7 @@ def _comparison(op: str) -> Rule:
         if U64 in (x.scalar, y.scalar) and (x.scalar.is_signed or y.scalar.is_signed):
             return _beyond_signed(t, op, x, y)
         dtype, weak = promote(x, y)
-        if dtype.is_int and (x.weak or y.weak):
+        if dtype.is_int and dtype is not U64 and (x.weak or y.weak):
             dtype = I64                      # compares a Python int by value even if the dtype cannot hold it
         return Sym(emit(t, op, *operands(t, dtype, x, y)), weak)
     return rule

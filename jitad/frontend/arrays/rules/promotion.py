@@ -75,8 +75,20 @@ def as_dtype(t: Context, x: Sym, dtype: Scalar) -> Value:
     return cast(t, x.value, dtype)
 
 
+def as_element(t: Context, x: Sym, dtype: Scalar) -> Value:
+    """A value as it is stored: a number of NumPy's must fit elements with a sign as one of Python's must, and wraps in
+    those without.
+    """
+    own = x.scalar
+    if x.weak or rank(x.value) or own.is_bool or not dtype.is_signed or (own.is_float and dtype is I64):
+        return as_dtype(t, x, dtype)
+    if own.is_float or own.high > dtype.high or own.low < dtype.low:
+        _check_fits(t, x.value, dtype)
+    return cast(t, x.value, dtype)
+
+
 def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
-    """Checks that an i64, or a truncated f64, is in the range of ``dtype``."""
+    """Checks that an integer, or a truncated float, is in the range of ``dtype``."""
     b = t.builder
     message = f"Python integer {{}} out of bounds for {dtype.np}"
     if v.const is not None:
@@ -88,10 +100,16 @@ def _check_fits(t: Context, v: Value, dtype: Scalar) -> None:
         t.check(b.not_(b.isnan(v)), "ValueError", "cannot convert float NaN to integer")
         t.check(b.not_(b.isinf(v)), "OverflowError", "cannot convert float infinity to integer")
         v, whole = b.trunc(v), b.cast(v, dtype=I64)
-    fits = b.ge(v, dtype.low)
-    if dtype is not U64 or dtype_of(v.type).is_float:
-        fits = b.and_(fits, b.lt(v, dtype.high + 1))
-    t.check(fits, "OverflowError", message, whole)
+    t.check(fits(t, v, dtype), "OverflowError", message, to_i64(t, whole))
+
+
+def fits(t: Context, v: Value, dtype: Scalar) -> Value:
+    """The test that a whole number, of a type that has others too, is in the range of ``dtype``."""
+    b, own = t.builder, dtype_of(v.type)
+    tests = [b.ge(v, dtype.low)] if own.is_float or own.is_signed else []
+    if own.is_float or dtype.high < own.high:
+        tests.append(b.lt(v, dtype.high + 1))
+    return functools.reduce(b.and_, tests)
 
 
 def to_i64(t: Context, v: Value) -> Value:

@@ -12,6 +12,7 @@ from ...values.values import Context, Sym
 from . import promotion
 from .dtypes import accumulator
 from .lifting import lift
+from .operators import BINARY
 from .promotion import (
     NO,
     Rule,
@@ -165,11 +166,12 @@ def var(t: Context, a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, 
         if not (isinstance(ddof, int) and ddof == 0):
             raise ValueError("ddof and correction can't be provided simultaneously.")
         ddof = correction
-    x = lift(t, a)
-    v = promotion.cast(t, x.value, _float_dtype(t, dtype, dtype_of(x.value.type)))
-    axes = axes_arg(t, axis, rank(v))
-    centred = t.builder.sub(v, _mean(t, v, axes, True))
-    return Sym(_mean(t, t.builder.mul(centred, centred), axes, keepdims, ddof), False)
+    x = promotion.strong(lift(t, a))
+    kind = _float_dtype(t, dtype, x.scalar)
+    axes = axes_arg(t, axis, rank(x.value))
+    mean_ = Sym(_mean(t, promotion.cast(t, x.value, kind), axes, True), False)
+    centred = BINARY["sub"](t, x, mean_).value
+    return Sym(_mean(t, promotion.cast(t, t.builder.mul(centred, centred), kind), axes, keepdims, ddof), False)
 
 
 def std(t: Context, a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *,
@@ -364,28 +366,21 @@ def _between(t: Context, x: Sym, axis: int, first: Any, last: Any) -> Sym:
 
 
 def trapezoid(t: Context, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Sym:
-    given = lift(t, y)
-    if given.scalar.is_narrow or x is not None and lift(t, x).scalar.is_narrow:
-        refuse(t, "trapezoid of narrow integers, of which NumPy lets sums wrap", ".astype(float) first")
-    along = axis_arg(t, axis, rank(given.value))
-    v = given.value if given.scalar.is_bool else promotion.as_dtype(t, given, inexact(given.scalar))
+    """Sums of neighbours and their products with the steps are of NumPy's dtype, in which integers wrap."""
+    v = promotion.strong(lift(t, y)).value
+    along = axis_arg(t, axis, rank(v))
     e = t.builder
     shorter = e.maximum(e.sub(size(t, v, along), 1), 0)
     upper = part(t, v, along, e.minimum(size(t, v, along), 1), shorter)
     lower = part(t, v, along, e.const(0), shorter)
-    if given.scalar.is_bool:
-        both = promotion.cast(t, e.or_(upper, lower), inexact(given.scalar))
-    else:
-        both = e.add(upper, lower)
-    middle = e.mul(both, 0.5)
-    v = both
-    if x is None:
-        step = promotion.as_dtype(t, lift(t, dx), dtype_of(v.type))
-        return Sym(reduce(t, "sum", e.mul(middle, step), (along,)), False)
-    steps = diff(t, x, axis=-1).value
-    if rank(steps) == 1 and rank(v) > 1:
-        one = e.const(1)
-        steps = promotion.reshape(t, steps, [size(t, steps, 0) if i == along else one for i in range(rank(v))])
-    steps = promotion.cast(t, steps, dtype_of(v.type))
-    promotion.broadcast(t, middle, steps)
-    return Sym(reduce(t, "sum", e.mul(middle, steps), (along,)), False)
+    step = dx if x is None else _steps(t, lift(t, x), along, rank(v))
+    area = BINARY["mul"](t, step, BINARY["add"](t, Sym(upper, False), Sym(lower, False)))
+    return Sym(reduce(t, "sum", e.mul(promotion.cast(t, area.value, inexact(area.scalar)), 0.5), (along,)), False)
+
+
+def _steps(t: Context, x: Sym, axis: int, n: int) -> Sym:
+    """The differences of places, which are those along an axis or of an array of ``n`` axes."""
+    if rank(x.value) != 1:
+        return diff(t, x, axis=axis)
+    steps, one = diff(t, x).value, t.builder.const(1)
+    return Sym(promotion.reshape(t, steps, [size(t, steps, 0) if i == axis else one for i in range(n)]), False)

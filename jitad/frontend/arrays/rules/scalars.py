@@ -25,7 +25,7 @@ from .operators import BINARY, COMPARE, divide, power, truth
 from .promotion import Rule, SymRule, rank, refuse
 from .reductions import not_empty, reduce
 from .shape import length
-from .ufuncs import rest_like, round_, rounded, to_tens
+from .ufuncs import rest_like, round_, rounded
 
 _LIMIT = 2.0 ** 63
 
@@ -75,16 +75,29 @@ def rounding(op: str) -> Rule:
 
 def round_builtin(t: Context, number: Any, ndigits: Any = None) -> Sym:
     x = lift(t, number)
-    if rank(x.value):
-        return round_(t, number, 0 if ndigits is None else ndigits)
+    if rank(x.value) or not (x.weak or x.scalar.is_float or x.scalar.is_bool or ndigits is None):
+        return round_(t, number, 0 if ndigits is None else _digits(t, ndigits))
     if not x.scalar.is_float:
-        if ndigits is None or x.scalar.is_bool:
-            x = Sym(promotion.to_i64(t, x.value), True)
-        return Sym(to_tens(t, x.value, _digits(t, 0 if ndigits is None else ndigits)), x.weak)
+        whole = promotion.to_i64(t, x.value)
+        return Sym(whole if ndigits is None else _to_tens(t, whole, _digits(t, ndigits)), True)
     if ndigits is None:
         return Sym(_whole(t, t.builder.round(x.value)), True)
     way = _rounded if x.weak and x.value.type == F64 else rounded
     return Sym(way(t, x.value, _digits(t, ndigits)), x.weak)
+
+
+def _to_tens(t: Context, v: Value, digits: int) -> Value:
+    """A Python int rounded to tens (-1), hundreds (-2), …, half to even."""
+    e = t.builder
+    if digits >= 0:
+        return v
+    if digits < -18:                                         # 5 · 10¹⁸ and more: no number is half of that
+        return e.mul(v, 0)
+    unit = 10 ** -digits
+    tens = e.floordiv(v, unit)
+    rest = e.sub(v, e.mul(tens, unit))
+    up = e.or_(e.gt(rest, unit // 2), e.and_(e.eq(rest, unit // 2), e.eq(e.mod(tens, 2), 1)))
+    return e.mul(e.add(tens, promotion.cast(t, up, I64)), unit)
 
 
 def _digits(t: Context, ndigits: Any) -> int:

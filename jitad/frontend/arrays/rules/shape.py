@@ -211,21 +211,23 @@ def broadcast_arrays(t: Context, *arrays: Any) -> tuple[Sym, ...]:
 
 # --- joining --------------------------------------------------------------------------------------
 
-def _common(t: Context, arrays: Any, dtype: Any = None) -> list[Value]:
+def _common(t: Context, arrays: Any, dtype: Any = None, weak: bool = False) -> list[Value]:
+    """The arrays in one dtype, on which numbers of Python's have no say where they are ``weak``."""
     if isinstance(arrays, Sym):
         refuse(t, "joining the rows of one array", "reshape, or a list of arrays")
-    xs = [promotion.strong(lift(t, a)) for a in arrays]
+    xs = [lift(t, a) if weak else promotion.strong(lift(t, a)) for a in arrays]
     if not xs:
         raise ValueError("need at least one array to concatenate")
-    common = promotion.promote(*xs)[0]
-    asked = promotion.dtype_arg(t, dtype) or common
-    if not np.can_cast(common.np, asked.np, "same_kind"):
-        raise TypeError(f"Cannot cast array data from {common.np!r} to {asked.np!r} according to the rule 'same_kind'")
-    return [promotion.as_dtype(t, x, asked) for x in xs]
+    asked = promotion.dtype_arg(t, dtype) or promotion.promote(*xs)[0]
+    for x in xs:
+        whole = x.weak and x.scalar.is_int and asked.is_int                                     # it wraps
+        if not whole and not np.can_cast(have := x.scalar.np, asked.np, "same_kind"):
+            raise TypeError(f"Cannot cast array data from {have!r} to {asked.np!r} according to the rule 'same_kind'")
+    return [promotion.cast(t, x.value, asked) for x in xs]
 
 
 def concatenate(t: Context, arrays: Any, axis: Any = 0, *, dtype: Any = None) -> Sym:
-    vs = _common(t, arrays, dtype)
+    vs = _common(t, arrays, dtype, weak=axis is None)
     if axis is None:
         vs, axis = [promotion.flat(t, v) if rank(v) else promotion.with_axis(t, v, 0) for v in vs], 0
     if not all(map(rank, vs)):
@@ -257,7 +259,7 @@ def column_stack(t: Context, tup: Any) -> Sym:
 
 
 def append(t: Context, arr: Any, values: Any, axis: Any = None) -> Sym:
-    return concatenate(t, [arr, values], axis)
+    return concatenate(t, [promotion.strong(lift(t, x)) for x in (arr, values)], axis)
 
 
 # --- splitting ------------------------------------------------------------------------------------
@@ -373,7 +375,7 @@ def pad(t: Context, array: Any, pad_width: Any, mode: str = "constant", constant
         t.check(e.lt(w, 1 << 44), "MemoryError", "Unable to allocate an array")
     new = [e.add(e.add(before, n), after) for (before, after), n in zip(widths, old)]
     check_room(t, new)
-    filler = promotion.as_dtype(t, lift(t, constant_values), dtype_of(v.type))
+    filler = promotion.as_element(t, promotion.strong(lift(t, constant_values)), dtype_of(v.type))
     if rank(filler):
         refuse(t, "np.pad with a value for each side", "one value, or np.concatenate")
     spec = [x for before, _ in widths for x in (before, e.const(1))]

@@ -299,9 +299,11 @@ def round_(t: Context, a: Any, decimals: int = 0) -> Sym:
     if x.scalar.is_bool:
         refuse(t, "rounding NumPy bools gives a float16, which is not supported", ".astype(float) first")
     decimals = promotion.must_be_static(t, decimals, "the number of decimals")
-    if not dtype_of(x.value.type).is_float:
-        return Sym(to_tens(t, x.value, decimals), False)
-    return Sym(rounded(t, x.value, decimals), False)
+    if x.scalar.is_float:
+        return Sym(rounded(t, x.value, decimals), False)
+    if decimals >= 0:
+        return x
+    return Sym(promotion.cast(t, rounded(t, promotion.cast(t, x.value, F64), decimals), x.scalar), False)
 
 
 def rounded(t: Context, v: Value, decimals: int) -> Value:
@@ -310,19 +312,3 @@ def rounded(t: Context, v: Value, decimals: int) -> Value:
         return e.round(v)
     scale = 10.0 ** abs(decimals)
     return e.div(e.round(e.mul(v, scale)), scale) if decimals > 0 else e.mul(e.round(e.div(v, scale)), scale)
-
-
-def to_tens(t: Context, v: Value, decimals: int) -> Value:
-    """Integers rounded to tens (-1), hundreds (-2), …, half to even."""
-    if decimals >= 0:
-        return v
-    e, dtype = t.builder, dtype_of(v.type)
-    if dtype.bits < 64:
-        return promotion.cast(t, rounded(t, promotion.cast(t, v, F64), decimals), dtype)
-    if -decimals > 18:                                       # no 64-bit integer is more than half of 10¹⁹
-        return e.mul(v, 0)
-    unit = 10 ** -decimals
-    tens = e.floordiv(v, unit)
-    rest = e.sub(v, e.mul(tens, unit))
-    up = e.or_(e.gt(rest, unit // 2), e.and_(e.eq(rest, unit // 2), e.eq(e.mod(tens, 2), 1)))
-    return e.mul(e.add(tens, promotion.cast(t, up, dtype)), unit)

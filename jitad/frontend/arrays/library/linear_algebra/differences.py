@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..marks import axis_of
+from ..marks import axis_of, refuse
 
 SIZE = "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
 OF_BOOLS = ("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator, or the "
@@ -116,6 +116,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2.0 * m
     p = np.asarray(p)
     steps = np.diff(p, axis=axis)
     dtype = np.result_type(steps, period)
+    if np.issubdtype(dtype, np.unsignedinteger):
+        refuse("`np.unwrap` of integers without a sign with a period that is one", ".astype(np.int64) first")
     if np.issubdtype(dtype, np.integer):
         half, ambiguous = period // 2, period % 2 == 0
     else:

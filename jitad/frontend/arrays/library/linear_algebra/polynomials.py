@@ -69,9 +69,9 @@ def polydiv(u: Any, v: Any) -> Any:
     if len(u) == 0 or len(v) == 0:
         raise IndexError("index 0 is out of bounds for axis 0 with size 0")
     dtype, steps = np.result_type(u, v), len(u) - len(v) + 1
-    q, r = np.zeros(max(steps, 1), dtype), u.astype(dtype)
+    q, r, scale = np.zeros(max(steps, 1), dtype), u.astype(dtype), 1.0 / v[0]
     for k in range(steps):
-        q[k] = r[k] / v[0]
+        q[k] = scale * r[k]
         r[k:k + len(v)] -= q[k] * v
     first = 0
     while first < len(r) - 1 and abs(r[first]) <= NEARLY_ZERO:

@@ -15,22 +15,24 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         raise ValueError("list of cases must be same length as list of conditions")
     if len(condlist) == 0:
         raise ValueError("select with an empty condition list is not possible")
-    choices = [c if isinstance(c, (int, float)) else np.asarray(c) for c in choicelist]
-    default = default if isinstance(default, (int, float)) else np.asarray(default)
-    out = np.asarray(default, np.result_type(*choices, default))
+    dtype = np.result_type(*[c if isinstance(c, (int, float)) else np.asarray(c) for c in [*choicelist, default]])
+    out, choices = np.asarray(default).astype(dtype), [np.asarray(c) for c in choicelist]
     conditions = [np.asarray(c) for c in condlist]
     for i, condition in enumerate(conditions):
         if condition.dtype != np.bool:
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     for condition, choice in zip(conditions[::-1], choices[::-1]):
-        out = np.where(condition, choice, out)
+        if not np.can_cast(choice.dtype, dtype, "same_kind"):
+            raise TypeError(f"Cannot cast array data from {choice.dtype!r} to {dtype!r} according to the rule "
+                            "'same_kind'")
+        out = np.where(condition, choice.astype(dtype), out)
     return out
 
 
 def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """``choices[a[i]][i]``; the loop over ``choices`` is unrolled, so their number must be known while tracing."""
     a = np.asarray(a)
-    if np.issubdtype(a.dtype, np.floating):
+    if not np.can_cast(a.dtype, int):
         raise TypeError(f"Cannot cast array data from {a.dtype!r} to {np.dtype(int)!r} according to the rule 'safe'")
     n = len(choices)
     if mode == "wrap":
@@ -75,10 +77,10 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 
 def _safely(values: Any, dtype: Any) -> Any:
     """``values`` as an array of ``dtype``; refused if an array's dtype cannot be cast safely."""
-    made = np.asarray(values)
-    if not isinstance(values, (int, float, list, tuple)) and not np.can_cast(made.dtype, dtype):
-        raise TypeError(f"Cannot cast array data from {made.dtype!r} to {dtype!r} according to the rule 'safe'")
-    return made.astype(dtype)
+    have = np.asarray(values).dtype
+    if np.ndim(values) > 0 and not isinstance(values, (list, tuple)) and not np.can_cast(have, dtype):
+        raise TypeError(f"Cannot cast array data from {have!r} to {dtype!r} according to the rule 'safe'")
+    return np.asarray(values, dtype)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:

@@ -131,7 +131,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     arr = np.ravel(arr) if axis is None else np.asarray(arr)
     axis = axis_of(0 if axis is None else axis, arr.ndim)
     n = arr.shape[axis]
-    values = np.asarray(values).astype(arr.dtype)
+    values = np.asarray(values, arr.dtype)
     if isinstance(obj, (list, tuple)) and len(obj) == 1 and np.ndim(obj) == 1:
         return _inserted(arr, _position(obj[0], n + 1, n, axis), with_axes(values, arr.ndim), axis)
     if not isinstance(obj, slice) and np.ndim(obj) == 0:

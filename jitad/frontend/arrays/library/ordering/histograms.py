@@ -64,8 +64,8 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
         if weights.shape != a.shape:
             raise ValueError("weights should have the same shape as a.")
         weights = weights.ravel()
-    a = _floats(a).ravel()
     edges = histogram_bin_edges(a, bins, range)
+    a = _floats(a).ravel()
     if np.ndim(bins) == 0:
         which = _even_bins(constant(a), constant(edges))
     else:
@@ -95,8 +95,11 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         raise TypeError("`bins` must be an integer, a string, or an array")
     if bins < 1:
         raise ValueError("`bins` must be positive, when an integer")
-    first, last = _outer_edges(_floats(np.asarray(a)), range)
-    edges = np.linspace(first, last, bins + 1).astype(first.dtype)
+    a = np.asarray(a)
+    dtype = np.result_type(a, *(() if range is None else range))
+    dtype = dtype if np.issubdtype(dtype, np.floating) else np.result_type(dtype, float)
+    first, last = _outer_edges(_floats(a), range)
+    edges = np.linspace(first, last, bins + 1).astype(dtype)
     if np.any(edges[:-1] >= edges[1:]):
         raise ValueError(f"Too many bins for data range. Cannot create {bins} finite-sized bins.")
     return edges

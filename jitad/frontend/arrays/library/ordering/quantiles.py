@@ -132,17 +132,23 @@ def _quantile(a: Any, q: Any, axis: Axis, method: str, keepdims: bool, weights: 
                         "operator, or the logical_xor function instead.")
     weak = type(q) in (int, float)
     q = np.asarray(q)
+    if not np.issubdtype(a.dtype, np.floating) and np.result_type(a, q) != np.float64:
+        refuse("a quantile of integers that NumPy computes in a dtype other than float64", "`q` as a float64")
     double = rows.dtype == np.float64 or not (weak or q.dtype == np.float32)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(message)
     if rows.shape[1] == 0 and not skip:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
-    found = _quantiles(rows, q.ravel(), np.float64 if double else np.float32, method, skip)
+    most = np.iinfo(a.dtype).max if np.issubdtype(a.dtype, np.signedinteger) else None
+    found = _quantiles(rows, q.ravel(), np.float64 if double else np.float32, method, skip, most)
     return shaped(found.T, q.shape + (shape if keepdims else sizes))
 
 
-def _quantiles(rows: Any, q: Any, dtype: Any, method: str, skip: bool) -> Any:
-    """A matrix with a row for each lane in ``rows`` and a column for each of ``q``."""
+def _quantiles(rows: Any, q: Any, dtype: Any, method: str, skip: bool, most: int | None) -> Any:
+    """A matrix with a row for each lane in ``rows`` and a column for each of ``q``.
+
+    ``most``: the largest integer of their dtype.
+    """
     out = np.empty((len(rows), len(q)), dtype)
     for i in range(len(rows)):
         row = rows[i]
@@ -156,7 +162,7 @@ def _quantiles(rows: Any, q: Any, dtype: Any, method: str, skip: bool) -> Any:
                 lowest, highest = _place(np.min(some), count, method), _place(np.max(some), count, method)
                 order, first = ranked(constant(row), count, int(lowest), min(int(highest) + 1, count - 1))
                 for j in range(len(some)):
-                    out[i, start + j] = dtype(_at(row, order, first, count, _place(some[j], count, method)))
+                    out[i, start + j] = dtype(_at(row, order, first, count, _place(some[j], count, method), most))
     return out
 
 
@@ -169,9 +175,11 @@ def _place(q: Any, count: int, method: str) -> Any:
 
 
 @in_range
-def _at(row: Any, order: Any, first: int, count: int, place: Any) -> Any:
+def _at(row: Any, order: Any, first: int, count: int, place: Any, most: int | None) -> Any:
     """Interpolates at rank ``place`` of a row with ``count`` numbers; ``order`` starts at rank ``first``."""
     k = int(place)
     low, high = row[order[k - first]], row[order[min(k + 1, count - 1) - first]]
     share, step = place - k, high - low
+    if most is not None and step >= most + 1.0:
+        raise OverflowError("a quantile between integers whose difference wraps in NumPy: .astype(float) first")
     return high - step * (1 - share) if share >= 0.5 else low + step * share

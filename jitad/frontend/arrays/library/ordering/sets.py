@@ -118,7 +118,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 def union1d(ar1: Any, ar2: Any) -> Any:
-    return unique(np.concatenate((np.asarray(ar1).ravel(), np.asarray(ar2).ravel())))
+    return unique(np.concatenate((ar1, ar2), axis=None))
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:

@@ -38,7 +38,8 @@ def imag(val: Any) -> Any:
 
 def angle(z: Any, deg: bool = False) -> Any:
     """0 or π; the derivative is 0."""
-    turned = np.arctan2(0.0, constant(np.asarray(z)))
+    z = floats(z)
+    turned = np.arctan2(np.zeros_like(z), constant(z))
     return turned * (180 / math.pi) if deg else turned
 
 
@@ -52,8 +53,9 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
 # --- parts ------------------------------------------------------------------------------------------
 
 def floats(x: Any) -> Any:
+    """In the dtype in which NumPy computes functions of floats; ``np.fabs`` refuses half precision."""
     x = np.asarray(x)
-    return x if np.issubdtype(x.dtype, np.floating) else x.astype(float)
+    return x if np.issubdtype(x.dtype, np.floating) else x.astype(np.fabs(x).dtype)
 
 
 def modf(x: Any) -> Any:
@@ -72,11 +74,15 @@ def power_of_two(k: Any, bits: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 2
 
 
 def ldexp(x1: Any, x2: Any) -> Any:
-    x1, x2 = floats(x1), np.asarray(x2)
+    x2 = np.asarray(x2)
+    if isinstance(x1, int) and x2.dtype not in (np.int64, np.int32):
+        refuse("`np.ldexp` of an int and narrow integers, which NumPy computes in float16", "float(...)")
+    x1 = floats(x1)
     if x2.dtype == np.bool:
         x2 = x2.astype(int)
-    if not np.issubdtype(x2.dtype, np.integer):
-        raise TypeError("ufunc 'ldexp' not supported for the input types")
+    if not np.can_cast(x2.dtype, np.int64):
+        raise TypeError("ufunc 'ldexp' not supported for the input types, and the inputs could not be safely coerced "
+                        "to any supported types according to the casting rule ''safe''")
     return scaled(x1.astype(np.float64), x2.astype(np.int64)).astype(x1.dtype)
 
 
@@ -122,8 +128,6 @@ def step(x: Any, dtype: Any, towards_zero: Any) -> Any:
 
 
 def spacing(x: Any) -> Any:
-    if np.asarray(x).dtype == np.bool:
-        refuse("the spacing of bools, a float16", ".astype(float) first")
     x = floats(x)
     wide = x.astype(np.float64)
     size = np.where(np.abs(wide) == np.finfo(x.dtype).max, math.inf, step(wide, x.dtype, False))
@@ -132,9 +136,7 @@ def spacing(x: Any) -> Any:
 
 def nextafter(x1: Any, x2: Any) -> Any:
     dtype = np.result_type(x1, x2)
-    if dtype == np.bool:
-        refuse("the float16 next to a bool", ".astype(float) first")
-    dtype = dtype if np.issubdtype(dtype, np.floating) else np.dtype(float)
+    dtype = dtype if np.issubdtype(dtype, np.floating) else np.arctan2(x1, x2).dtype
     x, y = np.asarray(x1).astype(np.float64), constant(np.asarray(x2).astype(np.float64))
     up = y > x
     by = step(x, dtype, np.where(up, x < 0, x > 0))
@@ -164,7 +166,7 @@ def _of_pairs(fun: Any, name: str, x1: Any, x2: Any) -> Any:
     dtype = np.result_type(x1, x2)
     if not np.issubdtype(dtype, np.integer):
         raise TypeError(f"ufunc '{name}' did not contain a loop with signature matching types")
-    x1, x2 = np.broadcast_arrays(np.asarray(x1).astype(dtype), np.asarray(x2).astype(dtype))
+    x1, x2 = np.broadcast_arrays(np.asarray(x1, dtype), np.asarray(x2, dtype))
     if x1.ndim == 0:
         return fun(x1, x2)
     a, b = np.ravel(x1), np.ravel(x2)
