@@ -10,9 +10,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 WORKERS ?= 2
 SECONDS ?= 60
 # Tests whose outcome depends on the processor: they compare floats to the last bit, or look at machine code.
-CODE = $(wildcard tests/test_lowering_*.py tests/test_array*.py tests/test_passes_*.py tests/test_random*.py \
-	tests/test_numpy_*.py) tests/test_parallel.py tests/test_round.py tests/test_checkpoint.py tests/test_vmap.py \
-	tests/test_math.py tests/test_call_threads.py tests/test_window_updates.py
+CODE = tests/lowering tests/kernels tests/loops tests/passes tests/arrays tests/data/test_array_programs.py \
+	tests/data/test_random_numbers.py tests/ir/test_random_ir.py tests/language/test_round.py tests/language/test_math.py \
+	tests/derivatives/test_checkpoint.py tests/derivatives/test_vmap.py tests/calls/test_call_threads.py
 DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 

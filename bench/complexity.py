@@ -2,7 +2,7 @@
 
 ``python -m bench.complexity`` measures compiled code, prints each slope of cost against size on logarithmic scales
 (fitted to the last two decades), and draws ``docs/_static/complexity.png``.  The test
-``tests/test_complexity.py`` counts the same quantities.
+``tests/project/test_complexity.py`` counts the same quantities.
 """
 
 from __future__ import annotations

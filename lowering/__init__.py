@@ -2,7 +2,7 @@
 
 Imports ``ir``, ``passes.analysis`` and ``kernels``; imported by ``compiler``, ``api`` and ``dispatch``.
 
-Folders, from the bottom: each imports only those above it in this list (``tests/test_layers.py`` has the order)::
+Folders, from the bottom: each imports only those above it (``tests/project/test_layers.py`` has the order)::
 
     llvm         text, types, target, the context record
     math         the op table, and the mathematical functions that it calls

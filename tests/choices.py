@@ -15,8 +15,7 @@ import pytest
 from jitad import grad, interpret, jvp, value_and_grad
 from jitad.api import jit
 from jitad.errors import JitadError
-
-from . import tracing
+from tests import tracing
 
 Program = Callable[..., Any]
 _MARKED: list[tuple[str, Program, tuple[Any, ...]]] = []

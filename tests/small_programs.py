@@ -17,8 +17,7 @@ import pytest
 from jitad import grad, jit, jvp, pipeline, value_and_grad
 from jitad.errors import UnsupportedError
 from jitad.semantics.evaluate import Evaluator
-
-from . import tracing
+from tests import tracing
 
 Program = Callable[[Any], Any]
 AT = (0.7, 1.3)

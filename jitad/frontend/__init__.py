@@ -3,7 +3,7 @@
 ``docs/internals/frontend.md`` explains how.  Imports ``ir``, ``cps``, ``passes``, ``ad``; imported by ``compiler`` and
 the public modules.
 
-A folder imports only folders below it in this list (``tests/test_layers.py``).  The trace connects them: each
+A folder imports only folders below it in this list (``tests/project/test_layers.py``).  The trace connects them: each
 folder takes it as a ``values.protocol.Trace``, and ``trace`` assembles the parts that implement it::
 
     trace       records IR: calls, specialisations, and the class that is the trace

@@ -16,7 +16,7 @@ def in_range(fun: F) -> F:
     """Marks a function whose indices are always within ``[0, size)``, so that no bounds checks are traced.
 
     This is for inner loops over arrays of the function's own, which take half the time without the checks.  The mark
-    holds for the function's own code, not for its callees.  ``tests/test_written_in_range.py`` calls the marked
+    holds for the function's own code, not for its callees.  ``tests/loops/test_written_in_range.py`` calls the marked
     functions.
     """
     IN_RANGE.add(fun.__code__)

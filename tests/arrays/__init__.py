@@ -1,0 +1,1 @@
+"""NumPy: values, dtypes, signatures and gradients of its functions."""

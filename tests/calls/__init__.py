@@ -1,0 +1,1 @@
+"""Calls: arguments, entry points, captured state, threads, limits, exceptions."""

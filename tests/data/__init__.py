@@ -1,0 +1,1 @@
+"""Data structures: lists, trees, records, functions as data, pytrees, random numbers."""

@@ -1,0 +1,1 @@
+"""Differentiation: modes, orders, rules, checkpoints, ``vmap``."""

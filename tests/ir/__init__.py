@@ -1,0 +1,1 @@
+"""The IR: text, verifier, interpreter, aliasing, file tests, and the reference semantics."""

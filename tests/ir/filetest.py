@@ -1,0 +1,155 @@
+"""File tests: IR text in, IR text out.
+
+::
+
+    ; test: cps, dce              passes to run, by name (``pipeline.PASSES_BY_NAME``); or print, verify, structure
+    ; run: @f(1.0, [2.0]) == 3.0  what the program means, before and after the passes; ``~=``: up to rounding;
+    ; run: @f(0.0, []) raises IndexError: out of range        ``raises``: an exception and its message
+    func @f(…) …                  the program; under ``test: verify`` a line that breaks an invariant ends in
+      …                           ``; error: part of the message``, or the line above it is such a comment
+    ; ----
+    func @f(…) …                  exactly what must come out; ``BLESS=1 pytest tests/ir/test_filetests.py`` writes it
+
+A ``run`` line is evaluated by the interpreter, with arrays as values and, where they may be, in place; and by compiled
+code where the module can be compiled.  ``verify`` checks memory too, ``structure`` does not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jitad.lowering.jit.invoke import invoke
+
+from jitad.ir.evaluate.interp import Interpreter
+from jitad.ir.graph import Module
+from jitad.ir.text import parse_module, print_module
+from jitad.ir.verify import VerifyError, verify
+from jitad.pipeline import PASSES_BY_NAME
+
+RULE = "; ----\n"
+_RUN = re.compile(r"; run: @([\w.$<>]+)\((.*)\)\s*(==|~=|raises)\s*(.*)")
+_CONSTANTS = {"inf": np.inf, "nan": np.nan, "__builtins__": {}}
+
+Runner = Callable[[Module, str, list[Any]], list[Any]]
+
+
+@dataclass
+class FileTest:
+    """One file, read."""
+
+    path: Path
+    source: str
+    expected: str
+    passes: list[str] = field(default_factory=list)
+    runs: list[tuple[str, str, str, str]] = field(default_factory=list)
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+    def module(self) -> Module:
+        return parse_module(self.source, self.path.name)
+
+
+def read(path: Path) -> FileTest:
+    source, _, expected = path.read_text().partition(RULE)
+    test = FileTest(path, source, expected)
+    lines = source.split("\n")
+    for number, line in enumerate(lines, 1):
+        if line.startswith("; test:"):
+            test.passes = [name.strip() for name in line.removeprefix("; test:").split(",")]
+        elif line.startswith("; run:"):
+            found = _RUN.match(line)
+            assert found, f"{path.name}:{number}: not a run line"
+            test.runs.append((found[1], found[2], found[3], found[4]))
+        elif "; error:" in line:
+            above, _, text = line.partition("; error:")
+            test.errors.append((number if above.strip() else number + 1, text.strip()))
+    assert test.passes, f"{path.name}: no line '; test: …'"
+    return test
+
+
+def check(test: FileTest) -> None:
+    """Run a test; raises ``AssertionError`` with what differs."""
+    if test.passes[0] in ("verify", "structure"):
+        _check_errors(test, linear=test.passes[0] == "verify")
+        return
+    module = test.module()
+    _check_runs(test, module)
+    for name in test.passes:
+        if name != "print":
+            PASSES_BY_NAME[name](module)
+            verify(module, linear=name == "copy_insertion")
+    _check_runs(test, module)
+    text = print_module(module)
+    assert print_module(parse_module(text)) == text
+    _check_text(test, text)
+
+
+def _check_text(test: FileTest, text: str) -> None:
+    if os.environ.get("BLESS"):
+        test.path.write_text(test.source.rstrip("\n") + "\n\n" + RULE + text)
+        return
+    assert text == test.expected, f"{test.path.name}: other text comes out (BLESS=1 writes it)"
+
+
+def _check_errors(test: FileTest, linear: bool) -> None:
+    try:
+        verify(test.module(), linear)
+        found = []
+    except VerifyError as e:
+        found = [(v.loc.line, v.message) for v in e.violations]
+    missing = [e for e in test.errors if not any(line == e[0] and e[1] in message for line, message in found)]
+    surplus = [f for f in found if not any(f[0] == line and text in f[1] for line, text in test.errors)]
+    assert not missing and not surplus, f"{test.path.name}: not reported {missing}; reported as well {surplus}"
+
+
+# --- run lines ----------------------------------------------------------------------------------------
+
+def _check_runs(test: FileTest, module: Module) -> None:
+    for name, args, relation, wanted in test.runs:
+        if name in module.derived and name not in module.functions:
+            continue                                    # the passes will make it
+        for runner in _runners(module):
+            values = list(eval(f"({args},)" if args else "()", dict(_CONSTANTS)))
+            what = f"{test.path.name}: @{name}({args})"
+            _check_run(what, partial(runner, module, name, values), relation, wanted)
+
+
+def _runners(module: Module) -> Iterator[Runner]:
+    yield lambda m, name, args: Interpreter(m).run(name, args)
+    if module.derived.keys() <= module.functions.keys() and _in_place(module):
+        yield lambda m, name, args: Interpreter(m, in_place=True).run(name, args)
+        yield invoke
+
+
+def _in_place(module: Module) -> bool:
+    try:
+        verify(module)
+    except VerifyError:
+        return False
+    return True
+
+
+def _check_run(what: str, run: Callable[[], list[Any]], relation: str, wanted: str) -> None:
+    if relation == "raises":
+        try:
+            got: Any = run()
+        except Exception as e:
+            got = f"{type(e).__name__}: {e}".removesuffix(": ")
+        assert got == wanted, f"{what} gives {got}, not {wanted}"
+        return
+    expected = eval(wanted, dict(_CONSTANTS))
+    results = run()
+    parts = expected if isinstance(expected, tuple) else (expected,)
+    assert len(results) == len(parts), f"{what} gives {len(results)} results"
+    for result, part in zip(results, parts):
+        if relation == "==":
+            agree = np.array_equal(result, part, equal_nan=True)
+        else:
+            agree = np.shape(result) == np.shape(part) and np.allclose(result, part, 1e-10, 1e-12, equal_nan=True)
+        assert agree, f"{what} gives {results}, not {wanted}"

@@ -1,0 +1,1 @@
+"""Machine code of array programs: loop nests, products, reductions."""

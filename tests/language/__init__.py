@@ -1,0 +1,1 @@
+"""Python: statements, classes, built-in functions, the standard library, messages."""

@@ -1,0 +1,1 @@
+"""Passes on loops: vectorisation, parallel loops, windows, checks."""

@@ -1,0 +1,1 @@
+"""Machine code: control flow, memory, numbers, targets."""

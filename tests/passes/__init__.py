@@ -1,0 +1,1 @@
+"""The optimiser, pass by pass, but for loops."""

@@ -1,0 +1,1 @@
+"""The project itself: its pages, examples, benchmarks, layers, costs, and the checks that random programs make."""
