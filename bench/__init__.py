@@ -6,7 +6,7 @@ measured in rounds in which they alternate; medians are reported.
 
 import sys
 
-from . import one_core
+from bench import one_core
 
 if sys.argv[0] in ("-m", "-c"):                     # run as a program, not imported by a test
     one_core.settle()

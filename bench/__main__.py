@@ -12,14 +12,22 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import compare, figures, measure, one_core, page, report, without
-from .case import HERE, OUT, Bench, Missing
+from bench import compare, figures, measure, one_core, page, report, without
+from bench.case import HERE, OUT, Bench, Missing
 
-# The benchmarks, in the order in which they are run and reported.
-NAMES = ("call_overhead", "recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain", "mlp",
-         "neural_ode", "vmap", "hessian_product", "gmm", "ba", "lstm", "networks", "trees", "random_numbers", "threads",
-         "parallel", "compiling", "complexity", "startup")
-
+# The benchmarks by folder, in the order in which they are run and reported.
+FOLDERS = (
+    ("compiler", ("call_overhead",)),
+    ("programs", ("recurrence", "lorenz", "kepler", "nbody", "heat", "factor", "black_scholes", "chain")),
+    ("learning", ("mlp", "neural_ode")),
+    ("programs", ("vmap", "hessian_product")),
+    ("learning", ("gmm",)),
+    ("programs", ("ba",)),
+    ("learning", ("lstm", "networks", "trees")),
+    ("programs", ("random_numbers",)),
+    ("compiler", ("threads", "parallel", "compiling", "complexity", "startup")))
+MODULES = {name: f"bench.{folder}.{name}" for folder, names in FOLDERS for name in names}
+NAMES = tuple(MODULES)
 
 LONGEST = 900                   # seconds, at most, for a benchmark
 
@@ -57,7 +65,7 @@ def command_line() -> argparse.Namespace:
 def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Runs a benchmark in this process."""
     one_core.choose_clock(options.cpu_time)
-    module = importlib.import_module(f"bench.{name}")
+    module = importlib.import_module(MODULES[name])
     peers = frozenset(options.peers.lower().split(",")) if options.peers else None
     bench = Bench(options.data, peers, options.quick, options.rounds or (5 if options.quick else 9))
     part: dict[str, Any] = {"title": module.TITLE, "cases": []}
@@ -119,7 +127,7 @@ def main() -> int:
     options = command_line()
     if options.list:
         for name in NAMES:
-            print(f"{name:16} {importlib.import_module(f'bench.{name}').TITLE}")
+            print(f"{name:16} {importlib.import_module(MODULES[name]).TITLE}")
         return 0
     if options.write_docs:
         results = json.loads((options.out / "results.json").read_text())

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .case import OUT
+from bench.case import OUT
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 VIEWS = {"light": ((1280, 2400), 1), "dark": ((1280, 2400), 0), "narrow": ((400, 2400), 1)}     # window, Blink's scheme

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from . import one_core
+from bench import one_core
 
 Program = Callable[[], Any]
 HERE = Path(__file__).parent

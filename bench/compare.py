@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from .case import OURS
-from .measure import RESAMPLES, median
-from .report import say
-from .targets import best, every, name_of
+from bench.case import OURS
+from bench.measure import RESAMPLES, median
+from bench.report import say
+from bench.targets import best, every, name_of
 
 SLACK = 0.05            # smaller changes are not reported, even if the interval excludes 1
 LEVEL = 99              # per cent: with a hundred cases, 95 would give five false alarms

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import targets, without
-from .case import FAST, OURS
-from .measure import geometric_mean, median, readable
-from .report import memory
-from .targets import best, every, name_of, over
+from bench import targets, without
+from bench.case import FAST, OURS
+from bench.measure import geometric_mean, median, readable
+from bench.report import memory
+from bench.targets import best, every, name_of, over
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("README.md", "docs/benchmarks.md", "docs/performance.md")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from . import memory, one_core
-from .case import Case, Program
+from bench import memory, one_core
+from bench.case import Case, Program
 
 RESAMPLES = 2000
 SLOW, VERY_SLOW = 1.0, 4.0      # slower programs have 3 and 2 rounds

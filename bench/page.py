@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import targets
-from .case import OURS
-from .pictures import PICTURES, scheme
-from .report import HEADS, rows
+from bench import targets
+from bench.case import OURS
+from bench.pictures import PICTURES, scheme
+from bench.report import HEADS, rows
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #ddd; --soft: #707070; --ours: #fdeef4;

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .case import OURS
-from .measure import median
-from .targets import TIMED, best, every, gradient_over_value, name_of
+from bench.case import OURS
+from bench.measure import median
+from bench.targets import TIMED, best, every, gradient_over_value, name_of
 
 COLOURS = {"C": "#8a8a8a", "Enzyme": "#9467e0", "Numba": "#00a3c8", "JAX": "#4c8bf5", "PyTorch": "#ee5c3c",
            "CasADi": "#2f9e57", "Dr.Jit": "#c07030", "NumPy": "#4dabcf", "Python": "#d8a800"}

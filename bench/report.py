@@ -14,9 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from . import one_core, targets
-from .case import OURS, family
-from .measure import median, ratio, readable, size
+from bench import one_core, targets
+from bench.case import OURS, family
+from bench.measure import median, ratio, readable, size
 
 _console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
 

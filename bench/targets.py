@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .case import FAST, OURS, UNCHECKED, family
-from .measure import geometric_mean, median
+from bench.case import FAST, OURS, UNCHECKED, family
+from bench.measure import geometric_mean, median
 
 Results = dict[str, Any]
 Ratios = dict[str, float]               # by program

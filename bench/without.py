@@ -17,11 +17,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench import report
+from bench.case import FAST, OURS
+from bench.measure import geometric_mean, median
 from jitad.pipeline import OPTIONAL
-
-from . import report
-from .case import FAST, OURS
-from .measure import geometric_mean, median
 
 FILE = "passes.json"
 ALONE = "none"                          # of peers: the name of no family

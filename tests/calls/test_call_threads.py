@@ -238,7 +238,7 @@ def test_nothing_leaks() -> None:
     assert sys.getallocatedblocks() - before < 50
 
 
-# --- speed: bench/call_overhead.py measures the cost of a call; this is its composition -------------------
+# --- speed: bench/compiler/call_overhead.py measures the cost of a call; this is its composition -------------------
 
 def entry_code() -> tuple[int, int]:
     """The numbers of instructions and of calls in the last entry, including rare paths."""

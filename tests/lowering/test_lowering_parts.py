@@ -10,7 +10,7 @@ import pytest
 from jitad.lowering.function import block_outlining
 from jitad.lowering.math.ops import Options
 
-from bench.compiling import loaded, statements
+from bench.compiler.compiling import loaded, statements
 from jitad import hessian, interpret, jit, pipeline, value_and_grad
 from tests.ir import irgen
 from tests.lowering.test_lowering_random import compiled

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from jitad.lowering.memory.loop_buffers import Scratch
 
-from bench import neural_ode
-from bench.complexity import kept
+from bench.compiler.complexity import kept
+from bench.learning import neural_ode
 from jitad import check_grads, grad, interpret, jit, value_and_grad, vjp
 from jitad.frontend.values.values import Options
 from jitad.ir.builder import Builder

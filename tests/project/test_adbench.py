@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import ba
 from bench.case import Bench, Missing
-from bench.peers import c_call, compiled
+from bench.peers.common import c_call, compiled
+from bench.programs import ba
 from jitad import interpret, jit
 
 SHARED = Path(__file__).parent.parent.parent.parent / "shared" / "data"

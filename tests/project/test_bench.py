@@ -248,5 +248,5 @@ def test_measuring_a_case() -> None:
 
 
 def test_benchmarks_are_there() -> None:
-    there = {p.stem for p in (figures.ROOT / "bench").glob("*.py") if "\nTITLE = " in p.read_text(encoding="utf-8")}
+    there = {p.stem for p in (figures.ROOT / "bench").rglob("*.py") if "\nTITLE = " in p.read_text(encoding="utf-8")}
     assert there == set(NAMES)

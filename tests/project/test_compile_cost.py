@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from bench.compiling import calls, loaded, statements
+from bench.compiler.compiling import calls, loaded, statements
 from jitad import jit
 
 

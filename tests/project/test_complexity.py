@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import jitad
-from bench import complexity
+from bench.compiler import complexity
 from jitad import grad, jit, pipeline, value_and_grad
 from jitad.calling.signature import signature
 from jitad.compiler import traced

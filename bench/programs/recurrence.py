@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.casadi_peer import add_casadi
 from bench.case import Bench, Case, Program
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers.casadi_peer import add_casadi
+from bench.peers.common import add_c, add_ours
+from bench.peers.enzyme_peer import add_enzyme
 
 TITLE = "A scalar recurrence"
 STEPS, S, W = 20_000, 0.3, 1.1

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bench.casadi_peer import add_casadi
 from bench.case import Bench, Case, Program
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers.casadi_peer import add_casadi
+from bench.peers.common import add_c, add_ours
+from bench.peers.enzyme_peer import add_enzyme
 from jitad import jit
 
 TITLE = "Heat equation, 1,000 points, 1,000 steps in place"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Case, Program
+from bench.case import Case, Program
 
 
 def add_drjit(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt: tuple[int, ...] = (0,),

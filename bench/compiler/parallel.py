@@ -1,8 +1,8 @@
 """Loops on several threads: ``jit(parallel=True)`` against one thread, Numba's ``prange``, and C with OpenMP.
 
 All rounds are interleaved, and the best ones are compared: if the machine does other work as well, a loop is as slow
-as its slowest share, and medians measure the other work.  ``python -m bench.parallel`` prints the table.  The harness,
-which uses one core, runs it in a process of its own with all cores.
+as its slowest share, and medians measure the other work.  ``python -m bench.compiler.parallel`` prints the table.  The
+harness, which uses one core, runs it in a process of its own with all cores.
 
 Processor time shows the speed-up even on a busy machine: it is the time of one thread, over that of the calling thread
 or of all the others together, whichever is more.
@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from bench import one_core
 from bench.case import Bench, Case, Program, error_line
-from bench.peers import c_call, compiled
+from bench.peers.common import c_call, compiled
+from bench.programs import black_scholes, kepler, nbody
+from bench.programs import vmap as elements
 from jitad import grad, jit, vmap
-
-from . import black_scholes, kepler, nbody, one_core
-from . import vmap as elements
 
 TITLE = "Several threads: independent loops, their gradients, vmap"
 ONE, SEVERAL = "jitad", "jitad parallel"
@@ -198,7 +198,8 @@ def measured(quick: bool, rounds: int) -> Iterator[Measured]:
 
 
 def cases(bench: Bench) -> Iterator[Case]:
-    command = [sys.executable, "-m", "bench.parallel", "--json", str(bench.rounds), *(["--quick"] * bench.quick)]
+    quick = ["--quick"] * bench.quick
+    command = [sys.executable, "-m", "bench.compiler.parallel", "--json", str(bench.rounds), *quick]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for line in done.stdout.splitlines():
         name, times, cannot, possible = json.loads(line)

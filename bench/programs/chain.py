@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.drjit_peer import add_drjit, numbers
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours, c_call, compiled
+from bench.peers.common import add_c, add_ours, c_call, compiled
+from bench.peers.drjit_peer import add_drjit, numbers
+from bench.peers.enzyme_peer import add_enzyme
 
 TITLE = "An elementwise chain over 10 million f32 numbers"
 MATH = "C, the vector mathematics' limit"        # the same functions of libmvec on data in the first-level cache

@@ -29,7 +29,7 @@ def warm(x: float) -> float:
 
 def first_call(data: Path) -> float:
     """The time to trace, derive, compile and run, after another function was compiled."""
-    from bench.gmm import gmm_objective, load_adbench
+    from bench.learning.gmm import gmm_objective, load_adbench
     from jitad import jit
 
     problem = load_adbench(data / "adbench/gmm/gmm_d10_K25.txt")
@@ -43,7 +43,7 @@ def first_call(data: Path) -> float:
 def first_call_in_jax(data: Path) -> float:
     import jax
 
-    from bench.gmm import in_jax, load_adbench
+    from bench.learning.gmm import in_jax, load_adbench
 
     problem = load_adbench(data / "adbench/gmm/gmm_d10_K25.txt")
     jax.jit(warm)(1.0)
@@ -55,7 +55,7 @@ def first_call_in_jax(data: Path) -> float:
 
 def fresh(what: Callable[[Path], float], data: Path, rounds: int) -> list[float]:
     """The results of the function in ``rounds`` new processes."""
-    program = f"import pathlib, sys, bench.startup as s; print(s.{what.__name__}(pathlib.Path(sys.argv[1])))"
+    program = f"import pathlib, sys, bench.compiler.startup as s; print(s.{what.__name__}(pathlib.Path(sys.argv[1])))"
     command = [sys.executable, "-c", program, str(data)]
     runs = [subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True, check=True)
             for _ in range(rounds)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import HERE, Case, Program
+from bench.case import HERE, Case, Program
 
 FUNCTIONS = "exp log sin cos tanh sqrt fabs erf"
 DECLARED = "".join(f'extern "C" {t} {name}{suffix}({t}) noexcept;\n' for name in FUNCTIONS.split()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_ours
+from bench.peers.common import add_ours
 from examples import char_rnn, treelstm
 from examples.char_rnn import HIDDEN, LSTM, RNN, chunk, encode, make_net
 from examples.training import adagrad

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers.common import add_c, add_ours
+from bench.peers.enzyme_peer import add_enzyme
 
 TITLE = "N-body energy, 256 bodies"
 BODIES, SOFT = 256, 1e-3

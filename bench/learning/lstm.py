@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers.common import add_c, add_ours
+from bench.peers.enzyme_peer import add_enzyme
 from jitad import jit
 
 TITLE = "ADBench: LSTM"

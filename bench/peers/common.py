@@ -7,9 +7,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
+from bench.case import FAST, HERE, OURS, OUT, UNCHECKED, Case, Program
 from jitad import jit
-
-from .case import FAST, HERE, OURS, OUT, UNCHECKED, Case, Program
 
 FLAVOURS = {"C": (), "C -ffast-math": ("-ffast-math",)}
 

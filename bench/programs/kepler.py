@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.drjit_peer import add_drjit, numbers
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers.common import add_c, add_ours
+from bench.peers.drjit_peer import add_drjit, numbers
+from bench.peers.enzyme_peer import add_enzyme
 
 TITLE = "Kepler's equation by Newton's method, 1,000 pairs"
 PAIRS = 1000

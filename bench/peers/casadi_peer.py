@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import OUT, Case, Program
+from bench.case import OUT, Case, Program
 
 
 def add_casadi(case: Case, value: Callable[..., Any], inputs: Sequence[Any], wrt: tuple[int, ...] = (0,),

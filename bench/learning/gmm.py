@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.enzyme_peer import add_enzyme
-from bench.peers import add_c, add_ours
+from bench.peers.common import add_c, add_ours
+from bench.peers.enzyme_peer import add_enzyme
 from examples.gmm import Mixture, Prior, gmm_objective, load_adbench
 
 TITLE = "ADBench: Gaussian mixture model"

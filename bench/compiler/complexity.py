@@ -1,7 +1,7 @@
 """Costs of gradients: time and saved memory by program length, time by number of inputs.
 
-``python -m bench.complexity`` measures compiled code, prints each slope of cost against size on logarithmic scales
-(fitted to the last two decades), and draws ``docs/_static/complexity.png``.  The test
+``python -m bench.compiler.complexity`` measures compiled code, prints each slope of cost against size on logarithmic
+scales (fitted to the last two decades), and draws ``docs/_static/complexity.png``.  The test
 ``tests/project/test_complexity.py`` counts the same quantities.
 """
 
@@ -30,7 +30,7 @@ from jitad.compiler import traced
 from jitad.frontend.values.values import Options
 
 TITLE = "Cost of gradients against length and inputs"
-OUT = Path(__file__).parent.parent / "docs" / "_static"
+OUT = Path(__file__).parent.parent.parent / "docs" / "_static"
 
 
 # --- the programs -----------------------------------------------------------------------------------

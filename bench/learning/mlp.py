@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_ours
+from bench.peers.common import add_ours
 
 TITLE = "MLP 784-512-512-10, batch 128, f32"
 SIZES, BATCH, RATE = (784, 512, 512, 10), 128, 0.01

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_ours
+from bench.peers.common import add_ours
 from jitad import hvp
 
 TITLE = "Hessian times vector of a data-dependent loop"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bench.case import Bench, Case, Program
-from bench.peers import add_ours
+from bench.peers.common import add_ours
 
 TITLE = "A neural ODE: 64 points, 32 hidden units, 100 Runge-Kutta steps"
 POINTS, HIDDEN, STEPS = 64, 32, 100

@@ -2,7 +2,7 @@
 
 The best rounds of each are compared.  The capacity of the machine for two threads at that time is measured in the same
 way, by SHA-256 of ``hashlib``, which runs without the GIL too: if the machine does other work as well, neither gains.
-``python -m bench.threads`` prints both speed-ups.
+``python -m bench.compiler.threads`` prints both speed-ups.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""The compiler itself: calls, compile time, start, cost against size, threads."""

@@ -1,0 +1,1 @@
+"""Learning and statistics: networks, mixtures, trees, ordinary differential equations with parameters."""

@@ -1,0 +1,1 @@
+"""The competitors: how their programs are compiled, called and checked."""

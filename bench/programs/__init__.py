@@ -1,0 +1,1 @@
+"""Scientific programs: loops, recurrences, simulations, elementwise functions, bundle adjustment."""
