@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bench.case import OURS, Bench, Case, Program
-from bench.peers.common import add_c, add_ours, enzyme_peer
+from bench.peers import enzyme_peer
+from bench.peers.common import add_c, add_ours
 from jitad import jacrev, jit, vmap
 
 TITLE = "ADBench: bundle adjustment, with its sparse Jacobian"

@@ -1,9 +1,6 @@
 """Random well-typed Python programs, the properties that are checked, and the reduction of failures.
 
-    grammar.py      the language of the tables of constructs
-    numbers.py edges.py narrow.py arrays.py nests.py control.py functions.py data.py objects.py derivatives.py
-                    the tables: one entry per construct
-    features.py     the constructs that the compiler supports
+    constructs/     the tables of constructs, one entry per construct, and their language (grammar.py)
     generate.py     a program from a seed
     plain.py        derivatives by differences, for CPython;  captured.py  restores captured objects
     check.py        the verdict on a program;  slopes.py  on its derivatives;  otherwise.py  compiled in other ways

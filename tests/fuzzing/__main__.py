@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from . import check
-from .campaign import REGRESSIONS, Campaign, Job, Options, minimal, work
-from .pool import Pool
+from tests.fuzzing import check
+from tests.fuzzing.campaign import REGRESSIONS, Campaign, Job, Options, minimal, work
+from tests.fuzzing.pool import Pool
 
 
 def main() -> int:

@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import check
-from .check import Verdict, verdict
-from .coverage import Coverage
-from .features import features
-from .generate import Program, generate
-from .pool import Pool
-from .shrink import kind, shrink
+from tests.fuzzing import check
+from tests.fuzzing.check import Verdict, verdict
+from tests.fuzzing.constructs.features import features
+from tests.fuzzing.coverage import Coverage
+from tests.fuzzing.generate import Program, generate
+from tests.fuzzing.pool import Pool
+from tests.fuzzing.shrink import kind, shrink
 
 REGRESSIONS = Path(__file__).parent.parent / "regressions"
 PROGRESS = 30.0                         # seconds between progress reports

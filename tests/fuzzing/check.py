@@ -26,9 +26,8 @@ from jitad.lowering.threads import parallel_nests
 from jitad import interpret, jit, pipeline
 from jitad.frontend.values.values import tracing
 from jitad.passes.parallel import outline
-
-from . import plain
-from .compare import (
+from tests.fuzzing import plain
+from tests.fuzzing.compare import (
     REFUSALS,
     TELLING,
     Function,
@@ -41,10 +40,10 @@ from .compare import (
     shaken,
     steady,
 )
-from .comparing import LONGEST, Wrong
-from .excused import excused
-from .otherwise import Otherwise
-from .values import fits, flatten, is_float
+from tests.fuzzing.comparing import LONGEST, Wrong
+from tests.fuzzing.excused import excused
+from tests.fuzzing.otherwise import Otherwise
+from tests.fuzzing.values import fits, flatten, is_float
 
 # Checks that run for some programs only, and the fraction of these programs.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,

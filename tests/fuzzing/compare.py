@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from jitad.errors import DifferentiationError, JitadError, ShapeError, TypeInferenceError, UnsupportedError
-
-from . import plain
-from .values import flatten, flatten_like, is_float, unflatten
+from tests.fuzzing import plain
+from tests.fuzzing.values import flatten, flatten_like, is_float, unflatten
 
 REFUSALS = (UnsupportedError, TypeInferenceError, DifferentiationError, ShapeError)
 # Python's `**` raises OverflowError where compiled code computes inf; the others mean that the program has no type.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from jitad.lowering.llvm import context
 
-from . import plain
-from .compare import Function, agree
-from .values import flatten, flatten_like, is_float, unflatten
+from tests.fuzzing import plain
+from tests.fuzzing.compare import Function, agree
+from tests.fuzzing.values import flatten, flatten_like, is_float, unflatten
 
 DERIVATIVES = ("grad", "jvp", "vjp", "hvp", "hessian", "jacrev", "jacfwd", "linearize")
 # Programs that depend on the last bit, or on the sign of a zero: `fastmath` preserves neither.

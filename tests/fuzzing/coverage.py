@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from .check import Verdict
-from .generate import CONSTRUCTS
+from tests.fuzzing.check import Verdict
+from tests.fuzzing.generate import CONSTRUCTS
 
 ENOUGH = 300                    # number of programs with a construct after which it is not focused on any more
 

@@ -12,14 +12,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from jitad import grad, interpret
-
-from . import plain
-from .compare import REFUSALS, agree, has_nan, outcome, shaken
-from .comparing import LONGEST, Wrong
-from .literals import shaken_constants
+from tests.fuzzing import plain
+from tests.fuzzing.compare import REFUSALS, agree, has_nan, outcome, shaken
+from tests.fuzzing.comparing import LONGEST, Wrong
+from tests.fuzzing.constructs.literals import shaken_constants
 
 if TYPE_CHECKING:
-    from .check import Checker
+    from tests.fuzzing.check import Checker
 
 BITS = 1e-13                            # last bits of a number: a few of them
 UNKNOWN = "not waited for"

@@ -11,8 +11,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from . import arrays, control, data, derivatives, edges, functions, narrow, nests, numbers, objects
-from .grammar import LETTERS, Construct, alternatives, pieces
+from tests.fuzzing.constructs import (
+    arrays,
+    control,
+    data,
+    derivatives,
+    edges,
+    functions,
+    narrow,
+    nests,
+    numbers,
+    objects,
+)
+from tests.fuzzing.constructs.grammar import LETTERS, Construct, alternatives, pieces
 
 TABLES = (numbers, edges, narrow, arrays, nests, control, functions, data, objects, derivatives)
 KINDS = {k.letter: k for t in (numbers, edges, narrow, arrays, functions, data, objects, derivatives) for k in t.KINDS}

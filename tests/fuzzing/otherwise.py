@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from jitad import jit, value_and_grad
-
-from . import plain
-from .compare import Function, agree, as_floats, finite, meaningless, outcome, shaken
-from .literals import shaken_constants
-from .slopes import Derivatives
+from tests.fuzzing import plain
+from tests.fuzzing.compare import Function, agree, as_floats, finite, meaningless, outcome, shaken
+from tests.fuzzing.constructs.literals import shaken_constants
+from tests.fuzzing.slopes import Derivatives
 
 SHAKE = 1e-10
 

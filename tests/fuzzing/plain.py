@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from .captured import kept
-from .values import Structure, flatten, flatten_like, is_float, unflatten
+from tests.fuzzing.captured import kept
+from tests.fuzzing.values import Structure, flatten, flatten_like, is_float, unflatten
 
 STEP, CLOSER = 0.01, 0.003
 SIXTH = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}

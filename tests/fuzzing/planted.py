@@ -21,8 +21,7 @@ from jitad.ir.builder import Builder
 from jitad.ir.graph import Module, Value
 from jitad.ir.types import Array
 from jitad.passes.memory.copy_insertion import _Placer
-
-from .campaign import Campaign, Finding, Options
+from tests.fuzzing.campaign import Campaign, Finding, Options
 
 Plant = Callable[[ExitStack], None]
 

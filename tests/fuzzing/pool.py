@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .check import Verdict
-from .plain import memory
+from tests.fuzzing.check import Verdict
+from tests.fuzzing.plain import memory
 
 TIME_LIMIT = 60.0               # seconds of processor time for one job
 IDLE = 5                        # factor for wall-clock time: a worker that waits

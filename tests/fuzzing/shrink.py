@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .check import Verdict
+from tests.fuzzing.check import Verdict
 
 Test = Callable[[str], Verdict]
 BLOCKS = ("body", "orelse")

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from jitad import checkpoint, grad, interpret, jit, jvp, vjp, vmap
-
-from . import plain
-from .compare import Function, difference, finite, outcome, steady
-from .comparing import LONGEST, Comparing
-from .values import flatten, flatten_like, is_float, unflatten
+from tests.fuzzing import plain
+from tests.fuzzing.compare import Function, difference, finite, outcome, steady
+from tests.fuzzing.comparing import LONGEST, Comparing
+from tests.fuzzing.values import flatten, flatten_like, is_float, unflatten
 
 STEEP = 1e6                             # a slope beyond which differences are unreliable (a chaotic loop)
 

@@ -20,11 +20,11 @@ from tests.fuzzing import check, plain, slopes
 from tests.fuzzing.check import Verdict, verdict
 from tests.fuzzing.compare import agree, difference
 from tests.fuzzing.comparing import Wrong
+from tests.fuzzing.constructs.features import features
+from tests.fuzzing.constructs.grammar import alternatives, holes, pieces
+from tests.fuzzing.constructs.literals import shaken_constants
 from tests.fuzzing.excused import differences_alone, hangs_on_constants
-from tests.fuzzing.features import features
 from tests.fuzzing.generate import generate
-from tests.fuzzing.grammar import alternatives, holes, pieces
-from tests.fuzzing.literals import shaken_constants
 from tests.fuzzing.pool import Pool
 from tests.fuzzing.shrink import shrink
 from tests.fuzzing.values import fits

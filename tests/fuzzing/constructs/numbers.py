@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, E, Kind, S
+from tests.fuzzing.constructs.grammar import Construct, E, Kind, S
 
 KINDS = [
     Kind("f", "float", "{v}", "{num}"),

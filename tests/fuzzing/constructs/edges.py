@@ -6,7 +6,7 @@ their domain, digits, comparisons of numbers with tuples, nested conditions, dif
 
 from __future__ import annotations
 
-from .grammar import Construct, E, Kind, S
+from tests.fuzzing.constructs.grammar import Construct, E, Kind, S
 
 # Zeros result from zeros only: it is not specified whether a derivative is 0 or -0.
 KINDS = [

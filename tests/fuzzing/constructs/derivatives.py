@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, D, E, Kind, S
+from tests.fuzzing.constructs.grammar import Construct, D, E, Kind, S
 
 KINDS = [
     Kind("R", "random number generator", "{v}.random()", "", True),

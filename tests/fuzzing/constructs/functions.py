@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, D, E, Kind, S
+from tests.fuzzing.constructs.grammar import Construct, D, E, Kind, S
 
 KINDS = [
     Kind("F", "function of a float", "{v}(0.3)"),

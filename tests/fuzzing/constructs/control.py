@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, E, M, S
+from tests.fuzzing.constructs.grammar import Construct, E, M, S
 
 CONSTRUCTS: list[Construct] = [
     S("if", "if {c}:\n    {block}", 4),

@@ -8,7 +8,7 @@ behind a logarithm.
 
 from __future__ import annotations
 
-from .grammar import Construct, E, S
+from tests.fuzzing.constructs.grammar import Construct, E, S
 
 PLACE = "{?{.j}|{.j} + 1|{.n} - 1 - {.j}|{.j} // 2|({.j} * 7) % {.n}|{.j} + {.r}|-1 - {.j}|{.n} // 2}"
 STORE = f"{{.o}}[{PLACE}] {{?=|+=|=|-=}} {{?{{.s}}|2.0 * {{.s}}|{{.s}} * {{f}}|{{.o}}[{PLACE}] + {{.s}}}}"

@@ -6,7 +6,7 @@ between the evaluations for differences).
 
 from __future__ import annotations
 
-from .grammar import Construct, D, E, Kind, M, S
+from tests.fuzzing.constructs.grammar import Construct, D, E, Kind, M, S
 
 KINDS = [
     Kind("C", "object with methods", "{v}.loss(0.5)", mutable=True),

@@ -16,7 +16,7 @@ A construct is a template of Python text with typed holes.  Types are letters (`
     {num} {int}     a constant;  {size} {tree} {chain}  of an argument
     {?sin|cos}      one of several words
 
-Braces of Python's own are doubled.  ``tests/fuzzing/numbers.py`` is the simplest table.
+Braces of Python's own are doubled.  ``tests/fuzzing/constructs/numbers.py`` is the simplest table.
 """
 
 from __future__ import annotations

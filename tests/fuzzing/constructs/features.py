@@ -7,8 +7,7 @@ from functools import cache
 
 import jitad
 from jitad import jit
-
-from . import check
+from tests.fuzzing import check
 
 PROBES = {
     "match": "def main(n):\n    match n:\n        case 0:\n            return 1.0\n    return 2.0",

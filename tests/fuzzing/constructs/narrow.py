@@ -5,7 +5,7 @@ Their arithmetic wraps at their width, dtypes are combined in all pairs, and Pyt
 
 from __future__ import annotations
 
-from .grammar import Construct, E, Kind, S
+from tests.fuzzing.constructs.grammar import Construct, E, Kind, S
 
 KINDS = [
     Kind("e", "narrow integer", "float({v} % 101) * 0.01"),

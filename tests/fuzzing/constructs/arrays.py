@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, E, Kind, S
+from tests.fuzzing.constructs.grammar import Construct, E, Kind, S
 
 KINDS = [
     Kind("a", "three floats", "({v} @ np.array([0.75, 0.5, 1.25]))", "np.array([{num}, {num}, {num}])", True),

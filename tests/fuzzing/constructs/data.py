@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .grammar import Construct, D, E, Kind, M, S
+from tests.fuzzing.constructs.grammar import Construct, D, E, Kind, M, S
 
 KINDS = [
     Kind("t", "tuple of a float and an array", "({v}[0] * {v}[1].sum())", "({num}, np.array([{num}, {num}, {num}]))"),
