@@ -22,7 +22,7 @@ Fault = tuple[str, Op, Value]
 
 
 def faults(func: Function, module: Module, summaries: Summaries) -> Iterator[Fault]:
-    """What breaks the rules in one function, in the order of the text: a message, the op and its operand."""
+    """Violations of the rules in one function, in the order of the text: a message, the op and its operand."""
     found = _Function(func, module, summaries).found
     for op in func.all_ops():
         for v in dict.fromkeys(op.used()):

@@ -32,7 +32,7 @@ TRANSCENDENTAL = 20
 
 
 class Memory(Enum):
-    """What the results of an op share with its operands; scalars have no memory.  ``aliasing`` draws conclusions."""
+    """The memory that the results of an op share with its operands (``aliasing`` uses it); scalars have none."""
 
     NEW = "nothing"
     PART = "a view: some of the first operand's memory, or all of it in another order"

@@ -1,7 +1,7 @@
-"""Where CPython keeps what variables and attributes hold: dicts, closure cells, functions, objects, classes.
+"""CPython's memory layout of variables and attributes: dicts, closure cells, functions, objects, classes.
 
-These are no stable parts of the layout, so this file looks whether they are what it takes them for.  Where they are
-not, ``KNOWN`` is false, and programs that read from outside are called through Python.
+CPython does not guarantee these parts of the layout, so this file probes them when it is imported.  If a probe fails,
+``KNOWN`` is false, and programs that read captured state are called through Python.
 
 A dict is a table of *keys* with a head of ``KEYS_HEAD`` bytes and indices, behind which entries stand in the order in
 which they were inserted: pointers to key and value, or hash, key and value.  An entry stays where it is until the
@@ -53,7 +53,7 @@ def u32(address: int) -> int:
 
 
 def form(keys: int) -> int:
-    """What tells where the entries of a table are."""
+    """The fields of a table of keys that tell the address of its entries."""
     return u32(keys + KEYS_FORM) & FORM_MASK
 
 
@@ -95,7 +95,7 @@ class _Slotted:
 
 
 def _offset_of(owner: Any, size: Any, value: int, read: Any = u64, step: int = 8) -> int:
-    """Where in an object a word is stored."""
+    """The offset of a word in an object; 0 if it is not there."""
     return next((o for o in range(16, size, step) if read(id(owner) + o) == value), 0)
 
 
@@ -107,13 +107,13 @@ def _function_offsets() -> tuple[int, ...]:
 
 
 def _shared_keys() -> int:
-    """Where a class keeps the table of its objects' keys."""
+    """The offset in a class of the table of keys that its objects share; 0 if it is not found."""
     table = _Plain().__dict__
     return _offset_of(_Plain, _TYPE_SIZE, keys_of(table))
 
 
 def _version_tag() -> int:
-    """Where a class keeps its version, which any change of it or of a base makes zero."""
+    """The offset in a class of its version, which any change of it or of a base makes zero; 0 if it is not found."""
     class Changed:
         value = 1
 
@@ -172,7 +172,7 @@ def _objects_are_known(kind: str) -> bool:
 
 
 def slot_offset(cls: type, name: str) -> int:
-    """Where objects of a class keep what is in a slot."""
+    """The offset of a slot in the objects of a class."""
     descriptor = cls.__dict__[name]
     return u64(u64(id(descriptor) + DESCRIPTOR_MEMBER) + MEMBER_OFFSET)
 

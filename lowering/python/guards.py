@@ -1,8 +1,8 @@
-"""What a program reads from outside, in an entry point: the guards, and the values that are arguments.
+"""Captured state in an entry point: tests the guards, and reads the values that are arguments.
 
-A call that a guard fails goes on to the next entry, as one with other types of arguments does.  What is read costs a
-few loads: an entry of a dict is at the place that a *hint* says, if the key is there; classes have a version.  Hints
-are in memory that the code reads, and are brought up to date when a call has come to Python for nothing but them.
+If a guard fails, the call goes on to the next entry point, like a call with other types of arguments.  A read costs a
+few loads: a *hint* gives the offset of an entry in its dict, and the code compares the key there; classes have a
+version.  Hints are words in memory.  They are updated when a call comes to Python only because one is out of date.
 """
 
 from __future__ import annotations
@@ -353,7 +353,7 @@ def _key(meaning: tuple[Any, ...]) -> Any:
 
 
 def readable(guards: Sequence[Guard], captured: Sequence[tuple[Place, Leaf]], objects: Sequence[int]) -> bool:
-    """Whether machine code can read all this."""
+    """True if machine code can test all these guards and read these values."""
     unboxer = Unboxer(Code(), "miss", "")
     try:
         Reads(unboxer, guards, captured, {i: "null" for i in objects}, True).run()

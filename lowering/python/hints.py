@@ -94,7 +94,7 @@ def form_of(table: Any) -> int:
 
 
 def count_of(table: Any, keys: list[Any], exactly: bool) -> int:
-    """How many entries there must be at least for the hints to be inside, or how many there are."""
+    """The number of entries that the hints need, or if ``exactly`` the number of entries."""
     if exactly:
         return layout.u64(layout.keys_of(table) + layout.KEYS_COUNT)
     entries = [layout.entry_of(layout.keys_of(table), layout.key_in(table, k)) for k in keys]

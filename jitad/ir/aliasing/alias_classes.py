@@ -107,7 +107,7 @@ class AliasClasses:
         return any(self.find(r) is root for r in self._returned if is_array(r))
 
     def summary(self) -> ClassSummary:
-        """What callers need to know."""
+        """The summary for callers."""
         number: dict[Value, int] = {}
 
         def class_of(v: Value) -> int:

@@ -28,7 +28,7 @@ from .consumption import in_memory
 
 @dataclass(frozen=True)
 class Summary:
-    """What a function's results share: (result, parameter) and (result, result) by position."""
+    """The values that share memory with a function's results: (result, parameter) and (result, result) by position."""
 
     params: frozenset[tuple[int, int]] = frozenset()
     results: frozenset[tuple[int, int]] = frozenset()
@@ -77,7 +77,7 @@ class Summaries:
         self._known: dict[str, Summary] | None = None
 
     def of(self, name: str) -> Summary:
-        """What the results of ``@name`` share; of a function that is still to be derived, anything with anything."""
+        """The summary of ``@name``; of a function still to be derived, every result may share with everything."""
         if self._known is None:
             self._known = {name: Summary() for name in self.module.functions}
             self._solve(self._known)
@@ -189,7 +189,7 @@ class MayAlias:
             yield edge.block, after
 
     def summary(self) -> Summary:
-        """What callers need to know.  Own parameters are used up by the call, so nothing shares with them."""
+        """The summary for callers.  Own parameters are consumed by the call, so nothing shares with them."""
         with_params, among = set[tuple[int, int]](), set[tuple[int, int]]()
         params = [(i, self.number[p]) for i, p in enumerate(self.func.params)
                   if p in self.number and i not in self.func.own]

@@ -82,5 +82,5 @@ def iteration_cost(b: Builder, loop: Loop, outer: Loop | None = None) -> Value:
 
 
 def frequency(forest: LoopForest, block: Block) -> int:
-    """How often a block runs, taken that each loop around it has ``ASSUMED`` iterations."""
+    """Estimated executions of a block: ``ASSUMED`` iterations for each loop around it."""
     return int(ASSUMED ** min(forest.depth(block), DEEPEST))
