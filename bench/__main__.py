@@ -70,6 +70,9 @@ def run_one(name: str, options: argparse.Namespace) -> dict[str, Any]:
     bench = Bench(options.data, peers, options.quick, options.rounds or (5 if options.quick else 9))
     part: dict[str, Any] = {"title": module.TITLE, "cases": []}
     try:
+        if options.without is not None:
+            part["cases"] = without.measured(MODULES[name], without.passes(options.without), bench)
+            return part
         for case in module.cases(bench):
             part["cases"].append(measured := measure.run(case, bench.rounds))
             report.show_case(measured)

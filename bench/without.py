@@ -1,25 +1,31 @@
 """The worth of each optional pass: ``python -m bench --without outer_loop,licm [names]``, or ``--without all``.
 
-Each benchmark runs with all passes and then with each of the named ones left out, our programs alone.  What was found
-is in ``passes.json`` beside ``results.json`` after each run, a table pass × benchmark comes of it, and
-``--write-docs`` puts that into ``docs/performance.md``.  ``--keep`` goes on with what is there.
+Each benchmark compiles its programs with all passes and then without each of the named ones, and times those whose
+optimised IR differs, in turns with the program that has all passes.  ``passes.json`` beside ``results.json`` holds
+the times; a table pass × benchmark is printed, and ``--write-docs`` puts it into ``docs/performance.md``.  ``--keep``
+continues an earlier run.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import json
 import os
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import report
-from bench.case import FAST, OURS
+from bench import measure, report
+from bench.case import FAST, OURS, Bench, Case, Program, warm
 from bench.measure import geometric_mean, median
+from jitad import compiler
 from jitad.pipeline import OPTIONAL
 
 FILE = "passes.json"
@@ -39,22 +45,20 @@ def passes(text: str) -> tuple[str, ...]:
 
 
 def run(names: tuple[str, ...], options: Namespace, in_process: InProcess) -> int:
-    """Measure, keep and show; ``in_process`` runs a benchmark."""
+    """Measure, keep and show; ``in_process`` runs a benchmark with ``--one``, which comes to ``measured``."""
     file: Path = options.out / FILE
     found: Found = {"machine": report.machine(), "quick": options.quick, "times": {}}
     if options.keep and file.exists():
         found["times"] = json.loads(file.read_text())["times"]
     failed = []
     for name in names:
-        for left_out in ("", *passes(options.without)):
-            report.say(f"{name}, {'without ' + left_out if left_out else 'with all passes'}")
-            os.environ["JITAD_WITHOUT"] = left_out
-            part = in_process(name)
-            if part is None:
-                failed.append(f"{name} without {left_out}" if left_out else name)
-            else:
-                found["times"].setdefault(name, {})[left_out] = part["cases"]
-            file.write_text(json.dumps(found, indent=1) + "\n")
+        report.say(name)
+        part = in_process(name)
+        if part is None:
+            failed.append(name)
+        else:
+            found["times"][name] = part["cases"]
+        file.write_text(json.dumps(found, indent=1) + "\n")
     show(found)
     report.say(str(file))
     if failed:
@@ -62,21 +66,86 @@ def run(names: tuple[str, ...], options: Namespace, in_process: InProcess) -> in
     return 1 if failed else 0
 
 
+# --- one benchmark --------------------------------------------------------------------------------
+
+@dataclass
+class Watched(Case):
+    """A case of our programs alone, which notes the optimised IR that each of them compiled to."""
+
+    code: dict[str, str] = field(default_factory=dict)
+
+    def wanted(self, label: str) -> bool:
+        return label in (OURS, FAST)
+
+    def add(self, label: str, make: Callable[[], Program], apart: bool = False) -> None:
+        warm(OURS)
+        _texts.clear()
+        super().add(label, make, apart)
+        self.code[label] = hashlib.sha256("".join(_texts).encode()).hexdigest()
+
+
+class Watching(Bench):
+    def case(self, group: str, kind: str, **settings: Any) -> Watched:
+        return Watched(group, kind, peers=self.peers, **settings)
+
+
+_texts: list[str] = []                  # the IR of what has been compiled since the last program was added
+
+
+def measured(module: str, names: tuple[str, ...], bench: Bench) -> list[dict[str, Any]]:
+    """The cases of a benchmark: seconds of the programs with all passes (``""``) and without each of the named ones.
+
+    A program whose optimised IR is the same without a pass is not measured: its name is in ``same``.  The others
+    alternate with the program that has all passes, in one process.
+    """
+    compiler._dump = lambda stage, text: _texts.append(text)
+    os.environ["JITAD_DUMP"] = "optimized"
+    watching = Watching(bench.data, bench.peers, bench.quick, bench.rounds)
+    before = _cases(module, "", watching)
+    known: list[dict[str, Any]] = [
+        {"group": c.group, "kind": c.kind, "seconds": {}, "first": {}, "same": []} for c in before]
+    for left_out in names:
+        label = ONLY.get(left_out, OURS)
+        for case, other, part in zip(before, _cases(module, left_out, watching), known, strict=True):
+            if label not in case.programs or label not in other.programs:
+                continue
+            part["first"][left_out] = [other.first[label], case.first[label]]
+            if case.code[label] == other.code[label]:
+                part["same"].append(left_out)
+            else:
+                pair = {"with": case.programs[label], "without": other.programs[label]}
+                trials = {name: measure.tried(program, case.least) for name, program in pair.items()}
+                times = measure.turns(pair, trials, bench.rounds)
+                part["seconds"][left_out] = [times["without"], times["with"]]
+    return known
+
+
+def _cases(module: str, left_out: str, bench: Bench) -> list[Watched]:
+    """The cases of a benchmark, compiled without a pass; its functions are loaded anew."""
+    os.environ["JITAD_WITHOUT"] = left_out
+    for name in [n for n in sys.modules if n.startswith(("bench.programs", "bench.learning", "bench.compiler",
+                                                         "examples"))]:
+        del sys.modules[name]
+    return list(importlib.import_module(module).cases(bench))
+
+
+# --- the table ------------------------------------------------------------------------------------
+
 def ratios(found: Found, benchmark: str, left_out: str, what: str) -> list[float]:
     """Times without a pass over times with all, of each case of a benchmark; ``what``: "seconds" or "first"."""
-    times, label = found["times"].get(benchmark, {}), ONLY.get(left_out, OURS)
-    before = {(case["group"], case["kind"]): case[what].get(label) for case in times.get("", ())}
-    pairs = [(case[what].get(label), before.get((case["group"], case["kind"]))) for case in times.get(left_out, ())]
+    cases = found["times"].get(benchmark, ())
     of = median if what == "seconds" else float
-    return [of(after) / of(known) for after, known in pairs if after and known]
+    pairs = [case[what][left_out] for case in cases if left_out in case[what]]
+    same = [1.0 for case in cases if what == "seconds" and left_out in case["same"]]
+    return [of(without) / of(known) for without, known in pairs] + same
 
 
 def table(found: Found) -> Iterator[tuple[str, ...]]:
     """The heads; then a pass a row: its name, each benchmark's mean ratio, the mean of all cases, of first calls."""
-    benchmarks = [name for name in found["times"] if ratios(found, name, "", "seconds")]
+    benchmarks = [name for name, cases in found["times"].items() if cases]
     yield "without", *benchmarks, "all", "first call"
     for left_out in OPTIONAL:
-        if any(left_out in found["times"][name] for name in benchmarks):
+        if any(ratios(found, name, left_out, "first") for name in benchmarks):
             each = [ratios(found, name, left_out, "seconds") for name in benchmarks]
             first = [r for name in benchmarks for r in ratios(found, name, left_out, "first")]
             yield left_out, *map(_cell, each), _cell(sum(each, []), always=True), _cell(first, always=True)
