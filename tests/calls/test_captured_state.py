@@ -482,3 +482,17 @@ def test_long_constants_are_compared_in_machine_code(made: str, monkeypatch: pyt
     change(space, f"W = {made}")                               # equal, of other objects
     compilations = f.stats["compilations"]
     assert f(2.0) == f(2.0) == written(2.0) and f.stats["compilations"] == compilations
+
+
+def test_a_module_of_the_users_may_have_a_name_of_the_standard_library(tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+                                                                          ) -> None:
+    """What is in it may change, and its functions are the user's."""
+    (tmp_path / "sched.py").write_text("rate = 2.0\ndef scaled(x):\n    return rate * x\nclass Step:\n    size = 3.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "sched", raising=False)
+    import sched
+    f = jit(lambda x: sched.scaled(x) + sched.Step().size * x)                            # type: ignore[attr-defined]
+    assert f(1.0) == 5.0
+    sched.rate, sched.Step.size = 10.0, 20.0                                              # type: ignore[attr-defined]
+    assert f(1.0) == 30.0
+    monkeypatch.delitem(sys.modules, "sched")

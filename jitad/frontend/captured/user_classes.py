@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+import sysconfig
 import types
 import weakref
 from typing import Any
@@ -12,13 +14,31 @@ import numpy as np
 
 from ..columns.recursive_types import family_of
 
-_TRUSTED = frozenset((*sys.stdlib_module_names, "jitad", "numpy", "scipy", "llvmlite")) - {"__main__"}
+_PACKAGES = frozenset(("jitad", "numpy", "scipy", "llvmlite"))
+_STDLIB = tuple({os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib")})
 _HEAP_TYPE = 1 << 9
 
 
 def trusted(module: object) -> bool:
     """True if a module's contents are trusted never to change: the standard library, NumPy, jitad itself."""
-    return str(module).split(".")[0] in _TRUSTED
+    package = str(module).partition(".")[0]
+    return package in _PACKAGES or in_stdlib(package)
+
+
+def in_stdlib(package: str) -> bool:
+    """True if the loaded module of this name is the standard library's: a user's file may be called ``test`` too."""
+    if package not in sys.stdlib_module_names:
+        return False
+    known = _in_stdlib.get(package)
+    if known is None:
+        if (module := sys.modules.get(package)) is None or package == "__main__":
+            return False
+        file = getattr(module, "__file__", None)
+        known = _in_stdlib[package] = file is None or os.path.realpath(file).startswith(_STDLIB)
+    return known
+
+
+_in_stdlib: dict[str, bool] = {}
 
 
 def openable(cls: type) -> bool:

@@ -11,7 +11,6 @@ import enum
 import functools
 import inspect
 import re
-import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ import numpy as np
 from ...errors import PACKAGE, JitadError, Loc, UnsupportedError
 from ..arrays import library, signatures, table, views
 from ..callables import traceable
-from ..captured.user_classes import is_user_class
+from ..captured.user_classes import in_stdlib, is_user_class
 from ..columns.recursive_types import Family
 from ..flow import raising
 from ..objects import attributes, containers, refusals, special_methods
@@ -158,7 +157,8 @@ def _call_function(t: Trace, fun: types.FunctionType, args: list[Any], kwargs: d
         return _call_by_class(t, fun, args, kwargs)
     _refuse_foreign(t, fun)
     _refuse_fickle(t, fun)
-    if str(fun.__module__).split(".")[0] in LIBRARIES:
+    package = str(fun.__module__).partition(".")[0]
+    if package == "scipy" or in_stdlib(package):
         return _call_library(t, fun, args, kwargs)
     return _call_fn(t, builtin.fn_of(fun, t), args, kwargs)
 
@@ -347,13 +347,13 @@ def _refuse_fickle(t: Trace, fun: Any) -> None:
     """Refuses a function whose result depends on more than its arguments: clocks, random numbers, the system."""
     owner = getattr(fun, "__self__", None)
     for module in (getattr(fun, "__module__", None), getattr(owner, "__name__", None), type(owner).__module__):
-        if str(module).split(".")[0].lstrip("_") in FICKLE:
+        package = str(module).partition(".")[0]
+        if package.lstrip("_") in FICKLE and in_stdlib(package):
             t.unsupported(f"`{getattr(fun, '__qualname__', fun)}` gives something else at each call, and compiled code "
                           "would keep what it gives now",
                           table.DRAW if "random" in str(module) else "call it outside and pass the result")
 
 
-LIBRARIES = frozenset((*sys.stdlib_module_names, "scipy")) - {"__main__"}
 FICKLE = frozenset(("time", "random", "os", "posix", "io", "secrets", "datetime", "uuid", "socket", "threading",
                     "thread"))
 _KINDS: dict[type, Callable[[Any, Any, list[Any], dict[str, Any]], Any]] = {
