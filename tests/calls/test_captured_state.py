@@ -496,3 +496,44 @@ def test_a_module_of_the_users_may_have_a_name_of_the_standard_library(tmp_path:
     sched.rate, sched.Step.size = 10.0, 20.0                                              # type: ignore[attr-defined]
     assert f(1.0) == 30.0
     monkeypatch.delitem(sys.modules, "sched")
+
+
+class Layer:
+    def __init__(self, w: float) -> None:
+        self.w, self.calls = w, 0
+
+    def forward(self, x: float) -> float:
+        return self.w * x
+
+
+class Trainer:
+    """An object that keeps a record of what compiled code returns."""
+
+    def __init__(self) -> None:
+        self.layers = [Layer(1.5), Layer(0.5)]
+        self.rate, self.step, self.history, self.best = 0.1, 0, [], None        # type: ignore[var-annotated]
+
+    def loss(self, x: float) -> float:
+        for layer in self.layers:
+            x = layer.forward(x)
+        return x * x
+
+    def train(self, count: int) -> Any:
+        compiled = jit(lambda x: self.loss(x) * self.rate, grad=True)
+        for _ in range(count):
+            self.best = compiled.grad(1.0 + self.step)
+            self.history.append(compiled(1.0 + self.step))
+            self.step += 1
+            self.layers[0].calls += 1
+            self.layers[0].w += 0.25
+        return compiled
+
+
+def test_what_a_program_does_not_read_may_change() -> None:
+    """Attributes that change beside it are no reason to compile anew, at whatever depth."""
+    trainer = Trainer()
+    compiled = trainer.train(12)
+    assert compiled.stats["compilations"] == compiled.grad.stats["compilations"] == 1
+    assert trainer.history == pytest.approx([((1.5 + 0.25 * k) * 0.5 * (1.0 + k)) ** 2 * 0.1 for k in range(12)])
+    trainer.layers.append(Layer(2.0))
+    assert compiled(1.0) == pytest.approx(trainer.loss(1.0) * 0.1) and compiled.stats["compilations"] == 2

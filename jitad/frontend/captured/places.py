@@ -137,7 +137,7 @@ def own_attribute(obj: Any, name: str) -> Any:
     CPython keeps the attributes of an object in a small array until its ``__dict__`` is requested, and machine code
     reads that array.  So this function avoids ``__dict__`` if it can.
     """
-    by_class = inspect.getattr_static(type(obj), name, MISSING)
+    by_class = next((vars(c)[name] for c in type(obj).__mro__ if name in vars(c)), MISSING)
     if by_class is not MISSING and type(by_class) is not types.MemberDescriptorType:
         if hasattr(type(by_class), "__set__"):
             return MISSING                                       # a property takes precedence

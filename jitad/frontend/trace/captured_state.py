@@ -8,7 +8,6 @@ user's classes are read element by element, like those among the arguments.  Oth
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import Array, Type, from_numpy
-from ...pytree import field_names
 from ..captured.captures import Captures, NeedName
 from ..captured.contents import contents
 from ..captured.guards import constant_number, flat, keys_of, present
@@ -176,7 +174,7 @@ class CapturedState(Trace):
             o.guard(place, "keys", keys_of(v))
             return {k: self.open(place.entry(k), x) for k, x in v.items()}
         o.classes.add(type(v))
-        names = frozenset(o.names | set(field_names(type(v)) if dataclasses.is_dataclass(v) else ()))
+        names = frozenset(o.names_of(type(v)))
         there = present(v, names)
         o.guard(place, "names", (names, there))
         return {n: self.open(place.field(n), o.read(place.field(n))) for n in sorted(there)}
@@ -301,8 +299,8 @@ class CapturedState(Trace):
         """Restarts the trace if an attribute is read that has not been read from captured objects."""
         o: Captures = self.session.captures
         o.asked.setdefault(obj.cls, set()).add(name)
-        if name not in o.names and obj.cls in o.classes and not name.startswith("__"):
-            raise NeedName(name)
+        if obj.cls in o.classes and not name.startswith("__") and name not in o.names_of(obj.cls):
+            raise NeedName(obj.cls, name)
 
 
 def _container(cls: type) -> bool:

@@ -110,15 +110,21 @@ def trace(fun: Callable[..., Any], arg_specs: Sequence[Any], kw_specs: dict[str,
     made, names = options or Options(), set[str]()
     ways = [(False, widened), (False, frozenset[Place]()), (True, frozenset[Place]())][not widened:]
     heaps: dict[Family, Layout] = {}
+    exact: dict[type, set[str]] | None = None
     while True:
-        reading = Captures(fun, leaves, *ways[0], names)
+        reading = Captures(fun, leaves, *ways[0], names, exact)
         try:
-            return _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading)
+            traced = _trace(fun, arg_specs, kw_specs or {}, module or Module(), made, heaps, reading)
+            if exact is not None or not reading.unread():
+                return traced
+            exact = reading.asked                    # once more, without guards on attributes that it does not read
         except NeedHeap as need:                     # once for each family, and for each widening of a layout
             heaps = {f: known for f, known in heaps.items() if f is not need.instead}
             heaps[need.layout.family] = need.layout
         except NeedName as need:
             names.add(need.name)
+            if exact is not None:
+                exact.setdefault(need.cls, set()).add(need.name)
         except Exception:
             if len(ways) == 1 or not any(isinstance(kind, Scalar) for kind, _ in reading.types.values()):
                 raise
