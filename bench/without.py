@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import measure, report
-from bench.case import FAST, OURS, Bench, Case, Program, warm
+from bench.case import FAST, OURS, UNCHECKED, Bench, Case, Program, family, warm
 from bench.measure import geometric_mean, median
 from jitad import compiler
 from jitad.pipeline import OPTIONAL
@@ -31,7 +31,7 @@ from jitad.pipeline import OPTIONAL
 FILE = "passes.json"
 ALONE = "none"                          # of peers: the name of no family
 MATTERS = 0.03                          # a change that is less is not shown
-ONLY = {"algebra": FAST}                # passes that run under an option alone
+ONLY = {"algebra"}                      # passes that run under ``fastmath`` alone
 Found = dict[str, Any]
 InProcess = Callable[[str], dict[str, Any] | None]
 
@@ -75,7 +75,7 @@ class Watched(Case):
     code: dict[str, str] = field(default_factory=dict)
 
     def wanted(self, label: str) -> bool:
-        return label in (OURS, FAST)
+        return family(label) == OURS and label != UNCHECKED
 
     def add(self, label: str, make: Callable[[], Program], apart: bool = False) -> None:
         warm(OURS)
@@ -101,23 +101,28 @@ def measured(module: str, names: tuple[str, ...], bench: Bench) -> list[dict[str
     compiler._dump = lambda stage, text: _texts.append(text)
     os.environ["JITAD_DUMP"] = "optimized"
     watching = Watching(bench.data, bench.peers, bench.quick, bench.rounds)
+    _cases(module, "", watching)                # what is compiled once for a process counts in no first call
     before = _cases(module, "", watching)
     known: list[dict[str, Any]] = [
         {"group": c.group, "kind": c.kind, "seconds": {}, "first": {}, "same": []} for c in before]
     for left_out in names:
-        label = ONLY.get(left_out, OURS)
         for case, other, part in zip(before, _cases(module, left_out, watching), known, strict=True):
-            if label not in case.programs or label not in other.programs:
-                continue
-            part["first"][left_out] = [other.first[label], case.first[label]]
-            if case.code[label] == other.code[label]:
-                part["same"].append(left_out)
-            else:
-                pair = {"with": case.programs[label], "without": other.programs[label]}
-                trials = {name: measure.tried(program, case.least) for name, program in pair.items()}
-                times = measure.turns(pair, trials, bench.rounds)
-                part["seconds"][left_out] = [times["without"], times["with"]]
+            for label in case.programs.keys() & other.programs.keys():
+                if (label == FAST) == (left_out in ONLY):
+                    _compare(case, other, label, part, left_out, bench.rounds)
     return known
+
+
+def _compare(case: Watched, other: Watched, label: str, part: dict[str, Any], left_out: str, rounds: int) -> None:
+    """Adds to ``part`` the times of a program without a pass and with all, in turns unless the code is the same."""
+    part["first"].setdefault(left_out, []).append([other.first[label], case.first[label]])
+    if case.code[label] == other.code[label]:
+        part["same"].append(left_out)
+        return
+    pair = {"with": case.programs[label], "without": other.programs[label]}
+    trials = {name: measure.tried(program, case.least) for name, program in pair.items()}
+    times = measure.turns(pair, trials, rounds)
+    part["seconds"].setdefault(left_out, []).append([times["without"], times["with"]])
 
 
 def _cases(module: str, left_out: str, bench: Bench) -> list[Watched]:
@@ -135,8 +140,8 @@ def ratios(found: Found, benchmark: str, left_out: str, what: str) -> list[float
     """Times without a pass over times with all, of each case of a benchmark; ``what``: "seconds" or "first"."""
     cases = found["times"].get(benchmark, ())
     of = median if what == "seconds" else float
-    pairs = [case[what][left_out] for case in cases if left_out in case[what]]
-    same = [1.0 for case in cases if what == "seconds" and left_out in case["same"]]
+    pairs = [pair for case in cases for pair in case[what].get(left_out, ())]
+    same = [1.0 for case in cases if what == "seconds" for name in case["same"] if name == left_out]
     return [of(without) / of(known) for without, known in pairs] + same
 
 

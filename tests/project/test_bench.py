@@ -204,9 +204,9 @@ def test_generated_tables_have_as_many_cells_as_heads() -> None:
 def test_what_a_pass_is_worth() -> None:
     """A row per pass that was left out; small effects are omitted, and code that is the same counts as 1."""
     def timed(same: list[str], **ratios: float) -> dict[str, Any]:
-        seconds = {name: [[r * n for n in NOISE], list(NOISE)] for name, r in ratios.items()}
+        seconds = {name: [[[r * n for n in NOISE], list(NOISE)]] for name, r in ratios.items()}
         return {"group": "", "kind": "", "seconds": seconds, "same": same,
-                "first": {name: [ratios.get(name, 1.0), 1.0] for name in (*ratios, *same)}}
+                "first": {name: [[ratios.get(name, 1.0), 1.0]] for name in (*ratios, *same)}}
     times = {"lorenz": [timed([], licm=2.0, algebra=1.5)] * 2, "gmm": [timed([], licm=1.01), timed(["licm"])],
              "startup": []}
     text = figures.BLOCKS["passes"](results() | {"passes": {"times": times}})
