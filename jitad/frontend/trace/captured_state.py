@@ -62,42 +62,65 @@ class CapturedState(Trace):
         return self.open(place, v)
 
     def open(self, place: Place, v: Any) -> Any:
+        """The user value of ``v``, which has been read at ``place``."""
         o: Captures = self.session.captures
         cls = type(v)
-        if isinstance(v, np.ndarray) and cls is np.ndarray:
-            if v.ndim == 0:
-                return self.open(Place("number", place), v[()])
-            return self.constant(o.canonical(place, v))
+        if cls is np.ndarray:
+            return self._array(place, v)
         if cls in (float, int) or isinstance(v, np.generic) and is_number(v):
-            whole = constant_number(v) or cls is np.bool_
-            if (place in o.widened and cls is not np.bool_) if whole else not o.constants:
-                o.types.setdefault(place, scalar_type(v))
-                return self.constant(place)
-            o.guard(place, "means", v)
-            return v
-        if cls in _DATA or isinstance(v, _DATA) and type(v).__module__ == "numpy":
+            return self._number(place, v)
+        if isinstance(v, _DATA) and (cls in _DATA or cls.__module__ == "numpy"):
             o.guard(place, "means", v)
             return v
         if cls is types.MethodType:
-            o.guard(place, "type", cls)
-            o.guard(place.attribute("__func__"), "is", v.__func__)
-            return BoundMethod(v.__func__, self.open(place.attribute("__self__"), v.__self__))
+            return self._method(place, v)
         if isinstance(v, tuple) and len(v) <= MOST_ITEMS and (cls is tuple or hasattr(cls, "_fields")):
-            o.guard(place, "type", cls)
-            o.guard(place, "count", len(v))
-            items = [self.open(place.item(i), x) for i, x in enumerate(v)]
-            return tuple(items) if cls is tuple else cls._make(items)
+            return self._tuple(place, v)
         if cls in (list, dict) or openable(cls):
             return self._structure(o.canonical(place, v), v)
         if cls is Packed:
-            o.guard(place.attribute("_root"), "is", v._root)
-            leaves = place.attribute("_leaves")
-            return self.imported(Packed(v._root, [self.open(leaves.item(i), x) for i, x in enumerate(v._leaves)]))
+            return self._packed(place, v)
         if isinstance(v, (tuple, list, dict, set, bytearray)) or _container(cls):
             self._constant_container(place, v)
             return v
         o.guard(place, "is", v)
         return v
+
+    def _array(self, place: Place, v: np.ndarray) -> Any:
+        if v.ndim == 0:
+            return self.open(Place("number", place), v[()])
+        return self.constant(self.session.captures.canonical(place, v))
+
+    def _number(self, place: Place, v: Any) -> Any:
+        """A parameter for a float, and for an integer that has changed before; otherwise a constant."""
+        o: Captures = self.session.captures
+        if type(v) is np.bool_:
+            parameter = False
+        elif constant_number(v):
+            parameter = place in o.widened
+        else:
+            parameter = not o.constants
+        if parameter:
+            o.types.setdefault(place, scalar_type(v))
+            return self.constant(place)
+        o.guard(place, "means", v)
+        return v
+
+    def _method(self, place: Place, v: types.MethodType) -> BoundMethod:
+        self.session.captures.guard(place, "type", types.MethodType)
+        self.session.captures.guard(place.attribute("__func__"), "is", v.__func__)
+        return BoundMethod(v.__func__, self.open(place.attribute("__self__"), v.__self__))
+
+    def _tuple(self, place: Place, v: Any) -> Any:
+        self.session.captures.guard(place, "type", type(v))
+        self.session.captures.guard(place, "count", len(v))
+        items = [self.open(place.item(i), x) for i, x in enumerate(v)]
+        return tuple(items) if type(v) is tuple else type(v)._make(items)
+
+    def _packed(self, place: Place, v: Packed) -> Any:
+        self.session.captures.guard(place.attribute("_root"), "is", v._root)
+        leaves = place.attribute("_leaves")
+        return self.imported(Packed(v._root, [self.open(leaves.item(i), x) for i, x in enumerate(v._leaves)]))
 
     def lift(self, v: Any) -> Any:
         """The user value of a captured constant: its mutable parts are read at each call."""
