@@ -4,9 +4,11 @@ Files, in reading order::
 
     callable      the type of the object that the user holds
     entry_point   the entry point: a CPython function in LLVM IR
-    unbox         arguments
-    unbox_list     long lists of numbers among the arguments
+    unbox         arguments: their structures
+    unbox_values  numbers and arrays; references that are held during a call
+    unbox_list    long lists of numbers among the arguments
     guards        captured state: the guards, and the values that are arguments
+    guard_tables  loops that test many guards
     attributes    attributes of objects among these
     hints         where they were found last
     box           results

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
-from ...frontend.columns.list_columns import LONG, Kind
+from ...frontend.columns.list_columns import LONG, Cell, Kind
 from ...ir.types import Array, Scalar
 from ...pytree import Structure
 from ..llvm import capi, types
 from ..llvm.capi import function, pointer
+from .unbox_values import LeafType, ValueUnboxer
 
-if TYPE_CHECKING:
-    from .unbox import LeafType, Unboxer
+Children = Callable[[Structure, str], Sequence[str]]
 
 
-def long_list(u: Unboxer, s: Structure, obj: str, leaves: Sequence[LeafType]) -> list[str]:
-    """The data and size of each column; a list of other elements, or one that is not long, is a miss."""
+def long_list(u: ValueUnboxer, children: Children, s: Structure, obj: str, leaves: Sequence[LeafType]) -> list[str]:
+    """The data and size of each column; a list of other elements, or one that is not long, is a miss.
+
+    ``children`` reads the parts of an element.
+    """
     kind: Kind = s.static
     u.require_type(obj, list)
     n = u.load("i64", obj, capi.VAR_SIZE)
@@ -26,12 +28,12 @@ def long_list(u: Unboxer, s: Structure, obj: str, leaves: Sequence[LeafType]) ->
         if leaf.type.dims[0] is not None:
             u.require_equal("i64", n, str(leaf.type.dims[0]))
     columns = [_array(u, c.dtype, n) for c in kind.cells]
-    _fill(u, kind, u.load("ptr", obj, capi.LIST_ITEMS), n, columns)
+    _fill(u, children, kind, u.load("ptr", obj, capi.LIST_ITEMS), n, columns)
     u.sizes.append(n)
     return [part for data in columns for part in (data, n)]
 
 
-def _array(u: Unboxer, t: Scalar, n: str) -> str:
+def _array(u: ValueUnboxer, t: Scalar, n: str) -> str:
     """The data of a new array, which is released after the call; a miss if there is no memory."""
     code = u.code
     dims = code.alloca("i64")
@@ -48,7 +50,7 @@ def _array(u: Unboxer, t: Scalar, n: str) -> str:
     return u.load("ptr", made, capi.ARRAY_DATA)
 
 
-def _fill(u: Unboxer, kind: Kind, items: str, n: str, columns: Sequence[str]) -> None:
+def _fill(u: ValueUnboxer, children: Children, kind: Kind, items: str, n: str, columns: Sequence[str]) -> None:
     code = u.code
     body, done = code.label("element"), code.label("read")
     i = code.phi("i64", body, "i")
@@ -56,18 +58,19 @@ def _fill(u: Unboxer, kind: Kind, items: str, n: str, columns: Sequence[str]) ->
     code.jump(body)
     code.start(body)
     item = code.op(f"load ptr, ptr {code.op(f'getelementptr inbounds ptr, ptr {items}, i64 {i}', 'at')}, align 8")
-    _store(u, kind.element, item, iter(zip(kind.cells, columns)), i)
+    _store(u, children, kind.element, item, iter(zip(kind.cells, columns)), i)
     following = code.op(f"add nuw nsw i64 {i}, 1")
     code.add_incoming(i, following)
     code.branch(code.op(f"icmp ult i64 {following}, {n}", "c"), body, done)
     code.start(done)
 
 
-def _store(u: Unboxer, s: Structure, obj: str, columns: Iterator, i: str) -> None:      # type: ignore[type-arg]
+def _store(u: ValueUnboxer, children: Children, s: Structure, obj: str, columns: Iterator[tuple[Cell, str]], i: str
+           ) -> None:
     """Stores the numbers of one element in row ``i`` of the columns."""
     if not s.is_leaf:
-        for child, part in zip(s.children, u.children(s, obj)):
-            _store(u, child, part, columns, i)
+        for child, part in zip(s.children, children(s, obj)):
+            _store(u, children, child, part, columns, i)
         return
     cell, data = next(columns)
     x = u.number(cell.dtype, cell.weak, obj)

@@ -28,8 +28,6 @@ FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
                        "python", "jit"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
-# How many modules a knot may have: in the front end, and anywhere else, where there is none.
-LARGEST_KNOT = {"frontend": 1, "": 1, "lowering": 2}          # unbox and unbox_list, by a type
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 TREES = {"jitad": ROOT / "jitad", "jitad.lowering": ROOT / "lowering", "jitad.kernels": ROOT / "kernels"}
@@ -142,9 +140,7 @@ def knots() -> list[set[str]]:
 
 def test_modules_do_not_import_each_other() -> None:
     for knot in knots():
-        parts = {layer(module) for module in knot}
-        most = LARGEST_KNOT.get(parts.pop() if len(parts) == 1 else "", LARGEST_KNOT[""])
-        assert len(knot) <= most, f"modules that import each other: {', '.join(sorted(knot))}"
+        assert len(knot) == 1, f"modules that import each other: {', '.join(sorted(knot))}"
 
 
 def test_no_folder_is_crowded() -> None:
