@@ -111,7 +111,7 @@ class Compiled:
         ``leaves``: the leaves of the arguments.
         """
         read = Reader(leaves)
-        if not all([guard.holds(read) for guard in self.program.guards]):
+        if not all(guard.holds(read) for guard in self.program.guards):
             return None
         found = []
         for place, leaf in zip(self.program.captured, self.program.captured_leaves):

@@ -6,6 +6,7 @@ A table: the captured state and its change (``KINDS``), the entry point through 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import linecache
 import sys
@@ -537,3 +538,29 @@ def test_what_a_program_does_not_read_may_change() -> None:
     assert trainer.history == pytest.approx([((1.5 + 0.25 * k) * 0.5 * (1.0 + k)) ** 2 * 0.1 for k in range(12)])
     trainer.layers.append(Layer(2.0))
     assert compiled(1.0) == pytest.approx(trainer.loss(1.0) * 0.1) and compiled.stats["compilations"] == 2
+
+
+def test_arguments_that_a_partial_holds_may_change() -> None:
+    options = {"scale": 2.0}
+    held = functools.partial(lambda x, shift, options: x * options["scale"] + shift[0], options=options)
+    f = jit(functools.partial(held, shift=[1.0]))
+    assert f(3.0) == 7.0
+    options["scale"] = 4.0
+    assert f(3.0) == 13.0 and grad(f.py_func)(3.0) == 4.0
+    f.py_func.keywords["shift"][0] = 10.0
+    assert f(3.0) == 22.0
+    f.py_func.keywords["shift"] = (100.0,)
+    assert f(3.0) == 112.0 == f.py_func(3.0)
+
+
+def test_a_value_may_become_one_of_another_type() -> None:
+    """A guard on the parts of a value does not hold of one that has no parts."""
+    space = space_of("import math\nimport numpy as np\nv = (2, 3)\ndef f(x):\n"
+                     "    return (np.ones(v) * x).sum()\ndef g(x):\n    return x if v is None else 2.0 * x\n")
+    f, g = jit(space["f"]), jit(space["g"])
+    for statement in ("", "v = 5", "v = [4, 4]", "v = (1,)", "v = np.int64(3)", "v = (2, 3)"):
+        change(space, statement)
+        assert f(1.5) == f(1.5) == space["f"](1.5), statement
+    for statement in ("", "v = None", "v = {'a': 1}", "v = math.sin", "v = 'text'", "v = None", "v = {1}", "v = []"):
+        change(space, statement)
+        assert g(1.5) == g(1.5) == space["g"](1.5), statement

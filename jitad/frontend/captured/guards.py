@@ -29,7 +29,11 @@ class Guard:
     expected: Any
 
     def holds(self, read: Reader) -> bool:
-        return bool(_TESTS[self.test](read(self.place), self.expected, read))
+        """True if the guard holds now; an object of another type may not even allow the test."""
+        try:
+            return bool(_TESTS[self.test](read(self.place), self.expected, read))
+        except (AttributeError, TypeError, ValueError):
+            return False
 
     def __repr__(self) -> str:
         return f"{self.place} {self.test} {self.expected!r}"

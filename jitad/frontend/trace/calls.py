@@ -300,7 +300,8 @@ def _call_static(t: Trace, fun: Any, args: list[Any], kwargs: dict[str, Any]) ->
     if rule is not None:
         return _call_rule(t, fun, rule, args, kwargs)
     if isinstance(fun, functools.partial):
-        return t.call(fun.func, *map(t.lift, fun.args), *args, **{**fun.keywords, **kwargs})
+        held, named = t.partial_parts(fun)
+        return t.call(fun.func, *held, *args, **{**named, **kwargs})
     if is_user_class(fun):
         return attributes.construct(t, fun, args, kwargs)
     if isinstance(origin := typing.get_origin(fun), type):             # list[int], Stack[float]

@@ -8,6 +8,7 @@ user's classes are read element by element, like those among the arguments.  Oth
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from typing import Any
@@ -288,11 +289,17 @@ class CapturedState(Trace):
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             o.guard(place.attribute(name), "is", getattr(fun, name))
         defaults = tuple([self.lift(v) for v in fun.__defaults__ or ()])         # a tuple, which keeps them alive
-        if not fun.__kwdefaults__:
-            return defaults, {}
-        named = of_object(fun.__kwdefaults__)
-        o.guard(named, "keys", keys_of(fun.__kwdefaults__))
-        return defaults, {k: self.open(named.entry(k), v) for k, v in fun.__kwdefaults__.items()}
+        return defaults, self._named(fun.__kwdefaults__) if fun.__kwdefaults__ else {}
+
+    def partial_parts(self, fun: functools.partial[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that a ``functools.partial`` holds: positional, and by keyword."""
+        return tuple([self.lift(v) for v in fun.args]), self._named(fun.keywords)
+
+    def _named(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The values of a dict of keyword arguments, which the user may change."""
+        place = of_object(values)
+        self.session.captures.guard(place, "keys", keys_of(values))
+        return {k: self.open(place.entry(k), v) for k, v in values.items()}
 
     def compared(self, x: Any, y: Any) -> None:
         """Guards that two different captured objects remain different, since their identity is compared."""

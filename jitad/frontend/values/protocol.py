@@ -7,6 +7,7 @@ anything that a variable of the user may hold (``values.py``); its type is ``Any
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -134,6 +135,9 @@ class Capturing(Protocol):
 
     def function_parts(self, fun: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The defaults of a Python function, by position and by name."""
+
+    def partial_parts(self, fun: functools.partial[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments that a ``functools.partial`` holds, by position and by name."""
 
     def compared(self, x: Any, y: Any) -> None:
         """Note that the program asks whether two values are the same object."""
