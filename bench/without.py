@@ -146,14 +146,19 @@ def ratios(found: Found, benchmark: str, left_out: str, what: str) -> list[float
 
 
 def table(found: Found) -> Iterator[tuple[str, ...]]:
-    """The heads; then a pass a row: its name, each benchmark's mean ratio, the mean of all cases, of first calls."""
+    """The heads; then a pass a row: its name, each benchmark's mean ratio, the mean of all cases, of first calls.
+
+    Benchmarks that no pass affects have no column.
+    """
     benchmarks = [name for name, cases in found["times"].items() if cases]
-    yield "without", *benchmarks, "all", "first call"
+    shown = [name for name in benchmarks if any(_cell(ratios(found, name, p, "seconds")) for p in OPTIONAL)]
+    yield "without", *shown, "all", "first call"
     for left_out in OPTIONAL:
         if any(ratios(found, name, left_out, "first") for name in benchmarks):
-            each = [ratios(found, name, left_out, "seconds") for name in benchmarks]
+            each = {name: ratios(found, name, left_out, "seconds") for name in benchmarks}
             first = [r for name in benchmarks for r in ratios(found, name, left_out, "first")]
-            yield left_out, *map(_cell, each), _cell(sum(each, []), always=True), _cell(first, always=True)
+            every = _cell(sum(each.values(), []), always=True)
+            yield left_out, *(_cell(each[name]) for name in shown), every, _cell(first, always=True)
 
 
 def _cell(values: list[float], always: bool = False) -> str:
