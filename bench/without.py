@@ -81,7 +81,8 @@ class Watched(Case):
         warm(OURS)
         _texts.clear()
         super().add(label, make, apart)
-        self.code[label] = hashlib.sha256("".join(_texts).encode()).hexdigest()
+        if label in self.programs:
+            self.code[label] = hashlib.sha256("".join(_texts).encode()).hexdigest()
 
 
 class Watching(Bench):
@@ -107,7 +108,7 @@ def measured(module: str, names: tuple[str, ...], bench: Bench) -> list[dict[str
         {"group": c.group, "kind": c.kind, "seconds": {}, "first": {}, "same": []} for c in before]
     for left_out in names:
         for case, other, part in zip(before, _cases(module, left_out, watching), known, strict=True):
-            for label in case.programs.keys() & other.programs.keys():
+            for label in case.code.keys() & other.code.keys():
                 if (label == FAST) == (left_out in ONLY):
                     _compare(case, other, label, part, left_out, bench.rounds)
     return known

@@ -112,6 +112,7 @@ def _made(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int
 def _of_method(fun: Any, obj: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
     """The object for a method, or for an object with ``__call__``: all objects of a class share its code."""
     from .frontend.callables.compile_cache import compiled_of
+    grad = tuple(grad) if isinstance(grad, list) else grad
     table, key = compiled_of(fun), ("jit", grad, type(grad), tuple(options.items()), static)
     if key not in table:
         argnums: Grad = _after_self(0 if grad is True else grad) if grad is not False else False

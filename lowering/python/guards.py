@@ -287,8 +287,11 @@ class Reads:
         if len(fixed) > FEW:
             table = self._rows(fixed, find)
             entries_hold(u, keys, table, len(fixed))
-            present = {key: p for key, p in present.items() if key not in fixed}
+        else:
+            fixed = {}
         for key, place in present.items():
+            if key in fixed:
+                continue
             offset = self._load(self.hints.word(finder(find, key)))
             entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
             expected = code.op(f"inttoptr i64 {self._load(self.hints.address(key_finder(find, key)))} to ptr")
@@ -299,7 +302,7 @@ class Reads:
 
     def _only_compared(self, present: dict[Any, Place]) -> dict[Any, Guard]:
         """Of the entries of a dict, those of which nothing is asked but whether they are still the same object."""
-        free = {key: self.of_place[p] for key, p in present.items() if p not in self.needed}
+        free = {key: self.of_place.get(p, []) for key, p in present.items() if p not in self.needed}
         return {key: guards[0] for key, guards in free.items() if [g.test for g in guards] == ["is"]}
 
     def _rows(self, fixed: dict[Any, Guard], find: Callable[[Reader], Any]) -> str:

@@ -18,7 +18,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import DifferentiationError, custom_vjp, grad, hessian, interpret, jit, jvp, value_and_grad, vjp, vmap
+from jitad import (
+    DifferentiationError,
+    UnsupportedError,
+    custom_vjp,
+    grad,
+    hessian,
+    interpret,
+    jit,
+    jvp,
+    value_and_grad,
+    vjp,
+    vmap,
+)
+from jitad.ir.types import INSTEAD
 
 HEAD = """\
 import math, types
@@ -564,3 +577,18 @@ def test_a_value_may_become_one_of_another_type() -> None:
     for statement in ("", "v = None", "v = {'a': 1}", "v = math.sin", "v = 'text'", "v = None", "v = {1}", "v = []"):
         change(space, statement)
         assert g(1.5) == g(1.5) == space["g"](1.5), statement
+
+
+def test_what_a_method_is_differentiated_by_may_be_a_list() -> None:
+    class Product:
+        def of(self, x: float, y: float) -> float:
+            return x * y
+
+    assert jit(Product().of, grad=[0, 1]).grad(2.0, 3.0) == (3.0, 2.0)
+
+
+def test_a_captured_array_of_another_dtype_is_refused_with_those_that_there_are() -> None:
+    half = np.ones(3, np.float16)
+    with pytest.raises(UnsupportedError, match="dtype float16") as e:
+        jit(lambda x: (half * x).sum())(1.0)
+    assert INSTEAD in str(e.value)

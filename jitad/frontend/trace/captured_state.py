@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.types import Array, Type, from_numpy
+from ...ir.types import INSTEAD, Array, Type, from_numpy
 from ..captured.captures import Captures, NeedName
 from ..captured.contents import contents
 from ..captured.guards import constant_number, flat, keys_of, present
@@ -254,8 +254,7 @@ class CapturedState(Trace):
             array = o.read(place)
             dtype = from_numpy(array.dtype)
             if dtype is None:
-                known = "use float64, float32, int64, int32 or bool"
-                return self.unsupported(f"an array of dtype {array.dtype}", known)
+                return self.unsupported(f"an array of dtype {array.dtype}", f"convert to {INSTEAD} outside")
             dims = tuple(n if n == 1 or place not in o.widened else None for n in array.shape)
             o.types[place] = Array(dtype, dims), False
         return o.types[place]
