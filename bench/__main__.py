@@ -14,6 +14,7 @@ from typing import Any
 
 from bench import compare, figures, measure, one_core, page, report, without
 from bench.case import HERE, OUT, Bench, Missing
+from bench.ordinary import FIELDS
 
 # The benchmarks by folder, in the order in which they are run and reported.
 FOLDERS = (
@@ -23,9 +24,10 @@ FOLDERS = (
     ("programs", ("vmap", "hessian_product")),
     ("learning", ("gmm",)),
     ("programs", ("ba",)),
-    ("learning", ("lstm", "networks", "trees")),
+    ("learning", ("lstm", "networks", "trees", "subnormals")),
     ("programs", ("random_numbers",)),
-    ("compiler", ("threads", "parallel", "compiling", "complexity", "startup")))
+    ("compiler", ("threads", "parallel", "compiling", "complexity", "startup")),
+    ("ordinary", FIELDS))
 MODULES = {name: f"bench.{folder}.{name}" for folder, names in FOLDERS for name in names}
 NAMES = tuple(MODULES)
 

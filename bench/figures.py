@@ -76,7 +76,7 @@ def ratio(results: Results) -> str | None:
     if not found:
         return None
     low, high = (pick(found, key=lambda k: found[k]) for pick in (min, max))
-    by_hand = targets.gradient_over_value(results, "C")
+    by_hand = targets.gradient_over_value(results, label="C")
     text = (f"The gradient, value included, takes {geometric_mean(list(found.values())):.2g} times as long as the "
             f"value alone in the geometric mean over {len(found)} programs; the least is {found[low]:.2g} ({low}), "
             f"the most {found[high]:.2g} ({high}).")

@@ -14,8 +14,10 @@ import numpy as np
 
 from bench.case import FAST, OURS, UNCHECKED, family
 from bench.measure import geometric_mean, median
+from bench.ordinary import FIELDS
 
 Results = dict[str, Any]
+Case = dict[str, Any]                   # the results of one, with the name of its benchmark
 Ratios = dict[str, float]               # by program
 
 TIMED = ("value", "gradient", "jacobian", "hessian", "step", "gradient of each", "gradient of the sum", "jacobian")
@@ -76,17 +78,18 @@ HEADS = ("ratio of times", "target", "mean", "worst", "which", "programs", "reac
 def rows(results: Results) -> list[Target]:
     """All targets for which there are results."""
     found = [
-        Target("jitad / C by hand", against(results, "C"), 1.15, 1.5),
-        Target("jitad / C by hand, both with fast math", labels(results, FAST, "C -ffast-math"), 1.15, 1.5),
+        Target("jitad / C by hand", against(results, "C", of_suite), 1.15, 1.5),
+        Target("jitad / C by hand, both with fast math", with_fast_math(results, of_suite), 1.15, 1.5),
         Target("jitad / Enzyme", against(results, "Enzyme"), 0.9),
-        Target("jitad / JAX", against(results, "JAX"), 0.5, 1.0),
+        Target("jitad / JAX", against(results, "JAX", of_suite), 0.5, 1.0),
         Target("jitad / PyTorch, scalars and loops", against(results, "PyTorch", lambda c: not of_arrays(c)), 0.1),
         Target("jitad / PyTorch, arrays", against(results, "PyTorch", of_arrays), 0.5),
-        Target("jitad / Numba, values", against(results, "Numba", lambda c: c["kind"] == "value"), 1.0),
+        Target("jitad / Numba, values", against(results, "Numba", lambda c: is_value(c) and of_suite(c)), 1.0),
         Target("jitad / CasADi", against(results, "CasADi"), 1.0),
         Target("jitad / Dr.Jit", against(results, "Dr.Jit"), 1.0),
-        Target("gradient with value / value", gradient_over_value(results), 2.5),
+        Target("gradient with value / value", gradient_over_value(results, of_suite), 2.5),
         Target("jitad / boundscheck=False", labels(results, OURS, UNCHECKED), 1.05),
+        *ordinary(results),
         Target("jitad / JAX, first call", first_calls(results), 1.0, 1.0),
         Target("compile time's exponent in program size", compile_slope(results), 1.1),
         *(Target(f"PyTorch / jitad, {name}", speed_up(results, name), goal, goal, least=True)
@@ -95,6 +98,24 @@ def rows(results: Results) -> list[Target]:
         Target("two threads' speed / one's", two_threads(results), 1.8, 1.8, least=True),
     ]
     return [target for target in found if target.found]
+
+
+def ordinary(results: Results) -> list[Target]:
+    """The targets for the ordinary programs: C is the best of the compilers and vector widths."""
+    def values(case: Case) -> bool:
+        return is_value(case) and not of_suite(case)
+
+    def gradients(case: Case) -> bool:
+        return not is_value(case) and not of_suite(case)
+    found = [("jitad / C", against(results, "C", values), 0.95, 1.25),
+             ("jitad / C, both with fast math", with_fast_math(results, values), 0.95, 1.25),
+             ("jitad / adjoint by hand in C", against(results, "C", gradients), 1.0, 1.3),
+             ("jitad / adjoint by hand in C, both with fast math", with_fast_math(results, gradients), 1.0, 1.3),
+             ("gradient with value / value", gradient_over_value(results, lambda c: not of_suite(c)), 2.2, None),
+             ("jitad / Numba", against(results, "Numba", values), 1.0, 1.05),
+             ("jitad / JAX", against(results, "JAX", lambda c: not of_suite(c)), 0.6, 1.1),
+             ("slowest / fastest formulation", formulations(results), 1.15, 1.15)]
+    return [Target(f"ordinary programs: {name}", ratios, mean, each) for name, ratios, mean, each in found]
 
 
 # --- sources of the figures ---------------------------------------------------------------------------
@@ -110,14 +131,23 @@ def of_arrays(case: dict[str, Any]) -> bool:
     return case["benchmark"] in OF_ARRAYS
 
 
+def of_suite(case: Case) -> bool:
+    """True for the programs that the compiler was developed with, false for the ordinary ones."""
+    return case["benchmark"] not in FIELDS
+
+
+def is_value(case: Case) -> bool:
+    return bool(case["kind"] == "value")
+
+
 def name_of(case: dict[str, Any]) -> str:
     return f"{case['group']}, {case['kind']}"
 
 
-def best(case: dict[str, Any], kin: str) -> str | None:
-    """The fastest peer of a family that runs the same program; C in strict arithmetic, as for ours."""
+def best(case: dict[str, Any], kin: str, fast: bool = False) -> str | None:
+    """The fastest peer of a family that runs the same program; C in strict arithmetic, as for ours, or ``fast``."""
     labels_ = [label for label in case["seconds"]
-               if family(label) == kin and label not in case["apart"] and label != "C -ffast-math"]
+               if family(label) == kin and label not in case["apart"] and ("-ffast-math" in label) == fast]
     return min(labels_, key=lambda label: median(case["seconds"][label])) if labels_ else None
 
 
@@ -131,16 +161,33 @@ def against(results: Results, kin: str, chosen: Callable[[dict[str, Any]], bool]
             if case["kind"] in TIMED and OURS in case["seconds"] and chosen(case) and (theirs := best(case, kin))}
 
 
+def with_fast_math(results: Results, chosen: Callable[[Case], bool]) -> Ratios:
+    """Our time under ``fastmath`` over the best of C with -ffast-math, for each case that has both."""
+    return {name_of(case): over(case, FAST, theirs) for case in every(results)
+            if FAST in case["seconds"] and chosen(case) and (theirs := best(case, "C", fast=True))}
+
+
+def formulations(results: Results) -> Ratios:
+    """The time of the slowest formulation of a program over that of the fastest, for each case that has several."""
+    found = {}
+    for case in every(results):
+        times = [median(t) for label, t in case["seconds"].items() if label == OURS or label.startswith(f"{OURS}: ")]
+        if len(times) > 1 and not of_suite(case):
+            found[name_of(case)] = max(times) / min(times)
+    return found
+
+
 def labels(results: Results, ours: str, theirs: str) -> Ratios:
     """The time of one label over another's."""
     return {name_of(case): over(case, ours, theirs) for case in every(results)
             if ours in case["seconds"] and theirs in case["seconds"]}
 
 
-def gradient_over_value(results: Results, label: str = OURS) -> Ratios:
+def gradient_over_value(results: Results, chosen: Callable[[Case], bool] = lambda case: True,
+                        label: str = OURS) -> Ratios:
     """The time of value and gradient relative to the value, by program."""
     times = {(case["group"], case["kind"]): median(case["seconds"][label])
-             for case in every(results) if label in case["seconds"]}
+             for case in every(results) if label in case["seconds"] and chosen(case)}
     return {group: t / times[group, "value"] for (group, kind), t in times.items()
             if kind == "gradient" and (group, "value") in times}
 

@@ -1,11 +1,14 @@
-"""Compile times of gradients by program size: 10 to 3,000 statements, and 30 nested calls.
+"""Compile times of gradients by program size: 10 to 3,000 statements, 30 nested calls, and programs of eight kinds.
 
-Times the first call of value and gradient, alternating with JAX, each time for a new program.
+Times the first call of value and gradient, alternating with JAX, each time for a new program.  Programs of each kind
+(``program_kinds.py``) are compiled at 100 to 3,000 statements, with the *slope*: the exponent of the time between the
+two largest sizes, 1 where time is linear.
 """
 
 from __future__ import annotations
 
 import linecache
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +18,7 @@ import numpy as np
 
 from bench import one_core
 from bench.case import Bench, Case
+from bench.compiler.program_kinds import KINDS
 from jitad import jit
 
 TITLE = "Compile time of value and gradient"
@@ -58,6 +62,30 @@ def ours(source: str) -> float:
     return one_core.now() - start
 
 
+def of_kind(kind: str, count: int, seed: int) -> float:
+    """Seconds of the first value and gradient of a program with ``count`` statements."""
+    f = jit(loaded(KINDS[kind](count, seed), np), grad=(0, 1))
+    a = np.linspace(0.1, 0.5, 50)
+    start = one_core.now()
+    f.value_and_grad(0.5, 0.25, a, 3)
+    return one_core.now() - start
+
+
+def kinds(bench: Bench) -> Iterator[Case]:
+    """The cases of the eight kinds, of jitad alone."""
+    sizes = (100, 300) if bench.quick else (100, 300, 1000, 3000)
+    for kind in KINDS:
+        before = 0.0
+        for count in sizes:
+            case = bench.case(f"{kind}: {count}", "compile")
+            times = case.samples["jitad"] = [of_kind(kind, count, turn) for turn in range(1 if count >= 1000 else 3)]
+            now = sorted(times)[len(times) // 2]
+            if count == sizes[-1]:
+                case.facts["slope"] = math.log(now / before) / math.log(count / sizes[-2])
+            before = now
+            yield case
+
+
 def in_jax(source: str) -> float:
     import jax
     import jax.numpy as jnp
@@ -90,3 +118,4 @@ def cases(bench: Bench) -> Iterator[Case]:
         elif spent > PATIENCE and name.endswith("statements"):
             too_long = f"not tried: {name} took it {max(case.samples['JAX']):.0f} s"
         yield case
+    yield from kinds(bench)

@@ -27,14 +27,20 @@ def add_ours(case: Case, function: Any, call: Callable[[Any], Program], fast: bo
         case.add(label, lambda more=more: call(jit(function, **options, **more)))
 
 
-def compiled(name: str, *flags: str) -> ctypes.CDLL:
-    """``bench/c/name.c`` as a library, by gcc at -O3 for this machine."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    target = OUT / f"{name}{''.join(flags)}.so"
+def compiled(name: str, *flags: str, compiler: str = "gcc") -> ctypes.CDLL:
+    """``bench/c/name.c`` as a library, by a compiler at -O3 for this machine.
+
+    The linker is not given the flags: for -ffast-math it would add code that takes subnormal numbers for zero from the
+    moment when the library is loaded, in all programs of the process.
+    """
+    target = OUT / f"{name}{''.join(flags)}{'' if compiler == 'gcc' else '-' + compiler}.so"
+    target.parent.mkdir(parents=True, exist_ok=True)
     source = HERE / "c" / f"{name}.c"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-        command = ["gcc", "-O3", "-march=native", "-shared", "-fPIC", *flags, str(source), "-o", str(target), "-lm"]
-        subprocess.run(command, check=True)
+        unit = target.with_suffix(".o")
+        command = [compiler, "-O3", "-march=native", "-c", "-fPIC", *flags]
+        subprocess.run([*command, str(source), "-o", str(unit)], check=True)
+        subprocess.run(["gcc", "-shared", str(unit), "-o", str(target), "-lm"], check=True)
     return ctypes.CDLL(str(target))
 
 
