@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.aliasing.liveness import Liveness
 from ..ir.builder import Builder
 from ..ir.clone import clone_function
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.signature import signature
 from ..ir.types import BOOL, I64, Array, Stack, carries_adjoint
-from ..passes.analysis.liveness import Liveness
 from ..passes.analysis.loops import loop_forest
 from .activity import active, call_results
 from .adjoints import Adjoints, Env

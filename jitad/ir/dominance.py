@@ -6,6 +6,7 @@ Unreachable blocks are in no map: they dominate no block and no block dominates 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from .graph import Block, Function, Op, Value
@@ -80,6 +81,18 @@ class Dominators:
             parent = self.idom[b] = self.order[immediate[i]]
             self.children[parent].append(b)
         self._enter, self._leave = self._intervals()
+
+    @cached_property
+    def frontiers(self) -> dict[Block, set[Block]]:
+        """For each block, the blocks at which paths from it meet paths that avoid it."""
+        found: dict[Block, set[Block]] = {}
+        for block, preds in self.preds.items():
+            for b in preds if len(preds) > 1 else ():
+                above: Block | None = b
+                while above is not None and above is not self.idom[block]:
+                    found.setdefault(above, set()).add(block)
+                    above = self.idom[above]
+        return found
 
     @property
     def reachable(self) -> dict[Block, int]:

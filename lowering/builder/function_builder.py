@@ -57,8 +57,8 @@ class FunctionBuilder(ABC):
         self.block: Block = func.entry                   # the block being lowered
         self.loc = func.loc                              # the location of the op being lowered
         self.allocating: set[Block] = set()              # blocks that take memory from the arena
-        self._failure = self.body.label("fail")
-        self._status = self.body.phi("i32", self._failure, "status")
+        self.failure = self.body.label("fail")
+        self.status = self.body.phi("i32", self.failure, "status")
 
     # --- implemented above this folder -------------------------------------------------------------
 
@@ -261,8 +261,8 @@ class FunctionBuilder(ABC):
         if condition == "true":
             return
         code, go_on = self.body, self.body.label("ok")
-        code.add_incoming(self._status, str(status))
-        code.branch(condition, go_on, self._failure, likely(self.writer))
+        code.add_incoming(self.status, str(status))
+        code.branch(condition, go_on, self.failure, likely(self.writer))
         code.start(go_on)
 
     def shortage(self, status: int) -> int:
@@ -279,11 +279,11 @@ class FunctionBuilder(ABC):
 
     def fail(self, status: int) -> None:
         """End the current block by returning ``status``."""
-        self.body.add_incoming(self._status, str(status))
-        self.body.jump(self._failure)
+        self.body.add_incoming(self.status, str(status))
+        self.body.jump(self.failure)
 
     def write_failure_exit(self) -> None:
         """Write the block to which all failures branch, which returns the status."""
         code, struct = self.body, types.result_struct(self.func.result_types)
-        code.start(self._failure)
-        code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self._status}, 0', 'r')}")
+        code.start(self.failure)
+        code.end(f"ret {struct} {code.op(f'insertvalue {struct} poison, i32 {self.status}, 0', 'r')}")

@@ -2,9 +2,10 @@
 
 Files, in reading order::
 
-    module           the functions that the roots reach, as one LLVM module
-    function         one IR function: combines the parts of the lowering
-    array_ops        dispatch of ops on arrays
-    control          blocks, terminators, checks
-    block_outlining  outlines the parts of long blocks as functions
+    module            the functions that the roots reach, as one LLVM module
+    function          one IR function: combines the parts of the lowering
+    array_ops         dispatch of ops on arrays
+    control           blocks, terminators, checks
+    block_outlining   outlines the parts of long blocks as functions
+    region_outlining  outlines the regions of large functions as functions
 """

@@ -27,6 +27,7 @@ from ..planning.fma_control import carried_sums
 from ..threads import safepoints
 from . import array_ops, control
 from .block_outlining import cut_long_blocks
+from .region_outlining import outline_regions
 
 
 class FunctionLowering(FunctionBuilder):
@@ -70,6 +71,7 @@ class FunctionLowering(FunctionBuilder):
             self.flow.terminate(block)
         self.write_failure_exit()
         cut_long_blocks(self)
+        outline_regions(self)
         result = types.result_struct(self.func.result_types)
         name = symbol(self.func.name)
         head = f"define internal {result} {global_name(name)}({params}) {self.module.function_attributes(self.func)}"

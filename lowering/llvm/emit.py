@@ -8,7 +8,7 @@ A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 _CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
@@ -331,6 +331,29 @@ class Code:
         """Replace the instructions of a block."""
         self._blocks[label] = [*lines]
 
+    def remove(self, labels: Iterable[str]) -> None:
+        """Remove blocks, to which nothing may lead any longer."""
+        for label in labels:
+            self.drop_phis(label)
+            del self._blocks[label], self._phis[label]
+
+    def phis_of(self, label: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
+        """The phis of a block: names, types, and values with the blocks that they come from."""
+        return [(name, *self._incoming[name]) for name in self._phis[label]]
+
+    def split_phis(self, label: str, blocks: Container[str]) -> list[str]:
+        """Take the values that come from ``blocks`` out of the phis of a block; yields phis of these alone."""
+        lines = []
+        for name, type, incoming in self.phis_of(label):
+            if taken := [(v, b) for v, b in incoming if b in blocks]:
+                lines.append(_phi(name, type, taken))
+            incoming[:] = [(v, b) for v, b in incoming if b not in blocks]
+        return lines
+
+    def phi_lines(self, label: str) -> list[str]:
+        """The phis of a block."""
+        return [_phi(*phi) for phi in self.phis_of(label)]
+
     def phis_text(self) -> str:
         """The incoming values of all phis, separated by spaces."""
         return " ".join(v for _, incoming in self._incoming.values() for v, _ in incoming)
@@ -341,10 +364,11 @@ class Code:
 
     def _block_text(self, label: str) -> Sequence[str]:
         head = [f"{label}:"] + (["  " + line for line in self._allocas + self._first] if label == "entry" else [])
-        for name in self._phis[label]:
-            type, incoming = self._incoming[name]
-            pairs = ", ".join(f"[ {v}, %{b} ]" for v, b in incoming)
-            head.append(f"  {name} = phi {type} {pairs}")
+        head += ["  " + line for line in self.phi_lines(label)]
         for line in self._blocks[label]:
             head += ["  " + line] if isinstance(line, str) else ["  " + x for x in line]
         return head
+
+
+def _phi(name: str, type: str, incoming: Iterable[tuple[str, str]]) -> str:
+    return f"{name} = phi {type} " + ", ".join(f"[ {v}, %{b} ]" for v, b in incoming)

@@ -15,7 +15,8 @@ site.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...ir.aliasing.alias_classes import AliasClasses, ClassSummary, holds_arrays, is_array
@@ -77,6 +78,38 @@ def plan(func: Function, summaries: Mapping[str, ClassSummary] | None = None) ->
 
 DEEPEST = 32
 """Nesting limit of lazy values, since Python's stack is limited.  A group keeps intermediates in registers as well."""
+
+
+class _Live:
+    """A set of live values, with the number of them in each class of aliases."""
+
+    def __init__(self, roots: AliasClasses, values: Iterable[Value]) -> None:
+        self.roots = roots
+        self._values: set[Value] = set()
+        self._number: Counter[Value] = Counter()         # by the root of the class
+        self.add(values)
+
+    def add(self, values: Iterable[Value]) -> None:
+        for v in values:
+            if v not in self._values:
+                self._values.add(v)
+                self._number[self.roots.find(v)] += 1
+
+    def remove(self, values: Iterable[Value]) -> None:
+        for v in values:
+            if v in self._values:
+                self._values.remove(v)
+                self._number[self.roots.find(v)] -= 1
+
+    def shares(self, v: Value) -> bool:
+        """True if a live value may be in the memory of ``v``."""
+        return self._number[self.roots.find(v)] > 0
+
+    def union(self, v: Value, other: Value) -> None:
+        """Join two classes."""
+        number = sum(self._number.pop(root, 0) for root in {self.roots.find(v), self.roots.find(other)})
+        self.roots.union(v, other)
+        self._number[self.roots.find(v)] = number
 
 
 class _Planner:
@@ -230,26 +263,31 @@ class _Planner:
                 return
 
     def _reuse(self) -> None:
-        live_out = self._live_out()
-        for block in self.func.blocks:
-            live = set(live_out[block])
+        blocks = [block for block in self.func.blocks if self._has_elementwise(block)]
+        live_out = self._live_out() if blocks else {}
+        for block in blocks:
+            live = _Live(self.roots, live_out[block])
             for op in reversed(list(block.all_ops())):
-                live.difference_update(op.results)
+                live.remove(op.results)
                 if len(op.results) == 1 and is_array(op.result) and op.result not in self.plan.lazy:
                     self._take_over(op, live)
-                live.update(self.plan.reads(op))
+                live.add(self.plan.reads(op))
         self.plan.deferred = set(self.plan.accumulate.values())
 
-    def _take_over(self, op: Op, live: set[Value]) -> None:
+    def _has_elementwise(self, block: Block) -> bool:
+        """True if a stored result of ``block`` may take over a buffer."""
+        return any((OPS[op.name].elementwise or op.name == "copy") and is_array(op.result)
+                   and op.result not in self.plan.lazy for op in block.ops)
+
+    def _take_over(self, op: Op, live: _Live) -> None:
         result = op.result
         wanted = self.plan.reuse.pop(result, None)
         if not (OPS[op.name].elementwise or op.name == "copy") or self._is_dear_by_rows(op):
             return
-        roots = {self.roots.find(v) for v in live}
         for v in [wanted] if wanted is not None else dict.fromkeys(self.plan.reads(op)):
-            if self._fits_buffer(v, result) and self.roots.owned(v) and self.roots.find(v) not in roots \
+            if self._fits_buffer(v, result) and self.roots.owned(v) and not live.shares(v) \
                     and self._pointwise(op, v):
-                self.roots.union(v, result)
+                live.union(v, result)
                 self.plan.reuse[result] = v
                 return
         if wanted is not None:

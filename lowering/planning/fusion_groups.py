@@ -29,6 +29,7 @@ from ...ir.types import Array
 from .fusion import Plan
 
 LIMIT = 16            # members that may be stored; each keeps pointers in registers
+LONGEST = 64          # members, since the time of LLVM's vectoriser is quadratic in a loop's length
 PARTS = 8             # parts added; all pairs are compared at run time
 REDUCTIONS = frozenset({"sum", "prod", "max", "min", "all", "any"})
 ADDED = "add_slice"
@@ -61,9 +62,12 @@ class _Sizes:
         self._same: dict[Value, Value] = {}
 
     def find(self, v: Value) -> Value:
-        while v in self._same:
-            v = self._same[v]
-        return v
+        root = v
+        while root in self._same:
+            root = self._same[root]
+        while v is not root:                            # later searches are short
+            self._same[v], v = root, self._same[v]
+        return root
 
     def see(self, op: Op) -> None:
         if len(op.results) != 1 or not is_array(op.result):
@@ -100,7 +104,7 @@ def find_groups(plan: Plan, block: Block, readers: Readers) -> None:
             continue
         member = _is_member(plan, op)
         home = _join(plan, sizes, groups, op, readers) if member else None
-        groups = [g for g in groups if g is home or (g.members and not _must_close(plan, g, op))]
+        groups = [g for g in groups if g.members and not _is_full(g) and (g is home or not _must_close(plan, g, op))]
         if home is None and member:
             groups.append(_add(plan, _Group(), op, readers))
             every.append(groups[-1])
@@ -139,13 +143,18 @@ def _join(plan: Plan, sizes: _Sizes, groups: list[_Group], op: Op, readers: Read
     for g in groups:
         both = [g] if home is None else [g, home]
         parts = sum(x.parts for x in both)
-        fits = sum(x.kept for x in both) < LIMIT and sizes.find(shape_of(g.members[0])) is over
+        fits = sum(x.kept for x in both) < LIMIT and sum(len(x.members) for x in both) < LONGEST \
+            and sizes.find(shape_of(g.members[0])) is over
         if not fits or afar & g.written or (target is not None and plan.roots.find(target) in g.afar | g.whole):
             continue
         if _mixes(plan, g, op) or parts >= PARTS or (parts and any(x.reduced for x in both)):
             continue
         home = _merge(plan, home, g) if home else g
     return _add(plan, home, op, readers) if home else None
+
+
+def _is_full(g: _Group) -> bool:
+    return g.kept >= LIMIT or len(g.members) >= LONGEST
 
 
 def _mixes(plan: Plan, g: _Group, op: Op) -> bool:

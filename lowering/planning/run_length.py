@@ -14,6 +14,7 @@ from ...ir.types import Array
 from ...passes.analysis.loops import counted, loop_forest
 
 LARGE = 1000                 # iterations or elements
+FEW = 200                    # ops
 
 
 def reachable(module: Module, root: str) -> list[Function]:
@@ -51,6 +52,12 @@ def effort(module: Module, root: str) -> str:
         return "long"
     found = {of_function(f) for f in reachable(module, root)}
     return "long" if "long" in found else "sizes" if "sizes" in found else "short"
+
+
+def is_brief(module: Module, root: str) -> bool:
+    """True if a call is over after a few ops: its entry should not do what takes as long as some of them."""
+    ops = sum(len(block.ops) for func in reachable(module, root) for block in func.blocks)
+    return ops < FEW and effort(module, root) == "short"
 
 
 def of_function(func: Function) -> str:

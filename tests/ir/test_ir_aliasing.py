@@ -14,6 +14,7 @@ import pytest
 from jitad import pipeline
 from jitad.ir.aliasing.alias_classes import AliasClasses, class_summaries, is_array
 from jitad.ir.aliasing.consumption import consumed_values, in_memory
+from jitad.ir.aliasing.liveness import Liveness
 from jitad.ir.aliasing.may_alias import MayAlias, Summaries
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.interp import Interpreter
@@ -21,7 +22,6 @@ from jitad.ir.graph import Block, Function, Module, Op, Value
 from jitad.ir.ops import OPS, Memory
 from jitad.ir.text import parse_module
 from jitad.ir.types import F64, I64, Array, Type, from_numpy
-from jitad.passes.analysis.liveness import Liveness
 from tests.derivatives import test_derivative_table as table
 from tests.ir import irgen
 

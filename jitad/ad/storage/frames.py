@@ -31,7 +31,7 @@ from ..reverse import ThereAndBack
 from .final_loads import Finished
 from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
-from .recompute_plan import Plan, candidates, order_free
+from .recompute_plan import Plan, Reverse, candidates, order_free
 from .reuse_primals import compute_there, read_again
 from .unmodified import Unmodified
 
@@ -280,6 +280,8 @@ class Frames:
         read = self._read_on(v)
         if any(self._dominates(b, end) for b in read):
             return v
+        if not self.reruns:
+            return Reaching(self.preds, dict.fromkeys(read, v), [start], dom=self.dom).at_end(end)
         bypass = {inner.exit: inner.preheader for inner in set(self.levels.values())
                   if inner.preheader is not None and inner.exit is not None and v.block not in inner.blocks}
         return Reaching(self.preds, dict.fromkeys(read, v), [start], bypass).at_end(end)
@@ -380,9 +382,10 @@ class Frames:
 
         Vectors along arrays then need no reversal, and the loop can be fused with an adjacent forward loop.
         """
+        reverse = Reverse(self.sweep)
         for back in self.sweep.loops.values():
             index = back.index.op if back.index is not None else None
-            if index is not None and index.name == "sub" and back.back is not None and order_free(self.sweep, back):
+            if index is not None and index.name == "sub" and back.back is not None and order_free(reverse, back):
                 assert back.count is not None and index.block is not None
                 zero = Op("const", (), [I64], {"value": 0, "type": I64})
                 zero.block = index.block

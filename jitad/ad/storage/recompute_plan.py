@@ -48,8 +48,30 @@ class Plan:
     upwards: bool = False
 
 
+class Reverse:
+    """The reverse blocks by the forward block that they reverse, and the uses of values in other blocks.
+
+    ``reads``: for each block, its values that other reverse blocks read, with the block that reads.
+    """
+
+    def __init__(self, sweep: ThereAndBack) -> None:
+        self._bars: dict[Block, list[Block]] = {}
+        self.reads: dict[Block, list[tuple[Value, Block]]] = {}
+        for bar, block in sweep.home.items():
+            self._bars.setdefault(block, []).append(bar)
+            for op in bar.all_ops():
+                for v in op.used():
+                    if v.block is not bar:
+                        self.reads.setdefault(v.block, []).append((v, bar))
+
+    def of(self, loop: Loop) -> list[Block]:
+        """The blocks that reverse the blocks of ``loop``."""
+        return [bar for block in loop.blocks for bar in self._bars.get(block, ())]
+
+
 def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
     """The outermost loops to recompute."""
+    reverse = Reverse(sweep)
     found: dict[Loop, Plan] = {}
     for loop in sweep.forest.roots:
         back = sweep.loops.get(loop)
@@ -57,14 +79,15 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
         if back is None or known is None or back.top is None or loop.exit is None:
             continue
         taint = tainted(loop, back.iv)
-        if taint is not None and not any(v in taint for v in _read_by(sweep, loop)):
+        if taint is not None and not any(v in taint for v in _read_by(reverse.of(loop), loop)):
             found[loop] = Plan(back, taint)
     possible = dict(found)
-    for loop in [loop for loop, plan in found.items() if _raises(loop) and _may_wait_for_ever(sweep, plan.back)]:
+    for loop in [loop for loop, plan in found.items()
+                 if _raises(loop) and _may_wait_for_ever(sweep, reverse, plan.back)]:
         del found[loop]
     _keep_unneeded(sweep, found, [])
     if results:
-        merged = [loop for loop, plan in found.items() if order_free(sweep, plan.back)]
+        merged = [loop for loop, plan in found.items() if order_free(reverse, plan.back)]
         before: list[Loop] = []
         while before != merged:                              # with fewer merged loops, fewer results can be late
             result_values = [v for v in sweep.results if not late_results.computable(sweep, v, merged)]
@@ -79,7 +102,7 @@ def candidates(sweep: ThereAndBack, results: bool) -> list[Plan]:
                     del found[loop]
     kept = [replace(plan, kept=True) for loop, plan in possible.items() if loop not in found and loop.children]
     chosen = [*found.values(), *(kept if sweep.module.parallel else [])]
-    return [replace(plan, upwards=order_free(sweep, plan.back)) for plan in chosen]
+    return [replace(plan, upwards=order_free(reverse, plan.back)) for plan in chosen]
 
 
 def _raises(loop: Loop) -> bool:
@@ -88,11 +111,11 @@ def _raises(loop: Loop) -> bool:
         s not in loop.blocks and s is not loop.exit for b in loop.blocks for s in b.successors())
 
 
-def _may_wait_for_ever(sweep: ThereAndBack, back: LoopBack) -> bool:
+def _may_wait_for_ever(sweep: ThereAndBack, reverse: Reverse, back: LoopBack) -> bool:
     """True if code that may not terminate runs before the iterations when they are delayed to the reverse sweep."""
     assert back.loop.exit is not None
     behind = reached([back.loop.exit])
-    if not order_free(sweep, back):                          # later iterations run before earlier ones
+    if not order_free(reverse, back):                          # later iterations run before earlier ones
         behind |= back.loop.blocks - {back.loop.head}
     return any(b in behind and b.term is not None and b.term.name == "call" for b in sweep.forward) or any(
         loop.head in behind and counted(loop) is None for loop in sweep.forest.loops)
@@ -109,18 +132,18 @@ def _keep_unneeded(sweep: ThereAndBack, found: dict[Loop, Plan], seeds: list[Val
             del found[loop]
 
 
-def order_free(sweep: ThereAndBack, back: LoopBack) -> bool:
+def order_free(reverse: Reverse, back: LoopBack) -> bool:
     """True if the reverse iterations may run in any order: carried values are passed on unchanged or only added to."""
     assert back.top is not None and back.back is not None
     following = back.back[1].args
-    blocks = [b for b, home in sweep.home.items() if home in back.loop.blocks]
+    blocks = reverse.of(back.loop)
     used, given = uses(ops_of(blocks)), _passed(blocks)
-    return not back.outside and not _last_one_counts(sweep, back, blocks) and all(
+    return not back.outside and not _last_one_counts(reverse, back, blocks) and all(
         following[p.index] is p or _only_added_to(p, following[p.index], back.top, used, given)
         for p in back.top.params if p is not back.count)
 
 
-def _last_one_counts(sweep: ThereAndBack, back: LoopBack, blocks: list[Block]) -> bool:
+def _last_one_counts(reverse: Reverse, back: LoopBack, blocks: list[Block]) -> bool:
     """True if a value of the last reverse iteration is used after it without being carried.
 
     An example is a variable that each iteration assigns and only the first reads.
@@ -129,7 +152,7 @@ def _last_one_counts(sweep: ThereAndBack, back: LoopBack, blocks: list[Block]) -
     latch, edge = back.back
     inside, carried = set(blocks), {*edge.args}
     after = [v for e in (latch.term.edges if latch.term else ()) if e is not edge for v in e.args]
-    after += [v for b in sweep.home if b not in inside for op in b.all_ops() for v in op.used()]
+    after += [v for b in blocks for v, reader in reverse.reads.get(b, ()) if reader not in inside]
     return any(v.block in inside and v not in carried for v in after)
 
 
@@ -172,10 +195,9 @@ def _only_added_to(p: Value, last: Value, top: Block, used: dict[Value, list[tup
     return once and last in seen and all(w is p or given.get(w, seen) <= seen for w in seen)
 
 
-def _read_by(sweep: ThereAndBack, loop: Loop) -> list[Value]:
+def _read_by(bars: list[Block], loop: Loop) -> list[Value]:
     """The values of ``loop`` that its reverse sweep reads."""
-    return [v for block, home in sweep.home.items() if home in loop.blocks
-            for op in block.all_ops() for v in op.used() if v.block in loop.blocks]
+    return [v for block in bars for op in block.all_ops() for v in op.used() if v.block in loop.blocks]
 
 
 def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loop]) -> set[Value]:

@@ -7,8 +7,8 @@ modified array, or if the argument that a block parameter received is modified a
 from __future__ import annotations
 
 from ...ir.aliasing.consumption import Names, consumed_values
+from ...ir.aliasing.liveness import ValueSet
 from ...ir.graph import Block, Function, Module, Value
-from ...passes.analysis.liveness import ValueSet
 
 
 class Unmodified:

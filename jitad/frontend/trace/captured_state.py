@@ -186,8 +186,12 @@ class CapturedState(Trace):
             self.state[v] = content
             self._restore(tuple(content.values()) if isinstance(content, dict) else content)
 
-    def _place_of(self, obj: ArrayObj) -> Place | None:
-        return next((p for p, ref in self.consts.items() if isinstance(ref, ArrayRef) and ref.obj is obj), None)
+    def _place_of(self, v: Any) -> Place | None:
+        """The place of the captured value that a user value stands for."""
+        for place, known in self.consts.items():
+            if known is v or isinstance(known, ArrayRef) and known.obj is v:
+                return place
+        return next((place for place, (obj, _) in self.opened_at.items() if obj is v), None)
 
     def _items(self, place: Place, v: Any) -> Any:
         o: Captures = self.session.captures
@@ -220,18 +224,18 @@ class CapturedState(Trace):
         return known
 
     def compiled_in(self, v: Any, useful: Callable[[float], bool]) -> Any:
-        place = next((p for p, known in self.consts.items() if isinstance(v, Sym) and known is v), None)
         captures = self.session.captures
-        if place is None or place in captures.widened or not isinstance(v, Sym) or not v.scalar.is_float:
+        place = self._place_of(v) if isinstance(v, Sym) and v.scalar.is_float else None
+        if place is None or place in captures.widened:
             return v
         return self._guarded(place) if useful(float(captures.read(place))) else v
 
     def as_constant(self, v: Any) -> Any:
         if isinstance(v, Sym):
-            place = next((p for p, known in self.consts.items() if known is v), None)
+            place = self._place_of(v)
             return v if place is None else self._guarded(place)
         if isinstance(v, (ListObj, DictObj)):
-            place = next((p for p, (obj, _) in self.opened_at.items() if obj is v), None)
+            place = self._place_of(v)
             if place is None or v.readonly != CONSTANT:
                 return v
             found = self.session.captures.read(place)
@@ -302,16 +306,14 @@ class CapturedState(Trace):
 
     def compared(self, x: Any, y: Any) -> None:
         """Guards that two different captured objects remain different, since their identity is compared."""
-        places: dict[Obj, Place] = {v.obj: p for p, v in self.consts.items() if isinstance(v, ArrayRef)}
-        places |= {obj: p for p, (obj, _) in self.opened_at.items() if isinstance(obj, Obj)}
-        found = [places.get(v.obj if isinstance(v, ArrayRef) else v) if isinstance(v, (ArrayRef, Obj)) else None
+        found = [self._place_of(v.obj if isinstance(v, ArrayRef) else v) if isinstance(v, (ArrayRef, Obj)) else None
                  for v in (x, y)]
         if found[0] is not None and found[1] is not None and found[0] != found[1]:
             self.session.captures.guard(found[0], "apart", found[1])
 
     def identified(self, obj: Instance) -> Any:
         """The object from outside for which an instance stands; that it is this one is guarded."""
-        place = next((p for p, (known, _) in self.opened_at.items() if known is obj), None)
+        place = self._place_of(obj)
         if place is None:
             return None
         found = self.session.captures.read(place)

@@ -9,7 +9,8 @@ Two values *share* when one may live in the other's memory, at a point where bot
 
 The result of an update shares with nothing: all that its operand shared with is used up.
 
-The analysis walks the graph forward, with one relation for each block, which grows until nothing changes.  It is a
+The analysis walks the graph forward, with one relation for each block, which grows until nothing changes.  Pairs are
+kept of values that are live at the start of the block, of its parameters and of those of the function.  It is a
 relation at a point, not a partition of the function's values, so loops that exchange two arrays are no problem.
 """
 
@@ -24,6 +25,7 @@ from ..ops import OPS, Memory
 from ..signature import signature
 from ..types import Scalar
 from .consumption import in_memory
+from .liveness import Liveness
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Pairs:
             self.shares[v] = self.shares.get(v, 0) | others
             for w in bits(others):
                 self.shares[w] = self.shares.get(w, 0) | 1 << v
+
+    def only(self, wanted: int) -> Pairs:
+        """The pairs of those values alone."""
+        return Pairs({v: others & wanted for v, others in self.shares.items() if wanted >> v & 1 and others & wanted})
 
     def join(self, other: Pairs) -> bool:
         """Add another path's pairs; true if that changed anything."""
@@ -119,6 +125,8 @@ class MayAlias:
         self.number = {v: i for i, v in enumerate(filter(in_memory, func.defined()))}
         self.states: dict[Block, Pairs] = {func.entry: Pairs()}
         self._returned: dict[Op, Pairs] = {}
+        self.liveness = Liveness(func, in_memory, self.number)
+        self._always = self.bits(func.params)
         if self.number:
             fixed_point(func, self.states, self._after)
 
@@ -155,19 +163,27 @@ class MayAlias:
     def cross(self, pairs: Pairs, term: Op, edge: Edge) -> None:
         """Go along an edge: the block's parameters get their new values, all at once."""
         params = [(i, self.number[p]) for i, p in enumerate(edge.block.params) if p in self.number]
-        passed = {p.index: a for p, a in edge.passed() if p in self.number and p not in self.taken}
-        itself = {i: 1 << self.number[a] for i, a in passed.items()}
+        passed = {p.index: a for p, a in edge.passed() if p in self.number and p not in self.taken
+                  and not (a.op is not None and a.op.name == "undef")}           # which has no memory
         shared = {i: pairs.with_self(self.number[a]) for i, a in passed.items()}
         among = self._results(pairs, term, shared) if term.name == "call" else frozenset()
         for _, n in params:
             pairs.forget(n)
         old = ~sum(1 << n for _, n in params)            # the values that these names had before
-        for k, (i, n) in enumerate(params):
+        taking: dict[int, int] = {}                      # an argument's number → the parameters that take it
+        for i, n in params:
+            if i in passed:
+                taking[self.number[passed[i]]] = taking.get(self.number[passed[i]], 0) | 1 << n
+        taken = sum(1 << a for a in taking)
+        at = dict(params)
+        for i, n in params:
             mine = shared.get(i, 0)
             pairs.share(n, mine & old)
-            for j, m in params[:k]:
-                if mine & itself.get(j, 0) or shared.get(j, 0) & itself.get(i, 0) or (j, i) in among:
-                    pairs.share(n, 1 << m)
+            for a in bits(mine & taken):
+                pairs.share(n, taking[a])
+        for i, j in among:
+            if i in at and j in at:
+                pairs.share(at[i], 1 << at[j])
 
     def _results(self, pairs: Pairs, call: Op, shared: dict[int, int]) -> frozenset[tuple[int, int]]:
         """Enter into ``shared`` what the results of a call share with arguments; yields the pairs among results."""
@@ -186,7 +202,8 @@ class MayAlias:
         for edge in term.edges:
             after = pairs.copy() if len(term.edges) > 1 else pairs
             self.cross(after, term, edge)
-            yield edge.block, after
+            live = self.liveness.bits_before(edge.block) | self.bits(edge.block.params) | self._always
+            yield edge.block, after.only(live)
 
     def summary(self) -> Summary:
         """The summary for callers.  Own parameters are consumed by the call, so nothing shares with them."""

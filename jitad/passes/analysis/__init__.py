@@ -6,7 +6,6 @@ Files, in reading order::
 
     cfg               edits of the control-flow graph that passes share: substitution, merging, splitting
     loops             natural loops, their nesting, counted loops
-    liveness          live values, block by block
     ssa               a value made available where its definition does not dominate
     callgraph         callers, callees, recursion
     affine            affine forms of integers

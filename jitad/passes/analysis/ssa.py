@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Op, Value
 
 Preds = Mapping[Block, list[tuple[Block, Edge]]]
@@ -18,15 +19,18 @@ class Reaching:
 
     ``starts``: blocks at whose start the variable is undefined, such as the entry or a loop's head.
     ``bypass``: exits of loops that do not change the variable, each with the loop's preheader.
+    ``dom``: the dominators of the graph, if they are known; then only the blocks where definitions meet are visited.
     """
 
     def __init__(self, preds: Preds, defs: dict[Block, Value], starts: Iterable[Block],
-                 bypass: Mapping[Block, Block] | None = None) -> None:
+                 bypass: Mapping[Block, Block] | None = None, dom: Dominators | None = None) -> None:
         self.preds, self.defs = preds, defs
         self.starts, self.bypass = set(starts), bypass or {}
         self.type = next(iter(defs.values())).type
         self._start: dict[Block, Value] = {}
         self._open: list[tuple[Block, Edge]] = []
+        self._dom = dom
+        self._above = _deepest_first(dom, {*defs, *self.starts}) if dom is not None else []
 
     def at_end(self, block: Block) -> Value:
         """The variable's value at the end of ``block``."""
@@ -38,6 +42,8 @@ class Reaching:
 
     def _at_end(self, block: Block) -> Value:
         walked: list[Block] = []
+        if self._dom is not None:
+            block = next(b for b in self._above if self._dom.dominates(b, block))
         while True:
             if block in self.defs:
                 value = self.defs[block]
@@ -67,3 +73,13 @@ class Reaching:
         op.block = block
         block.ops.insert(0, op)
         return op.result
+
+
+def _deepest_first(dom: Dominators, defs: set[Block]) -> list[Block]:
+    """The definitions and the blocks where paths from different ones meet, each after those that it dominates."""
+    found, todo = set(defs), list(defs)
+    while todo:
+        new = dom.frontiers.get(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return sorted(found, key=dom.number.__getitem__, reverse=True)

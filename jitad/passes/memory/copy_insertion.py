@@ -20,11 +20,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ir.aliasing.consumption import consumed_operands, consumed_values, in_memory
+from ...ir.aliasing.liveness import Liveness
 from ...ir.aliasing.may_alias import MayAlias, Pairs, Summaries
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS, Memory
 from ..analysis.cfg import landing, merge_chains, substitute
-from ..analysis.liveness import Liveness
 
 MOST_ROWS = 2
 """The most rows or slices that are copied instead of their array."""
@@ -106,7 +106,6 @@ class _Placer:
         consumed = consumed_values(func, module)
         self.sharing = MayAlias(func, summaries, consumed)
         self.consumed = consumed
-        self.liveness = Liveness(func, in_memory)
         self.borrowed = self.sharing.bits(p for i, p in enumerate(func.params) if i not in func.own)
         self.elided: dict[Value, Value] = {}
         self.copies: list[tuple[Block, int, Op, int]] = []
@@ -150,7 +149,7 @@ class _Placer:
         """The bits of the values that are live after each op, and after the terminator."""
         sharing = self.sharing
         assert block.term is not None
-        live = sharing.bits(self.liveness.at_end[block])
+        live = sharing.liveness.bits_after(block) | sharing.bits(a for e in block.term.edges for a in e.args)
         needed = [live]
         live |= sharing.bits(block.term.operands)
         for op in reversed(block.ops):
@@ -196,13 +195,12 @@ class _Placer:
 
     def _edge(self, state: Pairs, block: Block, edge: Edge) -> None:
         offset = edge.offset
-        live = self.sharing.bits(self.liveness.before(edge.block))
-        kept = [a for p, a in edge.passed() if p not in self.consumed]
+        needed = self.sharing.liveness.bits_before(edge.block) | self.sharing.bits(
+            a for p, a in edge.passed() if p not in self.consumed)
         for i, a in enumerate(edge.args):
             if edge.block.params[offset + i] in self.consumed:
-                needed = live | self.sharing.bits(kept)
                 if self._can_give(state, a, needed) or self._detach(state, block, a, needed):
-                    kept.append(a)
+                    needed |= self.sharing.bits((a,))
                 else:
                     self.edge_copies.append((block, edge, i))
 

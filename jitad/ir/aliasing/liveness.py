@@ -11,23 +11,27 @@ an integer.  It is decoded on demand, and blocks with equal sets share one dict,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from ...ir.dominance import reverse_postorder
-from ...ir.graph import Block, Function, Value
+from ..dominance import reverse_postorder
+from ..graph import Block, Function, Value
 
 ValueSet = dict[Value, None]
 
 
 class Liveness:
-    """Liveness of all values, or of those for which ``wanted`` holds."""
+    """Liveness of all values, or of those for which ``wanted`` holds.
 
-    def __init__(self, func: Function, wanted: Callable[[Value], bool] | None = None) -> None:
+    ``number`` gives some values the numbers 0, 1, 2, …, which then are those of their bits.
+    """
+
+    def __init__(self, func: Function, wanted: Callable[[Value], bool] | None = None,
+                 number: Mapping[Value, int] | None = None) -> None:
         self._wanted = wanted
         self._order = reverse_postorder(func)
-        self._values: list[Value] = []                   # those read outside their defining block
-        self._number: dict[Value, int] = {}
+        self._values: list[Value] = list(number or ())   # and those read outside their defining block
+        self._number: dict[Value, int] = dict(number or {})
         self._decoded: dict[int, ValueSet] = {}
         reads = {b: self._reads(b) for b in self._order}
         defined = dict.fromkeys(self._order, 0)
@@ -38,6 +42,14 @@ class Liveness:
     def before(self, block: Block) -> ValueSet:
         """``live_in`` of one block."""
         return self._decode(self._in[block])
+
+    def bits_before(self, block: Block) -> int:
+        """The bits of ``live_in`` of one block."""
+        return self._in[block]
+
+    def bits_after(self, block: Block) -> int:
+        """The bits of ``live_out`` of one block."""
+        return self._out(block)
 
     @cached_property
     def live_in(self) -> dict[Block, ValueSet]:
