@@ -27,7 +27,7 @@ Grad = bool | int | str | tuple[int | str, ...]
 def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target: str = "cpu",
         static: str | int | tuple[str | int, ...] = (), fastmath: bool = False, boundscheck: bool = True,
         parallel: bool = False, static_shapes: bool = False, checkpoint: Any = None, cache: bool = False,
-        **unknown: Any) -> Any:
+        flush_subnormals: bool | None = None, **unknown: Any) -> Any:
     """Compiles a Python function when it is called, once for each combination of argument types.
 
     Can be used as a decorator with or without options, or called.  ``grad`` selects the arguments to differentiate with
@@ -37,13 +37,14 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     omits the checks of indices; ``static_shapes`` compiles the sizes of arrays in.  ``parallel`` runs loops whose
     iterations are independent on several threads.  ``checkpoint``: with ``True`` or ``"sqrt"``, the gradient of a loop
     of n iterations saves about √n of its states; with a number c, ``"binomial"`` or ``("binomial", c)`` about c of them
-    for any n.
+    for any n.  ``flush_subnormals`` takes subnormal numbers for zero, at the speed of others; None does so with
+    ``fastmath``, except in calls of a few operations.
     """
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
     _refuse_unbuilt(target, cache=cache)
     options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
+               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)

@@ -26,9 +26,10 @@ from .ir.text import print_module
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
+from .lowering.llvm import float_state
 from .lowering.llvm.emit import global_name, symbol
 from .lowering.math.ops import Options as LoweringOptions
-from .lowering.planning.run_length import effort, recursive
+from .lowering.planning import run_length
 from .lowering.python import entry_point
 from .lowering.python.exceptions import Failures
 
@@ -39,7 +40,7 @@ LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 
 
-def lowering_options(options: Options) -> LoweringOptions:
+def lowering_options(options: Options, flush: bool) -> LoweringOptions:
     """The options of the lowering; ``JITAD_OPT`` sets LLVM's level.
 
     The default is 1; level 0 compiles in a third of the time, level 3 runs all of LLVM's optimisations.
@@ -47,7 +48,7 @@ def lowering_options(options: Options) -> LoweringOptions:
     level = os.environ.get("JITAD_OPT", "1")
     if level not in ("0", "1", "3"):
         raise ValueError(f"JITAD_OPT={level}: the levels are 0, 1 and 3")
-    return LoweringOptions(fastmath=options.fastmath, level=int(level))
+    return LoweringOptions(fastmath=options.fastmath, flush=flush, level=int(level))
 
 
 # --- the whole pipeline ---------------------------------------------------------------------------
@@ -72,17 +73,31 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         observe = _dumper()
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
-        compiled = _prepare(program, signature)
+        compiled = _prepare(program, signature, options)
         _lower(compiled, program.module, program.root, shape, names, options)
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
 
 
-def _prepare(program: trace_program.Traced, signature: Signature) -> Compiled:
+def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:
     module, root = program.module, program.root
     return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program,
-                    effort(module, root), recursive(module, root), Failures(module))
+                    run_length.effort(module, root), _flushes(options, module, root),
+                    run_length.recursive(module, root), Failures(module))
+
+
+def _flushes(options: Options, module: Module, root: str) -> bool:
+    """True if subnormal numbers are taken for zero.
+
+    ``fastmath`` allows it where the processor can.  The change of its state takes 5 to 8 ns, so brief calls go without.
+    """
+    possible = float_state.can_flush(cpu.target().triple)
+    if options.flush_subnormals and not possible:
+        raise UnsupportedError("jit(flush_subnormals=True): this processor cannot take subnormal numbers for zero")
+    if options.flush_subnormals is None:
+        return possible and options.fastmath and not run_length.is_brief(module, root)
+    return options.flush_subnormals
 
 
 def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
@@ -100,7 +115,7 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
         lowering.writer.global_(BODY, f"alias i8, ptr {global_name(symbol(root))}")
         return [entry_point.write(lowering.writer, entry), BODY]
 
-    compiled.native = native = cpu.compile_module(module, [root], lowering_options(options), extend)
+    compiled.native = native = cpu.compile_module(module, [root], lowering_options(options, compiled.flush), extend)
     entry.code = native.address(entry.name)
     if flat:
         compiled.set_call(entry)
@@ -137,7 +152,7 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
         return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
-    compiled = _prepare(program, signature)
+    compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
     shape = Shape(len(args.children), tuple(kwargs.static))
     _lower(compiled, program.module, program.root, shape, (), options)

@@ -33,6 +33,7 @@ from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
 from .passes.loops.loop_versioning import loop_versioning
+from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
@@ -102,6 +103,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "fuse_accumulate", _plain(fuse_accumulate)),
     ("adjoint", "licm", _LICM),
+    ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
     ("adjoint", "shape_specialise", _shape_specialise),
     ("adjoint", "array_sroa", _array_sroa(derived=False)),
@@ -120,6 +122,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
     ("optimized", "dce", _DCE),
     ("optimized", "cps", _plain(to_cps)),
+    ("optimized", "scalar_promotion", _plain(scalar_promotion)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
     ("optimized", "batch", _plain(batch)),
     ("optimized", "predicate", _plain(predicate)),
@@ -147,7 +150,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
-    "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate, "shape_specialise": shape_specialise,
+    "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
+    "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "loop_versioning": loop_versioning,

@@ -60,6 +60,7 @@ class Compiled:
     fixed: dict[int, Any]
     program: trace_program.Traced
     effort: str
+    flush: bool
     recursive: bool
     failures: Failures
     native: cpu.Native | None = None
@@ -99,7 +100,8 @@ class Compiled:
     def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> entry_point.Entry:
         build = None if buildable(self.result) else self._build
         entry = entry_point.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
-                             self.result, self.effort, self.recursive, self.failures, build, self.fixed)
+                             self.result, self.effort, self.recursive, self.failures, build, self.fixed,
+                             flush=self.flush)
         self.kept.append(entry)
         return entry
 

@@ -9,5 +9,6 @@ Files, in reading order::
     target     the machine for which code is generated
     processor  the processor for which code is generated (``JITAD_CPU``)
     context    the context record that compiled code runs in
+    float_state  subnormal numbers in the processor's state
     capi       addresses and layouts of CPython and NumPy
 """

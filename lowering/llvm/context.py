@@ -17,6 +17,7 @@ field has eight bytes.
 * ``next``: the link of a free list of contexts.
 * ``threads``: the number of threads that a loop may use; ``workers``: the contexts of all but the first of them, or
   null until they are needed (``hire``).  ``job``, ``share``: the work of a worker's context (``thread_pool.py``).
+* ``floats``: the floating-point state of the caller while the body runs in another one (``float_state.py``), or 0.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .capi import immortal
 
 FIELDS = ("arena_top", "arena_end", "arena_base", "arena_high", "stack_limit", "thread", "poll", "polls",
           "operand0", "operand1", "operand2", "operand3", "blocks_take", "blocks_free", "blocks_used", "next",
-          "threads", "workers", "job", "share")
+          "threads", "workers", "job", "share", "floats")
 SIZE = 8 * len(FIELDS)
 
 # Statuses of compiled functions besides 0 and (number of the exception) + 1.

@@ -29,6 +29,7 @@ class Options:
     """
 
     fastmath: bool = False
+    flush: bool = False                   # subnormal numbers are taken for zero (``float_state``)
     level: int = 1
     poll: bool = True
     blas: bool = True                     # call the BLAS of NumPy's wheel for large matrix products

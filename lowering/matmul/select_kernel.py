@@ -21,7 +21,7 @@ from ...kernels import blas
 from ..arrays import elementwise
 from ..arrays.reduce import combine, interleaved
 from ..builder.function_builder import FunctionBuilder
-from ..llvm import types
+from ..llvm import float_state, types
 from ..llvm.emit import Code, global_name
 from ..llvm.types import Buffer, literal
 from ..math import ops
@@ -258,5 +258,11 @@ def _gemv(fn: FunctionBuilder, p: Product, matrix: str, rows: str, columns: str,
     name = blas.symbol(("d" if p.t.bits == 64 else "s") + "gemv")
     callee = fn.writer.declare(
         name, "void", f"i32, i32, i64, i64, {of}, {_IN}, i64, {_IN}, i64, {of}, {_OUT}, i64", _MEMORY)
-    fn.code.do(f"call void {callee}(i32 {blas.ROW_MAJOR}, i32 {flag}, i64 {rows}, i64 {columns}, {of} {one}, "
-               f"ptr {matrix}, i64 {columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")
+
+    def call() -> None:
+        fn.code.do(f"call void {callee}(i32 {blas.ROW_MAJOR}, i32 {flag}, i64 {rows}, i64 {columns}, {of} {one}, "
+                   f"ptr {matrix}, i64 {columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")
+    if fn.options.flush:
+        float_state.exactly(fn.writer, fn.code, call)
+    else:
+        call()

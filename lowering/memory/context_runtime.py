@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 
-from ..llvm import context
+from ..llvm import context, float_state
 from ..llvm.capi import function
 from ..llvm.emit import Writer
 
@@ -80,9 +80,11 @@ done:
 
 
 _POLL = """define i32 @jitad.poll(ptr %ctx) {{
+  %floats = call i64 @jitad.callers_floats(ptr %ctx)
   %state = call i32 {}()
   %status = call i32 {}()
   call void {}(i32 %state)
+  call void @jitad.set_floats(i64 %floats)
   ret i32 %status
 }}
 """
@@ -94,6 +96,7 @@ def define(writer: Writer) -> None:
     """Write the routines that all entries share into a module."""
     for text in INTRINSICS:
         writer.declare(*text)
+    float_state.define(writer)
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
     writer.function("jitad.poll", _POLL.format(*map(function, names)))
     writer.function("jitad.trim", trim_text())

@@ -25,7 +25,7 @@ from ...frontend.trace.trace_program import Leaf as Parameter
 from ...ir.graph import Function
 from ...ir.types import Array
 from ...pytree import Structure
-from ..llvm import capi, context, types
+from ..llvm import capi, context, float_state, types
 from ..llvm.capi import function, pointer
 from ..llvm.emit import Code, Writer, global_name, symbol
 from ..memory import result_buffers
@@ -54,8 +54,9 @@ class Entry:
     ``error`` makes the exception for a status and four words that the program leaves.  ``next`` is the entry at which
     calls continue that this one does not take.  ``guards`` and ``captured``: the conditions on captured state, and the
     captured values that follow the arguments; ``hints``: their addresses.  ``fixed``: leaves of the result that are not
-    results of ``function``, by number.  ``address``: of the compiled function, if its code was generated earlier.
-    ``code``: the address of the entry itself once it is compiled.
+    results of ``function``, by number.  ``flush``: subnormal numbers are zero in the body.  ``address``: of the
+    compiled function, if its code was generated earlier.  ``code``: the address of the entry itself once it is
+    compiled.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Entry:
     captured: Sequence[tuple[Place, Parameter]] = ()
     hints: Hints | None = None
     next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
+    flush: bool = False
     address: int = 0
     code: int = 0
 
@@ -161,13 +163,21 @@ class _EntryWriter:
 
     def run(self, ctx: str, parts: Sequence[str]) -> list[str]:
         """Calls the compiled function; returns the status and the parts of the results."""
-        code, f = self.code, self.entry.function
+        code, entry, f = self.code, self.entry, self.entry.function
         state = self.lease.release_gil([*self.unboxer.sizes, *self.unboxer.counts])
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
         arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
         struct = types.result_struct(f.result_types)
-        callee = f"inttoptr (i64 {self.entry.address} to ptr)" if self.entry.address else global_name(symbol(f.name))
+        callee = f"inttoptr (i64 {entry.address} to ptr)" if entry.address else global_name(symbol(f.name))
+        before = recorded = ""
+        if entry.flush:
+            recorded = self.lease.field(ctx, "floats")
+            before = float_state.flush(self.writer, code, recorded)
+            # A call that LLVM can see into could be inlined, or moved if it has no other effects.
+            callee = code.op(f'call ptr asm "", "=r,0"(ptr {callee})', "body")
         whole = code.op(f"call {struct} {callee}({', '.join([f'ptr {ctx}', *arguments])})", "r")
+        if entry.flush:
+            float_state.restore(code, recorded, before)
         if state is not None:
             self.lease.take_gil(state)
         count = 1 + sum(len(types.parts_of(t)) for t in f.result_types)

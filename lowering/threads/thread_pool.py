@@ -10,6 +10,9 @@ of the table ``rows``: a status, the operands of a failure, then results.
 ``stop`` is the first share that need not continue: a failure in a share cancels the later ones, and −1 cancels all.
 A thread tests it when it polls, instead of polling for signals.  The calling thread handles signals, both while it
 works and while it waits for the other threads, whose remaining shares ``left`` counts.
+
+Each thread works in the floating-point state of the calling thread, ``floats``, and restores its own: the runtime's
+threads work for other libraries too, and they inherit the state in which they are created.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from __future__ import annotations
 import ctypes
 
 from ...kernels import openmp
-from ..llvm import context
+from ..llvm import context, float_state
 from ..llvm.capi import function
 from ..llvm.emit import Code, Writer
 from ..memory import context_runtime
 
-HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share")
+HEAD = ("shares", "threads", "trip", "stop", "left", "context", "rows", "width", "share", "floats")
 ROW = ("status", "operand0", "operand1", "operand2", "operand3")
 SPINS = 40_000                # tests of ``left`` in a spin loop: some tens of microseconds
 PAUSE = 100                   # microseconds between later tests
@@ -53,6 +56,7 @@ def define(writer: Writer) -> None:
     hire = ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0
     text = {**known, **fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP, "spins": SPINS,
             "pause": PAUSE, "patience": PATIENCE, "hire": f"inttoptr (i64 {hire} to ptr)"}
+    float_state.define(writer)
     for name in ("umax", "usub.sat"):
         writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
     writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
@@ -86,7 +90,9 @@ look:
   %there = icmp ne ptr %workers, null
   br i1 %there, label %several, label %hire
 hire:
+  %floats = call i64 @jitad.callers_floats(ptr %ctx)
   %made = call i32 {hire}(ptr %ctx)
+  call void @jitad.set_floats(i64 %floats)
   %good = icmp ne i32 %made, 0
   br i1 %good, label %several, label %one
 several:
@@ -187,6 +193,9 @@ _MEMBER = """define internal void @jitad.member(ptr %job) {{
 entry:
   %number = call i32 {omp_get_thread_num}()
   %size = call i32 {omp_get_num_threads}()
+  %floats.at = getelementptr inbounds i8, ptr %job, i64 {job_floats}
+  %floats = load i64, ptr %floats.at, align 8
+  %own.floats = call i64 @jitad.floats()
   %me = zext i32 %number to i64
   %team = zext i32 %size to i64
   %ctx.at = getelementptr inbounds i8, ptr %job, i64 {job_context}
@@ -194,8 +203,10 @@ entry:
   %first = icmp eq i64 %me, 0
   br i1 %first, label %caller, label %worker
 caller:
+  call void @jitad.set_floats(i64 %floats)
   call void @jitad.work(ptr %ctx, ptr %job, i64 0, i64 %team)
   call void @jitad.wait(ptr %ctx, ptr %job)
+  call void @jitad.set_floats(i64 %own.floats)
   ret void
 worker:
   %workers.at = getelementptr inbounds i8, ptr %ctx, i64 {ctx_workers}
@@ -216,7 +227,9 @@ bind:
   call void @jitad.bind(ptr %my, i64 %here)
   br label %bound
 bound:
+  call void @jitad.set_floats(i64 %floats)
   call void @jitad.work(ptr %my, ptr %job, i64 %me, i64 %team)
+  call void @jitad.set_floats(i64 %own.floats)
   %base.at = getelementptr inbounds i8, ptr %my, i64 {ctx_arena_base}
   %high.at = getelementptr inbounds i8, ptr %my, i64 {ctx_arena_high}
   %base = load i64, ptr %base.at, align 8
@@ -290,7 +303,11 @@ entry:
   %threads.at = getelementptr inbounds i8, ptr %job, i64 {job_threads}
   %threads = load i64, ptr %threads.at, align 8
   %count = trunc i64 %threads to i32
+  %floats.at = getelementptr inbounds i8, ptr %job, i64 {job_floats}
+  %floats = call i64 @jitad.callers_floats(ptr %ctx)
+  store i64 %floats, ptr %floats.at, align 8
   call void {GOMP_parallel}(ptr @jitad.member, ptr %job, i32 %count, i32 0)
+  call void @jitad.set_floats(i64 %floats)
   %stop = load i64, ptr %stop.at, align 8
   %interrupted = icmp slt i64 %stop, 0
   br i1 %interrupted, label %interrupt, label %settle

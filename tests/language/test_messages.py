@@ -425,6 +425,7 @@ def test_errors_are_pythons_own_as_well() -> None:
     (lambda: jitad.custom_vjp(square, nondiff_argnames="x"), TypeError, "positions"),
     (lambda: jitad.checkpoint(square, policy=None), TypeError, "checkpoint="),
     (lambda: jitad.njit, AttributeError, "`jitad.jit`"),
+    (lambda: jitad.set_flush_denormal(True), AttributeError, "flush_subnormals=True"),
     (lambda: jitad.prange, AttributeError, "parallel=True"),
     (lambda: jit(lambda n: [i for i in jitad.prange(3)])(1), AttributeError, "parallel=True"),
     (lambda: jitad.lax.scan, AttributeError, "`for`"),

@@ -47,6 +47,7 @@ _MAPPED = "`jit(jitad.vmap(f), parallel=True)`"
 _DRAWS = "`rng = jitad.random.default_rng(seed)`, `rng.normal(size=n)`"
 
 NAMES: dict[str, str] = {
+    "set_flush_denormal": "`jitad.jit(f, flush_subnormals=True)`",
     "njit": "`jitad.jit`", "autojit": "`jitad.jit`", "pjit": "`jitad.jit`", "compile": "`jitad.jit`",
     "prange": _THREADS, "pmap": _MAPPED, "shard_map": _MAPPED,
     "xmap": "`jitad.vmap`", "vectorize": _ELEMENTS, "guvectorize": _ELEMENTS,

@@ -35,6 +35,7 @@ class Options:
     boundscheck: bool = True
     static_shapes: bool = False
     fastmath: bool = False
+    flush_subnormals: bool | None = None
     checkpoint: str | int | None = None
     parallel: bool = False
     in_range: bool = False                # set for library functions whose indices need no bounds checks
