@@ -76,8 +76,11 @@ class Otherwise(Derivatives):
         self.same("fastmath", at, compiled(*copy.deepcopy(at)), (value, gradient), 1e-6)
 
     def _calm(self, at: tuple[Any, ...], value: Any) -> bool:
-        """True if CPython computes no infinity, and the last digits of constants and arguments do not matter."""
-        with np.errstate(over="raise", divide="raise", invalid="raise"):
+        """True if CPython computes no infinity, and the last digits of constants and arguments do not matter.
+
+        NumPy's results must not be subnormal either, which ``fastmath`` takes for zero.
+        """
+        with np.errstate(all="raise"):
             for by, main in zip((0.0, SHAKE, -SHAKE), self.once("moved", lambda: list(self._moved()))):
                 try:
                     with plain.limited(plain.LONGEST):

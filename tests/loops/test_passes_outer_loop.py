@@ -78,18 +78,54 @@ def shared(x: Any, q: Any) -> Any:
     """Arrays that all iterations add to, at places of theirs and at the same ones."""
     a, b = np.zeros(q.shape), np.zeros(len(x) + 1)
     for i in range(len(x)):
+        total = 0.0
         for k in range(len(q)):
             w = x[i, 0] * k
             for j in range(x.shape[1]):
                 w = w * 0.5 + q[k, j, j]
                 for r in range(x.shape[1]):
                     w += 0.25 * q[k, j, r]
-            b[i + 1] += w
+            total += w
+        b[i + 1] += total
         b[i] += 1.0
     return a, b
 
 
-PROGRAMS: dict[str, Callable] = {f.__name__: f for f in (mixture, stored, branches, shared)}
+def filtered(x: Any, q: Any) -> float:
+    """Lanes and inner iterations read neighbours, and the inner sum is ordered."""
+    flat, h = x[:, 0], q[0, :, 0]
+    energy = 0.0
+    for i in range(len(h) - 1, len(flat)):
+        y = 0.0
+        for k in range(len(h)):
+            y += h[k] * flat[i - k]
+        energy += y * y
+    return energy
+
+
+def product(x: Any, q: Any) -> Any:
+    """A product by the definition, with the element updated in place; its columns are lanes."""
+    c = np.zeros((q.shape[1], len(x)))
+    for i in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            c[i, j] = 0.5 * i
+            for k in range(q.shape[2]):
+                c[i, j] += q[0, i, k] * x.T[k, j]
+    return c
+
+
+def columns(x: Any, q: Any) -> Any:
+    """Each lane reads what it has stored itself, in other rows of its column."""
+    best = np.zeros((4, len(x)))
+    for j in range(len(x)):
+        for i in range(1, 4):
+            above = best[i - 1, j] + x[j, 0]
+            for r in range(q.shape[1]):
+                best[i, j] = 0.5 * best[i, j] + above * q[0, 0, r]
+    return best
+
+
+PROGRAMS: dict[str, Callable] = {f.__name__: f for f in (mixture, stored, branches, shared, filtered, product, columns)}
 
 
 def without_lanes() -> Any:
@@ -119,6 +155,46 @@ def test_values(name: str) -> None:
         same(fast(*args), f(*args))
     args = data(50, 2, 1)
     same(fast(*args), f(*args))
+
+
+def neighbours(x: Any, q: Any) -> Any:
+    """Each iteration reads what the one before has stored."""
+    c = np.zeros(len(x) + 1)
+    for i in range(len(x)):
+        for r in range(3):
+            c[i + 1] += 0.5 * c[i] + x[i, 0] * r
+    return c
+
+
+def rows_above(x: Any, q: Any) -> Any:
+    """An iteration reads a row that an earlier one has stored."""
+    c = np.ones((len(x) + 1, 4))
+    for i in range(len(x)):
+        for j in range(4):
+            for r in range(3):
+                c[i + 1, j] = 0.5 * c[i + 1, j] + 0.25 * c[i, j] + q[0, 0, 0] * r
+    return c
+
+
+@pytest.mark.parametrize("f", [neighbours, rows_above])
+def test_iterations_that_depend_on_each_other(f: Callable[..., Any]) -> None:
+    for n in (1, 17, 40):
+        args = data(n)
+        same(jit(f)(*args), f(*args))
+
+
+@pytest.mark.parametrize("f", [filtered, product, columns])
+def test_gradients_of_neighbours(f: Callable[..., Any]) -> None:
+    def squares(x: Any, q: Any) -> Any:
+        found = f(x, q)
+        return np.sum(found * found)
+    fast = jit(value_and_grad(squares, (0, 1)))
+    with without_lanes():
+        slow = jit(value_and_grad(squares, (0, 1)))
+        slow(*data(4))
+    for n in (4, 17, 50):
+        args = data(n)
+        same(fast(*args), slow(*args))
 
 
 @pytest.mark.parametrize("name", ["mixture", "branches"])

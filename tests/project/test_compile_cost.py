@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bench.compiler.compiling import calls, loaded, statements
+from bench.compiler.program_kinds import KINDS
 from jitad import jit
 
 
@@ -58,6 +59,7 @@ def views(count: int, seed: int) -> str:
 def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     """The number of Python functions that run while the gradient is compiled."""
     source, x = make(count, seed), np.ones(5) if make in (arrays, views) else 0.5
+    more = (np.ones(5), 3) if make in KINDS.values() else ()
     called = 0
 
     def seen(frame: object, event: str, argument: object) -> None:
@@ -68,14 +70,16 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     f = jit(program, grad=(0, 1))
     sys.setprofile(seen)
     try:
-        f.value_and_grad(x, 0.25)
+        f.value_and_grad(x, 0.25, *more)
     finally:
         sys.setprofile(None)
     return called
 
 
 @pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
-                                        (small_arrays, 15), (views, 20), (recursions, 4)])
+                                        (small_arrays, 15), (views, 20), (recursions, 4),
+                                        (KINDS["loops"], 30), (KINDS["ifs in a loop"], 40),
+                                        (KINDS["loops over an array"], 24), (KINDS["array statements"], 80)])
 def test_twice_the_program_costs_twice_the_work(make: Callable[[int, int], str], size: int) -> None:
     with mock.patch.dict(os.environ, JITAD_DEBUG="0", JITAD_OPT="0"):
         work(make, size, 0)

@@ -12,5 +12,6 @@ Files, in reading order::
     check_elimination      checks that control flow, earlier checks and counters imply
     loop_versioning        innermost loops in two versions, one without index checks
     fuse_accumulate        ``a[i] = a[i] + v`` as one accumulating op
+    scalar_promotion       an array element that a loop updates as a carried scalar
     zero_init_elimination  accumulation into zeros as plain stores
 """

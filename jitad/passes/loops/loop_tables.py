@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.aliasing.liveness import Liveness, ValueSet
 from ...ir.dominance import Dominators
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.types import Type
 from ...ir.uses import users
 from ..analysis.cfg import set_term
-from ..analysis.liveness import Liveness, ValueSet
 from ..analysis.loops import raising_blocks
 
 Key = tuple[str, Any, int]

@@ -3,10 +3,11 @@
 * *uniform*: the same in all lanes, and unchanged.  All control flow must be uniform.
 * *rising*, *falling*: the loop's counter, or its negative, plus a uniform value.  It stays one i64, the first lane's.
 * *varying*: different in each lane.  A scalar becomes an array of lanes, an array gets an additional last axis.
-* *shared*: an array that the loop carries, and only adds to or stores to.  All lanes update the same array.
+* *shared*: an array that the loop carries, adds to or stores to.  All lanes update the same array.
 
 All lanes execute an op before the next op.  So if two lanes could store to one element, the value that stays might not
-be the last iteration's.  Each lane must therefore store to elements of its own (``_check_elements``).
+be the last iteration's.  Each lane must therefore store to elements of its own (``_check_elements``), and it may read
+no others.
 
 Raises ``NoLanes`` if a value has none of these kinds.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ir.graph import Block, Edge, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import I64, Array, Scalar, Type
 from ...ir.uses import ops_of, users
 from ..analysis.loops import Counted, Loop, LoopForest
@@ -112,9 +114,11 @@ class Kinds:
         self._note(op.results, _step(op, kinds) or VARYING)
 
     def _shared(self, op: Op, kinds: list[str]) -> None:
-        """An op with a shared array must update it or take its size: no lane may read what others have stored."""
+        """An op with a shared array must update it, read an element, or take its size."""
         if op.name == "dim":
             return
+        if op.name == "get" and isinstance(op.result.type, Scalar) and SHARED not in kinds[1:]:
+            return self._note(op.results, VARYING)
         if op.name not in UPDATES or kinds[0] != SHARED or SHARED in kinds[1:]:
             raise NoLanes
         self._note(op.results, SHARED)
@@ -151,17 +155,19 @@ class Kinds:
 
     def _check_elements(self) -> None:
         """Check that shared arrays are carried as themselves, and that no two lanes update one element by a store."""
-        updates: dict[Value, list[Op]] = {}
+        accesses: dict[Value, list[Op]] = {}
         names = {p: p for p in self.loop.head.params if self[p] == SHARED}
         for block in self.blocks:
             for op in block.ops:
-                if op.name in UPDATES and op.operands[0] in names:
-                    root = names[op.result] = names[op.operands[0]]
-                    updates.setdefault(root, []).append(op)
+                if op.operands and op.operands[0] in names and (op.name in UPDATES or op.name == "get"):
+                    root = names[op.operands[0]]
+                    accesses.setdefault(root, []).append(op)
+                    if op.name != "get":
+                        names[op.result] = root
             for edge in block.term.edges if block.term and names else ():
                 self._check_edge(edge, names)
-        for ops in updates.values():
-            if any(op.name == "set" for op in ops) and len({self._own_elements(op) for op in ops}) > 1:
+        for ops in accesses.values():
+            if any(op.name in ("get", "set") for op in ops) and len({self._own_elements(op) for op in ops}) > 1:
                 raise NoLanes
 
     def _check_edge(self, edge: Edge, names: dict[Value, Value]) -> None:
@@ -172,7 +178,7 @@ class Kinds:
 
     def _own_elements(self, op: Op) -> tuple[int, Value]:
         """The axis along which each lane has elements of its own, and the index, which inner loops do not change."""
-        moving = [(k, v) for k, v in enumerate(op.operands[2:]) if self[v] in STEP]
+        moving = [(k, v) for k, v in enumerate(op.operands[OPS[op.name].indices:]) if self[v] in STEP]
         if op.name == "add_slice" or len(moving) != 1 or self.forest.innermost.get(moving[0][1].block) is not self.loop:
             raise NoLanes
         return moving[0]

@@ -41,7 +41,7 @@ class Lanes:
         if op.name in ("push", "pop"):
             return self._frame(op)
         if SHARED in kinds and op.name != "dim":
-            self.values[op.result] = _update(self, op)
+            self.values[op.result] = (_window_of if op.name == "get" else _update)(self, op)
         elif VARYING in kinds and op.results and self.kinds[op.results[0]] == VARYING:
             rule = _RULES.get(op.name) or (_elementwise if OPS[op.name].elementwise else None)
             if rule is None:
@@ -122,7 +122,12 @@ def _get(s: Lanes, op: Op) -> Value:
     a, *at = op.operands
     if s.kinds[a] == VARYING:
         return s.b.get(s.of(a), *map(s.flat, at))
-    return _window(s, s.flat(a), at, dims_of(op.result.type))
+    return _window_of(s, op)
+
+
+def _window_of(s: Lanes, op: Op) -> Value:
+    """The elements of a uniform or shared array that the lanes read."""
+    return _window(s, s.flat(op.operands[0]), op.operands[1:], dims_of(op.result.type))
 
 
 def _window(s: Lanes, a: Value, at: Sequence[Value], rest: Sequence[object]) -> Value:

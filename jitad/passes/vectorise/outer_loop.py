@@ -16,8 +16,9 @@ A check of a varying condition must hold in all lanes.  If it fails in one, the 
 the original loop executes it again and raises in the right iteration.  So nothing may be stored to shared arrays before
 such a check.
 
-The pass applies if the innermost loops do not access neighbouring elements of arrays from outside.  For those, vectors
-along the innermost loop are better.
+For innermost loops that access neighbouring elements of arrays from outside, vectors along that loop are better, and
+the pass leaves them alone.  It applies if the lanes access neighbours too, and LLVM cannot vectorise the innermost
+loop: it carries a float that is computed in order, or its own accesses are strided.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Scalar
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
-from .lane_kinds import SHARED, UNIFORM, VARYING, Kinds, NoLanes
+from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_rules import Lanes, lanes_type
 
 LEAST = 2 * LANES
@@ -45,7 +46,7 @@ def outer_loop(module: Module) -> None:
     for func in module.functions.values():
         seen: set[Block] = set()
         while (found := _next(func, seen)) is not None:
-            _try(func, *found, seen)
+            _try(func, *found, seen, module.fastmath)
 
 
 def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] | None:
@@ -62,11 +63,11 @@ def _next(func: Function, seen: set[Block]) -> tuple[LoopForest, Loop, Counted] 
     return None
 
 
-def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: set[Block]) -> None:
+def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: set[Block], fastmath: bool) -> None:
     count = len(func.blocks)
     try:
         kinds = Kinds(forest, loop, known, [b for b in forest.dom.order if b in loop.blocks])
-        if not _pays(forest, loop, kinds):
+        if not _pays(forest, kinds, fastmath):
             return
         chunks = _Chunks(func, loop, known, kinds)
         chunks.run()
@@ -78,13 +79,17 @@ def _try(func: Function, forest: LoopForest, loop: Loop, known: Counted, seen: s
     seen |= {*func.blocks[count:], *loop.blocks}
 
 
-def _pays(forest: LoopForest, loop: Loop, kinds: Kinds) -> bool:
+def _pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
     """True if the deepest loops have varying arithmetic, and do not access elements along lanes and an inner loop."""
     deepest = max(forest.depth(b) for b in kinds.blocks)
-    ops = [op for b in kinds.blocks if forest.depth(b) == deepest for op in b.ops if op.results]
-    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops):
+    blocks = [b for b in kinds.blocks if forest.depth(b) == deepest]
+    ops = [op for b in blocks for op in b.ops if op.results]
+    if any(op.name == "matmul" for b in kinds.blocks for op in b.ops) or not any(_is_work(op, kinds) for op in ops):
         return False
-    return any(_is_work(op, kinds) for op in ops) and not any(_in_a_row(op, kinds) for op in ops)
+    accesses = [op for op in ops if _in_a_row(op, kinds)]
+    return not accesses or all(_along_lanes(op, kinds) for op in accesses) and \
+        all(not fastmath and _is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
+            for b in blocks)
 
 
 def _is_work(op: Op, kinds: Kinds) -> bool:
@@ -97,6 +102,33 @@ def _in_a_row(op: Op, kinds: Kinds) -> bool:
     """True if ``op`` accesses an array at an index that is not uniform."""
     first = OPS[op.name].indices
     return bool(first) and any(kinds[v] != UNIFORM for v in op.operands[first:])
+
+
+def _along_lanes(op: Op, kinds: Kinds) -> bool:
+    """True if the lanes access neighbouring elements: only the last index depends on the lane."""
+    at = op.operands[OPS[op.name].indices:]
+    moving = [v for v in at if kinds[v] != UNIFORM]
+    element = op.name == "get" and isinstance(op.result.type, Scalar) or \
+        op.name == "add_at" and isinstance(op.operands[1].type, Scalar)
+    return element and moving == at[-1:] and kinds[at[-1]] in STEP
+
+
+def _is_serial(loop: Loop, kinds: Kinds) -> bool:
+    """True if a loop carries a float whose varying next value must be computed in order: LLVM cannot vectorise it."""
+    def in_order(v: Value) -> bool:
+        return isinstance(v.type, Scalar) and v.type.is_float and kinds[v] == VARYING and v.op is not None and \
+            not v.op.attrs.get("acc")
+    return any(in_order(v) for v in loop.back_edge().args)
+
+
+def _is_strided(loop: Loop, accesses: list[Op]) -> bool:
+    """True if iterations of an inner loop access elements that are not neighbours: LLVM does not vectorise that."""
+    moving = set(loop.head.params)
+    for op in loop.head.ops:
+        if any(v in moving for v in op.operands):
+            moving.update(op.results)
+    return any(v in moving for op in accesses if op.block is loop.head
+               for v in op.operands[OPS[op.name].indices:-1])
 
 
 class _Chunks:

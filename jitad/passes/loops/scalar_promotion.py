@@ -1,0 +1,201 @@
+"""Scalar promotion: an array element that a loop updates in every iteration becomes a carried scalar.
+
+``for k: C[i, j] += a[k] * b[k]`` loads and stores ``C[i, j]`` in each iteration, and the next load waits for the store.
+If ``i`` and ``j`` do not change in the loop, and no other element of the array is accessed there, the loop carries the
+element.  It is read before the loop and stored behind it::
+
+    s0 = get C0, i, j
+    ^loop(s)        …  s1 = add s, v
+    ^exit(C0, s2)   C1 = set C0, s2, i, j
+
+If the additions may be reordered (``acc``), the loop begins at 0 instead, and what it has added up is added behind it.
+
+The loop is rotated, so it executes at least once.  A check that fails in the loop raises, and then nobody sees the
+array, which belongs to the program.  So the store may move behind the checks.  The first access must not move ahead of
+the check of its own index: if a check in the loop depends on nothing that changes there, the loop is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Module, Op, Value
+from ...ir.types import Array
+from ...ir.uses import ops_of, users
+from ..analysis.cfg import resolve
+from ..analysis.loops import Loop, LoopForest, loop_forest, raising_blocks
+
+Readers = dict[Value, list[Op]]
+
+
+@dataclass
+class Element:
+    """The element ``index`` of the array that ``param`` carries.
+
+    ``versions``: the array at the head and after each of the ``updates``, in order.  ``reads``: the ``get`` ops.
+    """
+
+    param: Value
+    index: list[Value]
+    versions: list[Value]
+    updates: list[Op]
+    reads: list[Op]
+
+    @property
+    def reordered(self) -> bool:
+        """True if the loop only adds to the element, in any order."""
+        return not self.reads and all(op.name == "add_at" and op.attrs.get("acc") for op in self.updates)
+
+
+def scalar_promotion(module: Module) -> None:
+    """Promote in every loop of normal form, inner loops first."""
+    for func in module.functions.values():
+        if not any(op.name in ("set", "add_at") for op in func.all_ops()):
+            continue
+        forest = loop_forest(func)
+        left = forest.open_loops()              # what they define is read elsewhere too
+        for loop in forest.loops:
+            if loop in left or loop.preheader is None or loop.exit is None:
+                continue
+            if len(forest.dom.preds[loop.exit]) == 1:
+                _promote_all(forest, loop)
+
+
+def _promote_all(forest: LoopForest, loop: Loop) -> None:
+    arrays = [p for p in loop.head.params if isinstance(p.type, Array) and p.type.dtype.is_float]
+    if not arrays or _has_invariant_check(forest, loop):
+        return
+    ops = list(ops_of(loop.region(raising_blocks(forest.dom))))
+    readers = users(ops)
+    found = [e for p in arrays if (e := _element(loop, p, readers)) is not None]
+    for e in found:
+        _promote(ops, loop, e)
+
+
+def _has_invariant_check(forest: LoopForest, loop: Loop) -> bool:
+    """True if a check in the loop has a condition that no iteration changes.  Sizes of arrays never change."""
+    varying: set[Value] = {p for b in loop.blocks for p in b.params}
+    for block in (b for b in forest.dom.order if b in loop.blocks):
+        for op in block.ops:
+            if op.name == "check" and op.operands[0] not in varying:
+                return True
+            if op.name != "dim" and any(v in varying for v in op.operands):
+                varying.update(op.results)
+    return False
+
+
+def _element(loop: Loop, p: Value, readers: Readers) -> Element | None:
+    """The only element of a carried array that the loop accesses, or ``None``."""
+    found = Element(p, [], [p], [], [])
+    latch = loop.latch
+    assert latch is not None
+    while True:
+        following: list[Op] = []
+        for op in readers.get(found.versions[-1], ()):
+            if op.name == "dim" or op is latch.term:
+                continue
+            if not _is_access(op, found, loop):
+                return None
+            (found.reads if op.name == "get" else following).append(op)
+        if not following:
+            break
+        if len(following) > 1:
+            return None
+        found.updates += following
+        found.versions.append(following[0].result)
+    ends_well = found.versions[-1] is loop.back_edge().argument(p)
+    return found if found.updates and ends_well and _passes_only(latch, loop, found) else None
+
+
+def _is_access(op: Op, found: Element, loop: Loop) -> bool:
+    """True if ``op`` reads or updates the element; the first access determines its index."""
+    if op.name not in ("get", "set", "add_at") or op.operands[0] is not found.versions[-1]:
+        return False
+    value, at = ([], op.operands[1:]) if op.name == "get" else (op.operands[1:2], op.operands[2:])
+    assert isinstance(found.param.type, Array)
+    if len(at) != found.param.type.rank or any(v in found.versions for v in (*value, *at)):
+        return False
+    if any(v.block in loop.blocks and v.const is None for v in at):
+        return False
+    if not found.index:
+        found.index = at
+    return all(x is y or x.const is not None and x.const == y.const for x, y in zip(found.index, at))
+
+
+def _passes_only(latch: Block, loop: Loop, found: Element) -> bool:
+    """True if the loop's end passes each version to no other parameter of the head, and tests none."""
+    assert latch.term is not None
+    if any(v in found.versions for v in latch.term.operands):
+        return False
+    return all(q is found.param or a not in found.versions for q, a in loop.back_edge().passed())
+
+
+def _promote(ops: list[Op], loop: Loop, e: Element) -> None:
+    """Promote an element; ``ops`` are those of the loop."""
+    entry, back, leaving = loop.entry_edge(), loop.back_edge(), loop.exit_edge()
+    array = entry.argument(e.param)
+    assert array is not None
+    index, start = _before(loop, e, array)
+    s = loop.head.add_param(start.type, e.param.hint)
+    entry.args.append(start)
+    values = {e.param: s}
+    mapping: dict[Value, Value] = {}
+    for op, version in zip(e.updates, e.versions[1:], strict=True):
+        values[version] = _scalar_update(op, values[op.operands[0]], ops)
+        mapping[version] = e.param
+    for op in e.reads:
+        assert op.block is not None
+        op.block.ops.remove(op)
+        mapping[op.result] = values[op.operands[0]]
+    back.args.append(values[e.versions[-1]])
+    _store_behind(leaving, e, values, index)
+    for v in list(mapping):
+        resolve(mapping, v)
+    for op in ops:
+        op.replace_uses(mapping)
+
+
+def _before(loop: Loop, e: Element, array: Value) -> tuple[list[Value], Value]:
+    """Emit, before the loop, the constants of the index, and the element with which the loop begins."""
+    preheader = loop.preheader
+    assert preheader is not None and isinstance(e.param.type, Array)
+    term, preheader.term = preheader.term, None
+    b = Builder(preheader, e.updates[0].loc)
+    index = [v if v.const is None else b.const(v.const) for v in e.index]
+    start = b.const(0.0, e.param.type.dtype) if e.reordered else b.get(array, *index)
+    preheader.term = term
+    return index, start
+
+
+def _scalar_update(op: Op, s: Value, ops: list[Op]) -> Value:
+    """The element after ``op``: what is stored, or the sum, which takes the place of ``op`` and joins ``ops``."""
+    block = op.block
+    assert block is not None
+    at = block.ops.index(op)
+    if op.name == "set":
+        del block.ops[at]
+        return op.operands[1]
+    attrs = {"acc": True} if op.attrs.get("acc") else {}
+    total = Op("add", [s, op.operands[1]], [s.type], attrs, loc=op.loc)
+    total.block = block
+    block.ops[at] = total
+    ops.append(total)
+    return total.result
+
+
+def _store_behind(leaving: Edge, e: Element, values: dict[Value, Value], index: list[Value]) -> None:
+    """Emit the store of the element at the start of the block behind the loop, for each version that goes there."""
+    behind = leaving.block
+    for q, version in list(leaving.passed()):
+        if version not in values:
+            continue
+        element = behind.add_param(values[version].type, e.param.hint)
+        leaving.args.append(values[version])
+        array = behind.params[q.index] = Value(q.type, behind, q.index, q.hint)
+        op = Op("add_at" if e.reordered else "set", [array, element, *index], [q.type],
+                {"acc": True} if e.reordered else {}, loc=e.updates[0].loc)
+        op.results = [q]                    # its readers, anywhere in the function, read what is stored
+        q.owner, q.index = op, 0
+        op.block = behind
+        behind.ops.insert(0, op)
