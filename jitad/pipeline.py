@@ -103,6 +103,8 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "fuse_accumulate", _plain(fuse_accumulate)),
     ("adjoint", "licm", _LICM),
+    ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
+    ("adjoint", "simplify", _SIMPLIFY),
     ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
     ("adjoint", "shape_specialise", _shape_specialise),

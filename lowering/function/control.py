@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.graph import Block, Edge, Op, Value
+from ...ir.ops import OPS
 from ...ir.types import F64, I64, Array, Scalar
 from ...passes.analysis.loops import Loop
 from ..builder.function_builder import FunctionBuilder, likely
@@ -24,7 +25,8 @@ from ..threads.safepoints import Polling
 class Flow:
     """Lowers the control flow of one function.
 
-    ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).
+    ``_incoming``: for each block the edges lowered so far, as (LLVM block of origin, arguments).  ``_postponed``:
+    checks of the block, each with an earlier one that need not be tested if this one holds.
     """
 
     def __init__(self, fn: FunctionBuilder, polling: Polling, scratch: Scratch) -> None:
@@ -32,6 +34,8 @@ class Flow:
         self.labels: dict[Block, str] = {}
         self._incoming: dict[Block, list[tuple[str, list[Lowered]]]] = {}
         self._phis: dict[Block, list[list[str | None]]] = {}
+        self._postponed: dict[Op, Op] = {}
+        self._first: set[Op] = set()
         self._mark = ""
         self._recyclers: dict[Block, arena.Recycler] = {}
         self._slots: dict[Block, arena.Slots] = {}
@@ -82,6 +86,8 @@ class Flow:
         label = self._label(block)
         self.code.start(label)
         self.fn.block = block
+        self._postponed = _postponed_checks(block)
+        self._first = set(self._postponed.values())
         incoming = self._incoming.get(block, [])
         complete = len(incoming) == len(self.fn.places.preds[block]) + (block is self.fn.func.entry)
         phis: list[list[str | None]] = []
@@ -173,15 +179,22 @@ class Flow:
     # --- checks ----------------------------------------------------------------------------------------
 
     def check(self, op: Op) -> None:
-        """``check``: raise the exception unless the condition holds."""
+        """``check``: raise the exception unless the condition holds.
+
+        A test for NaN is left to the next check if that fails for NaN as well, which then tells which one failed.
+        """
         fn, code = self.fn, self.code
-        condition = fn.scalar(op.operands[0])
-        if len(op.operands) == 1:
+        if op in self._first:
+            return
+        condition, first = fn.scalar(op.operands[0]), self._postponed.get(op)
+        if len(op.operands) == 1 and first is None:
             fn.require(condition, op.attrs["exc"] + 1)
             return
         bad, go_on = code.label("bad"), code.label("ok")
         code.branch(condition, go_on, bad, likely(fn.writer))
         code.start(bad)
+        if first is not None:
+            fn.require(fn.scalar(first.operands[0]), first.attrs["exc"] + 1)
         self._raise(op.attrs["exc"], op.operands[1:])
         code.start(go_on)
 
@@ -257,6 +270,35 @@ class Flow:
         for i, (t, x) in enumerate(parts, 1):
             out = code.op(f"insertvalue {struct} {out}, {t} {x}, {i}", "r")
         code.end(f"ret {struct} {out}")
+
+
+def _postponed_checks(block: Block) -> dict[Op, Op]:
+    """The checks whose condition, a range of a float, is false for NaN, each with the test for NaN before it."""
+    found: dict[Op, Op] = {}
+    before: Op | None = None
+    for op in block.ops:
+        if op.name != "check":
+            before = None if OPS[op.name].effect else before
+            continue
+        if before is not None and _tested_for_nan(before) in _compared(op):
+            found[op] = before
+        before = op if len(op.operands) == 1 and _tested_for_nan(op) is not None else None
+    return found
+
+
+def _tested_for_nan(op: Op) -> Value | None:
+    """The scalar ``v`` of a check ``not isnan(v)``."""
+    inverted = op.operands[0].op
+    test = inverted.operands[0].op if inverted is not None and inverted.name == "not" else None
+    return test.operands[0] if test is not None and test.name == "isnan" else None
+
+
+def _compared(op: Op) -> list[Value]:
+    """The operands of the comparisons that must all hold for the condition of a check; those with NaN do not."""
+    condition = op.operands[0].op
+    tests = [condition] if condition is None or condition.name != "and" else [v.op for v in condition.operands]
+    return [v for test in tests if test is not None and test.name in ("lt", "le", "gt", "ge", "eq")
+            for v in test.operands]
 
 
 def _plain(name: str) -> str:

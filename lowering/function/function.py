@@ -24,6 +24,7 @@ from ..llvm.types import Buffer
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
 from ..planning.fma_control import carried_sums
+from ..planning.recurrences import products_beside, recurrences
 from ..threads import safepoints
 from . import array_ops, control
 from .block_outlining import cut_long_blocks
@@ -35,7 +36,10 @@ class FunctionLowering(FunctionBuilder):
 
     def __init__(self, module: ModuleBuilder, func: Function) -> None:
         super().__init__(module, func)
-        self.sums = carried_sums(self.forest)
+        self.chains = recurrences(self.forest)
+        self.apart = products_beside(self.chains)
+        if not self.options.fastmath:
+            self.apart |= carried_sums(self.forest)
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.flow = control.Flow(self, self.polling, self.scratch)
@@ -87,4 +91,5 @@ class FunctionLowering(FunctionBuilder):
         elif is_array(op.result) or any(map(is_array, op.operands)):
             array_ops.lower(self, op)
         else:
-            self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands], op in self.sums)
+            self.values[op.result] = ops.scalar(self, op, [self.scalar(v) for v in op.operands],
+                                                apart=op in self.apart, chained=op in self.chains)

@@ -19,6 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from ...ir.components import strongly_connected
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import Code, global_name, result_type
 
@@ -162,7 +163,7 @@ def cuts(following: Mapping[str, Sequence[str]], entry: str) -> list[list[str]]:
     """
     groups: list[list[str]] = []
     position: dict[str, int] = {}
-    components = strongly_connected(following, entry)
+    components = strongly_connected(following, [entry])
     for i, component in enumerate(components):
         position |= dict.fromkeys(component, i)
     furthest = 0
@@ -173,38 +174,3 @@ def cuts(following: Mapping[str, Sequence[str]], entry: str) -> list[list[str]]:
         groups[-1] += component
         furthest = max([furthest, *(position[s] for label in component for s in following[label])])
     return groups
-
-
-def strongly_connected(following: Mapping[str, Sequence[str]], entry: str) -> list[list[str]]:
-    """The strongly connected components in topological order (Tarjan)."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    found: list[list[str]] = []
-    stack: list[str] = []
-    waiting: set[str] = set()
-    path = [(entry, iter(following[entry]))]
-    number[entry] = lowest[entry] = 0
-    stack.append(entry)
-    waiting.add(entry)
-    while path:
-        label, rest = path[-1]
-        for s in rest:
-            if s not in number:
-                number[s] = lowest[s] = len(number)
-                stack.append(s)
-                waiting.add(s)
-                path.append((s, iter(following[s])))
-                break
-            if s in waiting:
-                lowest[label] = min(lowest[label], number[s])
-        else:
-            path.pop()
-            if path:
-                lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[label])
-            if lowest[label] == number[label]:
-                component = [stack.pop()]
-                while component[-1] != label:
-                    component.append(stack.pop())
-                waiting.difference_update(component)
-                found.append(component[::-1])
-    return found[::-1]

@@ -48,12 +48,14 @@ class Emitter(Protocol):
 Rule = Callable[[Emitter, Scalar, list[str], str], str]
 
 ACCUMULATE = "reassoc nsz contract"      # for sums whose order the compiler may choose
+UNCONTRACTED = "nnan ninf nsz arcp afn reassoc"
+CHAINED = "nnan ninf nsz contract afn"   # fast math on a recurrence, without what may lengthen it
 
 
 def flags(options: Options, attrs: dict[str, Any]) -> str:
     """The fast-math flags of a float op."""
     if options.fastmath:
-        return "fast"
+        return CHAINED if attrs.get("chained") else UNCONTRACTED if attrs.get("apart") else "fast"
     return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"
 
 
@@ -347,17 +349,19 @@ def apply(e: Emitter, name: str, t: Scalar, xs: Sequence[str], attrs: dict[str, 
     return TABLE[name](e, t, list(xs), flags(e.options, attrs))
 
 
-def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
+def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False, chained: bool = False) -> str:
     """An op on scalars only: elementwise, a constant, or an array op of rank 0.
 
-    ``apart`` marks a sum that must not be contracted with the product that it adds (``fma_control.py``).
+    ``apart`` marks a sum or a product that must not be contracted (``fma_control.py``, ``recurrences.py``), ``chained``
+    an op of a recurrence.
     """
     t = op.result.type
     if op.name in ("const", "undef", "empty"):       # undefined values are 0, so that results are deterministic
         return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))
     if op.name in ("fill", "broadcast_to"):
         return xs[0]
-    attrs = op.attrs | {"apart": True} if apart or _compares_products(op) else op.attrs
+    attrs = op.attrs | {"apart": True} if apart or not e.options.fastmath and _compares_products(op) else op.attrs
+    attrs = attrs | {"chained": True} if chained else attrs
     return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
 
 

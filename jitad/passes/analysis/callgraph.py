@@ -1,9 +1,10 @@
-"""The call graph: callees, and the functions that may call themselves (Tarjan's strongly connected components)."""
+"""The call graph: callees, and the functions that may call themselves."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from ...ir.components import strongly_connected
 from ...ir.graph import Module
 
 
@@ -27,34 +28,8 @@ class CallGraph:
         self._find_components()
 
     def _find_components(self) -> None:
-        number: dict[str, int] = {}
-        low: dict[str, int] = {}
-        open_: list[str] = []
-        for root in self.callees:
-            path = [] if root in number else [(root, iter(self.callees[root]))]
-            while path:
-                name, rest = path[-1]
-                if name not in number:
-                    number[name] = low[name] = len(number)
-                    open_.append(name)
-                for callee in rest:
-                    if callee not in number:
-                        path.append((callee, iter(self.callees[callee])))
-                        break
-                    if callee not in self.component:
-                        low[name] = min(low[name], number[callee])
-                else:
-                    path.pop()
-                    if path:
-                        low[path[-1][0]] = min(low[path[-1][0]], low[name])
-                    if low[name] == number[name]:
-                        self._close(name, open_, number[name])
-
-    def _close(self, name: str, open_: list[str], number: int) -> None:
-        members = open_[open_.index(name):]
-        del open_[-len(members):]
-        for m in members:
-            self.component[m] = number
-        self.order += reversed(members)
-        if len(members) > 1 or name in self.callees[name]:
-            self.recursive.update(members)
+        for number, members in enumerate(reversed(strongly_connected(self.callees, self.callees))):
+            self.component.update(dict.fromkeys(members, number))
+            self.order += reversed(members)
+            if len(members) > 1 or members[0] in self.callees[members[0]]:
+                self.recursive.update(members)

@@ -88,7 +88,7 @@ def _pays(forest: LoopForest, kinds: Kinds, fastmath: bool) -> bool:
         return False
     accesses = [op for op in ops if _in_a_row(op, kinds)]
     return not accesses or all(_along_lanes(op, kinds) for op in accesses) and \
-        all(not fastmath and _is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
+        all(_is_serial(forest.innermost[b], kinds) or _is_strided(forest.innermost[b], accesses)
             for b in blocks)
 
 

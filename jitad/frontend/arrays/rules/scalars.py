@@ -49,7 +49,7 @@ def to_float(t: Context, x: Any = 0.0) -> Sym:
 
 def to_int(t: Context, x: Any = 0) -> Sym:
     v = _scalar(t, x, "int")
-    return Sym(_whole(t, t.builder.trunc(v)) if dtype_of(v.type).is_float else promotion.to_i64(t, v), True)
+    return Sym(_whole(t, v) if dtype_of(v.type).is_float else promotion.to_i64(t, v), True)
 
 
 def to_bool(t: Context, x: Any = False) -> Any:
@@ -57,7 +57,10 @@ def to_bool(t: Context, x: Any = False) -> Any:
 
 
 def _whole(t: Context, v: Value) -> Value:
-    """A float with an integral value as an i64; NaN and values out of range raise as in Python."""
+    """A float as an i64, truncated; NaN and values out of range raise as in Python.
+
+    Floats near the limits are integral, so those that fit are the same before and after truncation.
+    """
     e = t.builder
     t.check(e.not_(e.isnan(v)), "ValueError", "cannot convert float NaN to integer")
     fits = e.and_(e.ge(v, -_LIMIT), e.lt(v, _LIMIT))
@@ -69,7 +72,9 @@ def rounding(op: str) -> Rule:
     """The rule of ``math.floor`` and similar functions, whose result is a Python int."""
     def rule(t: Context, x: Any) -> Sym:
         v = _scalar(t, x, f"math.{op}")
-        return Sym(_whole(t, t.builder.emit(op, v)) if dtype_of(v.type).is_float else promotion.to_i64(t, v), True)
+        if not dtype_of(v.type).is_float:
+            return Sym(promotion.to_i64(t, v), True)
+        return Sym(_whole(t, v if op == "trunc" else t.builder.emit(op, v)), True)
     return rule
 
 

@@ -1,0 +1,66 @@
+"""Chains of float ops from iteration to iteration: what fast math and contraction must leave as it is."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from jitad import jit
+from jitad.ir.dominance import dominators
+from jitad.ir.text.parser import parse_module
+from jitad.lowering.planning.recurrences import products_beside, recurrences
+from jitad.passes.analysis.loops import loop_forest
+
+TEXT = """
+func @f(%x: f64[?], %n: i64, %a: f64, %b: f64) -> (f64, f64) {
+^entry:
+  %zero = const 0 : i64
+  %one = const 1 : i64
+  %none = const 0.0 : f64
+  jump ^loop(%zero, %none, %none)
+
+^loop(%i: i64, %y: f64, %sum: f64):
+  %xi = get %x, %i : f64
+  %ax = mul %a, %xi : f64
+  %by = mul %b, %y : f64
+  %new = add %ax, %by : f64
+  %square = mul %new, %new : f64
+  %total = add %sum, %square : f64
+  %next = add %i, %one : i64
+  %more = lt %next, %n : bool
+  branch %more, ^loop(%next, %new, %total), ^exit
+
+^exit:
+  return %new, %total
+}
+"""
+
+
+def test_what_the_next_iteration_waits_for() -> None:
+    func = parse_module(TEXT).functions["f"]
+    assert dominators(func)
+    chains = recurrences(loop_forest(func))
+    assert {op.result.hint for op in chains} == {"by", "new"}, "the sum is a reduction, its square is on no cycle"
+    assert {op.result.hint for op in products_beside(chains)} == {"ax"}
+
+
+def smooth(x, a):
+    y = total = 0.0
+    for v in x:
+        y = a * v + (1.0 - a) * y
+        total += y * y
+    return total
+
+
+def test_fast_math_on_a_chain() -> None:
+    x = np.linspace(0.0, 1.0, 50)
+    f = jit(smooth, fastmath=True, grad="x")
+    lines = re.findall(r"= (f(?:add|mul|sub)) ([a-z ]*)double", f.inspect("llvm", x, 0.3))
+    assert {"fast", "nnan ninf nsz contract afn"} <= {flags.strip() for _, flags in lines}
+    assert np.isclose(f(x, 0.3), smooth(x, 0.3), rtol=1e-13)
+    step = 1e-6
+    for i in (0, 20, 49):
+        other = x.copy()
+        other[i] += step
+        assert np.isclose(f.grad(x, 0.3)[i], (smooth(other, 0.3) - smooth(x, 0.3)) / step, rtol=1e-4)
