@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from ...ir.components import strongly_connected
+from ...ir.dominance import strongly_connected
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.emit import Code, global_name, result_type
 

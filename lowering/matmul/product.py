@@ -11,7 +11,8 @@ from ...ir.types import Scalar
 class Product:
     """``c (+)= a · b``: pointers, the sizes of the product, which operands are stored transposed, and whether to add.
 
-    ``a`` is stored [m, k] or, under ``ta``, [k, m]; ``b`` [k, n] or, under ``tb``, [n, k].
+    ``a`` is stored [m, k] or, under ``ta``, [k, m]; ``b`` [k, n] or, under ``tb``, [n, k].  ``stride``: the distance
+    from row to row of the matrix in a product with a vector; "" if its rows are contiguous.
     """
 
     t: Scalar
@@ -24,9 +25,11 @@ class Product:
     ta: bool
     tb: bool
     add: bool
+    stride: str = ""
 
     @property
     def kind(self) -> str:
         flags = ("t" if self.ta else "n") + ("t" if self.tb else "n") + (".add" if self.add else "")
+        flags += ".strided" if self.stride else ""
         sizes = (".row" if self.m == "1" else "") + (".column" if self.n == "1" else "")
         return f"jitad.matmul.{self.t}.{flags}{sizes}"

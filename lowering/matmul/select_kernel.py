@@ -25,7 +25,7 @@ from ..llvm import float_state, types
 from ..llvm.emit import Code, global_name
 from ..llvm.types import Buffer, literal
 from ..math import ops
-from ..planning.op_traits import exchanges
+from ..planning.op_traits import exchanges, is_block
 from . import gemm, gemm_nt, gemm_small
 from .gemm_small import divide
 from .product import Product
@@ -50,12 +50,17 @@ def accumulate(fn: FunctionBuilder, op: Op) -> None:
     _into(fn, fn.plan.accumulate[op.result], buffer, add=True)
 
 
-def _operand(fn: FunctionBuilder, v: Value, flag: bool) -> tuple[Buffer, bool]:
-    """The stored operand, and True if it is stored transposed."""
+def _operand(fn: FunctionBuilder, v: Value, flag: bool) -> tuple[Buffer, bool, str]:
+    """The stored operand, True if it is stored transposed, and the distance of its rows if that is not their length."""
     if v in fn.plan.lazy and exchanges(v.op):
         assert v.op is not None
-        return fn.array(v.op.operands[0]), not flag
-    return fn.array(v), flag
+        v, flag = v.op.operands[0], not flag
+    if v in fn.plan.lazy and is_block(v.op):
+        assert v.op is not None and isinstance(v.type, Array)
+        base, (row, column) = fn.array(v.op.operands[0]), map(fn.scalar, v.op.operands[1::3])
+        start = fn.address(base.dtype, base.ptr, fn.add(fn.mul(row, base.sizes[1]), column))
+        return Buffer(start, fn.plan.sizes[v], v.type), flag, base.sizes[1]
+    return fn.array(v), flag, ""
 
 
 def _dot(fn: FunctionBuilder, op: Op) -> str:
@@ -64,17 +69,19 @@ def _dot(fn: FunctionBuilder, op: Op) -> str:
 
 
 def _into(fn: FunctionBuilder, op: Op, c: Buffer, add: bool) -> None:
-    (a, ta), (b, tb) = (_operand(fn, v, bool(op.attrs.get(flag))) for v, flag in zip(op.operands, ("ta", "tb")))
+    (a, ta, a_stride), (b, tb, b_stride) = (_operand(fn, v, bool(op.attrs.get(flag)))
+                                            for v, flag in zip(op.operands, ("ta", "tb")))
+    stride = a_stride or b_stride
     t = dtype_of(op.operands[0].type)
     ranks = (len(a.sizes), len(b.sizes))
     if ranks == (2, 1):
         m, k = (a.sizes[1], a.sizes[0]) if ta else a.sizes
-        p = Product(t, b.ptr, a.ptr, c.ptr, "1", m, k, False, False, add) if ta else \
-            Product(t, a.ptr, b.ptr, c.ptr, m, "1", k, False, True, add)
+        p = Product(t, b.ptr, a.ptr, c.ptr, "1", m, k, False, False, add, stride) if ta else \
+            Product(t, a.ptr, b.ptr, c.ptr, m, "1", k, False, True, add, stride)
     elif ranks == (1, 2):
         k, n = (b.sizes[1], b.sizes[0]) if tb else b.sizes
-        p = Product(t, b.ptr, a.ptr, c.ptr, n, "1", k, False, True, add) if tb else \
-            Product(t, a.ptr, b.ptr, c.ptr, "1", n, k, False, False, add)
+        p = Product(t, b.ptr, a.ptr, c.ptr, n, "1", k, False, True, add, stride) if tb else \
+            Product(t, a.ptr, b.ptr, c.ptr, "1", n, k, False, False, add, stride)
     else:
         m, k = (a.sizes[-1], a.sizes[-2]) if ta else a.sizes[-2:]
         n = b.sizes[-2 if tb else -1]
@@ -129,11 +136,13 @@ def _call_outlined(fn: FunctionBuilder, p: Product) -> None:
     """Call the function for this kind of product, which is defined at its first use."""
     if not fn.writer.defines(p.kind):
         _outline(fn, p)
-    fn.code.do(f"call void {global_name(p.kind)}(ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k})")
+    fn.code.do(f"call void {global_name(p.kind)}(ptr {p.a}, ptr {p.b}, ptr {p.c}, i64 {p.m}, i64 {p.n}, i64 {p.k}, "
+               f"i64 {p.stride or '0'})")
 
 
 def _outline(fn: FunctionBuilder, p: Product) -> None:
-    inner = replace(p, a="%a", b="%b", c="%c", m="1" if p.m == "1" else "%m", n="1" if p.n == "1" else "%n", k="%k")
+    inner = replace(p, a="%a", b="%b", c="%c", m="1" if p.m == "1" else "%m", n="1" if p.n == "1" else "%n", k="%k",
+                    stride="%stride" if p.stride else "")
     before, fn.code = fn.code, Code()
     try:
         _by_size(fn, inner)
@@ -142,7 +151,7 @@ def _outline(fn: FunctionBuilder, p: Product) -> None:
     finally:
         fn.code = before
     # The operands may be one array; only the result is written.
-    params = "ptr readonly %a, ptr readonly %b, ptr noalias %c, i64 %m, i64 %n, i64 %k"
+    params = "ptr readonly %a, ptr readonly %b, ptr noalias %c, i64 %m, i64 %n, i64 %k, i64 %stride"
     attributes = fn.writer.attributes(f"noinline {_MEMORY}")
     fn.writer.function(p.kind, f"define internal void {global_name(p.kind)}({params}) {attributes} {{\n{text}\n}}\n")
 
@@ -173,7 +182,9 @@ def _loops(fn: FunctionBuilder, p: Product) -> None:
 
 
 def _a_index(fn: FunctionBuilder, p: Product, i: str, k: str) -> str:
-    return fn.add(fn.mul(k, p.m), i) if p.ta else fn.add(fn.mul(i, p.k), k)
+    if p.ta:
+        return fn.add(fn.mul(k, p.m), i)
+    return fn.add(fn.mul(i, p.stride or p.k if p.n == "1" else p.k), k)
 
 
 def _element(fn: FunctionBuilder, p: Product, i: str, j: str) -> list[str]:
@@ -209,7 +220,7 @@ def _add_rows(fn: FunctionBuilder, p: Product, i: str, row: str, first: str, cou
     """Add the multiples of ``count`` rows of ``b``, starting at row ``first``."""
     ks = [fn.add(first, str(u)) for u in range(count)]
     factors = [fn.load(p.t, p.a, _a_index(fn, p, i, k)) for k in ks]
-    starts = [fn.mul(k, p.n) for k in ks]
+    starts = [fn.mul(k, p.stride or p.n) for k in ks]
 
     def body(j: str, _: list[str]) -> list[str]:
         at = fn.add(row, j)
@@ -261,7 +272,7 @@ def _gemv(fn: FunctionBuilder, p: Product, matrix: str, rows: str, columns: str,
 
     def call() -> None:
         fn.code.do(f"call void {callee}(i32 {blas.ROW_MAJOR}, i32 {flag}, i64 {rows}, i64 {columns}, {of} {one}, "
-                   f"ptr {matrix}, i64 {columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")
+                   f"ptr {matrix}, i64 {p.stride or columns}, ptr {x}, i64 1, {of} {beta}, ptr {p.c}, i64 1)")
     if fn.options.flush:
         float_state.exactly(fn.writer, fn.code, call)
     else:

@@ -48,29 +48,38 @@ none:
 }}
 """
 
-# A slot is a pointer, initially null, and the number of bytes at it (``loop_buffers.py``).
+# A slot is a pointer, initially null, and the number of bytes there (``loop_buffers.py``).  It at least doubles, so that
+# arrays which grow from iteration to iteration take twice the memory of the last one together.
 _SCRATCH = """define preserve_mostcc ptr @jitad.scratch(ptr %ctx, ptr %slot, i64 %size) nounwind {
 entry:
   %room.at = getelementptr inbounds i8, ptr %slot, i64 8
   %last = load ptr, ptr %slot, align 8
   %none = icmp eq ptr %last, null
-  br i1 %none, label %make, label %look
+  br i1 %none, label %exact, label %look
 look:
   %room = load i64, ptr %room.at, align 8
   %fits = icmp ule i64 %size, %room
-  br i1 %fits, label %again, label %make
+  br i1 %fits, label %again, label %grow
 again:
   ret ptr %last
-make:
+grow:
+  %twice = shl i64 %room, 1
+  %larger = call i64 @llvm.umax.i64(i64 %size, i64 %twice)
+  %grown = call preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %larger)
+  %full = icmp eq ptr %grown, null
+  br i1 %full, label %exact, label %note
+exact:
   %made = call preserve_mostcc ptr @jitad.reserve(ptr %ctx, i64 %size)
   %lack = icmp eq ptr %made, null
   br i1 %lack, label %done, label %note
 note:
-  store ptr %made, ptr %slot, align 8
-  store i64 %size, ptr %room.at, align 8
-  br label %done
+  %new = phi ptr [ %grown, %grow ], [ %made, %exact ]
+  %bytes = phi i64 [ %larger, %grow ], [ %size, %exact ]
+  store ptr %new, ptr %slot, align 8
+  store i64 %bytes, ptr %room.at, align 8
+  ret ptr %new
 done:
-  ret ptr %made
+  ret ptr null
 }
 """
 
@@ -105,6 +114,7 @@ def asking(writer: Writer) -> str:
 def define(writer: Writer) -> None:
     """Write the routines into a module."""
     writer.declare("llvm.usub.sat.i64", "i64", "i64, i64")
+    writer.declare("llvm.umax.i64", "i64", "i64, i64")
     top, end, poll = (context.offset(name) for name in ("arena_top", "arena_end", "poll"))
     writer.function("jitad.reserve", _RESERVE.format(top=top, end=end))
     writer.function("jitad.scratch", _SCRATCH)

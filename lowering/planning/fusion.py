@@ -24,7 +24,16 @@ from ...ir.graph import Block, Function, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
 from ...passes.analysis.cost import INDEX_MAPS, element_cost
-from .op_traits import ON_DEMAND, exchanges, inserts_ones, is_flat, is_full, is_transcendental
+from .op_traits import (
+    ON_DEMAND,
+    exchanges,
+    inserts_ones,
+    is_block,
+    is_by_vector,
+    is_flat,
+    is_full,
+    is_transcendental,
+)
 
 _READS_MEMORY = {"push", "matmul", "jump", "branch", "switch", "call", "return", "raise"}
 CHEAP = 3             # cost up to which a value is recomputed rather than stored
@@ -173,7 +182,8 @@ class _Planner:
         if not can or not all(self._accepts(u, i) for u, i in users):
             return
         self.sites[v] = self._sites(users)
-        if any(s.name == "matmul" for s in self.sites[v]) and not exchanges(op):
+        products = [s for s in self.sites[v] if s.name == "matmul"]
+        if products and not exchanges(op) and not (is_block(op) and all(map(is_by_vector, products))):
             return
         self.many[v] = any(self._repeats(v, u, i) for u, i in users)
         self.depth[v] = 1 + max((self.depth[u.result] for u, _ in users
@@ -190,8 +200,8 @@ class _Planner:
 
     def _accepts(self, user: Op, i: int) -> bool:
         """True if ``user`` can read its operand ``i`` element by element."""
-        if user.name == "matmul" and exchanges(user.operands[i].op):
-            return True
+        if user.name == "matmul":
+            return exchanges(user.operands[i].op) or is_by_vector(user) and is_block(user.operands[i].op)
         if user.name in _READS_MEMORY or i < 0:
             return False
         if user.name == "reshape" and not inserts_ones(user):

@@ -45,6 +45,22 @@ def exchanges(op: Op | None) -> bool:
     return perm[:-2] == list(range(len(perm) - 2)) and perm[-2:] == [len(perm) - 1, len(perm) - 2]
 
 
+def is_block(op: Op | None) -> bool:
+    """True if ``op`` takes a block of a stored matrix: whole rows of it lie at equal distances.
+
+    A product with a vector reads such an operand without a copy.
+    """
+    if op is None or op.name != "slice" or len(op.operands) != 7:
+        return False
+    base, steps = op.operands[0], op.operands[3::3]
+    return (base.op is None or base.op.name not in ON_DEMAND) and all(step.const == 1 for step in steps)
+
+
+def is_by_vector(op: Op) -> bool:
+    """True for a product of a matrix and a vector."""
+    return op.name == "matmul" and sorted(v.type.rank for v in op.operands if isinstance(v.type, Array)) == [1, 2]
+
+
 def is_flat(lazy: Collection[Value], v: Value, like: Array) -> bool:
     """True if the element of ``v`` at a flat offset in an array of type ``like`` depends on that offset alone."""
     seen: set[Value] = set()

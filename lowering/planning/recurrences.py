@@ -11,7 +11,7 @@ would wait for a fused operation, of four cycles on many processors, instead of 
 
 from __future__ import annotations
 
-from ...ir.components import strongly_connected
+from ...ir.dominance import strongly_connected
 from ...ir.graph import Op, Value
 from ...ir.types import Scalar
 from ...passes.analysis.loops import Loop, LoopForest

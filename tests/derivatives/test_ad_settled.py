@@ -126,7 +126,46 @@ def twice(a: Any) -> float:
     return x.sum()
 
 
-ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice]
+def cholesky_by_slices(a: Any) -> float:
+    n = len(a)
+    l = np.zeros((n, n))
+    for j in range(n):
+        l[j, j] = np.sqrt(a[j, j] - np.sum(l[j, :j] * l[j, :j]))
+        l[j + 1:, j] = (a[j + 1:, j] - l[j + 1:, :j] @ l[j, :j]) / l[j, j]
+    return np.sum(np.log(np.diag(l)))
+
+
+def trajectory(a: Any) -> float:
+    """Each step reads the row that the last one wrote."""
+    u = np.zeros((len(a) + 1, len(a)))
+    u[0] = a[0]
+    for t in range(len(a)):
+        u[t + 1] = np.sin(u[t]) * a[t] + u[t]
+    return np.sum(u * u)
+
+
+def rows_in_use(a: Any) -> float:
+    """A later iteration writes into the row that an earlier one has read."""
+    u = a.copy()
+    for t in range(len(a) - 1):
+        total = np.sum(u[t, :t + 1] * u[t + 1, 1:t + 2])
+        u[t + 1, :t + 2] = u[t, :t + 2] * total
+        u[t, t:] = u[t, t:] * u[t, t]
+    return np.sum(u)
+
+
+def below(a: Any) -> float:
+    """Parts of rows with steps, and rows that are filled from the last to the first."""
+    n = len(a)
+    x = np.zeros((n, n))
+    for i in range(n - 1, -1, -1):
+        x[i, ::2] = a[i, ::2] + np.sum(x[i + 1:, ::2] * x[i + 1:, ::2])
+        x[i, 1::2] = a[i, 1::2] * x[i, 0]
+    return np.sum(x)
+
+
+ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice, cholesky_by_slices,
+       trajectory, rows_in_use, below]
 
 
 def matrix(n: int = 5) -> Any:
@@ -155,6 +194,15 @@ def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) 
     deepest = [loop.head for loop in loops if loop.depth == max(loop.depth for loop in loops)]
     frames = [op for b in deepest for op in b.ops if op.name == "set" and op.operands[0].hint.startswith("frames")]
     assert len(frames) == kept
+
+
+def test_finished_parts_are_not_saved() -> None:
+    """Of the factorisation by slices a column is saved for each step, none of the blocks that the step reads."""
+    compiled = jit(cholesky_by_slices, grad=True)
+    compiled.value_and_grad(matrix())
+    func = next(iter(parse_module(compiled.value_and_grad.inspect("optimized")).functions.values()))
+    saved = [v.type for op in func.all_ops() if op.name == "push" for v in op.operands[1:]]
+    assert [getattr(t, "rank", 0) for t in saved] == [1]
 
 
 def test_the_callers_array_is_not_copied_for_it() -> None:

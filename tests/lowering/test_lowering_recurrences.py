@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import numpy as np
+from jitad.lowering.planning.recurrences import products_beside, recurrences
 
 from jitad import jit
 from jitad.ir.dominance import dominators
 from jitad.ir.text.parser import parse_module
-from jitad.lowering.planning.recurrences import products_beside, recurrences
 from jitad.passes.analysis.loops import loop_forest
 
 TEXT = """

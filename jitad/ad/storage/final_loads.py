@@ -1,27 +1,30 @@
 """Finds loads, in loops, of elements that have their final value, so that the finished array can be read instead.
 
-``l[i, k]`` with ``k < j`` in a factorisation that fills column ``j`` is final when it is read.  The reverse sweep
-reads it again from the finished array, and it is not saved for each of the iterations that read it (n³ of them).
+``l[i, k]`` with ``k < j`` in a factorisation that fills column ``j`` is final when it is read, and so is the part
+``l[j:, :j]``.  The reverse sweep reads it again from the finished array, and it is not saved for each of the iterations
+that read it (n³ numbers).  A load is a ``get`` or a ``slice``, or a ``slice`` of a ``get``.
 
 Notation.  The *carrier* of an array is the outermost loop around the load that carries it from iteration to iteration;
-its *names* are all values that it has there.  No write in the carrier may touch the loaded element after the load.
-That holds if, along one axis, the write's index is at least ``g``, which does not decrease with the carrier's
-counter, and the load's index is below ``g``; or the same with above and below exchanged.
+its *names* are all values that it has there.  No write in the carrier may touch the loaded elements after the load.
+That holds if, along one axis, the write's indices are at least ``g``, which does not decrease with the carrier's
+counter, and the load's indices are below ``g``; or the same with above and below exchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ir.graph import Block, Edge, Function, Op, Value
 from ...ir.ops import OPS, Memory
-from ...ir.types import Array, Scalar
+from ...ir.types import Array, is_float
+from ...ir.uses import ops_of, users
 from ...passes.analysis.affine import Affine
 from ...passes.analysis.loops import Counted, Loop, LoopForest, counted
 from ...passes.loops.check_elimination import Walk
 
-WRITES = frozenset(("set", "add_at"))
+ELEMENTS, SLICES = frozenset(("set", "add_at")), frozenset(("set_slice", "add_slice"))
+WRITES = ELEMENTS | SLICES
 DEEP = 4
 """Recursion limit for trip counts that depend on the counters of enclosing loops."""
 
@@ -34,26 +37,45 @@ class Carried:
     param: Value
 
 
+Span = tuple[Affine, Affine | None]
+"""The least and the greatest index along an axis; None if the greatest is that of the axis or is not known."""
+
+
 def settled(func: Function, forest: LoopForest) -> dict[Op, Carried]:
     """Map the loads of floats whose elements are final to the array that holds them at the end."""
     if not forest.loops or not any(op.name in WRITES for op in func.all_ops()):
         return {}
     incoming: dict[Block, list[Edge]] = {b: [e for _, e in es] for b, es in func.predecessors().items()}
     found: dict[Op, Carried] = {}
-    for block in func.blocks if forest.loops else ():
+    for block in func.blocks:
         for op in block.ops if forest.loop_of(block) is not None else ():
-            if op.name == "get" and isinstance(op.result.type, Scalar) and op.result.type.is_float:
+            if op.name in ("get", "slice") and is_float(op.result.type):
                 carried = _carrier(op, forest, incoming)
                 if carried is not None:
                     found[op] = carried
     writes = {c: _writes(func, c, incoming) for c in set(found.values())}
     judge = _Judge(func, forest, {op: c for op, c in found.items() if writes[c]}, writes)
-    return judge.final if judge.loads else {}
+    return judge.final | _read_finally(func, judge) if judge.final else {}
+
+
+def _read_finally(func: Function, judge: _Judge) -> dict[Op, Carried]:
+    """The loads of rows of which only parts that are final are read."""
+    rows = {op: c for op, c in judge.loads.items() if op.name == "get" and op not in judge.final
+            and isinstance(op.result.type, Array)}
+    readers = users(ops_of(func.blocks)) if rows else {}
+    return {op: c for op, c in rows.items()
+            if all(r in judge.final or r.name == "dim" for r in readers.get(op.result, ()))}
+
+
+def base(load: Op) -> Value:
+    """The array of which a load reads a part."""
+    v = load.operands[0]
+    return v.op.operands[0] if load.name == "slice" and v.op is not None and v.op.name == "get" else v
 
 
 def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]]) -> Carried | None:
     heads = {loop.head: loop for loop in forest.loops}
-    v, found, seen = load.operands[0], None, set[Value]()
+    v, found, seen = base(load), None, set[Value]()
     while v not in seen:
         seen.add(v)
         if v.op is not None:
@@ -72,7 +94,7 @@ def _carrier(load: Op, forest: LoopForest, incoming: Mapping[Block, list[Edge]])
 
 
 def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge]]) -> list[Op] | None:
-    """The writes of single elements to the array in its carrier; None if it may be changed in another way."""
+    """The writes to the array in its carrier; None if it may be changed in another way."""
     loop, param = carried.loop, carried.param
     blocks = [b for b in func.blocks if b in loop.blocks]
     names, found, grown = {param}, dict[Op, None](), True
@@ -92,17 +114,15 @@ def _writes(func: Function, carried: Carried, incoming: Mapping[Block, list[Edge
 
 
 def _harmless(op: Op, names: set[Value], writes: dict[Op, None]) -> bool:
-    """True if an op reads the array, or writes one element; such a write is added to ``writes``."""
+    """True if an op reads the array, or writes elements at known indices; such a write is added to ``writes``."""
     definition = OPS.get(op.name)
     if definition is None:
         return op.name not in ("call", "return")
-    if op.name in WRITES and op.operands[0] in names:
-        t = op.operands[0].type
-        assert isinstance(t, Array)
+    if definition.memory is Memory.UPDATE and op.operands[0] in names:
         writes[op] = None
         names.add(op.result)
-        return len(op.operands) == t.rank + 2
-    return definition.memory is Memory.NEW or isinstance(op.results[0].type, Scalar)
+        return op.name in WRITES
+    return definition.memory is not Memory.STACK
 
 
 class _Judge(Walk):
@@ -117,24 +137,52 @@ class _Judge(Walk):
         self.loads, self.writes = loads, writes
         self.counts: dict[Value, Counted] = {k.iv: k for loop in forest.loops if (k := counted(loop)) is not None}
         self.of_writes = {w for ws in writes.values() for w in ws or ()}
-        self.indices: dict[Op, list[Affine]] = {}
+        self.spans: dict[Op, list[Span]] = {}                  # of the writes
         self.final: dict[Op, Carried] = {}
         for self.judging in (False, True) if loads else ():
             self.run()
 
     def op(self, op: Op) -> bool:
         if op in self.of_writes and not self.judging:
-            self.indices[op] = [self.ranges.form(v) for v in op.operands[2:]]
+            self.spans[op] = self._written(op)
         if op in self.loads and self.judging:
-            carried = self.loads[op]
-            at = [self.ranges.form(v) for v in op.operands[1:]]
-            if all(self._stays_clear(w, at, carried.loop) for w in self.writes[carried] or ()):
+            carried, read = self.loads[op], self._read(op)
+            if all(self._stays_clear(w, read, carried.loop) for w in self.writes[carried] or ()):
                 self.final[op] = carried
         return super().op(op)
 
-    def _stays_clear(self, write: Op, at: list[Affine], carrier: Loop) -> bool:
-        return any(self._above(w.times(sign), x.times(sign), carrier)
-                   for w, x in zip(self.indices[write], at) for sign in (1, -1))
+    def _written(self, write: Op) -> list[Span]:
+        value = write.operands[1].type
+        if write.name in ELEMENTS:
+            return self._elements(write.operands[2:], write)
+        sizes = value.dims if isinstance(value, Array) else ()
+        starts, steps = write.operands[2::2], write.operands[3::2]
+        return [(form, form if n == 1 else None) if (step.const or 0) > 0 else (Affine(0), None)
+                for form, step, n in zip(map(self.ranges.form, starts), steps, sizes)]
+
+    def _read(self, load: Op) -> list[Span]:
+        if load.name == "get":
+            return self._elements(load.operands[1:], load)
+        row = load.operands[0].op
+        spans = self._elements(row.operands[1:], row, 0) if row is not None and row.name == "get" else []
+        form = self.ranges.form
+        for start, length, step in zip(*(load.operands[k::3] for k in (1, 2, 3))):
+            k = step.const or 0
+            spans.append((form(start), form(start).plus(form(length).plus(Affine(-1)), k)) if k > 0
+                         else (Affine(0), None))
+        return spans
+
+    def _elements(self, at: Sequence[Value], op: Op, rest: int | None = None) -> list[Span]:
+        """The spans of indices, followed by axes without an index, which are taken whole."""
+        t = op.operands[0].type
+        assert isinstance(t, Array)
+        whole = t.rank - len(at) if rest is None else rest
+        return [*((self.ranges.form(v),) * 2 for v in at), *[(Affine(0), None)] * whole]
+
+    def _stays_clear(self, write: Op, read: list[Span], carrier: Loop) -> bool:
+        return any(top is not None and self._above(least, top, carrier)
+                   or most is not None and self._above(most.times(-1), bottom.times(-1), carrier)
+                   for (least, most), (bottom, top) in zip(self.spans[write], read))
 
     def _above(self, write: Affine, load: Affine, carrier: Loop) -> bool:
         g = self._least(write, carrier, DEEP)

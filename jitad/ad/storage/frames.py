@@ -28,7 +28,7 @@ from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.ssa import Reaching
 from ..control_tape import LoopBack
 from ..reverse import ThereAndBack
-from .final_loads import Finished
+from .final_loads import Finished, base
 from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, Reverse, candidates, order_free
@@ -238,7 +238,8 @@ class Frames:
     def _reads(self, op: Op) -> dict[Value, Value]:
         """For each operand of a recomputed op, the value to read: a final load reads the finished array."""
         reads = {u: u for u in op.operands}
-        if op.name == "get" and not self.unmodified(op.result) and (array := self.finished.array(op)) is not None:
+        if op.name in ("get", "slice") and op.operands[0] is base(op) and not self.unmodified(op.result) \
+                and (array := self.finished.array(op)) is not None:
             reads[op.operands[0]] = array
         return reads
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ...ir.components import strongly_connected
+from ...ir.dominance import strongly_connected
 from ...ir.graph import Module
 
 

@@ -85,7 +85,19 @@ class Walk:
             chosen = self._decide(op.operands[0])
             if chosen is not None:
                 self.ranges.is_now(op.result, op.operands[1 if chosen else 2])
+        elif op.name in ("maximum", "minimum") and op.result.type == I64:
+            extreme = self._extreme(op)
+            if extreme is not None:
+                self.ranges.is_now(op.result, extreme)
         return True
+
+    def _extreme(self, op: Op) -> Value | None:
+        """The operand that a maximum or minimum is known to be."""
+        sign = 1 if op.name == "maximum" else -1
+        for v, other in (op.operands, op.operands[::-1]):
+            if self.prover.proves(self.ranges.form(v).minus(self.ranges.form(other)).times(sign)):
+                return v
+        return None
 
     def end(self, block: Block) -> None:
         """Called after all ops of ``block``."""
