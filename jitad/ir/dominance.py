@@ -172,8 +172,9 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def strongly_connected(following: Mapping[Node, Sequence[Node]], roots: Iterable[Node]) -> list[list[Node]]:
-    """The strongly connected components (Tarjan 1972) that ``roots`` reach, in topological order, each in the order in which it was entered.
+    """The strongly connected components that ``roots`` reach, in topological order (Tarjan 1972).
 
+    Each is in the order in which it was entered.
     ``following``: the successors of each node.
     """
     number: dict[Node, int] = {}

@@ -48,8 +48,8 @@ none:
 }}
 """
 
-# A slot is a pointer, initially null, and the number of bytes there (``loop_buffers.py``).  It at least doubles, so that
-# arrays which grow from iteration to iteration take twice the memory of the last one together.
+# A slot is a pointer, initially null, and the number of bytes there (``loop_buffers.py``).  It at least doubles: arrays
+# that grow from iteration to iteration take twice the memory of the last one together.
 _SCRATCH = """define preserve_mostcc ptr @jitad.scratch(ptr %ctx, ptr %slot, i64 %size) nounwind {
 entry:
   %room.at = getelementptr inbounds i8, ptr %slot, i64 8
