@@ -2,8 +2,9 @@
 
 A walk down the dominator tree collects the facts that hold at each point (``ranges.Prover``): the condition of a branch
 on each of its sides, the condition of a ``check`` after it, and the bounds of loop counters (``induction``).  Integer
-comparisons that follow from the facts become constants.  Checks whose condition holds are removed.  If the condition
-of ``select(i < 0, i + n, i)`` is known, the result is treated as equal to the chosen operand.
+comparisons that follow from the facts become constants.  Checks whose condition holds are removed.  An integer maximum
+or minimum becomes the operand that it is known to be.  If the condition of ``select(i < 0, i + n, i)`` is known, the
+result is treated as equal to the chosen operand.
 """
 
 from __future__ import annotations
@@ -88,8 +89,12 @@ class Walk:
         elif op.name in ("maximum", "minimum") and op.result.type == I64:
             extreme = self._extreme(op)
             if extreme is not None:
-                self.ranges.is_now(op.result, extreme)
+                self.is_extreme(op, extreme)
         return True
+
+    def is_extreme(self, op: Op, operand: Value) -> None:
+        """Called for a maximum or minimum that is known to be one of its operands."""
+        self.ranges.is_now(op.result, operand)
 
     def _extreme(self, op: Op) -> Value | None:
         """The operand that a maximum or minimum is known to be."""
@@ -184,7 +189,20 @@ class Walk:
 
 
 class _Decider(Walk):
-    """Removes checks that hold, and replaces decided conditions by constants."""
+    """Removes checks that hold, and replaces decided conditions by constants, extremes by the operand that they are."""
+
+    def __init__(self, func: Function) -> None:
+        super().__init__(func)
+        self.same: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        super().run()
+        for op in self.func.all_ops() if self.same else ():
+            op.replace_uses(self.same)
+
+    def is_extreme(self, op: Op, operand: Value) -> None:
+        super().is_extreme(op, operand)
+        self.same[op.result] = self.same.get(operand, operand)
 
     def op(self, op: Op) -> bool:
         if op.name == "check" and self._decide(op.operands[0]) is True:
