@@ -33,6 +33,7 @@ from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
 from .passes.loops.loop_versioning import loop_versioning
+from .passes.loops.neighbour_updates import neighbour_updates
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_init_elimination import zero_init_elimination
@@ -131,6 +132,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outline", lambda module, roots: outline(module) if module.parallel else None),
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
+    ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "fission", _plain(fission)),
@@ -156,7 +158,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_init_elimination": zero_init_elimination,
-    "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "loop_versioning": loop_versioning,
+    "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
+    "loop_versioning": loop_versioning,
     "stride_specialise": stride_specialise, "fission": fission, "outer_products": outer_products,
     "hoist_transpose": hoist_transpose, "copy_insertion": copy_insertion,
 }

@@ -1,0 +1,278 @@
+"""Accumulation into neighbouring elements: the last iteration that adds to an element loads and stores it, once.
+
+The adjoint of a stencil adds to neighbours: ``g[i-1] += a; g[i] += b; g[i+1] += c``.  Each iteration then loads what
+the one before has stored, which no vector can do.  If the loop does not access ``g`` otherwise, it carries the values
+that are still to be added, and adds them where the element is reached for the last time::
+
+    ^loop(i, g):                              ^loop(i, g, b1, c1, c2):            of the last two iterations
+      g1 = add_at g, a, i-1                     x = get g, i-1
+      g2 = add_at g1, b, i           becomes    g1 = set g, ((x + c2) + b1) + a, i-1
+      g3 = add_at g2, c, i+1
+      branch …, ^loop(i+1, g3)                  branch …, ^loop(i+1, g1, b, c, c1)
+
+Behind the loop, the values that are left are added to the last elements.  LLVM vectorises a loop that carries values of
+earlier iterations.  Each element receives the same values in the same order, so sums do not change.
+
+The elements that are added to form *groups*: those of a group are reached one after another, at constant distances in
+iterations.  Rows ``i - 1`` and ``i + 1`` of a matrix are two groups.  With several groups, elements of one may be those
+of another as well, so the order may change; then all additions must be ``acc``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...ir.builder import Builder
+from ...ir.graph import Edge, Module, Op, Value
+from ...ir.types import Array, Scalar
+from ...ir.uses import ops_of, users
+from ..analysis.affine import Affine, AffineForms
+from ..analysis.cfg import resolve
+from ..analysis.loops import Counted, Loop, LoopForest, counted, loop_forest
+
+FARTHEST = 4
+"""The largest distance of two elements of a group, in iterations."""
+MOST = 8
+"""The most values that a loop carries for one group; they are to stay in registers."""
+LARGEST = 2**31
+"""Bound of the step of an index and of its constant.  An index in bounds then cannot return to an element by wrapping.
+"""
+
+Forms = list[Affine]
+
+
+@dataclass
+class Group:
+    """Additions to elements that a loop reaches one after another.
+
+    ``members``: each op with its position, in the order of execution.  In iteration ``k``, an op of position ``m``
+    adds to element ``k + m`` of the sequence.
+    """
+
+    step: list[int]
+    first: Forms
+    members: list[tuple[Op, int]]
+
+    @property
+    def last(self) -> int:
+        """The position of the ops that reach an element for the last time."""
+        return min(m for _, m in self.members)
+
+    def pending(self) -> list[tuple[Op, int]]:
+        """Each op with the number of iterations for which its value waits, those that wait longest first."""
+        return sorted(((op, m - self.last) for op, m in self.members), key=lambda pair: -pair[1])
+
+
+def neighbour_updates(module: Module) -> None:
+    """Rewrite the accumulations of every innermost counted loop; expects normal form."""
+    for func in module.functions.values():
+        if sum(op.name == "add_at" for op in func.all_ops()) < 2:
+            continue
+        forest = loop_forest(func)
+        left = forest.open_loops()
+        for loop in forest.loops:
+            known = counted(loop)
+            if known is None or loop.children or loop in left or loop.exit is None:
+                continue
+            if len(forest.dom.preds[loop.exit]) == 1:
+                for p in list(loop.head.params):
+                    for group in _groups(forest, loop, known, p):
+                        _Delay(loop, known, p, group).run()
+
+
+# --- finding groups -----------------------------------------------------------------------------------
+
+def _groups(forest: LoopForest, loop: Loop, known: Counted, p: Value) -> list[Group]:
+    """The groups of additions to ``p`` that are to be rewritten; empty if the loop accesses ``p`` otherwise."""
+    if not isinstance(p.type, Array):
+        return []
+    chain = _chain(forest, loop, p)
+    if len(chain) < 2:
+        return []
+    groups: list[Group] = []
+    forms = AffineForms()
+    for op in chain:
+        index = [forms.of(v) for v in op.operands[2:]]
+        step = [f.coefficient(known.iv) for f in index]
+        if not _is_regular(index, step, loop, known):
+            return []
+        for group in groups:
+            distance = _distance(group, index, step)
+            if distance is not None:
+                group.members.append((op, distance))
+                break
+        else:
+            groups.append(Group(step, index, [(op, 0)]))
+    if len(groups) > 1 and not all(op.attrs.get("acc") for op in chain):
+        return []
+    return [group for group in groups if _pays(group)]
+
+
+def _chain(forest: LoopForest, loop: Loop, p: Value) -> list[Op]:
+    """The additions of scalars to ``p`` in each iteration, in order; empty if there is any other access."""
+    readers = users(ops_of(loop.blocks))
+    found: list[Op] = []
+    v, end = p, loop.back_edge().argument(p)
+    while v is not end:
+        following = [op for op in readers.get(v, ()) if op.name != "dim"]
+        if len(following) != 1 or not _adds_always(forest, loop, following[0], v):
+            return []
+        found.append(following[0])
+        v = following[0].result
+    only_passed = all(op.name == "dim" or loop.latch is not None and op is loop.latch.term for op in readers[v])
+    return found if only_passed and _is_passed_once(loop, v) else []
+
+
+def _adds_always(forest: LoopForest, loop: Loop, op: Op, v: Value) -> bool:
+    """True if ``op`` adds a scalar to an element of ``v`` in each iteration."""
+    assert op.block is not None and loop.latch is not None and isinstance(v.type, Array)
+    if op.name != "add_at" or op.operands[0] is not v or op.operands.count(v) != 1:
+        return False
+    return len(op.operands) == 2 + v.type.rank and forest.dom.dominates(op.block, loop.latch)
+
+
+def _is_passed_once(loop: Loop, v: Value) -> bool:
+    """True if the latch passes ``v`` to one parameter of the head, and to one behind the loop at most."""
+    return loop.back_edge().args.count(v) == 1 and loop.exit_edge().args.count(v) <= 1
+
+
+def _is_regular(index: Forms, step: Sequence[int], loop: Loop, known: Counted) -> bool:
+    """True if the index moves by ``step`` in each iteration, and is known outside the loop but for the counter."""
+    if not any(step) or any(abs(s) >= LARGEST for s in step):
+        return False
+    return all(abs(f.constant) < LARGEST and all(v is known.iv or v.block not in loop.blocks for v, _ in f.terms)
+               for f in index)
+
+
+def _distance(group: Group, index: Forms, step: Sequence[int]) -> int | None:
+    """The number of iterations by which ``index`` is ahead of the group's first, or ``None`` if it is another's."""
+    if list(step) != group.step:
+        return None
+    found: int | None = None
+    for f, first, s in zip(index, group.first, step):
+        ahead = f.minus(first)
+        if ahead.terms or (ahead.constant if s == 0 else ahead.constant % s):
+            return None
+        if s:
+            steps = ahead.constant // s
+            if found not in (None, steps):
+                return None
+            found = steps
+    return found
+
+
+def _pays(group: Group) -> bool:
+    delays = [delay for _, delay in group.pending()]
+    return 0 < max(delays) <= FARTHEST and sum(delays) <= MOST
+
+
+# --- rewriting ----------------------------------------------------------------------------------------
+
+class _Delay:
+    """Rewrites one group of additions to ``p``.
+
+    ``carried``: the parameter of the head that has the value of an op from some iterations ago.
+    """
+
+    def __init__(self, loop: Loop, known: Counted, p: Value, group: Group) -> None:
+        self.loop, self.known, self.p, self.group = loop, known, p, group
+        self.pending = group.pending()
+        self.carried: dict[tuple[Value, int], Value] = {}
+
+    def run(self) -> None:
+        for op, delay in self.pending:
+            for age in range(1, delay + 1):
+                self._carry(op.operands[1], age)
+        self._add_the_rest()
+        self._add_here()
+
+    def _carry(self, v: Value, age: int) -> None:
+        """Carry the value that ``v`` had ``age`` iterations ago; before the first, a zero that changes no sum."""
+        if (v, age) in self.carried:
+            return
+        loop, zero = self.loop, self._zero(v)
+        self.carried[v, age] = loop.head.add_param(v.type, v.hint)
+        loop.entry_edge().args.append(zero)
+        loop.back_edge().args.append(self._aged(v, age - 1))
+
+    def _zero(self, v: Value) -> Value:
+        preheader = self.loop.preheader
+        assert preheader is not None and isinstance(v.type, Scalar)
+        term, preheader.term = preheader.term, None
+        zero = Builder(preheader, self.group.members[0][0].loc).const(-0.0 if v.type.is_float else 0, v.type)
+        preheader.term = term
+        return zero
+
+    def _aged(self, v: Value, age: int) -> Value:
+        return self.carried[v, age] if age else v
+
+    def _add_here(self) -> None:
+        """Add all values for the element that is reached for the last time, in place of the last op."""
+        last, members = self.group.last, [op for op, _ in self.group.members]
+        index = next(op for op, m in self.group.members if m == last).operands[2:]
+        end = members[-1]
+        block = end.block
+        assert block is not None
+        at = block.ops.index(end)
+        tail, block.ops = block.ops[at + 1:], block.ops[:at]
+        b = Builder(block, end.loc)
+        total = b.get(end.operands[0], *index)
+        for op, delay in self.pending:
+            total = b.emit_op("add", [total, self._aged(op.operands[1], delay)], **op.attrs).result
+        mapping = {end.result: b.set(end.operands[0], total, *index)}
+        block.ops += tail
+        for op in members[:-1]:
+            assert op.block is not None
+            op.block.ops.remove(op)
+            mapping[op.result] = op.operands[0]
+        for v in list(mapping):
+            resolve(mapping, v)
+        for op in ops_of(self.loop.blocks):
+            op.replace_uses(mapping)
+
+    def _add_the_rest(self) -> None:
+        """Add, behind the loop, what is pending after the last iteration to the elements that it belongs to."""
+        edge, end = self.loop.exit_edge(), self.loop.back_edge().argument(self.p)
+        array = next((q for q, a in edge.passed() if a is end), None)
+        if array is None:
+            return                                           # nobody reads the array
+        behind = edge.block
+        b = Builder(behind, self.group.members[-1][0].loc)
+        ops, term, behind.ops, behind.term = behind.ops, behind.term, [], None
+        given: dict[tuple[Value, int], Value] = {}
+        new = behind.params[array.index] = Value(array.type, behind, array.index, array.hint)
+        for k in range(1, self.pending[0][1] + 1):
+            index = self._index_behind(b, k)
+            for op, delay in self.pending:
+                if delay >= k:
+                    value = self._passed(edge, given, op.operands[1], delay - k)
+                    new = b.emit_op("add_at", [new, value, *index], **op.attrs).result
+        self._takes_place_of(array, new)
+        behind.ops += ops
+        behind.term = term
+
+    def _passed(self, edge: Edge, given: dict[tuple[Value, int], Value], v: Value, age: int) -> Value:
+        if (v, age) not in given:
+            given[v, age] = edge.block.add_param(v.type, v.hint)
+            edge.args.append(self._aged(v, age))
+        return given[v, age]
+
+    @staticmethod
+    def _takes_place_of(array: Value, new: Value) -> None:
+        """Make ``array`` the result of the last addition, so that its readers, anywhere, read the sum."""
+        op = new.op
+        assert op is not None
+        op.results = [array]
+        array.owner, array.index = op, 0
+
+    def _index_behind(self, b: Builder, k: int) -> list[Value]:
+        """The index of the element ``k`` iterations after the last one that the loop itself completes."""
+        ahead = self.group.last + k - 1                      # in iterations from the trip count on
+        found = []
+        for form, step in zip(self.group.first, self.group.step):
+            v = b.const(form.constant + step * ahead)
+            for atom, c in (*form.without(self.known.iv).terms, *(((self.known.trip, step),) if step else ())):
+                v = b.add(v, b.mul(atom, c))
+            found.append(v)
+        return found
