@@ -24,6 +24,7 @@ from ..llvm.types import Buffer
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
 from ..planning.fma_control import carried_sums
+from ..planning.wrapped_indices import wrapped_indices
 from ..threads import safepoints
 from . import array_ops, control
 from .block_outlining import cut_long_blocks
@@ -36,6 +37,8 @@ class FunctionLowering(FunctionBuilder):
     def __init__(self, module: ModuleBuilder, func: Function) -> None:
         super().__init__(module, func)
         self.sums = carried_sums(self.forest)
+        self.wrapped = wrapped_indices(self.forest.dom.order)
+        self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.flow = control.Flow(self, self.polling, self.scratch)
@@ -82,6 +85,10 @@ class FunctionLowering(FunctionBuilder):
         self.loc = op.loc
         if op.name in tape.OPS:
             tape.lower(self, op)
+        elif op in self.deferred:
+            return
+        elif op.name == "check" and op in self.wrapped:
+            self.flow.wrap(op, self.wrapped[op])
         elif op.name == "check":
             self.flow.check(op)
         elif is_array(op.result) or any(map(is_array, op.operands)):
