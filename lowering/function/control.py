@@ -203,6 +203,19 @@ class Flow:
         self._raise(op.attrs["exc"], op.operands[1:])
         code.start(go_on)
 
+    def add_if_negative(self, place: Value, index: Value, size: Value) -> None:
+        """An index that may count from the end, without a check: see ``planning/wrapped_indices.py``."""
+        fn, code = self.fn, self.code
+        i, n = fn.scalar(index), fn.scalar(size)
+        rare, go_on = code.label("wrap"), code.label("ok")
+        fn.values[place] = phi = code.phi("i64", go_on, "place")
+        code.add_incoming(phi, i)
+        code.branch(code.op(f"icmp sge i64 {i}, 0", "c"), go_on, rare, likely(fn.writer))
+        code.start(rare)
+        code.add_incoming(phi, code.op(f"add i64 {i}, {n}", "n"))
+        code.jump(go_on)
+        code.start(go_on)
+
     def _inside(self, i: str, n: str, unsigned: bool) -> str:
         """The condition ``0 <= i < n``; ``unsigned``: ``n`` is not negative."""
         code = self.code

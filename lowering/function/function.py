@@ -24,7 +24,7 @@ from ..llvm.types import Buffer
 from ..math import ops
 from ..memory import arena, loop_buffers, tape
 from ..planning.fma_control import carried_sums
-from ..planning.wrapped_indices import wrapped_indices
+from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
 from . import array_ops, control
 from .block_outlining import cut_long_blocks
@@ -89,6 +89,8 @@ class FunctionLowering(FunctionBuilder):
             return
         elif op.name == "check" and op in self.wrapped:
             self.flow.wrap(op, self.wrapped[op])
+        elif op.name == "select" and self.forest.loop_of(self.block) is not None and (wrap := place_of(op)) is not None:
+            self.flow.add_if_negative(op.result, *wrap)
         elif op.name == "check":
             self.flow.check(op)
         elif is_array(op.result) or any(map(is_array, op.operands)):

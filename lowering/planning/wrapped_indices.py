@@ -14,6 +14,8 @@ known earlier than the selection would be.  Others take a branch, which adds ``n
 
 Both comparisons are unsigned if ``n`` is known not to be negative.  If ``i`` is at least ``n``, ``i + n`` is out of
 range too: it is at least ``n`` or wraps around to a negative number.  If ``n`` is negative, every ``i`` fails both.
+
+In a loop, a selection without a check, as in a reverse sweep, is a branch too (``place_of``).
 """
 
 from __future__ import annotations
@@ -64,24 +66,9 @@ def wrapped_indices(blocks: list[Block]) -> dict[Op, WrappedIndex]:
     return found
 
 
-def _match(check: Op, ranges: Ranges) -> WrappedIndex | None:
-    condition = check.operands[0]
-    op = condition.op
-    parts = op.operands if op is not None and op.name == "and" else [condition]
-    for part in parts:
-        wrapped = _place(part.op)
-        if wrapped is not None and all(_bounds(p.op, *wrapped[1:]) for p in parts):
-            index, size, place = wrapped
-            tests = tuple(dict.fromkeys((*parts, condition)))
-            return WrappedIndex(index, size, ranges.interval(size)[0] >= 0, place, tests)
-    return None
-
-
-def _place(test: Op | None) -> tuple[Value, Value, Value] | None:
-    """(index, size, place) if ``test`` compares such a place."""
-    place = test.operands[0] if test is not None and test.name in ("lt", "ge") else None
-    op = place.op if place is not None else None
-    if place is None or op is None or op.name != "select" or op.result.type != I64:
+def place_of(op: Op | None) -> tuple[Value, Value] | None:
+    """(index, size) if ``op`` is ``index``, plus ``size`` if negative."""
+    if op is None or op.name != "select" or op.result.type != I64:
         return None
     negative, total, index = op.operands
     test, plus = negative.op, total.op
@@ -89,7 +76,19 @@ def _place(test: Op | None) -> tuple[Value, Value, Value] | None:
         return None
     if plus is None or plus.name != "add" or index not in plus.operands:
         return None
-    return index, plus.operands[plus.operands[0] is index], place
+    return index, plus.operands[plus.operands[0] is index]
+
+
+def _match(check: Op, ranges: Ranges) -> WrappedIndex | None:
+    condition = check.operands[0]
+    op = condition.op
+    parts = op.operands if op is not None and op.name == "and" else [condition]
+    place = parts[0].op.operands[0] if parts[0].op is not None and parts[0].op.operands else None
+    found = place_of(place.op) if place is not None else None
+    if place is None or found is None or not all(_bounds(part.op, found[1], place) for part in parts):
+        return None
+    tests = tuple(dict.fromkeys((*parts, condition)))
+    return WrappedIndex(*found, ranges.interval(found[1])[0] >= 0, place, tests)
 
 
 def _bounds(test: Op | None, size: Value, place: Value) -> bool:
