@@ -45,6 +45,7 @@ from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.fission import fission
+from .passes.vectorise.index_scan import index_scan
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
@@ -130,6 +131,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "outer_loop", _plain(outer_loop)),
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
+    ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
@@ -155,8 +157,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "loop_versioning": loop_versioning,
-    "stride_specialise": stride_specialise, "fission": fission, "outer_products": outer_products,
-    "hoist_transpose": hoist_transpose, "copy_insertion": copy_insertion,
+    "index_scan": index_scan, "stride_specialise": stride_specialise, "fission": fission,
+    "outer_products": outer_products, "hoist_transpose": hoist_transpose, "copy_insertion": copy_insertion,
 }
 
 

@@ -264,11 +264,20 @@ class _Version:
         return known[v]
 
     def _settle(self, blocks: dict[Block, Block]) -> None:
-        """Replace each wanted condition in the fast version by a constant; ``simplify`` removes the checks."""
+        """Replace each wanted condition in the fast version by a constant, and remove the checks that then hold."""
         for old, new in blocks.items():
-            for i, op in enumerate(old.ops):
+            kept = []
+            for op, twin in zip(old.ops, new.ops):
                 if op.results and op.results[0] in self.wanted:
-                    twin = new.ops[i]
                     twin.name, twin.operands = "const", []
                     twin.attrs = {"value": self.wanted[op.results[0]], "type": op.result.type}
+                if op.name != "check" or not self._holds(op.operands[0]):
+                    kept.append(twin)
+            new.ops = kept
 
+    def _holds(self, condition: Value) -> bool:
+        """True if a condition holds in the fast version."""
+        op = condition.op
+        if op is not None and op.name == "and" and condition not in self.wanted:
+            return all(map(self._holds, op.operands))
+        return self.wanted.get(condition) is True
