@@ -46,6 +46,7 @@ from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.fission import fission
+from .passes.vectorise.index_scan import index_scan
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
 
@@ -134,6 +135,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
+    ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "fission", _plain(fission)),
     ("optimized", "outer_products", outer_products),
@@ -159,9 +161,9 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning,
-    "stride_specialise": stride_specialise, "fission": fission, "outer_products": outer_products,
-    "hoist_transpose": hoist_transpose, "copy_insertion": copy_insertion,
+    "loop_versioning": loop_versioning, "index_scan": index_scan, "stride_specialise": stride_specialise,
+    "fission": fission, "outer_products": outer_products, "hoist_transpose": hoist_transpose,
+    "copy_insertion": copy_insertion,
 }
 
 

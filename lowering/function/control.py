@@ -18,6 +18,7 @@ from ..llvm.types import Lowered
 from ..math import libmvec, ops
 from ..memory import arena
 from ..memory.loop_buffers import Scratch
+from ..planning.wrapped_indices import WrappedIndex
 from ..threads import parallel_calls
 from ..threads.safepoints import Polling
 
@@ -197,6 +198,44 @@ class Flow:
             fn.require(fn.scalar(first.operands[0]), first.attrs["exc"] + 1)
         self._raise(op.attrs["exc"], op.operands[1:])
         code.start(go_on)
+
+    def wrap(self, op: Op, wrapped: WrappedIndex) -> None:
+        """``check`` of an index that may count from the end: see ``planning/wrapped_indices.py``."""
+        fn, code = self.fn, self.code
+        i, n = fn.scalar(wrapped.index), fn.scalar(wrapped.size)
+        rare, bad, go_on = (code.label(hint) for hint in ("wrap", "bad", "ok"))
+        fn.values[wrapped.place] = place = code.phi("i64", go_on, "place")
+        fn.values.update(dict.fromkeys(wrapped.tests, "true"))
+        code.add_incoming(place, i)
+        code.branch(self._inside(i, n, wrapped.unsigned), go_on, rare, likely(fn.writer))
+        code.start(rare)
+        from_end = code.op(f"add i64 {i}, {n}", "n")
+        code.add_incoming(place, from_end)
+        code.branch(self._inside(from_end, n, wrapped.unsigned), go_on, bad, likely(fn.writer))
+        code.start(bad)
+        self._raise(op.attrs["exc"], op.operands[1:])
+        code.start(go_on)
+
+    def add_if_negative(self, place: Value, index: Value, size: Value) -> None:
+        """An index that may count from the end, without a check: see ``planning/wrapped_indices.py``."""
+        fn, code = self.fn, self.code
+        i, n = fn.scalar(index), fn.scalar(size)
+        rare, go_on = code.label("wrap"), code.label("ok")
+        fn.values[place] = phi = code.phi("i64", go_on, "place")
+        code.add_incoming(phi, i)
+        code.branch(code.op(f"icmp sge i64 {i}, 0", "c"), go_on, rare, likely(fn.writer))
+        code.start(rare)
+        code.add_incoming(phi, code.op(f"add i64 {i}, {n}", "n"))
+        code.jump(go_on)
+        code.start(go_on)
+
+    def _inside(self, i: str, n: str, unsigned: bool) -> str:
+        """The condition ``0 <= i < n``; ``unsigned``: ``n`` is not negative."""
+        code = self.code
+        if unsigned:
+            return code.op(f"icmp ult i64 {i}, {n}", "c")
+        low, high = code.op(f"icmp sge i64 {i}, 0", "c"), code.op(f"icmp slt i64 {i}, {n}", "c")
+        return code.op(f"and i1 {low}, {high}", "c")
 
     def _raise(self, exc: int, operands: Sequence[Value]) -> None:
         """Store the message's operands in the context and fail."""

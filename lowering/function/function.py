@@ -25,6 +25,7 @@ from ..math import ops
 from ..memory import arena, loop_buffers, tape
 from ..planning.fma_control import carried_sums
 from ..planning.recurrences import products_beside, recurrences
+from ..planning.wrapped_indices import place_of, wrapped_indices
 from ..threads import safepoints
 from . import array_ops, control
 from .block_outlining import cut_long_blocks
@@ -40,6 +41,8 @@ class FunctionLowering(FunctionBuilder):
         self.apart = products_beside(self.chains)
         if not self.options.fastmath:
             self.apart |= carried_sums(self.forest)
+        self.wrapped = wrapped_indices(self.forest.dom.order)
+        self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.polling = safepoints.Polling(self)
         self.scratch = loop_buffers.Scratch(self)
         self.flow = control.Flow(self, self.polling, self.scratch)
@@ -86,6 +89,12 @@ class FunctionLowering(FunctionBuilder):
         self.loc = op.loc
         if op.name in tape.OPS:
             tape.lower(self, op)
+        elif op in self.deferred:
+            return
+        elif op.name == "check" and op in self.wrapped:
+            self.flow.wrap(op, self.wrapped[op])
+        elif op.name == "select" and self.forest.loop_of(self.block) is not None and (wrap := place_of(op)) is not None:
+            self.flow.add_if_negative(op.result, *wrap)
         elif op.name == "check":
             self.flow.check(op)
         elif is_array(op.result) or any(map(is_array, op.operands)):

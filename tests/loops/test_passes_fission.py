@@ -1,6 +1,7 @@
 """What does not depend on a serial loop's state is computed before it, and nothing else is."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -133,7 +134,9 @@ def test_the_first_check_that_fails_raises(at: int) -> None:
 
 def test_checks_of_indices_stay_before_what_they_guard() -> None:
     f = jit(gathered)
-    assert "%holds" not in f.inspect("optimized", np.ones(3), np.zeros(600, int))
+    text = f.inspect("optimized", np.ones(3), np.zeros(600, int))
+    before = text[text.index("^scan("):text.index("^scanned(")]
+    assert re.findall(r"= get %(\d+)", before) == ["1"]                 # the array of indices, not the numbers
     with pytest.raises(IndexError):
         f(np.ones(3), np.full(600, 10**6))
 

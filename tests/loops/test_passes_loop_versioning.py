@@ -28,3 +28,88 @@ def test_a_choice_by_a_condition_that_a_check_wants() -> None:
     for wanted in (a, -a):
         with pytest.raises(AssertionError):
             jit(chosen_by_an_asserted_condition)(a, wanted, 5)
+
+
+def rising(x, first, end, n):
+    s = 0.0
+    for k in range(first, end):
+        s = 2.0 * s + x[k]
+    return s
+
+
+def falling(x, first, end, n):
+    s = 0.0
+    for k in range(end - first):
+        s = 2.0 * s + x[first - k]
+    return s
+
+
+def shifted(x, first, end, n):
+    y = np.zeros(n)
+    for k in range(first, end):
+        y[k - n] += x[k + n] * x[1 + k - first]
+    return y[0] + 2.0 * y[-1] + 3.0 * y[n // 2]
+
+
+def by_twos(x, first, end, n):
+    s = 0.0
+    for k in range(first, end):
+        s = 2.0 * s + x[2 * k + n] + x[k - first]
+    return s
+
+
+def turning(x, first, end, n):
+    """An index that grows by one but whose parts grow faster."""
+    s = 0.0
+    for k in range(first, end):
+        at = 2 * k
+        s = 2.0 * s + x[at] - x[at - k]
+    return s
+
+
+FAR = 2**63 - 1
+STARTS = (-9, -8, -7, -6, -3, -1, 0, 1, 2, 4, 6, 7, 8)
+NEAR = [(a, a + length) for a in STARTS for length in (0, 1, 2, 3, 7, 8, 9)]
+EXTREME = [(FAR - 2, FAR), (-FAR, -FAR + 2), (-FAR - 1, -FAR), (-FAR, 3 - FAR), (5, FAR), (FAR, 5)]
+
+
+@pytest.mark.parametrize("program", [rising, falling, shifted, by_twos, turning])
+@pytest.mark.parametrize("n", [1, 3, -2])
+def test_first_and_last_index(program, n):
+    """Indices that are in range, negative, beyond an end, or beyond it in the last iteration only."""
+    x, compiled = np.arange(1.0, 8.0), jit(program)
+    for first, end in NEAR:
+        try:
+            want = program(x, first, end, n)
+        except (IndexError, ValueError) as error:
+            with pytest.raises(type(error)) as got:
+                compiled(x, first, end, n)
+            assert str(got.value) == str(error)
+        else:
+            assert compiled(x, first, end, n) == want, (first, end)
+
+
+@pytest.mark.parametrize("program", [rising, shifted])
+@pytest.mark.parametrize(("first", "end"), EXTREME)
+def test_indices_at_the_ends_of_int64(program, first, end):
+    """Indices, or what they are computed from, may wrap around; a range that is empty raises nothing."""
+    x, compiled = np.arange(1.0, 8.0), jit(program)
+    if first > end:
+        assert compiled(x, first, end, 3) == program(x, first, end, 3)
+    else:
+        with pytest.raises(IndexError):
+            compiled(x, first, end, 3)
+
+
+def test_a_short_loop_tests_each_bound_once():
+    """Two reads at one index of a range: not below zero, below both lengths, and no wrap."""
+    def row(x, y, first, end):
+        s = 0.0
+        for k in range(first, end):
+            s += x[k] * y[k]
+        return s
+    f = jit(row)
+    f(np.ones(3), np.ones(3), 1, 3)
+    text = f.inspect("optimized")
+    test = text[text.rindex("^preheader", 0, text.index("^fast, ^checked")):text.index("^fast, ^checked")]
+    assert sum(test.count(f"= {name} ") for name in ("lt", "le", "gt", "ge")) == 4

@@ -10,6 +10,10 @@ holds in the first and in the last.  The pass tests this before the loop::
     ^loop(i):                            ^checked:  the original loop
       check i + k < len(a)
 
+An index that grows by one in each iteration wraps exactly if its last value is below its first, and only one end needs
+to be compared with each bound, which matters if the loop is short.  Others are compared at both ends, provided that all
+that they are computed from is ``NEAR``.
+
 In the *fast* version, the comparisons have the value by which a check passes, or by which an index is not negative.
 The original loop runs otherwise, and raises in the right iteration.
 
@@ -30,11 +34,14 @@ from ..analysis.loops import Counted, Loop, counted, loop_forest
 from ..analysis.ranges import Ranges
 
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge"})
+Ends = tuple[dict[Value, Value], dict[Value, Value]]
+"""The values in the first and in the last iteration, as far as they have been emitted."""
 NEAR = 2**30
 """A bound of starts and steps, larger than arrays need.  Beyond it, an index could wrap between the first and the last
 iteration."""
 LARGEST = 120
 """The most ops of a loop that is copied."""
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def loop_versioning(module: Module) -> None:
@@ -57,12 +64,14 @@ class _Version:
         self.affine: dict[Value, bool] = {known.iv: True}
         self.wanted: dict[Value, bool] = {}
         self.largest: dict[Value, int] = {}
+        self.slopes: dict[Value, int | None] = {known.iv: 1}
 
     def run(self) -> None:
         for block in self.order:
             for op in block.ops:
                 self._look_at(op)
-        self.wanted = {c: t for c, t in self.wanted.items() if c.op is not None and self._stays_small(c.op)}
+        self.wanted = {c: t for c, t in self.wanted.items()
+                       if c.op is not None and (self._is_steady(c.op) or self._stays_small(c.op))}
         if self.wanted and sum(len(b.ops) for b in self.loop.blocks) <= LARGEST and not self._is_of_arrays():
             self._split()
 
@@ -113,6 +122,54 @@ class _Version:
     def _from_outside(self, v: Value) -> bool:
         return v.block not in self.loop.blocks or v.const is not None
 
+    # --- indices that change by one ---------------------------------------------------------------------
+
+    def _slope(self, v: Value) -> int | None:
+        """The change of an affine value from one iteration to the next, if it is a small constant."""
+        if v not in self.slopes:
+            self.slopes[v] = 0 if self._from_outside(v) else None if v.op is None else self._slope_of(v.op)
+        return self.slopes[v]
+
+    def _slope_of(self, op: Op) -> int | None:
+        if op.name == "select":                             # known if the fast version is sure to choose the index
+            test = op.operands[0].op
+            return self._slope(op.operands[2]) if test is not None and self._is_steady(test) else None
+        if op.name not in ("add", "sub"):
+            return 0 if all(self._slope(u) == 0 for u in op.operands) else None
+        x, y = map(self._slope, op.operands)
+        return None if x is None or y is None else x + y if op.name == "add" else x - y
+
+    def _is_steady(self, comparison: Op) -> bool:
+        """True if one operand changes by one or not at all, and the other is constant."""
+        x, y = map(self._slope, comparison.operands)
+        return (x == 0 and y in (-1, 0, 1)) or (y == 0 and x in (-1, 1))
+
+    def _steady(self, b: Builder, holds: Value, ends: Ends) -> Value:
+        """Emit the tests of the steady comparisons: each at its worse end, and that what it compares does not wrap."""
+        done: set[tuple[object, ...]] = set()
+
+        def add(holds: Value, name: str, *operands: Value) -> Value:
+            key = (name, *(v if v.const is None else v.const for v in operands))
+            if key in done:
+                return holds
+            done.add(key)
+            return b.and_(holds, b.emit(name, *operands))
+
+        first, last = ends
+        for condition, truth in self.wanted.items():
+            op = condition.op
+            if op is None or not self._is_steady(op):
+                continue
+            name = op.name if truth else OPPOSITE[op.name]
+            slopes = [self._slope(v) or 0 for v in op.operands]
+            for v, slope in zip(op.operands, slopes):
+                if slope and v is not self.known.iv:
+                    holds = add(holds, "ge" if slope > 0 else "le", self._at(v, last, b), self._at(v, first, b))
+            rises = slopes[0] > slopes[1]
+            worse = last if rises is (name in ("lt", "le")) else first
+            holds = add(holds, name, *(self._at(v, worse, b) for v in op.operands))
+        return holds
+
     # --- no overflow between the first and the last iteration -------------------------------------------
 
     def _stays_small(self, comparison: Op) -> bool:
@@ -132,9 +189,9 @@ class _Version:
         return self.largest[v]
 
     def _leaves(self) -> list[Value]:
-        """The trip count and the loop-invariant values that the comparisons read."""
-        found = {self.known.trip: None}
-        todo, seen = list(self.wanted), set()
+        """The trip count and the loop-invariant values that the comparisons read which are not steady."""
+        todo, seen = [c for c in self.wanted if c.op is not None and not self._is_steady(c.op)], set()
+        found = {self.known.trip: None} if todo else {}
         while todo:
             v = todo.pop()
             if v in seen or v.const is not None or v is self.known.iv:
@@ -181,11 +238,11 @@ class _Version:
         """Emit, at the end of the preheader, the test of all wanted conditions in the first and the last iteration."""
         term, preheader.term = preheader.term, None
         b = Builder(preheader, self.loop.head.ops[0].loc if self.loop.head.ops else self.func.loc)
-        ends = (b.const(0), b.sub(self.known.trip, 1))
-        holds = self._near(b)
+        ends: Ends = ({self.known.iv: b.const(0)}, {self.known.iv: b.sub(self.known.trip, 1)})
+        holds = self._steady(b, self._near(b), ends)
         for condition, truth in self.wanted.items():
-            for end in ends:
-                known = self._at(condition, {self.known.iv: end}, b)
+            for end in ends if condition.op is not None and not self._is_steady(condition.op) else ():
+                known = self._at(condition, end, b)
                 holds = b.and_(holds, known if truth else b.not_(known))
         preheader.term = term
         return holds
@@ -207,11 +264,20 @@ class _Version:
         return known[v]
 
     def _settle(self, blocks: dict[Block, Block]) -> None:
-        """Replace each wanted condition in the fast version by a constant; ``simplify`` removes the checks."""
+        """Replace each wanted condition in the fast version by a constant, and remove the checks that then hold."""
         for old, new in blocks.items():
-            for i, op in enumerate(old.ops):
+            kept = []
+            for op, twin in zip(old.ops, new.ops):
                 if op.results and op.results[0] in self.wanted:
-                    twin = new.ops[i]
                     twin.name, twin.operands = "const", []
                     twin.attrs = {"value": self.wanted[op.results[0]], "type": op.result.type}
+                if op.name != "check" or not self._holds(op.operands[0]):
+                    kept.append(twin)
+            new.ops = kept
 
+    def _holds(self, condition: Value) -> bool:
+        """True if a condition holds in the fast version."""
+        op = condition.op
+        if op is not None and op.name == "and" and condition not in self.wanted:
+            return all(map(self._holds, op.operands))
+        return self.wanted.get(condition) is True

@@ -1,9 +1,10 @@
 """Loop fission: moves transcendental functions out of a serial loop into a loop before it, which is vectorised.
 
 A loop that carries a state executes one iteration after the other.  Values that depend on the counter alone need not
-wait for it, such as ``cos(w * frames[i])`` in the reverse sweep of a recurrence.  A new loop before the serial one
-computes them, eight iterations at a time, into an array that the serial loop reads.  Both loops are strip-mined
-together, so that the array has the size of a chunk, however long the loop is::
+wait for it, such as ``cos(w * frames[i])`` in the reverse sweep of a recurrence.  A loop that updates ``a[at[i]]`` is
+serial too, as two elements may be the same.  A new loop before the serial one computes these values, eight iterations
+at a time, into an array that the serial loop reads.  Both loops are strip-mined together, so that the array has the
+size of a chunk, however long the loop is::
 
     for each chunk:                                  # ^chunk … ^next
       for j in the chunk:  t[j] = cos(…)             # ``before``: vectorised
@@ -109,10 +110,27 @@ def _indexes_by_float(op: Op) -> bool:
 
 
 def _is_serial(head: Block) -> bool:
-    """True if the loop carries a float, other than as a sum that may be reordered (``acc``)."""
+    """True if LLVM does not vectorise the loop, which carries a float or updates elements at indices that it loads.
+
+    A sum that may be reordered (``acc``) is vectorised.
+    """
     readers = users(head.all_ops())
     carried = [p for p in head.params if isinstance(p.type, Scalar) and p.type.is_float]
-    return any(op.name != "add" or not op.attrs.get("acc") for p in carried for op in readers.get(p, ()))
+    return any(op.name != "add" or not op.attrs.get("acc") for p in carried for op in readers.get(p, ())) or any(
+        _is_loaded(i, head) for op in head.ops if op.name in ("set", "add_at") for i in op.operands[2:])
+
+
+def _is_loaded(index: Value, head: Block) -> bool:
+    """True if an index depends on an element that the loop reads."""
+    todo, seen = [index], set[Value]()
+    while todo:
+        v = todo.pop()
+        if v.op is not None and v.block is head and v not in seen:
+            seen.add(v)
+            if v.op.name == "get":
+                return True
+            todo += v.op.operands
+    return False
 
 
 def _free_ops(head: Block, known: Counted) -> dict[Op, None]:

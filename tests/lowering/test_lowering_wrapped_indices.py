@@ -1,0 +1,119 @@
+"""Indices that may count from the end (``lowering/planning/wrapped_indices.py``): which are accepted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from jitad.lowering.jit.invoke import Compiled
+from jitad.lowering.planning.wrapped_indices import wrapped_indices
+
+from jitad import jit
+from jitad.ir.builder import Builder
+from jitad.ir.graph import ExcInfo, Function, Module
+from jitad.ir.types import I64, Array
+
+LOW, HIGH = -2**63, 2**63 - 1
+EDGES = [LOW, LOW + 1, LOW + 5, -6, -5, -4, -1, 0, 1, 4, 5, 6, HIGH - 5, HIGH - 1, HIGH]
+
+
+def element(read_before: bool, sized: bool = False) -> tuple[Module, Function]:
+    """(i, n) → the place of index ``i`` among ``n``; the size is that of an array, or a number."""
+    module = Module()
+    module.exceptions.append(ExcInfo("IndexError", "index {} among {}"))
+    func = module.add(Function("f", [I64, Array(I64, (None,)) if sized else I64], [I64, I64]))
+    b = Builder(func.entry)
+    i, n = func.params[0], b.dims(func.params[1])[0] if sized else func.params[1]
+    place = b.select(b.lt(i, 0), b.add(i, n), i)
+    before = b.mul(place, 3) if read_before else i
+    b.check(b.and_(b.ge(place, 0), b.lt(place, n)), 0, i, n)
+    b.ret([place, before])
+    return module, func
+
+
+@pytest.mark.parametrize("read_before", [False, True])
+@pytest.mark.parametrize("n", [LOW, -3, -1, 0, 1, 5, HIGH - 2, HIGH])
+def test_sizes_and_indices(n: int, read_before: bool) -> None:
+    """The size may be any number, since only the front end knows that it is one."""
+    module, func = element(read_before)
+    assert bool(wrapped_indices(func.blocks)) is not read_before
+    f = Compiled(module, "f")
+    for i in EDGES:
+        place = i if i >= 0 else (i + n + 2**63) % 2**64 - 2**63
+        if 0 <= place < n:
+            assert f(i, n)[0] == place
+        else:
+            with pytest.raises(IndexError, match=f"index {i} among {n}"):
+                f(i, n)
+
+
+def test_a_size_of_an_array() -> None:
+    module, func = element(False, sized=True)
+    assert [w.unsigned for w in wrapped_indices(func.blocks).values()] == [True]
+    f = Compiled(module, "f")
+    for n in (0, 1, 5):
+        for i in EDGES:
+            if -n <= i < n:
+                assert f(i, np.zeros(n, np.int64))[0] == i % n
+            else:
+                with pytest.raises(IndexError):
+                    f(i, np.zeros(n, np.int64))
+
+
+def gather(x: Any, at: Any, m: int) -> float:
+    s = 0.0
+    for k in range(len(at)):
+        s = 2.0 * s + x[at[k]]
+    return s
+
+
+def scatter(x: Any, at: Any, m: int) -> float:
+    y = np.zeros(m)
+    for k in range(len(at)):
+        y[at[k]] += x[k]
+    return y[0] + 2.0 * y[-1] + 3.0 * y[m // 2]
+
+
+def two_axes(x: Any, at: Any, m: int) -> float:
+    rows = np.zeros((m, 3))
+    for k in range(len(at)):
+        rows[at[k], k % 3] += x[k]
+        rows[k % m, at[k]] -= x[k]
+    return rows[0, 0] + 2.0 * rows[m - 1, 1] + 3.0 * rows[m // 2, 2]
+
+
+def shifted(x: Any, at: Any, m: int) -> float:
+    s = 0.0
+    for k in range(len(at)):
+        if -99 < at[k] < 99:
+            s = 2.0 * s + x[at[k] - 1] * x[at[k] + 1]
+    return s
+
+
+@pytest.mark.parametrize("f", [gather, scatter, two_axes, shifted])
+def test_programs(f: Callable[..., float]) -> None:
+    x = np.array([0.5, -1.25, 2.0, 3.5, -0.75, 1.5])
+    compiled, slopes = jit(f), jit(f, grad=0)
+    for last in (-7, -6, -5, -3, -1, 0, 2, 4, 5, 6, HIGH, LOW):
+        at = np.array([0, 1, -1, 2, -2, last])
+        try:
+            want = f(x, at, 6)
+        except IndexError as error:
+            for g in (compiled, slopes.grad):
+                with pytest.raises(IndexError, match=re.escape(str(error))):
+                    g(x, at, 6)
+            continue
+        assert compiled(x, at, 6) == want
+        h = 1e-6 * np.eye(6)
+        differences = [(f(x + e, at, 6) - f(x - e, at, 6)) / 2e-6 for e in h]
+        assert slopes.grad(x, at, 6) == pytest.approx(differences, abs=1e-7)
+
+
+def test_no_selection_is_left() -> None:
+    compiled = jit(gather)
+    compiled(np.ones(3), np.array([0, -1]), 1)
+    body = compiled.inspect("llvm").split("@jitad.entry")[0]
+    assert "select" not in body and "ashr" not in body
