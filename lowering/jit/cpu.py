@@ -40,10 +40,10 @@ ORDERED_SUMS = "force-ordered-reductions"
 # Loops of at least this many lanes get a vectorised epilogue.  LLVM's default is 16.  The epilogue saves a fifth of
 # the time of short loops, and costs a fifth of the compile time.
 VECTORS_FOR_THE_REST = "epilogue-vectorization-minimum-VF"
-# The two sides of a branch stay apart.  If LLVM moves what they have in common behind the branch, a selection of operands
-# stands before it, where the branch is predicted, or where both sides could be computed at once: an envelope follower
-# takes 114 µs with and 69 without, sums by segment 295 and 124, a step of five bodies 266 and 128.  Afterwards it is on
-# for other users of LLVM in the process.
+# The two sides of a branch stay apart.  If LLVM moves what they have in common behind the branch, a selection of the
+# operands stands before it, where the branch is predicted, or where both sides could be computed at once: an envelope
+# follower takes 114 µs with and 69 without, a step of five bodies 266 and 128.  Afterwards it is on for other users of
+# LLVM in the process.
 SINKING = "sink-common-insts"
 # Strength reduction takes a third of the time of code generation, and made no measured program faster.
 NO_STRENGTH_REDUCTION = "disable-lsr"
@@ -188,7 +188,8 @@ class Native:
     @contextmanager
     def _generating(self) -> Iterator[None]:
         large = len(self.source) + len(self.finished) > LARGE
-        with _switched_on(NO_STRENGTH_REDUCTION), _switched_on(NO_LATE_SCHEDULING) if large else nullcontext():
+        scheduling = _switched_on(NO_LATE_SCHEDULING) if large else nullcontext()
+        with _switched_on(NO_STRENGTH_REDUCTION), _set(SINKING, "false", "true"), scheduling:
             yield
 
 
