@@ -36,6 +36,7 @@ from .passes.loops.loop_versioning import loop_versioning
 from .passes.loops.neighbour_updates import neighbour_updates
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
+from .passes.loops.zero_cotangents import zero_cotangents
 from .passes.loops.zero_init_elimination import zero_init_elimination
 from .passes.memory.copy_insertion import copy_insertion
 from .passes.parallel.outline import outline
@@ -125,6 +126,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "dce", _DCE),
     ("optimized", "algebra", _ALGEBRA),                   # after dce, since operands of cancelled terms are gone
     ("optimized", "dce", _DCE),
+    ("optimized", "zero_cotangents", _plain(zero_cotangents)),
     ("optimized", "cps", _plain(to_cps)),
     ("optimized", "scalar_promotion", _plain(scalar_promotion)),
     ("optimized", "zero_init_elimination", _plain(zero_init_elimination)),
@@ -159,7 +161,8 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
-    "shape_inference": shape_inference, "algebra": algebra, "zero_init_elimination": zero_init_elimination,
+    "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": zero_cotangents,
+    "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
     "loop_versioning": loop_versioning, "index_scan": index_scan, "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "hoist_transpose": hoist_transpose,

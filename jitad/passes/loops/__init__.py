@@ -13,6 +13,7 @@ Files, in reading order::
     loop_versioning        innermost loops in two versions, one without index checks
     fuse_accumulate        ``a[i] = a[i] + v`` as one accumulating op
     scalar_promotion       an array element that a loop updates as a carried scalar
+    zero_cotangents        skips reverse loops that would only add zeros
     neighbour_updates      accumulation into neighbouring elements, each loaded and stored once
     zero_init_elimination  accumulation into zeros as plain stores
 """

@@ -1,0 +1,72 @@
+"""Loops of the reverse sweep that would only add zeros are skipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, grad, interpret, jit
+
+
+def nearest(points: Any, centres: Any) -> float:
+    total = 0.0
+    for i in range(len(points)):
+        best = 1e300
+        for c in range(len(centres)):
+            d = 0.0
+            for k in range(points.shape[1]):
+                d += (points[i, k] - centres[c, k]) ** 2
+            if d < best:
+                best = d
+        total += best
+    return total
+
+
+def largest(points: Any, weights: Any) -> float:
+    """The sums are used by a maximum and in another way."""
+    best = total = 0.0
+    for i in range(len(points)):
+        s = 0.0
+        for k in range(points.shape[1]):
+            s += np.sin(points[i, k]) * weights[i % len(weights), k]
+        best = max(best, s)
+        total += 0.1 * s * s
+    return best * best + total
+
+
+def product(points: Any, weights: Any) -> float:
+    """A factor that the loop passes on beside what it adds."""
+    best = 1e300
+    for i in range(len(points)):
+        s, scale = 1.0, 1.0
+        for k in range(points.shape[1]):
+            scale = scale * 0.9
+            s += points[i, k] * weights[0, k] * scale
+        best = min(best, s * scale)
+    return best
+
+
+@pytest.mark.parametrize("f", [nearest, largest, product], ids=lambda f: f.__name__)
+def test_gradients(f: Any) -> None:
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=(7, 5)), rng.normal(size=(3, 5))
+    compiled = jit(f, grad=(0, 1))
+    for got, want in zip(compiled.grad(*args), interpret(grad(f, argnums=(0, 1)), *args)):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
+    check_grads(f, args, order=1)
+
+
+def test_the_loop_is_skipped() -> None:
+    compiled = jit(nearest, grad=(0, 1))
+    compiled.grad(np.ones((4, 3)), np.zeros((2, 3)))
+    assert "^zero" in compiled.grad.inspect("optimized")
+
+
+def test_what_was_not_chosen_has_no_influence() -> None:
+    """A factor of a product with zero may be infinite there."""
+    points, centres = np.zeros((2, 3)), np.array([[1.0, 2.0, 3.0], [np.inf, 0.0, 0.0]])
+    by_points, by_centres = jit(nearest, grad=(0, 1)).grad(points, centres)
+    np.testing.assert_array_equal(by_points, -2.0 * np.array([[1.0, 2.0, 3.0]] * 2))
+    np.testing.assert_array_equal(by_centres, [[4.0, 8.0, 12.0], [0.0, 0.0, 0.0]])
