@@ -36,7 +36,7 @@ class FunctionLowering(FunctionBuilder):
 
     def __init__(self, module: ModuleBuilder, func: Function) -> None:
         super().__init__(module, func)
-        self.sums = carried_sums(self.forest)
+        self.sums = carried_sums(self.forest, self.options.fastmath)
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.polling = safepoints.Polling(self)

@@ -49,11 +49,13 @@ Rule = Callable[[Emitter, Scalar, list[str], str], str]
 
 ACCUMULATE = "reassoc nsz contract"      # for sums whose order the compiler may choose
 
+UNCONTRACTED = "reassoc nnan ninf nsz arcp afn"      # ``fast`` without ``contract``
+
 
 def flags(options: Options, attrs: dict[str, Any]) -> str:
     """The fast-math flags of a float op."""
     if options.fastmath:
-        return "fast"
+        return UNCONTRACTED if attrs.get("carried") else "fast"
     return ACCUMULATE if attrs.get("acc") else "" if attrs.get("apart") else "contract"
 
 
@@ -357,7 +359,9 @@ def scalar(e: Emitter, op: Op, xs: Sequence[str], apart: bool = False) -> str:
         return "null" if isinstance(t, Stack) else types.literal(op.attrs.get("value", 0), dtype_of(t))
     if op.name in ("fill", "broadcast_to"):
         return xs[0]
-    attrs = op.attrs | {"apart": True} if apart or _compares_products(op) else op.attrs
+    attrs = op.attrs
+    if apart or _compares_products(op):
+        attrs = attrs | {"apart": True, "carried": apart}
     return apply(e, op.name, dtype_of(op.operands[-1].type), xs, attrs, dtype_of(t))
 
 

@@ -8,5 +8,6 @@ Files, in reading order::
     array_plan        both, for one function
     buffer_placement  where arrays live: in place, in the stack frame, in the arena
     fma_control       loop-carried additions, which are left uncontracted
+    wrapped_indices   checked indices that may count from the end, which rarely do
     run_length        estimate of a function's running time, which decides whether its entry releases the GIL
 """
