@@ -38,9 +38,7 @@ class FunctionLowering(FunctionBuilder):
     def __init__(self, module: ModuleBuilder, func: Function) -> None:
         super().__init__(module, func)
         self.chains = recurrences(self.forest)
-        self.apart = products_beside(self.chains)
-        if not self.options.fastmath:
-            self.apart |= carried_sums(self.forest)
+        self.apart = products_beside(self.chains) | carried_sums(self.forest, self.options.fastmath)
         self.wrapped = wrapped_indices(self.forest.dom.order)
         self.deferred = {v.op for w in self.wrapped.values() for v in (w.place, *w.tests)}
         self.polling = safepoints.Polling(self)

@@ -48,8 +48,8 @@ class Emitter(Protocol):
 Rule = Callable[[Emitter, Scalar, list[str], str], str]
 
 ACCUMULATE = "reassoc nsz contract"      # for sums whose order the compiler may choose
-UNCONTRACTED = "nnan ninf nsz arcp afn reassoc"
-CHAINED = "nnan ninf nsz contract afn"   # fast math on a recurrence, without what may lengthen it
+UNCONTRACTED = "reassoc nnan ninf nsz arcp afn"      # ``fast`` without ``contract``
+CHAINED = "nnan ninf nsz contract afn"               # fast math on a recurrence, without what may lengthen it
 
 
 def flags(options: Options, attrs: dict[str, Any]) -> str:

@@ -7,15 +7,24 @@ which takes four cycles on many processors.  An addition takes three, and the pr
 from __future__ import annotations
 
 from ...ir.graph import Op, Value
+from ...ir.ops import EXPENSIVE, OPS
 from ...ir.types import Scalar
 from ...ir.uses import ops_of, users
-from ...passes.analysis.loops import LoopForest
+from ...passes.analysis.loops import Loop, LoopForest
+
+FEW = 8
+"""The most float ops of a loop that waits for its sum: with more, an iteration takes as long as the addition anyway."""
 
 
-def carried_sums(forest: LoopForest) -> set[Op]:
-    """The float additions and subtractions that update a loop-carried scalar which nothing else reads."""
+def carried_sums(forest: LoopForest, fastmath: bool = False) -> set[Op]:
+    """The float additions and subtractions that update a loop-carried scalar which nothing else reads.
+
+    Under ``fastmath`` those in loops that wait for them: others are vectorised as several sums, or do more besides.
+    """
     found: dict[Value, Op] = {}
     for loop in forest.loops:
+        if fastmath and not _waits(loop):
+            continue
         for p, a in zip(loop.head.params, loop.back_edge().args) if loop.latch is not None else ():
             op = a.op
             if op is None or op.name not in ("add", "sub") or not isinstance(p.type, Scalar) or not p.type.is_float:
@@ -24,3 +33,11 @@ def carried_sums(forest: LoopForest) -> set[Op]:
                 found[p] = op
     readers = users(ops_of(forest.dom.order)) if found else {}
     return {op for p, op in found.items() if len(readers.get(p, ())) == 1}
+
+
+def _waits(loop: Loop) -> bool:
+    """True if a loop is not vectorised, as it has checks, and does little but add."""
+    ops = list(ops_of(loop.blocks))
+    floats = [OPS[op.name].cost for op in ops if op.results and isinstance(op.result.type, Scalar)
+              and op.result.type.is_float and OPS[op.name].elementwise]
+    return any(op.name == "check" for op in ops) and len(floats) <= FEW and max(floats, default=0) < EXPENSIVE

@@ -46,6 +46,36 @@ def test_which_sums_stay_apart(f: Callable[..., float], apart: bool) -> None:
     assert jit(f, fastmath=True)(x, y) == pytest.approx(f(x, y), rel=1e-12)
 
 
+def gathered(x: Any, y: Any, at: Any) -> float:
+    s = 0.0
+    for k in range(len(at)):
+        s += x[k] * y[at[k]]
+    return s
+
+
+def much_besides(x: Any, y: Any, at: Any) -> float:
+    s = 0.0
+    for k in range(len(at)):
+        s += math.sqrt(x[k] + 2.0) * y[at[k]]
+    return s
+
+
+def unchecked(x: Any, y: Any, at: Any) -> float:
+    s = 0.0
+    for k in range(len(x)):
+        s += x[k] * x[k]
+    return s
+
+
+@pytest.mark.parametrize("f, apart", [(gathered, True), (much_besides, False), (unchecked, False)])
+def test_which_sums_stay_apart_under_fastmath(f: Callable[..., float], apart: bool) -> None:
+    x, y, at = np.linspace(-1.0, 2.0, 11), np.linspace(0.5, 1.5, 11), np.arange(11) % 5
+    compiled = jit(f, fastmath=True)
+    assert compiled(x, y, at) == pytest.approx(f(x, y, at), rel=1e-12)
+    sums = re.findall(r"= fadd ([a-z ]*)double", compiled.inspect("llvm").split("@jitad.entry")[0])
+    assert sums and any("contract" not in flags and "fast" not in flags for flags in sums) is apart
+
+
 def test_equal_products_have_no_difference() -> None:
     def leg(x: float, y: float) -> float:
         return math.sqrt(x * x - y * y)

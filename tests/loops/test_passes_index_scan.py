@@ -149,3 +149,28 @@ def test_what_is_not_scanned() -> None:
         compiled = jit(f)
         assert "^scan(" not in texts(compiled, X, at)
         assert compiled(X, at) == pytest.approx(f(X, at), rel=1e-12)
+
+
+def rows(x: Any, at: Any, starts: Any) -> float:
+    """The index array is read at an index that may be negative, too."""
+    s = 0.0
+    for i in range(len(starts) - 1):
+        for k in range(starts[i], starts[i + 1]):
+            s += math.exp(x[at[k]])
+    return s
+
+
+def test_rows_of_an_index_array() -> None:
+    f = jit(rows, grad=0)
+    for starts in ([0, 100, 640, 700], [-30, -10, 0, 5], [0, 0, 0], [690, 720], [-701, -690], [3, 699, 701]):
+        at, bounds = AT % 40, np.array(starts)
+        assert "^scan(" in texts(f, X, at, np.array([0, 1]))
+        try:
+            want = rows(X, at, bounds)
+        except IndexError as error:
+            with pytest.raises(IndexError, match=re.escape(str(error))):
+                f(X, at, bounds)
+            continue
+        assert f(X, at, bounds) == pytest.approx(want, rel=1e-12)
+        slope = (rows(X + 1e-6, at, bounds) - rows(X - 1e-6, at, bounds)) / 2e-6
+        assert np.sum(f.grad(X, at, bounds)) == pytest.approx(slope, rel=1e-6)

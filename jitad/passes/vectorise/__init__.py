@@ -11,6 +11,7 @@ Files, in reading order::
     lane_rules      its table: each op for ``LANES`` iterations
     predicate       iterations together under an active mask, with inner loops of unknown length
     predicate_tail  the last active elements of a chunk, one by one
+    index_scan      indices that are data, tested before a loop
     speculate       checks assumed to hold for a chunk, and tested afterwards
     fission         transcendental functions of a serial loop, moved to a loop of their own
 """

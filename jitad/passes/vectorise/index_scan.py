@@ -105,11 +105,18 @@ class _Scan:
             plain = all(self._kind(i) is False for i in indices)
             return True if plain and array.block is not self.head and _is_int(op.result) else None
         if op.name == "select":
-            return self._kind(op.operands[2]) if self.wanted.get(op.operands[0]) is False else None
+            chosen = self._chosen(op)
+            return None if chosen is None else self._kind(chosen)
         if op.name not in _ARITHMETIC and not (op.name == "cast" and _is_int(op.operands[0])):
             return None
         kinds = [self._kind(v) for v in op.operands]
         return None if None in kinds or not _is_int(op.result) else any(kinds)
+
+    def _chosen(self, select: Op) -> Value | None:
+        """The operand that a selection is sure to choose in the version without checks."""
+        test = select.operands[0]
+        truth = self.wanted.get(test) if test.const is None else bool(test.const)
+        return None if truth is None else select.operands[1 if truth else 2]
 
     # --- the scan and the two versions ------------------------------------------------------------------
 
@@ -152,8 +159,9 @@ class _Scan:
         op = v.op
         if v in values or v.block is not self.head or op is None:
             return values.get(v, v)
-        if op.name == "select":
-            values[v] = self._emit(op.operands[2], values, b)
+        chosen = self._chosen(op) if op.name == "select" else None
+        if chosen is not None:
+            values[v] = self._emit(chosen, values, b)
         elif op.name == "const":
             values[v] = b.const(op.attrs["value"], op.attrs["type"])
         else:
