@@ -65,7 +65,7 @@ class _Hoist(Walk):
         self.safe: dict[Op, set[Block]] = {}
         for loop in self.forest.loops:
             if not loop.children and len(loop.blocks) > 1:
-                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom)}
+                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom) if not _may_raise(arms)}
 
     def end(self, block: Block) -> None:
         if block not in self.arms:
@@ -116,6 +116,11 @@ class _Hoist(Walk):
             return Affine(size)
         v = size if isinstance(size, Value) else self.dims.get(size)
         return self.ranges.form(v) if v is not None else None
+
+
+def _may_raise(arms: Arms) -> bool:
+    """True if a side has a check, which prevents vectors: the branch stays, and may well be the faster form."""
+    return any(OPS[op.name].effect for b in arms.between for op in b.ops)
 
 
 def _move(op: Op, block: Block) -> None:
