@@ -28,6 +28,7 @@ from .passes.cleanup.inline import inline
 from .passes.cleanup.jump_threading import jump_threading
 from .passes.cleanup.rules import needed_rules
 from .passes.cleanup.simplify import simplify
+from .passes.loops.branch_accesses import branch_accesses
 from .passes.loops.check_elimination import check_elimination
 from .passes.loops.fuse_accumulate import fuse_accumulate
 from .passes.loops.induction_variables import induction_variables
@@ -47,6 +48,7 @@ from .passes.shapes.size_numbering import size_numbering
 from .passes.shapes.stride_specialise import stride_specialise
 from .passes.vectorise.batch import batch
 from .passes.vectorise.fission import fission
+from .passes.vectorise.if_conversion import if_conversion
 from .passes.vectorise.index_scan import index_scan
 from .passes.vectorise.outer_loop import outer_loop
 from .passes.vectorise.predicate import predicate
@@ -108,6 +110,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
     ("adjoint", "shape_specialise", _shape_specialise),
@@ -137,6 +140,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("optimized", "simplify", _SIMPLIFY),
     ("optimized", "neighbour_updates", _plain(neighbour_updates)),
     ("optimized", "loop_versioning", _plain(loop_versioning)),
+    ("optimized", "if_conversion", _plain(if_conversion)),
     ("optimized", "index_scan", _plain(index_scan)),
     ("optimized", "stride_specialise", _plain(stride_specialise)),
     ("optimized", "fission", _plain(fission)),
@@ -159,12 +163,13 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
     "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
-    "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
+    "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": zero_cotangents,
     "zero_init_elimination": zero_init_elimination,
     "predicate": predicate, "outline": outline, "outer_loop": outer_loop, "neighbour_updates": neighbour_updates,
-    "loop_versioning": loop_versioning, "index_scan": index_scan, "stride_specialise": stride_specialise,
+    "loop_versioning": loop_versioning, "if_conversion": if_conversion, "index_scan": index_scan,
+    "stride_specialise": stride_specialise,
     "fission": fission, "outer_products": outer_products, "hoist_transpose": hoist_transpose,
     "copy_insertion": copy_insertion,
 }

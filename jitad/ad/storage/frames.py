@@ -369,14 +369,61 @@ class Frames:
 
     def rewrite(self) -> None:
         """Make every op of the reverse sweep read the homes."""
+        tops: dict[LoopBack, tuple[Builder, dict[Value, Value]]] = {}
         for block in (*self.bars, *self.original):
             ops, block.ops = block.ops, []
             b, seen = Builder(block), dict[Value, Value]()
             for op in [*ops, *([block.term] if block.term else [])]:
                 b.loc = op.loc
-                op.replace_uses({v: self._home(v, b, seen) for v in self._across(block, op)})
+                across = self._across(block, op)
+                for back, loads in self._loaded_always(block, across).items():
+                    at_top, known = tops.setdefault(back, (Builder(Block(block.func)), {}))
+                    at_top.loc = op.loc
+                    seen |= {v: self._home(v, at_top, known) for v in loads if v not in seen}
+                op.replace_uses({v: self._home(v, b, seen) for v in across})
                 if op is not block.term:
                     block.ops.append(op)
+        for back, (at_top, _) in tops.items():
+            self._insert(back, at_top.block.ops)
+
+    def _loaded_always(self, block: Block, values: list[Value]) -> dict[LoopBack, list[Value]]:
+        """The recomputed loads of each iteration of the forward loop, if ``block`` lies on a side of a branch.
+
+        They move to the top of the reverse iteration, so that no side accesses memory (``if_conversion``).
+        """
+        home = self.sweep.home.get(block)
+        loop = self.sweep.forest.loop_of(home) if home is not None else None
+        back = self.sweep.loops.get(loop) if loop is not None else None
+        if home is None or loop is None or back is None or back.index is None or back.top is None or back.top is block:
+            return {}
+        latch = loop.latch
+        if loop.children or latch is None or latch in self.copies or self.dom.dominates(home, latch):
+            return {}
+        found: dict[LoopBack, list[Value]] = {}
+        todo, seen = list(values), set(values)
+        while todo:
+            v = todo.pop()
+            op = v.op
+            if op is None or v in self.homes or not self._is_made_again(v):
+                continue
+            if op.name == "get" and isinstance(v.type, Scalar) and v.block in loop.blocks \
+                    and self.dom.dominates(v.block, latch):
+                found.setdefault(back, []).append(v)
+                continue
+            new = [u for u in self._reads(op).values() if u not in seen]
+            seen.update(new)
+            todo += new
+        return found
+
+    def _insert(self, back: LoopBack, ops: list[Op]) -> None:
+        """Insert ``ops`` at the top of a reverse loop, behind the index and what is loaded from frames."""
+        top = back.top
+        assert top is not None and back.index is not None
+        first = {back.index, *self.homes.values()}
+        at = 1 + max(i for i, op in enumerate(top.ops) if any(v in first for v in op.results))
+        for op in ops:
+            op.block = top
+        top.ops[at:at] = ops
 
     def forwards(self) -> None:
         """Run reverse loops whose iterations may run in any order upwards, like the forward loop.

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ...ir.graph import Block, Function, Module, Op, Value
 from ...ir.types import Array, dims_of, is_float
-from ...passes.shapes.size_numbering import Solver
+from ...passes.analysis.sizes import Solver
 from ..values.protocol import FunctionRef, Trace
 
 DEPTH = 24                                # limit on nested calls, so that recursion ends

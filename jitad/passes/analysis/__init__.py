@@ -6,10 +6,12 @@ Files, in reading order::
 
     cfg               edits of the control-flow graph that passes share: substitution, merging, splitting
     loops             natural loops, their nesting, counted loops
+    branches          branches of innermost loops whose sides join again
     ssa               a value made available where its definition does not dominate
     callgraph         callers, callees, recursion
     affine            affine forms of integers
     ranges            intervals of integers, proofs that an affine form is not negative
+    sizes             which axes of arrays have the same size
     induction         facts about loop parameters, by induction
     float_signs       floats that cannot be negative
     cost              the cost model: of an element, an op, an iteration; the frequency of a block

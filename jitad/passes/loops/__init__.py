@@ -12,6 +12,8 @@ Files, in reading order::
     check_elimination      checks that control flow, earlier checks and counters imply
     loop_versioning        innermost loops in two versions, one without index checks
     fuse_accumulate        ``a[i] = a[i] + v`` as one accumulating op
+    branch_accesses        loads ahead of a branch and updates behind it
+    branch_stores          its part for updates
     scalar_promotion       an array element that a loop updates as a carried scalar
     zero_cotangents        skips reverse loops that would only add zeros
     neighbour_updates      accumulation into neighbouring elements, each loaded and stored once

@@ -25,8 +25,8 @@ from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.types import I64, Array
 from ..analysis.cfg import append, remove_unreachable, set_term
 from ..analysis.loops import Loop, loop_forest
+from ..analysis.sizes import Size, Solver
 from .shape_inference import retype
-from .size_numbering import Size, Solver
 
 MOST = 16
 """The largest size that is put into a type: ``array_sroa`` splits arrays of up to 16 elements."""

@@ -18,7 +18,7 @@ from ...ir.ops import OPS
 from ...ir.types import Array, Scalar
 from ..analysis.cfg import own_exit, set_term
 from ..analysis.loops import Loop, counted, loop_forest
-from .size_numbering import Size, Solver
+from ..analysis.sizes import Size, Solver
 
 ACCESSES = frozenset(("get", "set", "add_at"))
 MOST = 8

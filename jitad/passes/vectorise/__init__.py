@@ -9,6 +9,7 @@ Files, in reading order::
     outer_loop      ``LANES`` iterations of an outer loop together
     lane_kinds      the kinds of values in such a loop
     lane_rules      its table: each op for ``LANES`` iterations
+    if_conversion   branches between formulas as selects
     predicate       iterations together under an active mask, with inner loops of unknown length
     predicate_tail  the last active elements of a chunk, one by one
     index_scan      indices that are data, tested before a loop

@@ -1,0 +1,93 @@
+"""Canonical sizes: which axes of a function's arrays have the same size.
+
+The result of an update has the shape of the updated array.  The result of an elementwise op has the size of an operand
+with that axis.  A block parameter has the shape of its arguments, if they agree.  The fixed point is optimistic, so
+this also holds through loops.
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Block, Function, Value
+from ...ir.ops import Axis, size_origin
+from ...ir.types import Array
+
+Size = Axis | Value | int                 # an axis of an array with a size of its own, an i64 value, a constant
+
+
+class Solver:
+    """The canonical sizes of a function's arrays, on demand; connected block parameters are solved together."""
+
+    def __init__(self, func: Function) -> None:
+        self.sources: dict[Value, list[Value] | None] = {}
+        for b in func.blocks:
+            assert b.term is not None
+            for e in b.term.edges:
+                for p in e.block.params:
+                    if not isinstance(p.type, Array):
+                        continue
+                    known, given = self.sources.setdefault(p, []), e.argument(p)
+                    if given is None:
+                        self.sources[p] = None               # the result of a call
+                    elif known is not None:
+                        known.append(given)
+        self.params: dict[Axis, Size] = {}
+
+    def size(self, axis: Axis) -> Size:
+        here = _through_ops(axis)
+        if isinstance(here, tuple) and here not in self.params:
+            self._solve(here)
+        return self.params[here] if isinstance(here, tuple) else here
+
+    def _solve(self, start: Axis) -> None:
+        """Iterate the meet over arguments to a fixed point, from "not known yet" down to "a size of its own"."""
+        sources: dict[Axis, list[Size]] = {}
+        readers: dict[Axis, list[Axis]] = {}
+        todo = [start]
+        while todo:
+            axis = todo.pop()
+            if axis in sources or axis in self.params:
+                continue
+            args = self.sources.get(axis[0]) if isinstance(axis[0].owner, Block) else None
+            sources[axis] = [_through_ops((a, axis[1])) for a in args or ()]
+            for s in sources[axis]:
+                if isinstance(s, tuple):
+                    readers.setdefault(s, []).append(axis)
+                    todo.append(s)
+        found: dict[Axis, Size | None] = dict.fromkeys(sources)
+        work = list(sources)
+        while work:
+            axis = work.pop()
+            new = self._meet(axis, sources[axis], found)
+            if new != found[axis]:
+                found[axis] = new
+                work += (r for r in readers.get(axis, ()) if r in found)
+        self.params |= {axis: axis if size is None else size for axis, size in found.items()}
+
+    def _meet(self, axis: Axis, args: list[Size], found: dict[Axis, Size | None]) -> Size | None:
+        if not args or found[axis] == axis:
+            return axis
+        only: Size | None = None
+        for a in args:
+            size = found.get(a, self.params.get(a)) if isinstance(a, tuple) else a
+            if size is None or size == only:
+                continue
+            if only is not None:
+                return axis
+            only = size
+        return only
+
+
+def _through_ops(axis: Axis) -> Size:
+    """Follow ops that preserve or state the size, up to a parameter or an op whose result has its own size."""
+    v, number = axis
+    while True:
+        assert isinstance(v.type, Array)
+        literal = v.type.dims[number]
+        if literal is not None:
+            return literal
+        step = size_origin(v, number)
+        if step is None:
+            return v, number
+        if isinstance(step, Value):
+            return step if step.const is None else int(step.const)
+        v, number = step

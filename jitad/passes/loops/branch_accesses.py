@@ -1,0 +1,130 @@
+"""Takes accesses of arrays out of branches in innermost loops: loads move ahead of the branch, stores behind it.
+
+::
+
+    branch c, ^then, ^else                      x = get a, i-1;  y = get a, i+1
+    ^then: x = get a, i-1                       branch c, ^then, ^else
+           g1 = set g, x, i     becomes         ^then: jump ^join(x)
+    ^else: y = get a, i+1                       ^else: jump ^join(y)
+           g2 = set g, y, i                     ^join(v): g1 = set g, v, i
+    ^join(g3)
+
+What is left on the sides is arithmetic, which LLVM vectorises with selects; it masks conditional accesses, which takes
+longer than the branch.  The derivative has this form too: adjoints are loaded ahead of the branch and added behind it.
+It still computes the derivative of the side that was taken only, so infinities of the other do not get into it.
+
+A load moves if its index is in bounds whether the branch takes its side or not: control flow ahead of the branch,
+earlier checks and loop counters imply it (``check_elimination.Walk``).  ``branch_stores`` moves the updates.
+"""
+
+from __future__ import annotations
+
+from ...ir.graph import Block, Function, Module, Op, Value
+from ...ir.ops import EXPENSIVE, OPS
+from ...ir.types import I64, Array, Scalar
+from ...ir.uses import ops_of
+from ..analysis.affine import Affine
+from ..analysis.branches import Arms, arms_of
+from ..analysis.loops import loop_forest
+from ..analysis.sizes import Size, Solver
+from .branch_stores import sink_updates
+from .check_elimination import Walk
+
+MOST = 12
+"""The most loads that move ahead of one branch."""
+
+
+def branch_accesses(module: Module) -> None:
+    """Rewrite the branches in innermost loops; expects normal form."""
+    for func in module.functions.values():
+        if any(not loop.children and len(loop.blocks) > 1 for loop in loop_forest(func).loops):
+            hoist = _Hoist(func)
+            if hoist.arms:
+                hoist.run()
+                sink_updates(func, list(hoist.arms.values()), hoist.safe)
+
+
+class _Hoist(Walk):
+    """Moves loads ahead of branches.
+
+    ``arms``: by the block that branches.  ``safe``: for each update of an element, the branching blocks at which its
+    index is known to be in bounds.
+    """
+
+    def __init__(self, func: Function) -> None:
+        super().__init__(func)
+        self.forest = loop_forest(func)
+        self.solver = Solver(func)
+        self.dims: dict[Size, Value] = {}                    # canonical size → the first value of it
+        for op in ops_of(self.dom.order):
+            if op.name == "dim":
+                first = self.dims.setdefault(self.solver.size((op.operands[0], op.attrs["axis"])), op.result)
+                if first is not op.result:
+                    self.ranges.is_now(op.result, first)
+        self.arms: dict[Block, Arms] = {}
+        self.safe: dict[Op, set[Block]] = {}
+        for loop in self.forest.loops:
+            if not loop.children and len(loop.blocks) > 1:
+                self.arms |= {arms.head: arms for arms in arms_of(loop, self.dom) if not _may_raise(arms)}
+
+    def end(self, block: Block) -> None:
+        if block not in self.arms:
+            return
+        moved = 0
+        for b in self.arms[block].between:
+            for op in list(b.ops):
+                if op.name in ("set", "add_at") and self._in_bounds(op.operands[0], op.operands[2:]):
+                    self.safe.setdefault(op, set()).add(block)
+                elif op.name == "get" and moved < MOST and isinstance(op.result.type, Scalar) and self._is_above(
+                        op.operands[0], block) and self._in_bounds(op.operands[0], op.operands[1:]):
+                    if all(self._bring(v, block) for v in op.operands[1:]):
+                        _move(op, block)
+                        moved += 1
+                for v in op.operands[2:] if op.name in ("set", "add_at") else ():
+                    self._bring(v, block)
+
+    def _is_above(self, v: Value, block: Block) -> bool:
+        return self.dom.dominates(v.block, block)
+
+    def _bring(self, v: Value, block: Block) -> bool:
+        """Make an index available at the end of ``block``, if simple operations compute it; returns True if it is."""
+        if self._is_above(v, block):
+            return True
+        op = v.op
+        if op is None or v.type != I64 or not (op.name == "const" or OPS[op.name].elementwise
+                                               and OPS[op.name].cost < EXPENSIVE):
+            return False
+        if not all(self._bring(u, block) for u in op.operands):
+            return False
+        _move(op, block)
+        return True
+
+    def _in_bounds(self, array: Value, index: list[Value]) -> bool:
+        """True if the index is known to be in bounds here."""
+        if not isinstance(array.type, Array) or len(index) != array.type.rank:
+            return False
+        for axis, v in enumerate(index):
+            size, form = self._size(array, axis), self.ranges.form(v)
+            if size is None or not all(map(self.prover.proves, (form, size.minus(form).plus(Affine(-1))))):
+                return False
+        return True
+
+    def _size(self, array: Value, axis: int) -> Affine | None:
+        """The form of a size, or ``None`` if no value of the function has it."""
+        size = self.solver.size((array, axis))
+        if isinstance(size, int):
+            return Affine(size)
+        v = size if isinstance(size, Value) else self.dims.get(size)
+        return self.ranges.form(v) if v is not None else None
+
+
+def _may_raise(arms: Arms) -> bool:
+    """True if a side has a check, which prevents vectors: the branch stays, and may well be the faster form."""
+    return any(OPS[op.name].effect for b in arms.between for op in b.ops)
+
+
+def _move(op: Op, block: Block) -> None:
+    assert op.block is not None
+    op.block.ops.remove(op)
+    op.block = block
+    block.ops.append(op)

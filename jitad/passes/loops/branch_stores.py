@@ -1,0 +1,161 @@
+"""Moves updates of array elements and additions to sums behind the join of a branch: see ``branch_accesses``.
+
+Where the sides join, a parameter receives the array or the sum of either side.
+
+* Both sides update the same element last, by the same op: the join updates it instead, with the value of the side.
+* One side does: for the other, the join stores what the element has, or adds −0, which changes no number.  The index
+  must be in bounds there too.
+* Both sides add to a sum that the loop carries, or one does: the join adds, for the other side −0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Function, Op, Value
+from ...ir.types import Array, Scalar
+from ..analysis.affine import AffineForms
+from ..analysis.branches import Arms
+
+
+def sink_updates(func: Function, branches: Sequence[Arms], safe: dict[Op, set[Block]]) -> None:
+    """Rewrite the joins of branches, inner ones first.
+
+    ``safe``: for each update, the branching blocks at which its index is known to be in bounds.
+    """
+    uses = Counter(v for op in func.all_ops() for v in op.used())
+    for arms in branches:
+        _Sink(arms, safe, uses).run()
+
+
+class _Sink:
+    """Rewrites one join.  ``sides``: the edges into it.  ``uses``: the number of uses of each value."""
+
+    def __init__(self, arms: Arms, safe: dict[Op, set[Block]], uses: Counter[Value]) -> None:
+        self.head, self.loop, self.between, self.join = arms.head, arms.loop, arms.between, arms.join
+        self.sides, self.safe, self.uses = arms.sides, safe, uses
+        self.forms = AffineForms()
+
+    def run(self) -> None:
+        for p in list(self.join.params):
+            made: list[Op] = []
+            while (op := self._sink(p)) is not None:
+                made.insert(0, op)
+            if made:
+                self._settle(p, made)
+
+    def _args(self, p: Value) -> list[Value]:
+        return [e.args[p.index] for e in self.sides]
+
+    def _sink(self, p: Value) -> Op | None:
+        """Remove the last update of ``p`` from the sides; returns the op that takes its place, if there is any."""
+        ops = [self._last(v) for v in self._args(p)]
+        if isinstance(p.type, Scalar):
+            return self._sink_sum(p, ops)
+        for k, op in enumerate(ops):
+            other = ops[1 - k]
+            if op is not None and other is not None and self._same_element(op, other):
+                index = op.operands[2:] if all(map(self._is_above, op.operands[2:])) else other.operands[2:]
+                if all(map(self._is_above, index)):
+                    return self._joined(p, ops, [op.operands[1], other.operands[1]], index)
+        for k, op in enumerate(ops):
+            if op is None or self.head not in self.safe.get(op, ()) or not all(map(self._is_above, op.operands[2:])):
+                continue
+            instead = self._unchanged(op, self._args(p)[1 - k])
+            if instead is not None:
+                values = [op.operands[1], instead] if k == 0 else [instead, op.operands[1]]
+                return self._joined(p, [op, None] if k == 0 else [None, op], values, op.operands[2:])
+        return None
+
+    def _last(self, v: Value) -> Op | None:
+        """The op on a side that makes ``v``, if it updates an element or adds, and nothing else reads ``v``."""
+        op = v.op
+        if op is None or op.block not in self.between or self.uses[v] != 1:
+            return None
+        if isinstance(v.type, Array):
+            element = op.name in ("set", "add_at") and len(op.operands) == 2 + v.type.rank
+            return op if element and isinstance(op.operands[1].type, Scalar) else None
+        return op if op.name in ("add", "sub") and isinstance(v.type, Scalar) and v.type.is_float else None
+
+    def _same_element(self, op: Op, other: Op) -> bool:
+        if op.name != other.name or op.attrs != other.attrs:
+            return False
+        return all(self.forms.of(x).is_same(self.forms.of(y)) for x, y in zip(op.operands[2:], other.operands[2:]))
+
+    def _is_above(self, v: Value) -> bool:
+        return v.block not in self.between
+
+    def _unchanged(self, op: Op, array: Value) -> Value | None:
+        """The value with which ``op`` does not change ``array``, made ahead of the branch."""
+        assert isinstance(array.type, Array)
+        if op.name == "add_at":
+            return None if array.type.dtype.is_bool else self._constant(op, array.type.dtype)
+        if not self._is_above(array):
+            return None
+        self.uses[array] += 1
+        return self._ahead(op).get(array, *op.operands[2:])
+
+    def _constant(self, op: Op, t: Scalar) -> Value:
+        return self._ahead(op).const((-0.0 if op.name != "sub" else 0.0) if t.is_float else 0, t)
+
+    def _ahead(self, op: Op) -> Builder:
+        return Builder(self.head, op.loc)
+
+    def _sink_sum(self, p: Value, ops: list[Op | None]) -> Op | None:
+        """The same for a sum that the loop carries, which no other op reads."""
+        args = self._args(p)
+        for k, op in enumerate(ops):
+            for i, s in enumerate(op.operands) if op is not None else ():
+                if op is None or s.owner is not self.loop.head or self.uses[s] != 2 or (op.name == "sub" and i):
+                    continue
+                assert isinstance(s.type, Scalar)
+                other = ops[1 - k]
+                if args[1 - k] is s:
+                    values = [op.operands[1 - i], self._constant(op, s.type)]
+                elif other is not None and other.name == op.name and other.operands[i] is s and other.attrs == op.attrs:
+                    values = [op.operands[1 - i], other.operands[1 - i]]
+                else:
+                    continue
+                return self._joined(p, [op, other] if k == 0 else [other, op], values[::1 if k == 0 else -1], [], s)
+        return None
+
+    def _joined(self, p: Value, ops: list[Op | None], values: list[Value], index: list[Value],
+                before: Value | None = None) -> Op:
+        """Remove ``ops`` from their sides, and make one op of the values that the sides pass.
+
+        ``before``: what they update, if it is not their first operand.
+        """
+        op = next(op for op in ops if op is not None)
+        for edge, side, value in zip(self.sides, ops, values):
+            if side is not None:
+                assert side.block is not None
+                edge.args[p.index] = before or side.operands[0]
+                side.block.ops.remove(side)
+            edge.args.append(value)
+        v = self.join.add_param(values[0].type, values[0].hint)
+        self.uses[v] = 1
+        new = Op(op.name, [p, v, *index], [p.type], dict(op.attrs), loc=op.loc)
+        new.block = self.join
+        for side in ops:
+            self.safe.setdefault(new, set()).update(self.safe.get(side, ()) if side is not None else ())
+        self.uses.update(index)
+        return new
+
+    def _settle(self, p: Value, made: list[Op]) -> None:
+        """Insert ``made``, the first of which updates what the sides pass; readers of ``p`` read the last."""
+        index, args = p.index, self._args(p)
+        start = self.join.params[index] = Value(p.type, self.join, index, p.hint)
+        for op in made:
+            op.operands[0], start = start, op.result
+        last = made[-1]
+        last.results = [p]
+        p.owner, p.index = last, 0
+        self.join.ops[:0] = made
+        if args[0] is args[1]:
+            made[0].operands[0] = args[0]
+            self.join.remove_param(index)
+            for e in self.sides:
+                del e.args[index]
+

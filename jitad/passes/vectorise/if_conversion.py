@@ -1,0 +1,130 @@
+"""If-conversion: a branch between two formulas becomes a ``select`` of their values where LLVM may vectorise the loop.
+
+::
+
+    ^loop: … branch c, ^then, ^else              ^loop: … x = mul a, b;  y = sub a, b
+    ^then: x = mul a, b; jump ^join(x)    becomes       v = select c, x, y
+    ^else: y = sub a, b; jump ^join(y)                  …
+    ^join(v): …
+
+LLVM vectorises such a branch itself, but moves loads into the sides where only one reads them, and then masks them.
+Both sides must be cheap arithmetic on scalars.  The loop must be counted and innermost, and have nothing that prevents
+vectors: no effects, no condition that depends on a value of the iteration before.  There a branch that is predicted
+well is faster, as the next iteration need not wait for the select.
+
+The pass runs after differentiation.  A select would have the derivative of both sides, and 0 · ∞ is no number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...ir.builder import Builder
+from ...ir.graph import Block, Edge, Function, Module, Op, Value
+from ...ir.ops import EXPENSIVE, OPS
+from ...ir.types import Scalar
+from ..analysis.cfg import Mapping, append, resolve, substitute
+from ..analysis.loops import Loop, counted, loop_forest
+
+MOST = 60
+"""The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
+
+
+def if_conversion(module: Module) -> None:
+    """Convert what can be converted in every innermost counted loop; expects normal form."""
+    for func in module.functions.values():
+        forest = loop_forest(func)
+        for loop in forest.loops:
+            if not loop.children and len(loop.blocks) > 1 and _may_be_vector(loop):
+                _Conversion(func, loop, [b for b in forest.dom.order if b in loop.blocks]).run()
+
+
+def _may_be_vector(loop: Loop) -> bool:
+    """True if no op of the loop prevents vectors for certain."""
+    return counted(loop) is not None and not (loop.latch and loop.latch.term and loop.latch.term.attrs.get("cold")) \
+        and all(_is_harmless(op) for b in loop.blocks for op in b.ops)
+
+
+def _is_harmless(op: Op) -> bool:
+    if op.name == "check":
+        return op.operands[0].const is True
+    return op.name in ("set", "add_at") or not OPS[op.name].effect and all(
+        isinstance(v.type, Scalar) for v in op.results)
+
+
+def _carried(blocks: list[Block], loop: Loop) -> set[Value]:
+    """The values that depend on a scalar that the loop carries, other than its counter."""
+    known = counted(loop)
+    found = {p for p in loop.head.params if isinstance(p.type, Scalar) and (known is None or p is not known.iv)}
+    for b in blocks:
+        for op in b.ops:
+            if any(v in found for v in op.operands):
+                found.update(op.results)
+        for e in b.term.edges if b.term else ():
+            found.update(p for p, a in e.passed() if a in found)
+    return found
+
+
+class _Conversion:
+    """Converts the branches of one loop, inner ones first.  ``incoming``: the number of edges into each block."""
+
+    def __init__(self, func: Function, loop: Loop, blocks: list[Block]) -> None:
+        self.func, self.loop, self.blocks = func, loop, blocks
+        self.carried = _carried(blocks, loop)
+        self.incoming = Counter(s for b in blocks for s in b.successors())
+        self.mapping: Mapping = {}
+
+    def run(self) -> None:
+        for head in reversed(self.blocks):
+            if head.term is not None and head.term.name == "branch" and head.term.operands[0] not in self.carried:
+                sides = [self._side(e) for e in head.term.edges]
+                if sides[0][1].block is sides[1][1].block and self._pays(sides):
+                    self._convert(head, sides)
+        substitute(self.func, self.mapping)
+
+    def _side(self, edge: Edge) -> tuple[Block | None, Edge]:
+        """A side of a branch: its block, if it has one of its own, and the edge by which it leaves."""
+        block = edge.block
+        own = self.incoming[block] == 1 and block in self.loop.blocks and block.term is not None
+        return (block, block.term.edges[0]) if own and block.term and block.term.name == "jump" else (None, edge)
+
+    def _pays(self, sides: list[tuple[Block | None, Edge]]) -> bool:
+        """True if both sides are cheap arithmetic on scalars, and differ in scalars only."""
+        join = sides[0][1].block
+        if join is self.loop.head or join not in self.loop.blocks:
+            return False
+        ops = [op for block, _ in sides if block is not None for op in block.ops]
+        return sum(OPS[op.name].cost for op in ops) <= MOST and all(map(_is_arithmetic, ops)) and all(
+            isinstance(p.type, Scalar) or resolve(self.mapping, x) is resolve(self.mapping, y)
+            for p, x, y in zip(join.params, *(edge.args for _, edge in sides)))
+
+    def _convert(self, head: Block, sides: list[tuple[Block | None, Edge]]) -> None:
+        """Compute both sides in ``head``, which then jumps to the join, or takes its place."""
+        term, join = head.term, sides[0][1].block
+        assert term is not None
+        for (block, _), edge in zip(sides, term.edges):
+            if block is not None:
+                self.mapping.update(edge.passed())
+                for op in block.ops:
+                    append(head, op)
+                self.func.blocks.remove(block)
+        head.term = None
+        b = Builder(head, term.loc)
+        args = [x if x is y or resolve(self.mapping, x) is resolve(self.mapping, y)
+                else b.emit_op("select", [term.operands[0], x, y]).result
+                for x, y in zip(*(edge.args for _, edge in sides))]
+        self.incoming[join] -= 1
+        if self.incoming[join] > 1:
+            b.jump(join, args)
+            return
+        self.mapping.update(zip(join.params, args))
+        for op in join.all_ops():
+            op.block = head
+        head.ops += join.ops
+        head.term = join.term
+        self.func.blocks.remove(join)
+
+
+def _is_arithmetic(op: Op) -> bool:
+    cheap = OPS[op.name].elementwise and OPS[op.name].cost <= EXPENSIVE
+    return op.name == "const" or cheap and isinstance(op.result.type, Scalar)

@@ -1,0 +1,198 @@
+"""Branches in loops whose sides load, store and add: same values, same errors, right derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitad import check_grads, jit
+
+RNG = np.random.default_rng(0)
+SIZES = (1, 2, 3, 4, 5, 9, 40)
+
+
+def upwind(x: Any, y: Any) -> Any:
+    """Both sides store the same element and load different ones."""
+    new = x.copy()
+    for i in range(1, len(x) - 1):
+        if y[i] > 0.0:
+            new[i] = x[i] - y[i] * (x[i] - x[i - 1])
+        else:
+            new[i] = x[i] - y[i] * (x[i + 1] - x[i])
+    return new
+
+
+def one_side(x: Any, y: Any) -> Any:
+    new = x.copy()
+    for i in range(len(x)):
+        if x[i] > y[i]:
+            new[i] = x[i] * y[i]
+    return new
+
+
+def one_side_adds(x: Any, y: Any) -> Any:
+    new = np.full(len(x), -0.0)
+    for i in range(len(x) - 1):
+        if x[i] > y[i]:
+            new[i + 1] += x[i] * y[i]
+    return new
+
+
+def at_the_ends(x: Any, y: Any) -> Any:
+    """The conditions guard the loads."""
+    new = np.zeros(len(x))
+    for i in range(len(x)):
+        left = x[i - 1] if i > 0 else 0.0
+        right = x[i + 1] if i + 1 < len(x) else 0.0
+        new[i] = y[i] * (left + right)
+    return new
+
+
+def guarded_store(x: Any, y: Any) -> Any:
+    new = x.copy()
+    for i in range(2 * len(x)):
+        if i < len(x):
+            new[i] = y[i] * x[i]
+    return new
+
+
+def three_sides(x: Any, y: Any) -> Any:
+    new = x.copy()
+    for i in range(1, len(x)):
+        if x[i] > 0.5:
+            new[i] = y[i] * x[i]
+            new[i - 1] += 1.0
+        elif y[i] > 0.0:
+            new[i] = x[i - 1]
+        else:
+            new[i] = new[i - 1] * y[i]
+    return new
+
+
+def other_order(x: Any, y: Any) -> Any:
+    """The sides store the same elements, one in the other order and twice."""
+    new = x.copy()
+    for i in range(1, len(x)):
+        if x[i] > 0.0:
+            new[i] = y[i]
+            new[i - 1] = x[i]
+        else:
+            new[i - 1] = y[i]
+            new[i] = 2.0 * x[i]
+            new[i] = new[i] + new[i - 1]
+    return new
+
+
+def exchanged(x: Any, y: Any) -> Any:
+    a, b = x.copy(), y.copy()
+    for i in range(len(x)):
+        if x[i] > y[i]:
+            a[i] = y[i] * 2.0
+            a, b = b, a
+        else:
+            b[i] = x[i]
+    return a - b
+
+
+def sums(x: Any, y: Any) -> Any:
+    up, down, all_of = 0.0, 0.0, -0.0
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            up += x[i] * y[i]
+        else:
+            down -= x[i]
+        if y[i] > 0.0:
+            if x[i] > y[i]:
+                all_of += x[i]
+    return np.array([up, down, all_of])
+
+
+def sum_that_is_read(x: Any, y: Any) -> Any:
+    total, new = 0.0, x.copy()
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            total += y[i]
+        new[i] = total * x[i]
+    return new
+
+
+def recurrence(x: Any, y: Any) -> Any:
+    level, new = 0.0, x.copy()
+    for i in range(len(x)):
+        if x[i] > level:
+            level = 0.5 * level + x[i]
+        else:
+            level = 0.9 * level
+        new[i] = level * y[i]
+    return new
+
+
+def whole_numbers(x: Any, y: Any) -> Any:
+    count, new = 0, np.zeros(len(x), dtype=np.int64)
+    for i in range(len(x)):
+        if x[i] > y[i]:
+            count += i
+            new[i] += count
+        else:
+            new[i] -= 1
+    return new
+
+
+PROGRAMS = [upwind, one_side, one_side_adds, at_the_ends, guarded_store, three_sides, other_order, exchanged, sums,
+            sum_that_is_read, recurrence, whole_numbers]
+
+
+@pytest.mark.parametrize("boundscheck", [True, False])
+@pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
+def test_values(f: Callable[..., Any], boundscheck: bool) -> None:
+    compiled = jit(f, boundscheck=boundscheck)
+    for n in SIZES:
+        x, y = RNG.normal(size=n), RNG.normal(size=n)
+        got, want = compiled(x, y), f(x, y)
+        np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-14)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("f", PROGRAMS[:-1], ids=lambda f: f.__name__)
+def test_gradients(f: Callable[..., Any], parallel: bool) -> None:
+    def total(x: Any, y: Any) -> Any:
+        new = f(x, y)
+        return np.sum(new * new * new)
+    compiled = jit(total, grad=(0, 1), parallel=parallel)
+    for n in SIZES:
+        check_grads(compiled, (RNG.normal(size=n), RNG.normal(size=n)))
+
+
+def test_the_side_not_taken_has_no_share_in_the_gradient() -> None:
+    def f(x: Any, y: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            if y[i] > 0.0:
+                total += x[i] / y[i]
+            else:
+                total += x[i] * y[i]
+        return total
+    x, y = np.array([np.inf, 1.0, 2.0, np.nan, 3.0]), np.array([0.0, -1.0, 2.0, 1.0, 0.0])
+    gx, gy = jit(f, grad=(0, 1)).grad(x, y)
+    np.testing.assert_array_equal(gx, [0.0, -1.0, 0.5, 1.0, 0.0])
+    np.testing.assert_array_equal(gy, [np.inf, 1.0, -0.5, np.nan, 3.0])
+
+
+def test_an_index_that_only_one_side_may_use_raises_there_only() -> None:
+    def f(x: Any, y: Any, k: int) -> Any:
+        new = x.copy()
+        for i in range(len(x)):
+            if y[i] > 0.0:
+                new[i] = x[i + k]
+        return new
+    compiled = jit(f)
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(compiled(x, np.array([1.0, 0.0, 0.0, 0.0]), 3), [3.0, 1.0, 2.0, 3.0])
+    with pytest.raises(IndexError):
+        compiled(x, np.ones(4), 3)
+    with pytest.raises(IndexError):
+        compiled(x, np.ones(5), -9)
