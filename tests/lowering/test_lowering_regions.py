@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.function import block_outlining, region_outlining
+from jitad.lowering.function import block_outlining, code_regions, region_outlining
 from jitad.lowering.math.ops import Options
 
 from bench.compiler.compiling import loaded
@@ -79,6 +79,6 @@ def test_what_fails_in_a_region() -> None:
     ({"a": "b", "b": "bc", "c": ""}, ["ab", "c"]),
     ({"a": "bd", "b": "c", "c": "d", "d": ""}, ["abc", "d"])])
 def test_cuts(edges: dict[str, str], groups: list[str]) -> None:
-    found = region_outlining.cuts(edges, "a")
+    found = code_regions.cuts(edges, "a")
     assert [sorted(group) for group in found] == [sorted(group) for group in groups]
     assert [group[0] for group in found] == [group[0] for group in groups]
