@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_gradients_of_programs_of_each_kind(kind: str, request: pytest.FixtureRe
     assert value == pytest.approx(want[0], rel=1e-12)
     for slope, expected in zip(slopes, want[1], strict=True):
         np.testing.assert_allclose(slope, expected, rtol=1e-9)
-    if kind in ("loops", "array statements", "loops over an array"):
+    if kind in ("a long loop body", "loops", "ifs in a loop", "array statements", "call sites", "loops over an array"):
         assert count(jit(value_and_grad(program, (0, 1))).inspect("llvm", *args)) > 1
 
 
@@ -70,6 +71,21 @@ def test_what_fails_in_a_region() -> None:
     for n in (3, 4, 8):
         with pytest.raises(IndexError):
             g(x, n)
+
+
+@pytest.mark.parametrize("update, whole", [
+    ("s + y", True), ("s * y", True), ("y - s * 0.5", False), ("np.sin(s) + y", False)])
+@pytest.mark.usefixtures("small")
+def test_loops_that_llvm_may_vectorise_stay_whole(update: str, whole: bool) -> None:
+    scope = {"np": np}
+    lines = ["y = x[i] * 2.0", *(f"y = y * y + {k}.5 * x[i]" for k in range(12)), f"s = {update}"]
+    text = "\n        ".join(["def f(x):\n    s = 0.5\n    for i in range(len(x)):", *lines]) + "\n    return s\n"
+    linecache.cache[f"<{update}>"] = (len(text), None, text.splitlines(True), f"<{update}>")
+    exec(compile(text, f"<{update}>", "exec"), scope)
+    f, x = scope["f"], np.linspace(0.1, 0.2, 9)
+    g = jit(f)
+    assert g(x) == pytest.approx(f(x), rel=1e-12)
+    assert (count(g.inspect("llvm")) < 2) == whole
 
 
 @pytest.mark.parametrize("edges, groups", [
