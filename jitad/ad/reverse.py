@@ -54,7 +54,7 @@ class ThereAndBack(Adjoints):
         self.forest = loop_forest(self.func)
         self.forward = list(self.forest.dom.order)
         self.settled = settled(self.func, self.forest)
-        self.live_in = Liveness(self.func).live_in
+        self.liveness = Liveness(self.func)
         super().__init__(active(self.func, [self.func.params[i] for i in self.wrt]))
         self.bar: dict[Block, Block] = {}
         self.home: dict[Block, Block] = {}              # reverse block → the forward block that it reverses
@@ -158,7 +158,7 @@ class ThereAndBack(Adjoints):
         loop = back.loop
         edge = loop.back_edge()
         used = {v for b in loop.blocks for op in b.all_ops() for v in op.used()}
-        invariant = {v: None for v in self.live_in[loop.head] if v in self.active and v in used}
+        invariant = {v: None for v in self.liveness.before(loop.head) if v in self.active and v in used}
         around = [a for a, p in zip(edge.args, loop.head.params) if p in self.active and a in self.active]
         return dict.fromkeys(around) | invariant
 
@@ -221,8 +221,8 @@ class ThereAndBack(Adjoints):
         """End ``B_bar`` with a jump to the reverse blocks of ``B``'s predecessors."""
         here = self.b.block
         self.home.setdefault(here, block)
-        live = self.live_in[block]
-        env = {v: g for v, g in self.env.items() if v.owner is block or v in live or self._kept_everywhere(v)}
+        env = {v: g for v, g in self.env.items()
+               if v.owner is block or self.liveness.is_live_before(v, block) or self._kept_everywhere(v)}
         loop = self.forest.loop_of(block)
         if loop is not None and loop.head is block:
             self._next_iteration(self.loops[loop], env)

@@ -243,7 +243,6 @@ class FunctionBuilder(ABC):
         name = global_name(symbol(callee.name))
         out = code.op(f"call {struct} {name}({', '.join(args)})", "r")
         status = code.op(f"extractvalue {struct} {out}, 0", "status")
-        self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
         results: list[Lowered] = []
         i = 1
         for t in callee.result_types:
@@ -252,6 +251,7 @@ class FunctionBuilder(ABC):
                 parts.append(code.op(f"extractvalue {struct} {out}, {i}"))
                 i += 1
             results.append(types.assemble(t, parts))
+        self.require(code.op(f"icmp eq i32 {status}, 0", "c"), status)
         if not all(isinstance(t, Scalar) for t in callee.result_types):
             self.allocates()
         return results

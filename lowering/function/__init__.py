@@ -7,5 +7,6 @@ Files, in reading order::
     array_ops         dispatch of ops on arrays
     control           blocks, terminators, checks
     block_outlining   outlines the parts of long blocks as functions
-    region_outlining  outlines the regions of large functions as functions
+    code_regions      chooses regions of large functions
+    region_outlining  outlines them as functions
 """

@@ -92,6 +92,7 @@ class Flow:
         incoming = self._incoming.get(block, [])
         complete = len(incoming) == len(self.fn.places.preds[block]) + (block is self.fn.func.entry)
         phis: list[list[str | None]] = []
+        known: dict[tuple[str, ...], str] = {}
         for p in block.params:
             columns = [types.split(args[p.index]) for _, args in incoming]
             parts: list[str] = []
@@ -102,7 +103,11 @@ class Flow:
                     parts.append(names[0])
                     own.append(None)
                     continue
-                phi = self.code.phi(t, label)
+                if complete and (t, *names) in known:               # sizes of arrays that are made together
+                    parts.append(known[t, *names])
+                    own.append(None)
+                    continue
+                phi = known[t, *names] = self.code.phi(t, label)
                 for (source, _), name in zip(incoming, names):
                     self.code.add_incoming(phi, name, source)
                 parts.append(phi)

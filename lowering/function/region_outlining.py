@@ -7,26 +7,25 @@ Therefore a function of more than ``LEAST`` instructions becomes calls of functi
        br i1 (%status1 = 0), label %b, label %fail
     b: %status2 = call i32 @f.region.2(ptr %ctx, ptr %frame, double %arg0, …)
 
-A *cut* is a block outside of loops that all paths pass, except those to the failure exit.  A region is the code from
-one cut to another; it includes the first one and the phis of the second one.  A value that is used after its region has
-a slot in the frame, which the region writes at its end and later regions read at their start.  The values from before
-the first cut are arguments.  Code before the first cut, and behind the last one, stays where it is.
+``code_regions`` chooses the regions.  A region includes its first block without the phis, and the phis of the block
+behind it.  A value that is used outside of its region has a slot in the frame, which the region writes at its end;
+other regions read it at their start, and the code that stays reads it at the start of each block that needs it.  The
+values that no region computes are arguments.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 
-from ...ir.dominance import strongly_connected
 from ..builder.function_builder import FunctionBuilder
-from ..llvm.emit import Code, global_name, result_type
+from ..llvm.emit import global_name, result_type
+from .code_regions import SLOTS, Region, all_loops, edges, regions, split_in_loops
 
 SIZE = 1000
 LEAST = 4 * SIZE
-SLOTS = frozenset(("double", "float", "i64", "i32", "i16", "i8", "i1", "ptr"))      # types that a slot can hold
 _NAME = re.compile(r"%[\w.]+")
+LEFT, JOINED = -1, -2           # in place of a region's number: the code that stays, and its phis in slots
 
 
 def outline_regions(fn: FunctionBuilder) -> None:
@@ -35,95 +34,120 @@ def outline_regions(fn: FunctionBuilder) -> None:
     if fn.target.is_gpu or fn.func.name in fn.module.recursive:      # recursion counts on its frames
         return
     if sum(len(code.lines_of(label)) for label in code.labels()) > LEAST:
-        _Outlining(fn).run()
+        split_in_loops(code, fn.failure, SIZE, LEAST)
+        found = regions(code, fn.failure, SIZE, LEAST)
+        if len(found) > 1:
+            _Outlining(fn, found).run()
 
 
 class _Outlining:
-    """``groups``: the blocks from each cut to the next one; the first and the last group stay in the function."""
+    """``made``: for each value that a region computes, the number of the region and the type.
 
-    def __init__(self, fn: FunctionBuilder) -> None:
-        self.fn, self.code = fn, fn.code
-        blocks = [label for label in self.code.labels() if label != fn.failure]
-        self.following = {label: [s for s in self.code.successors(label) if s != fn.failure] for label in blocks}
-        self.groups = _joined(self.code, cuts(self.following, "entry"))
+    ``slots``: the position in the frame of each value that is used outside of its region.
+    ``joined``: the phis outside of regions, except those of loops' heads; they are in slots too, so that none of the
+    many values that lead to the reverse sweep is in a register.
+    """
+
+    def __init__(self, fn: FunctionBuilder, found: list[Region]) -> None:
+        self.fn, self.code, self.regions = fn, fn.code, found
+        self.labels = {f"%{label}" for label in fn.code.labels()}
+        self.inside = {label for region in found for label in region.blocks}
+        self.first = {region.blocks[0] for region in found}
+        self.heads = {loop[0] for loop in all_loops(edges(fn.code, fn.failure))}
+        self.made = {name: (k, type) for k, region in enumerate(found) for name, type in self._defined(region)}
+        joins = (self.labels_left() | self.first) - self.heads - {region.after for region in found} - {fn.failure}
+        self.joined = {label: fn.code.phis_of(label) for label in sorted(joins)}
+        self.made |= {name: (JOINED, type) for phis in self.joined.values() for name, type, _ in phis}
+        self.used = [self._names(region) for region in found]
+        self.reads = {label: self._names_of([label]) for label in self.labels_left()}
+        self.passed = {label: self._passed(label) for label in self.reads}
+        outside: list[tuple[int, Iterable[str]]] = [
+            *enumerate(self.used), *((LEFT, names) for names in (*self.reads.values(), *self.passed.values())),
+            (LEFT, [name for phis in self.joined.values() for name, _, _ in phis])]
+        crossing = {name: None for k, names in outside for name in names if self.made.get(name, (k,))[0] != k}
+        self.slots = {name: i for i, name in enumerate(sorted(crossing))}
+        given = fn.parameters | {"%ctx": "ptr"}
+        others = {name for names in self.used for name in names} - self.made.keys() - given.keys()
+        self.given = given | fn.code.types_of(others)
 
     def run(self) -> None:
-        regions = self.groups[1:-1]
-        if len(regions) < 2 or any(not self._goes_on(group) for group in self.groups[:-1]):
+        """Outline all regions, unless a value that crosses their bounds has no place in a slot."""
+        types = {self.made[name][1] for name in self.slots} | {
+            self.given[name] for names in self.used for name in names if name not in self.made}
+        if not types <= SLOTS:
             return
-        made = self._made(regions)
-        used = [self._used(group, after) for group, after in zip(self.groups, [*self.groups[1:], None])]
-        last = {name: k for k, names in enumerate(used) for name in names}
-        slots: dict[str, int] = {}
-        for name, (k, _) in made.items():
-            if last.get(name, 0) > k:
-                slots[name] = len(slots)
-        given = self.fn.parameters | {"%ctx": "ptr"}
-        outside = set().union(*used[1:-1]) - made.keys() - given.keys()
-        given |= self.code.types_of(outside)
-        if any(made[name][1] not in SLOTS for name in slots) or any(given[name] not in SLOTS for name in outside):
-            return
-        self.given, self.made, self.slots = given, made, slots
-        self.frame = self.code.alloca("i64", max(len(slots), 1))
-        for k, (group, after) in enumerate(pairwise(self.groups[1:]), 1):
-            self._outline(k, group, after[0], used[k])
-        self._read_in_rest(used[-1])
+        self.frame = self.code.alloca("i64", max(len(self.slots), 1))
+        for label in self.reads:
+            self._read(label)
+        for label in self.joined:
+            self.code.drop_phis(label)
+        for k, region in enumerate(self.regions):
+            self._outline(k, region)
 
-    def _goes_on(self, group: Sequence[str]) -> bool:
-        """True if the group is left only towards the next group and the failure exit."""
-        return all(self.following[label] or self.code.successors(label) for label in group)
+    # --- names ------------------------------------------------------------------------------------
 
-    def _made(self, regions: Sequence[Sequence[str]]) -> dict[str, tuple[int, str]]:
-        """The values of regions: the number of the region and the type.  The phis of a cut are made before it."""
-        made: dict[str, tuple[int, str]] = {}
-        for k, group in enumerate([*regions, self.groups[-1]], 1):
-            for label in group:
-                if k > 1 or label != group[0]:
-                    made |= {name: (k - (label == group[0]), type) for name, type, _ in self.code.phis_of(label)}
-                if group is not self.groups[-1]:
-                    for line in self.code.lines_of(label):
-                        name, is_value, text = line.partition(" = ")
-                        if is_value and name[0] == "%":
-                            made[name] = k, result_type(text)
-        return {name: (k, type) for name, (k, type) in made.items() if k <= len(regions)}
+    def labels_left(self) -> set[str]:
+        """The blocks outside of regions."""
+        return {label for label in self.code.labels() if label not in self.inside}
 
-    def _used(self, group: Sequence[str], after: Sequence[str] | None) -> set[str]:
-        """The names that the group reads, those of the phis behind it included."""
-        names: set[str] = set()
-        within = set(group)
-        for label in group:
+    def _defined(self, region: Region) -> Iterable[tuple[str, str]]:
+        """The values that a region computes, with their types."""
+        for label in (*region.blocks[1:], region.after):
+            yield from ((name, type) for name, type, _ in self.code.phis_of(label))
+        for label in region.blocks:
             for line in self.code.lines_of(label):
-                names.update(_NAME.findall(line))
-        for label in [*group[1:], *(after[:1] if after else ())]:
-            names.update(v for _, _, incoming in self.code.phis_of(label) for v, _ in incoming)
-        names.update(v for _, _, incoming in self.code.phis_of(self.fn.failure) for v, b in incoming if b in within)
-        return {name for name in names if name[0] == "%" and name[1:] not in self.following
-                and name[1:] != self.fn.failure}
+                name, is_value, text = line.partition(" = ")
+                if is_value and name[0] == "%":
+                    yield name, result_type(text)
 
-    def _outline(self, k: int, group: Sequence[str], after: str, used: set[str]) -> None:
-        """Move a group into a function of its own."""
-        code, failure = self.code, self.fn.failure
-        args = {name: self.given[name] for name in sorted(used - self.made.keys() - {"%ctx"})}
+    def _names_of(self, labels: Iterable[str]) -> set[str]:
+        """The names in the instructions of some blocks, without labels."""
+        return {name for label in labels for line in self.code.lines_of(label)
+                for name in _NAME.findall(line)} - self.labels
+
+    def _names(self, region: Region) -> set[str]:
+        """The names that a region reads, those of the phis behind it included."""
+        phis = {value for label in (*region.blocks[1:], region.after) for _, _, incoming in self.code.phis_of(label)
+                for value, _ in incoming if value[0] == "%"}
+        within = set(region.blocks)
+        failing = {value for _, _, incoming in self.code.phis_of(self.fn.failure) for value, source in incoming
+                   if source in within and value[0] == "%"}
+        return self._names_of(region.blocks) | phis | failing
+
+    def _passed(self, label: str) -> set[str]:
+        """The values that a block outside of regions passes to phis outside of regions."""
+        behind = {s for s in self.code.successors(label) if s not in self.inside or s in self.first}
+        return {value for s in behind for _, _, incoming in self.code.phis_of(s) for value, source in incoming
+                if source == label and value[0] == "%"}
+
+    # --- regions ----------------------------------------------------------------------------------
+
+    def _outline(self, k: int, region: Region) -> None:
+        """Move a region into a function of its own."""
+        code, failure, group, after = self.code, self.fn.failure, region.blocks, region.after
+        args = {name: self.given[name] for name in sorted(self.used[k] - self.made.keys() - {"%ctx"})}
         lines = ["begin:"]
-        for name in sorted(name for name in used & self.slots.keys() if self.made[name][0] < k):
-            lines += self._load(name)
+        for name in sorted(name for name in self.used[k] & self.slots.keys() if self.made[name][0] != k):
+            lines += self._load(name, name)
         lines.append(f"br label %{group[0]}")
         status = code.split_phis(failure, set(group))
         for label in group:
             lines += [f"{label}:", *(code.phi_lines(label) if label != group[0] else ()), *code.lines_of(label)]
         lines += [f"{after}:", *code.phi_lines(after)]
-        for name, slot in self.slots.items():
+        for name in self.slots:
             if self.made[name][0] == k:
-                lines += [f"{name}.to = getelementptr inbounds i64, ptr {self.frame}, i64 {slot}",
-                          f"store {self.made[name][1]} {name}, ptr {name}.to, align 8"]
+                lines += self._store(name, name, f"{name}.to")
         lines.append("ret i32 0")
         if status:
             lines += [f"{failure}:", *status, f"ret i32 {self.fn.status}"]
         writer, args_text = self.fn.writer, "".join(f", {type} {name}" for name, type in args.items())
         symbol = writer.fresh(f"{self.fn.func.name}.region")
-        head = f"define internal i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
+        head = f"i32 {global_name(symbol)}(ptr noalias %ctx, ptr {self.frame}{args_text}) " \
                f"nounwind noinline{writer.vector_stack}"
-        writer.function(symbol, "\n".join([head + " {", *lines, "}\n"]))
+        if self.heads.isdisjoint(group) and not any("<" in line for line in lines):
+            writer.finished(symbol, "hidden " + head, lines)
+        else:
+            writer.function(symbol, "\n".join([f"define internal {head} {{", *lines, "}\n"]))
         code.remove(group[1:])
         result, failed = code.fresh("status"), code.fresh("failed")
         code.replace(group[0], [
@@ -132,45 +156,28 @@ class _Outlining:
         code.drop_phis(after)
         code.add_incoming(self.fn.status, result, group[0])
 
-    def _read_in_rest(self, used: set[str]) -> None:
-        """Load the values that the last group reads."""
-        head = self.groups[-1][0]
-        lines = [line for name in sorted(used & self.slots.keys()) for line in self._load(name)]
-        self.code.replace(head, [*lines, *self.code.lines_of(head)])
+    # --- slots ------------------------------------------------------------------------------------
 
-    def _load(self, name: str) -> list[str]:
-        return [f"{name}.at = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}",
-                f"{name} = load {self.made[name][1]}, ptr {name}.at, align 8"]
+    def _read(self, label: str) -> None:
+        """Load the values of slots that a block outside of regions reads, under names of its own.
 
+        Store what it passes to the phis that are in slots.
+        """
+        crossing = sorted((self.reads[label] | self.passed[label]) & self.slots.keys())
+        names = {name: self.code.fresh("slot") for name in crossing}
+        lines = [line for name, local in names.items() for line in self._load(name, local)]
+        lines += [_NAME.sub(lambda found: names.get(found[0], found[0]), line) for line in self.code.lines_of(label)]
+        for s in dict.fromkeys(self.code.successors(label)):
+            for name, _, incoming in self.joined.get(s, ()):
+                value = next(v for v, source in incoming if source == label)
+                lines[-1:-1] = self._store(name, names.get(value, value), self.code.fresh("slot"))
+        self.code.rename_incoming(label, names)
+        self.code.replace(label, lines)
 
-def _joined(code: Code, groups: list[list[str]]) -> list[list[str]]:
-    """Consecutive groups joined until they have ``SIZE`` instructions; the first and the last are as they were."""
-    joined: list[list[str]] = []
-    size = SIZE
-    for group in groups[1:-1]:
-        if size >= SIZE:
-            joined.append([])
-            size = 0
-        joined[-1] += group
-        size += sum(len(code.lines_of(label)) for label in group)
-    return [*groups[:1], *joined, *groups[-1:]] if len(groups) > 1 else groups
+    def _store(self, name: str, value: str, at: str) -> list[str]:
+        return [f"{at} = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}",
+                f"store {self.made[name][1]} {value}, ptr {at}, align 8"]
 
-
-def cuts(following: Mapping[str, Sequence[str]], entry: str) -> list[list[str]]:
-    """The reachable blocks in groups: each begins with a block in no loop that all paths pass.
-
-    Edges of blocks that precede it in topological order then lead to that block or to preceding ones.
-    """
-    groups: list[list[str]] = []
-    position: dict[str, int] = {}
-    components = strongly_connected(following, [entry])
-    for i, component in enumerate(components):
-        position |= dict.fromkeys(component, i)
-    furthest = 0
-    for i, component in enumerate(components):
-        alone = len(component) == 1 and component[0] not in following[component[0]]
-        if not groups or (alone and furthest <= i):
-            groups.append([])
-        groups[-1] += component
-        furthest = max([furthest, *(position[s] for label in component for s in following[label])])
-    return groups
+    def _load(self, name: str, local: str) -> list[str]:
+        return [f"{local}.at = getelementptr inbounds i64, ptr {self.frame}, i64 {self.slots[name]}",
+                f"{local} = load {self.made[name][1]}, ptr {local}.at, align 8"]

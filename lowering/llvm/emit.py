@@ -8,7 +8,7 @@ A *name* here is any LLVM operand as text: ``%v7``, ``0``, ``0x3FF0000000000000`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 _PLAIN = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 _CALLED = re.compile(r'@"?((?<=")[^"]+|[\w.$]+)', re.ASCII)
@@ -349,6 +349,21 @@ class Code:
                 lines.append(_phi(name, type, taken))
             incoming[:] = [(v, b) for v, b in incoming if b not in blocks]
         return lines
+
+    def split(self, label: str, bounds: Sequence[int]) -> None:
+        """Split a block before the instructions with these numbers."""
+        lines, labels = self.lines_of(label), [label, *(self.label("piece") for _ in bounds)]
+        for s in dict.fromkeys(self.successors(label)):
+            for _, _, incoming in self.phis_of(s):
+                incoming[:] = [(v, labels[-1] if b == label else b) for v, b in incoming]
+        for name, start, end, after in zip(labels, [0, *bounds], [*bounds, len(lines)], [*labels[1:], ""]):
+            self._blocks[name] = [*lines[start:end], *([f"br label %{after}"] if after else [])]
+
+    def rename_incoming(self, source: str, names: Mapping[str, str]) -> None:
+        """Rename values that come from the block ``source`` in the phis of its successors."""
+        for label in dict.fromkeys(self.successors(source)):
+            for _, _, incoming in self.phis_of(label):
+                incoming[:] = [(names.get(v, v) if b == source else v, b) for v, b in incoming]
 
     def phi_lines(self, label: str) -> list[str]:
         """The phis of a block."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from typing import Any
 
 import numpy as np
 import pytest
-from jitad.lowering.function import block_outlining, region_outlining
+from jitad.lowering.function import block_outlining, code_regions, region_outlining
 from jitad.lowering.math.ops import Options
 
 from bench.compiler.compiling import loaded
@@ -49,7 +50,7 @@ def test_gradients_of_programs_of_each_kind(kind: str, request: pytest.FixtureRe
     assert value == pytest.approx(want[0], rel=1e-12)
     for slope, expected in zip(slopes, want[1], strict=True):
         np.testing.assert_allclose(slope, expected, rtol=1e-9)
-    if kind in ("loops", "array statements", "loops over an array"):
+    if kind in ("a long loop body", "loops", "ifs in a loop", "array statements", "call sites", "loops over an array"):
         assert count(jit(value_and_grad(program, (0, 1))).inspect("llvm", *args)) > 1
 
 
@@ -72,6 +73,21 @@ def test_what_fails_in_a_region() -> None:
             g(x, n)
 
 
+@pytest.mark.parametrize("update, whole", [
+    ("s + y", True), ("s * y", True), ("y - s * 0.5", False), ("np.sin(s) + y", False)])
+@pytest.mark.usefixtures("small")
+def test_loops_that_llvm_may_vectorise_stay_whole(update: str, whole: bool) -> None:
+    scope = {"np": np}
+    lines = ["y = x[i] * 2.0", *(f"y = y * y + {k}.5 * x[i]" for k in range(12)), f"s = {update}"]
+    text = "\n        ".join(["def f(x):\n    s = 0.5\n    for i in range(len(x)):", *lines]) + "\n    return s\n"
+    linecache.cache[f"<{update}>"] = (len(text), None, text.splitlines(True), f"<{update}>")
+    exec(compile(text, f"<{update}>", "exec"), scope)
+    f, x = scope["f"], np.linspace(0.1, 0.2, 9)
+    g = jit(f)
+    assert g(x) == pytest.approx(f(x), rel=1e-12)
+    assert (count(g.inspect("llvm")) < 2) == whole
+
+
 @pytest.mark.parametrize("edges, groups", [
     ({"a": "b", "b": "c", "c": ""}, ["a", "b", "c"]),
     ({"a": "bc", "b": "d", "c": "d", "d": "e", "e": ""}, ["acb", "d", "e"]),
@@ -79,6 +95,6 @@ def test_what_fails_in_a_region() -> None:
     ({"a": "b", "b": "bc", "c": ""}, ["ab", "c"]),
     ({"a": "bd", "b": "c", "c": "d", "d": ""}, ["abc", "d"])])
 def test_cuts(edges: dict[str, str], groups: list[str]) -> None:
-    found = region_outlining.cuts(edges, "a")
+    found = code_regions.cuts(edges, "a")
     assert [sorted(group) for group in found] == [sorted(group) for group in groups]
     assert [group[0] for group in found] == [group[0] for group in groups]

@@ -18,6 +18,7 @@ Only values that the reverse sweep reads are considered, which is to-be-recorded
 
 from __future__ import annotations
 
+from ...ir.aliasing.liveness import ValueSet
 from ...ir.builder import Builder
 from ...ir.clone import clone_op
 from ...ir.graph import Block, Op, Value
@@ -66,14 +67,14 @@ class Frames:
         self.loops = [sweep.loops[x] for x in sweep.forest.loops if x in sweep.loops]     # inner loops first
         self.original: dict[Block, Block] = {}                # block of a copy → the original block
         self.reruns: list[Loop] = []
-        self.live_in = dict(sweep.live_in)
+        self.live_in: dict[Block, ValueSet] = {}              # of the blocks of copies
         self.left: dict[Loop, dict[Value, Value]] = {}        # merged loop → values after its last iteration
         for plan in [] if split else candidates(sweep, results):
             self._run_again(Rerun(sweep, plan), plan)
         self.copies = {old: new for new, old in self.original.items()}
         self.forward = {*sweep.forward, *self.original}
         self.bars = [b for b in sweep.func.blocks if b not in self.forward]
-        self.unmodified = Unmodified(sweep.func, sweep.module, self.live_in)
+        self.unmodified = Unmodified(sweep.func, sweep.module, self._is_live_before)
         self.returned = self.unmodified.names.history(sweep.results if split else ())
         self.finished = Finished({x: c for x, c in sweep.settled.items() if x.block in self.forward}, self._may_stay)
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
@@ -91,9 +92,12 @@ class Frames:
         self.reruns.append(rerun.level)
         for new, old in rerun.original.items():
             self.levels[new] = rerun.levels.get(self.levels.get(old, rerun.loop), rerun.level)
-            self.live_in[new] = {rerun.values.get(v, v): None for v in self.live_in[old]}
+            self.live_in[new] = {rerun.values.get(v, v): None for v in self.sweep.liveness.before(old)}
         if not plan.kept:
             remove_forward(self.sweep, rerun.loop)
+
+    def _is_live_before(self, v: Value, block: Block) -> bool:
+        return v in self.live_in[block] if block in self.live_in else self.sweep.liveness.is_live_before(v, block)
 
     def _may_stay(self, array: Value) -> bool:
         """True if an array can be read later without a copy.
@@ -281,7 +285,7 @@ class Frames:
         read = self._read_on(v)
         if any(self._dominates(b, end) for b in read):
             return v
-        if not self.reruns:
+        if self.dom.number.keys() >= {*read, start, end}:         # no copy of an iteration
             return Reaching(self.preds, dict.fromkeys(read, v), [start], dom=self.dom).at_end(end)
         bypass = {inner.exit: inner.preheader for inner in set(self.levels.values())
                   if inner.preheader is not None and inner.exit is not None and v.block not in inner.blocks}

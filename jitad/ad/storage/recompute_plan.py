@@ -222,13 +222,16 @@ def needed_forward(sweep: ThereAndBack, seeds: list[Value], rerun: Container[Loo
         else:
             todo += [v for op in block.all_ops() for v in op.used() if v.block not in loop.blocks]
     found: set[Value] = set()
+    opened: set[Loop] = set()
     while todo:
         v = todo.pop()
         if v in found or v.block not in forward:
             continue
         found.add(v)
-        for inside in outermost[v.block].blocks if v.block in outermost else ():
-            _enter(inside, entered, todo)
+        if (around := outermost.get(v.block)) is not None and around not in opened:
+            opened.add(around)
+            for inside in around.blocks:
+                _enter(inside, entered, todo)
         todo += v.op.operands if v.op is not None else _arguments(sweep, v)
     return found
 

@@ -6,16 +6,17 @@ modified array, or if the argument that a block parameter received is modified a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.aliasing.consumption import Names, consumed_values
-from ...ir.aliasing.liveness import ValueSet
 from ...ir.graph import Block, Function, Module, Value
 
 
 class Unmodified:
     """Calling it with a value yields true if the memory of the value (of what it is a view of) keeps its contents."""
 
-    def __init__(self, func: Function, module: Module, live_in: dict[Block, ValueSet]) -> None:
-        self.live_in = live_in
+    def __init__(self, func: Function, module: Module, is_live_before: Callable[[Value, Block], bool]) -> None:
+        self.is_live_before = is_live_before
         self.names = Names(func)
         self.consumed = consumed_values(func, module)
         self.known: dict[Value, bool] = {}
@@ -31,4 +32,4 @@ class Unmodified:
 
     def _lives_on(self, v: Value) -> list[Value]:
         """The names before ``v`` that are still in use beside it."""
-        return [u for u in self.names.before(v) if v.op is not None or u in self.live_in.get(v.block, ())]
+        return [u for u in self.names.before(v) if v.op is not None or self.is_live_before(u, v.block)]

@@ -2,8 +2,7 @@
 
 ``live_in[B]``   values defined outside ``B`` that ``B`` or a later block reads, so without the parameters of ``B``;
 ``live_out[B]``  the union of ``live_in`` over the successors of ``B``: values that the successors read directly, not
-                 as block parameters;
-``at_end[B]``    ``live_out[B]`` and the arguments of the edges that leave ``B``.
+                 as block parameters.
 
 Each set is a dict with ``None`` values, so that its order is the same in each run.  Internally, a set is a bit set in
 an integer.  It is decoded on demand, and blocks with equal sets share one dict, which must not be changed.
@@ -12,7 +11,6 @@ an integer.  It is decoded on demand, and blocks with equal sets share one dict,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
 
 from ..dominance import reverse_postorder
 from ..graph import Block, Function, Value
@@ -51,18 +49,15 @@ class Liveness:
         """The bits of ``live_out`` of one block."""
         return self._out(block)
 
-    @cached_property
-    def live_in(self) -> dict[Block, ValueSet]:
-        return {b: self._decode(mask) for b, mask in self._in.items()}
+    def is_live_before(self, v: Value, block: Block) -> bool:
+        """True if ``v`` is in ``live_in`` of the block."""
+        number = self._number.get(v)
+        return number is not None and bool(self._in.get(block, 0) >> number & 1)
 
-    @cached_property
-    def live_out(self) -> dict[Block, ValueSet]:
-        return {b: self._decode(self._out(b)) for b in self._order}
-
-    @cached_property
-    def at_end(self) -> dict[Block, ValueSet]:
-        return {b: self.live_out[b] | {a: None for e in (b.term.edges if b.term else ()) for a in e.args
-                                       if self._wanted is None or self._wanted(a)} for b in self._order}
+    def is_live_after(self, v: Value, block: Block) -> bool:
+        """True if ``v`` is in ``live_out`` of the block."""
+        number = self._number.get(v)
+        return number is not None and bool(self._out(block) >> number & 1)
 
     def _solve(self, reads: dict[Block, int], defined: dict[Block, int]) -> dict[Block, int]:
         """Sweep in postorder until a fixed point; the number of sweeps is about the depth of loops."""

@@ -82,18 +82,18 @@ def _copy_before(block: Block, position: int, v: Value) -> Value:
 def _copy_live_values(module: Module, func: Function) -> None:
     """Phase 2 for one function."""
     borrowed = {p for i, p in enumerate(func.params) if i not in func.own}
-    at_end = Liveness(func, in_memory).at_end
+    liveness = Liveness(func, in_memory)
     for block in func.blocks:
         assert block.term is not None
-        live = set(at_end[block])
+        later = {a for e in block.term.edges for a in e.args}                # what the rest of the block reads
         for position in range(len(block.ops), -1, -1):
             op = block.ops[position] if position < len(block.ops) else block.term
-            live.difference_update(op.results)
             for i in consumed_operands(module, op):
                 v = op.operands[i]
-                if v in live or v in borrowed or _is_part(v) or v in op.operands[:i] or v in op.operands[i + 1:]:
+                if v in later or liveness.is_live_after(v, block) or v in borrowed or _is_part(v) \
+                        or v in op.operands[:i] or v in op.operands[i + 1:]:
                     op.operands[i] = _copy_before(block, position, v)
-            live.update(op.operands)
+            later.update(op.operands)
 
 
 # --- phase 3 --------------------------------------------------------------------------------------
