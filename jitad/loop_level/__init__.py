@@ -10,7 +10,7 @@ Files, in reading order::
     ops         the op table: loads, stores, views, ``for``
     text        printer and parser
     verify      the verifier
-    interp      the interpreter
+    interp      the interpreter; nest_code: Python code for loop nests, which makes it faster
     build       one function after the other, op by op
     state       the state of a function that is being built
     elements    one element of an array; loop nests

@@ -16,6 +16,7 @@ from ..ir.evaluate.interp import EMPTY, Frames, Interpreter
 from ..ir.evaluate.meaning import MEANING, OutOfRange, garbage
 from ..ir.graph import Module, Op, Value
 from ..ir.types import Type, dtype_of
+from .nest_code import NestCode, nest_code
 from .text import LoopPrinter
 from .types import Buffer, Vector, buffer_type, type_of
 
@@ -30,6 +31,7 @@ class LoopInterpreter(Interpreter):
     def __init__(self, module: Module, backwards: bool = False) -> None:
         super().__init__(module, in_place=True)
         self.backwards = backwards
+        self._codes: dict[Op, NestCode | None] = {}
 
     def argument(self, x: Any, t: Type) -> Any:
         b: object = t
@@ -58,6 +60,18 @@ class LoopInterpreter(Interpreter):
         return f"{op.block.func.name}: {LoopPrinter(op.block.func).op(op)}"
 
     def _for(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        if op not in self._codes:
+            self._codes[op] = nest_code(op, self.backwards)
+        code = self._codes[op]
+        given = [values[v] for v in code.free] if code is not None else []
+        if code is not None and not any(isinstance(x, Nothing) for x in given):
+            values.update(zip(op.results, code.run(*given)))
+            self.steps += 1
+        else:
+            self._one_by_one(op, operands, values)
+
+    def _one_by_one(self, op: Op, operands: list[Any], values: dict[Value, Any]) -> None:
+        """Run a loop op by op."""
         lower, upper, step, *carried = operands
         body = op.regions[0]
         iv, *params = body.params
@@ -98,7 +112,7 @@ class LoopInterpreter(Interpreter):
         b, *where = operands
         part = b if isinstance(b, Nothing) else MEANING["slice"](op.attrs, b, *where)
         part = part.reshape([n for a, n in enumerate(part.shape) if a not in op.attrs.get("drop", ())])
-        values[op.result] = part.transpose(op.attrs.get("perm"))
+        values[op.result] = part.transpose(op.attrs["perm"]) if "perm" in op.attrs else part
         if not np.shares_memory(values[op.result], b) and part.size and b.size:
             raise CompileError("a view that is a copy")
         _expect(values[op.result], buffer_type(op.result))

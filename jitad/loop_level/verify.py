@@ -11,7 +11,7 @@ Memory
   * Every access is to an element of the buffer's type.  An edge passes a buffer of the alias set of its parameter,
     and a view has the set of its buffer.
   * No buffer is written that may be a parameter which the function borrows.
-  * No buffer is used after its memory may have been given to a callee that owns it.
+  * No buffer is used after it, or the buffer of which it is a view, was given to a callee that owns it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from ..ir.dominance import Dominators
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import TERMINATORS
-from ..ir.types import I64, STACK, Type
+from ..ir.types import I64, Type
 from ..ir.verify import FunctionVerifier, VerifyError, Violation
 from .ops import OPS, REDUCTIONS, masked, result_types
 from .text import LoopPrinter, print_function
@@ -150,14 +150,14 @@ def memory_faults(module: Module, func: Function) -> Iterator[Fault]:
         for v in written(op):
             if origins[v] & borrowed:
                 yield "writes to memory that the function borrows", op, v
-    gone = _given(module, func, origins)
-    for block, start in gone.items():
-        now = set(start)
+    roots = _view_roots(func)
+    dead = _given(module, func, roots)
+    for block in func.blocks:
+        gone = dead[block]
         for op in block.nested_ops():
             for v in op.used():
-                if is_buffer(v) and origins[v] & now:
+                if roots.get(v, v) in gone:
                     yield "used after its memory was given up", op, v
-            now -= {r for r in op.results if r in origins}
 
 
 def written(op: Op) -> Iterator[Value]:
@@ -211,8 +211,18 @@ def _sources(func: Function) -> Iterator[tuple[Value, list[Value]]]:
     yield from passed.items()
 
 
-def _given(module: Module, func: Function, origins: Origins) -> dict[Block, frozenset[Value]]:
-    """The origins that callees may own at the start of each block."""
+def _view_roots(func: Function) -> dict[Value, Value]:
+    """For each view the buffer of which it is a view, through other views."""
+    found: dict[Value, Value] = {}
+    for block in Dominators(func).preorder():
+        for op in block.nested_ops():
+            if op.name in OPS and OPS[op.name].view:
+                found[op.results[0]] = found.get(op.operands[0], op.operands[0])
+    return found
+
+
+def _given(module: Module, func: Function, roots: dict[Value, Value]) -> dict[Block, frozenset[Value]]:
+    """The buffers that callees own at the start of each block, as views and parameters of blocks do not name them."""
     start: dict[Block, frozenset[Value]] = {b: frozenset() for b in func.blocks}
     changed = any(b.term is not None and b.term.name == "call" for b in func.blocks)
     while changed:
@@ -220,16 +230,17 @@ def _given(module: Module, func: Function, origins: Origins) -> dict[Block, froz
         for block in func.blocks:
             term = block.term
             assert term is not None
-            made = {r for op in block.ops for r in op.results}
-            after = start[block] - made | _taken(module, term, origins)
+            made = {r for op in block.nested_ops() for r in op.results}
+            after = (start[block] - made) | _taken(module, term, roots)
             for edge in term.edges:
-                new = start[edge.block] | (after - {*edge.results})
+                new = start[edge.block] | (after - {*edge.block.params})
                 if new != start[edge.block]:
                     start[edge.block], changed = new, True
     return start
 
 
-def _taken(module: Module, term: Op, origins: Origins) -> frozenset[Value]:
+def _taken(module: Module, term: Op, roots: dict[Value, Value]) -> frozenset[Value]:
+    """The buffers that the callee of a terminator owns."""
     callee = module.functions.get(term.attrs["callee"]) if term.name == "call" else None
-    own = callee.own if callee is not None else ()
-    return frozenset().union(*(origins[term.operands[i]] for i in own if type_of(term.operands[i]) is not STACK))
+    given = [term.operands[i] for i in callee.own] if callee is not None else []
+    return frozenset(roots.get(v, v) for v in given if is_buffer(v))
