@@ -24,6 +24,8 @@ from .frontend.values.values import Options
 from .ir.graph import Module
 from .ir.text import print_module
 from .kernels import openmp
+from .loop_level import text as loop_text
+from .loop_level.build import to_loops
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
 from .lowering.llvm import float_state
@@ -35,7 +37,7 @@ from .lowering.python.exceptions import Failures
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
-STAGES = (*COMPILED_STAGES, "ptx", "parallel")
+STAGES = (*COMPILED_STAGES, "loops", "ptx", "parallel")
 LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 
@@ -150,6 +152,8 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     pipeline.run(program.module, [program.root])
     if stage == "parallel":
         return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
+    if stage == "loops":
+        return loop_text.print_module(to_loops(program.module))
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature, options)

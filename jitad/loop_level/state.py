@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..errors import CompileError
 from ..ir.aliasing.alias_classes import ClassSummary, is_array
 from ..ir.graph import Function, Value
 from ..ir.types import I64, Array, Scalar, Type
@@ -44,6 +45,8 @@ class State:
 
     def buffer(self, v: Value) -> Value:
         """The buffer of a stored array."""
+        if v not in self.values:
+            raise CompileError(f"{v} is read before it is computed: the plan of @{self.func.name} is wrong")
         return self.values[v]
 
     def type(self, v: Value) -> Type:

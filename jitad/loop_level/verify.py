@@ -158,6 +158,7 @@ def memory_faults(module: Module, func: Function) -> Iterator[Fault]:
             for v in op.used():
                 if roots.get(v, v) in gone:
                     yield "used after its memory was given up", op, v
+            gone = gone.difference(op.results)           # made anew, in a later iteration
 
 
 def written(op: Op) -> Iterator[Value]:

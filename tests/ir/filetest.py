@@ -12,9 +12,9 @@
     ; ----
     func @f(…) …                  exactly what must come out; ``BLESS=1 pytest tests/ir/test_filetests.py`` writes it
 
-A ``run`` line is evaluated by the interpreter, with arrays as values and, where they may be, in place; and by compiled
-code where the module can be compiled.  At the loop level it is evaluated by the interpreter of that level, independent
-loops forward and backward.  ``verify`` checks memory too, ``structure`` does not.
+A ``run`` line is evaluated by the interpreter, with arrays as values and, where they may be, in place; by compiled code
+where the module can be compiled, and by the interpreter of its loop level.  Under ``loops`` and ``loop_print``
+independent loops run forward and backward.  ``verify`` checks memory too, ``structure`` does not.
 """
 
 from __future__ import annotations
@@ -153,6 +153,9 @@ def _runners(module: Module) -> Iterator[Runner]:
     if module.derived.keys() <= module.functions.keys() and _in_place(module):
         yield lambda m, name, args: Interpreter(m, in_place=True).run(name, args)
         yield invoke
+        loops = to_loops(module)
+        verify_loops(loops)
+        yield lambda m, name, args: LoopInterpreter(loops).run(name, args)
 
 
 def _in_place(module: Module) -> bool:

@@ -1,9 +1,10 @@
-"""Runs a Python function, or a module of the IR, at the loop level, and compares it with the IR from which that is made."""
+"""Runs Python functions and modules of the IR at the loop level, and compares it with the IR that it is made from."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ def same_module(module: Module, root: str, given: Sequence[Any], rtol: float = 1
     """Asserts that a function of optimised IR means the same at the loop level."""
     want = outcome(lambda: Interpreter(module, in_place=True).run(root, copy.deepcopy(given)))
     loops = checked(module)
-    for backwards in (False, True):
-        got = outcome(lambda: LoopInterpreter(loops, backwards).run(root, copy.deepcopy(given)))
+    for way in (LoopInterpreter(loops), LoopInterpreter(loops, backwards=True)):
+        got = outcome(partial(way.run, root, copy.deepcopy(given)))
         assert same(got, want, rtol), f"the loop level gives {got!r}, the IR {want!r}"
 
 
