@@ -19,6 +19,7 @@ Files, in reading order::
     shapes      sizes, views, rearrangement
     reductions  reductions and scans
     products    products of matrices
+    structure   counted loops of the program become ``for`` ops
     writer      appends ops
     cleanup     removes unused ops
 """

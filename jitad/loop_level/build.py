@@ -15,8 +15,9 @@ from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.ops import OPS
 from ..ir.types import Array
 from . import nests, products, reductions, shapes, updates
-from .cleanup import remove_unused
+from .cleanup import fold_sizes, remove_unused
 from .state import State
+from .structure import structure_loops
 from .types import lowered
 
 Rule = Callable[[State, Op], None]
@@ -71,7 +72,9 @@ class _Function:
                 fn.values[p] = made.add_param(fn.type(p), p.hint)
         for block in order:
             self._block(block)
+        structure_loops(out, fn.writer)
         fn.writer.finish()
+        fold_sizes(out)
         remove_unused(out)
         return out
 
