@@ -13,9 +13,9 @@ from jitad.lowering.planning import fusion, fusion_groups
 from jitad import pipeline
 from jitad.errors import JitadError
 from jitad.ir.graph import Op, Value
-from jitad.loop_level import nests, shapes, updates
-from jitad.loop_level.elements import nest
-from jitad.loop_level.state import State
+from jitad.loop_level.build import nests, shapes, updates
+from jitad.loop_level.build.elements import nest
+from jitad.loop_level.build.state import State
 from tests.ir import irgen
 from tests.loop_level.running import same_module
 
