@@ -24,8 +24,6 @@ from .frontend.values.values import Options
 from .ir.graph import Module
 from .ir.text import print_module
 from .kernels import openmp
-from .loop_level import text as loop_text
-from .loop_level.build import to_loops
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
 from .lowering.llvm import float_state
@@ -153,7 +151,8 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     if stage == "parallel":
         return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
     if stage == "loops":
-        return loop_text.print_module(to_loops(program.module))
+        from .loop_level import build, text  # not at the head: no compilation needs them
+        return text.print_module(build.to_loops(program.module))
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature, options)
