@@ -232,7 +232,7 @@ def _jit_options(self: Any) -> dict[str, Any]:
 
 
 def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
-    """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``llvm``, ``asm`` or ``ptx``.
+    """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``loops``, ``llvm``, ``asm`` or ``ptx``.
 
     ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
     (``jitad.spec`` stands for an argument without a value), or else for the last call's.

@@ -35,7 +35,7 @@ from .lowering.python.exceptions import Failures
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
-STAGES = (*COMPILED_STAGES, "ptx", "parallel")
+STAGES = (*COMPILED_STAGES, "loops", "ptx", "parallel")
 LATER_STAGES = {"mlir": "MLIR text is not written yet"}
 
 
@@ -150,6 +150,9 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     pipeline.run(program.module, [program.root])
     if stage == "parallel":
         return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
+    if stage == "loops":
+        from .loop_level import build, text  # not at the head: no compilation needs them
+        return text.print_module(build.to_loops(program.module))
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature, options)

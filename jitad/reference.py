@@ -30,7 +30,7 @@ def interpret(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _interpreted(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    program, given = _traced(fun, args, kwargs)
+    program, given = program_for(fun, args, kwargs)
     return evaluated(program, given, args, kwargs)
 
 
@@ -40,7 +40,7 @@ def watch(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _watched(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tell: Tell) -> Any:
-    program, given = _traced(fun, args, kwargs)
+    program, given = program_for(fun, args, kwargs)
     own = len(given) - len(program.consts)
     results = Watcher(program.module, tell).watch(program.root, given, own)
     return returned(as_returned(program, results), (args, kwargs))
@@ -53,15 +53,15 @@ def trace_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Trace:
 
     ``str`` prints it; ``semantics.differentiate.reverse`` differentiates it.
     """
-    program, given = _traced(fun, args, kwargs)
+    program, given = program_for(fun, args, kwargs)
     return Evaluator(program.module).trace(program.root, given)
 
 
-def _traced(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
+def program_for(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Traced, list[Any]]:
     """The program of a function, and the arguments of its root."""
     jitted = getattr(fun, "__func__", None)
     if _is_jitted(jitted):
-        return _traced(jitted, (fun.__self__, *args), kwargs)
+        return program_for(jitted, (fun.__self__, *args), kwargs)
     if not _is_jitted(fun):
         return program_of(fun, args, kwargs)
     asked, args = dispatcher(fun), given_to(fun, args)

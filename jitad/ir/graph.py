@@ -33,7 +33,7 @@ array that was pushed counts as still in use).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,9 +102,12 @@ class Edge:
 
 
 class Op:
-    """An operation or a terminator.  ``edges`` is empty unless it is a terminator with targets."""
+    """An operation or a terminator.  ``edges`` is empty unless it is a terminator with targets.
 
-    __slots__ = ("name", "operands", "attrs", "results", "edges", "loc", "block")
+    ``regions``: blocks that the op runs itself, as a ``for`` does; only the loop level (``loop_level/``) has such ops.
+    """
+
+    __slots__ = ("name", "operands", "attrs", "results", "edges", "regions", "loc", "block")
 
     def __init__(self, name: str, operands: Iterable[Value], result_types: Iterable[Type] = (),
                  attrs: dict[str, Any] | None = None, edges: Iterable[Edge] = (), loc: Loc = NOWHERE) -> None:
@@ -113,6 +116,7 @@ class Op:
         self.attrs: dict[str, Any] = attrs or {}
         self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
         self.edges = list(edges)
+        self.regions: Sequence[Block] = ()
         self.loc = loc
         self.block: Block | None = None
 
@@ -171,6 +175,13 @@ class Block:
         yield from self.ops
         if self.term is not None:
             yield self.term
+
+    def nested_ops(self) -> Iterator[Op]:
+        """As ``all_ops``, with the ops in the regions of each op after it."""
+        for op in self.all_ops():
+            yield op
+            for region in op.regions:
+                yield from region.nested_ops()
 
     def __repr__(self) -> str:
         return f"^{self.name}"

@@ -76,11 +76,11 @@ def verify(module: Module, linear: bool = True, only: Container[str] | None = No
     violations = list(_module(module))
     if violations:
         raise VerifyError(violations)
-    sound: list[_Function] = []
+    sound: list[FunctionVerifier] = []
     for func in module.functions.values():
         if only is not None and func.name not in only:
             continue
-        checker = _Function(module, func)
+        checker = FunctionVerifier(module, func)
         if checker.run():
             sound.append(checker)
         violations += checker.violations
@@ -149,8 +149,12 @@ def _rule(module: Module, name: str, rule: Rule) -> Iterator[str]:
         yield f"its rule's functions have other types than a rule of kind {rule.kind!r} has"
 
 
-class _Function:
-    """The checks of one function."""
+class FunctionVerifier:
+    """The checks of one function, whose ops are those of ``ops``."""
+
+    ops: Container[str] = OPS
+    printer = FunctionPrinter
+    ends: Container[str] = TERMINATORS
 
     def __init__(self, module: Module, func: Function) -> None:
         self.module, self.func = module, func
@@ -165,17 +169,17 @@ class _Function:
             return False
         for block in self.func.blocks:
             for op in block.ops:
-                self._op(op)
+                self.op(op)
             assert block.term is not None
             self._terminator(block.term)
-        self._dominance()
+        self.dominance()
         return not self.violations
 
     def fail(self, message: str, op: Op | None = None, value: Value | None = None) -> None:
         """Record a violation, at an op and under one of its values."""
         where, loc = "", self.func.loc
         if op is not None:
-            self._printer = self._printer or FunctionPrinter(self.func)
+            self._printer = self._printer or self.printer(self.func)
             line = self._printer.op(op)
             name = self._printer.value(value) if value is not None else op.name
             places = [m.start() for m in re.finditer(re.escape(name) + r"(?![\w.])", line)] or [0]
@@ -196,21 +200,7 @@ class _Function:
             if block in blocks or block.func is not func:
                 self.fail(f"{block} stands in two places or belongs elsewhere")
             blocks.add(block)
-            self._place(block, block, -1, block.params)
-            for i, op in enumerate(block.ops):
-                if op.name in TERMINATORS:
-                    self.fail("a terminator among the operations", op)
-                elif op.name not in OPS:
-                    self.fail(f"no such operation: {op.name}", op)
-                elif op.edges:
-                    self.fail("an operation with edges", op)
-                self._place_op(block, op, i, ops)
-            if block.term is None:
-                self.fail(f"{block.name or f'^b{func.blocks.index(block)}'} has no terminator")
-            elif block.term.name not in TERMINATORS or block.term.results:
-                self.fail("not a terminator", block.term)
-            else:
-                self._place_op(block, block.term, len(block.ops), ops)
+            self.contents(block, ops, f"{block.name or f'^b{func.blocks.index(block)}'}")
         for op in func.all_ops():
             for edge in op.edges:
                 if edge.block not in blocks:
@@ -218,13 +208,38 @@ class _Function:
                 elif edge.block is func.entry:
                     self.fail("leads to the entry block", op)
 
+    def contents(self, block: Block, seen: set[Op], name: str) -> None:
+        """Check the form of a block: its ops, in their places, and its terminator."""
+        self.place(block, block, -1, block.params)
+        for i, op in enumerate(block.ops):
+            if op.name in self.ends:
+                self.fail("a terminator among the operations", op)
+            elif op.name not in self.ops:
+                self.fail(f"no such operation: {op.name}", op)
+            elif op.edges:
+                self.fail("an operation with edges", op)
+            self._place_op(block, op, i, seen)
+            self.regions(op, seen)
+        if block.term is None:
+            self.fail(f"{name} has no terminator")
+        elif block.term.name not in self.ends or block.term.results:
+            self.fail("not a terminator", block.term)
+        else:
+            self._place_op(block, block.term, len(block.ops), seen)
+
+    def regions(self, op: Op, seen: set[Op]) -> None:
+        """Check the form of an op's regions: at this level it has none."""
+        if op.regions:
+            self.fail("an operation with regions", op)
+
     def _place_op(self, block: Block, op: Op, index: int, seen: set[Op]) -> None:
         if op in seen or op.block is not block:
             self.fail("stands in two places or belongs to another block", op)
         seen.add(op)
-        self._place(block, op, index, op.results)
+        self.place(block, op, index, op.results)
 
-    def _place(self, block: Block, owner: Op | Block, index: int, values: Sequence[Value]) -> None:
+    def place(self, block: Block, owner: Op | Block, index: int, values: Sequence[Value]) -> None:
+        """Note where values are defined, and check that they point back there."""
         for i, v in enumerate(values):
             if v in self.defined or v.owner is not owner or v.index != i:
                 self.fail(f"{v} stands in two places or belongs elsewhere", owner if isinstance(owner, Op) else None)
@@ -232,21 +247,33 @@ class _Function:
 
     # --- types ----------------------------------------------------------------------------------------
 
-    def _op(self, op: Op) -> None:
+    def op(self, op: Op) -> None:
+        """Check the types of an op that is not a terminator."""
         if any(v not in self.defined for v in op.operands):
-            return                                              # reported by _dominance
+            return                                              # reported by ``dominance``
         try:
-            expected = result_types(op.name, op.operands, op.attrs)
+            expected = self.rule(op)
         except (TypeRuleError, TypeError, ValueError, AttributeError) as e:
             self.fail(f"{op.name}: {e}", op)
             return
         types = [r.type for r in op.results]
-        if len(types) != len(expected) or not all(map(_forgets, expected, types)):
+        if len(types) != len(expected) or not all(map(self.forgets, expected, types)):
             self.fail(f"has type {_list(types)}, its rule says {_list(expected)}", op)
         elif op.name == "const" and not _is_constant(op.attrs["value"], types[0]):
             self.fail(f"{op.attrs['value']!r} is no {types[0]}", op)
         if op.name == "check":
             self._exception(op, op.operands[1:])
+
+    def rule(self, op: Op) -> list[Type]:
+        """The result types by the op's rule; raises ``TypeRuleError``."""
+        return result_types(op.name, op.operands, op.attrs)
+
+    def forgets(self, known: Type, declared: Type) -> bool:
+        """True if ``declared`` is ``known``, possibly with sizes forgotten."""
+        if isinstance(known, Array) and isinstance(declared, Array):
+            return (known.dtype == declared.dtype and known.rank == declared.rank
+                    and all(d is None or d == k for k, d in zip(known.dims, declared.dims)))
+        return known == declared
 
     def _exception(self, op: Op, values: Sequence[Value]) -> None:
         number = op.attrs.get("exc")
@@ -263,36 +290,38 @@ class _Function:
             self._call(op)
             return
         if op.name == "return":
-            self._types(op, op.operands, self.func.result_types, "the function returns")
+            self.types(op, op.operands, self.func.result_types, "the function returns")
         elif op.name == "raise":
             self._exception(op, op.operands)
         else:
-            self._types(op, op.operands, _TAKES[op.name], "the terminator takes")
+            self.types(op, op.operands, _TAKES[op.name], "the terminator takes")
         least, most = _EDGES[op.name]
         if not least <= len(op.edges) <= most:
             self.fail(f"has {len(op.edges)} edges", op)
         for edge in op.edges:
-            self._edge(op, edge, [])
+            self.edge(op, edge, [])
 
     def _call(self, op: Op) -> None:
         callee = signature(self.module, str(op.attrs.get("callee")))
         if callee is None:
             self.fail(f"no function @{op.attrs.get('callee')}", op)
             return
-        self._types(op, op.operands, callee.params, "the callee takes")
+        self.types(op, op.operands, callee.params, "the callee takes")
         if len(op.edges) != 1:
             self.fail(f"has {len(op.edges)} edges", op)
         for edge in op.edges:
-            self._edge(op, edge, callee.results)
+            self.edge(op, edge, callee.results)
 
-    def _edge(self, op: Op, edge: Edge, results: Sequence[Type]) -> None:
+    def edge(self, op: Op, edge: Edge, results: Sequence[Type]) -> None:
+        """Check the types of an edge's arguments, and of the ``results`` of the call that it leaves."""
         params = [p.type for p in edge.block.params]
         if params[:len(results)] != list(results):
             self.fail(f"the callee returns {_list(results)}, the block takes {_list(params)}", op)
         else:
-            self._types(op, edge.args, params[len(results):], "the block takes")
+            self.types(op, edge.args, params[len(results):], "the block takes")
 
-    def _types(self, op: Op, values: Sequence[Value], types: Sequence[Type], who: str) -> None:
+    def types(self, op: Op, values: Sequence[Value], types: Sequence[Type], who: str) -> None:
+        """Check that values have these types; ``who`` begins the message."""
         if len(values) != len(types):
             self.fail(f"{who} {len(types)} values ({_list(types)}), here are {len(values)}", op)
             return
@@ -302,7 +331,8 @@ class _Function:
 
     # --- definition before use ------------------------------------------------------------------------
 
-    def _dominance(self) -> None:
+    def dominance(self) -> None:
+        """Check that every value is defined before its use."""
         tree = Dominators(self.func)
         for block in self.func.blocks:
             for i, op in enumerate(block.all_ops()):
@@ -316,23 +346,16 @@ class _Function:
                     else:
                         before = {home, block} <= tree.reachable.keys() and tree.dominates(home, block)
                     if block in tree.reachable and not before:
-                        self.fail(f"{self._name(v)} is not defined on every path to here", op, v)
+                        self.fail(f"{self.named(v)} is not defined on every path to here", op, v)
 
-    def _name(self, v: Value) -> str:
-        self._printer = self._printer or FunctionPrinter(self.func)
+    def named(self, v: Value) -> str:
+        """The name of a value in the text."""
+        self._printer = self._printer or self.printer(self.func)
         return self._printer.value(v)
 
 
 _TAKES: dict[str, tuple[Type, ...]] = {"jump": (), "branch": (BOOL,), "switch": (I64,)}
 _EDGES = {"jump": (1, 1), "branch": (2, 2), "switch": (1, 1 << 30), "return": (0, 0), "raise": (0, 0)}
-
-
-def _forgets(known: Type, declared: Type) -> bool:
-    """True if ``declared`` is ``known``, possibly with sizes forgotten."""
-    if isinstance(known, Array) and isinstance(declared, Array):
-        return (known.dtype == declared.dtype and known.rank == declared.rank
-                and all(d is None or d == k for k, d in zip(known.dims, declared.dims)))
-    return known == declared
 
 
 def _is_constant(value: Any, t: Type) -> bool:

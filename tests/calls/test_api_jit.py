@@ -339,7 +339,8 @@ def test_gradients_keep_the_structure() -> None:
 # --- looking inside -------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("stage, part", [("ir", "func @"), ("cps", "func @"), ("adjoint", "func @"),
-                                         ("optimized", "func @"), ("llvm", "define"), ("asm", "ret"), ("ptx", ".func")])
+                                         ("optimized", "func @"), ("loops", "func @"), ("llvm", "define"),
+                                         ("asm", "ret"), ("ptx", ".func")])
 def test_inspect(stage: str, part: str) -> None:
     f = jit(lambda x: np.sin(x) * x)
     with pytest.raises(ValueError, match=r"jitad\.spec"):

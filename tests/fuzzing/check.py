@@ -15,7 +15,7 @@ import random
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -44,12 +44,13 @@ from tests.fuzzing.comparing import LONGEST, Wrong
 from tests.fuzzing.excused import excused
 from tests.fuzzing.otherwise import Otherwise
 from tests.fuzzing.values import fits, flatten, is_float
+from tests.loop_level.running import looped
 
 # Checks that run for some programs only, and the fraction of these programs.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
           "second": 0.03, "vmap": 0.03, "checkpoint": 0.02, "checkpoint=True": 0.02, "checkpoint=2": 0.02,
           "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04,
-          "fastmath": 0.03, "method": 0.03, "static": 0.03}
+          "fastmath": 0.03, "method": 0.03, "static": 0.03, "loops": 0.03}
 ALL = frozenset(CHECKS)
 NOISE = 1e-9                            # of a derivative by differences
 FIRST = 10.0                            # seconds for the first call of a program that may not end: see ``Pool``'s limit
@@ -300,9 +301,23 @@ class Checker(Otherwise):
         if "unoptimised" in self.checks:
             self.doing = "unoptimised"
             compare(Unoptimised(self._compiled("unoptimised")))
+        if "loops" in self.checks:
+            self.doing = "loops"
+            with suppress(plain.TooLong), plain.limited(LONGEST):
+                compare(self.once("loops", lambda: AtLoopLevel(jit(self.main, grad=self.floats or False), both)))
         if "parallel" in self.checks:
             self.doing = "parallel"
             compare(Several(self._compiled("parallel", parallel=True)))
+
+
+class AtLoopLevel:
+    """A jitted function, or its value and gradient, that the interpreter of the loop level runs."""
+
+    def __init__(self, fun: Any, gradient: bool) -> None:
+        self.fun = fun.value_and_grad if gradient else fun
+
+    def __call__(self, *args: Any) -> Any:
+        return looped(self.fun, *args, backwards=True)
 
 
 class Several:

@@ -2,7 +2,9 @@
 
 ::
 
-    ; test: cps, dce              passes to run, by name (``pipeline.PASSES_BY_NAME``); or print, verify, structure
+    ; test: cps, dce              passes to run, by name (``pipeline.PASSES_BY_NAME``); or print, verify, structure;
+    ; test: dce, loops            last, ``loops``: the loop level of the result; or loop_print, loop_verify: the file
+                                  is text of that level
     ; run: @f(1.0, [2.0]) == 3.0  what the program means, before and after the passes; ``~=``: up to rounding;
     ; run: @f(0.0, []) raises IndexError: out of range        ``raises``: an exception and its message
     func @f(…) …                  the program; under ``test: verify`` a line that breaks an invariant ends in
@@ -10,15 +12,16 @@
     ; ----
     func @f(…) …                  exactly what must come out; ``BLESS=1 pytest tests/ir/test_filetests.py`` writes it
 
-A ``run`` line is evaluated by the interpreter, with arrays as values and, where they may be, in place; and by compiled
-code where the module can be compiled.  ``verify`` checks memory too, ``structure`` does not.
+A ``run`` line is evaluated by the interpreter, with arrays as values and, where they may be, in place; by compiled code
+where the module can be compiled, and by the interpreter of its loop level.  Under ``loops`` and ``loop_print``
+independent loops run forward and backward.  ``verify`` checks memory too, ``structure`` does not.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,6 +34,10 @@ from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
 from jitad.ir.text import parse_module, print_module
 from jitad.ir.verify import VerifyError, verify
+from jitad.loop_level import text as loop_text
+from jitad.loop_level.build import to_loops
+from jitad.loop_level.interp import LoopInterpreter
+from jitad.loop_level.verify import verify as verify_loops
 from jitad.pipeline import PASSES_BY_NAME
 
 RULE = "; ----\n"
@@ -52,7 +59,8 @@ class FileTest:
     errors: list[tuple[int, str]] = field(default_factory=list)
 
     def module(self) -> Module:
-        return parse_module(self.source, self.path.name)
+        read_text = loop_text.parse_module if self.passes[0] in ("loop_print", "loop_verify") else parse_module
+        return read_text(self.source, self.path.name)
 
 
 def read(path: Path) -> FileTest:
@@ -75,18 +83,34 @@ def read(path: Path) -> FileTest:
 
 def check(test: FileTest) -> None:
     """Run a test; raises ``AssertionError`` with what differs."""
-    if test.passes[0] in ("verify", "structure"):
-        _check_errors(test, linear=test.passes[0] == "verify")
+    if test.passes[0] in ("verify", "structure", "loop_verify"):
+        _check_errors(test)
         return
     module = test.module()
-    _check_runs(test, module)
+    if test.passes[0] == "loop_print":
+        _check_loops(test, module)
+        return
+    _check_runs(test, module, _runners(module))
     for name in test.passes:
-        if name != "print":
+        if name not in ("print", "loops"):
             PASSES_BY_NAME[name](module)
             verify(module, linear=name == "copy_insertion")
-    _check_runs(test, module)
+    _check_runs(test, module, _runners(module))
+    if test.passes[-1] == "loops":
+        _check_loops(test, to_loops(module))
+        return
     text = print_module(module)
     assert print_module(parse_module(text)) == text
+    _check_text(test, text)
+
+
+def _check_loops(test: FileTest, module: Module) -> None:
+    """Check a module of the loop level."""
+    verify_loops(module)
+    _check_runs(test, module, [lambda m, name, args: LoopInterpreter(m).run(name, args),
+                               lambda m, name, args: LoopInterpreter(m, backwards=True).run(name, args)])
+    text = loop_text.print_module(module)
+    assert loop_text.print_module(loop_text.parse_module(text)) == text
     _check_text(test, text)
 
 
@@ -97,9 +121,12 @@ def _check_text(test: FileTest, text: str) -> None:
     assert text == test.expected, f"{test.path.name}: other text comes out (BLESS=1 writes it)"
 
 
-def _check_errors(test: FileTest, linear: bool) -> None:
+def _check_errors(test: FileTest) -> None:
     try:
-        verify(test.module(), linear)
+        if test.passes[0] == "loop_verify":
+            verify_loops(test.module())
+        else:
+            verify(test.module(), linear=test.passes[0] == "verify")
         found = []
     except VerifyError as e:
         found = [(v.loc.line, v.message) for v in e.violations]
@@ -110,11 +137,12 @@ def _check_errors(test: FileTest, linear: bool) -> None:
 
 # --- run lines ----------------------------------------------------------------------------------------
 
-def _check_runs(test: FileTest, module: Module) -> None:
+def _check_runs(test: FileTest, module: Module, runners: Iterable[Runner]) -> None:
+    ways = list(runners)
     for name, args, relation, wanted in test.runs:
         if name in module.derived and name not in module.functions:
             continue                                    # the passes will make it
-        for runner in _runners(module):
+        for runner in ways:
             values = list(eval(f"({args},)" if args else "()", dict(_CONSTANTS)))
             what = f"{test.path.name}: @{name}({args})"
             _check_run(what, partial(runner, module, name, values), relation, wanted)
@@ -125,6 +153,9 @@ def _runners(module: Module) -> Iterator[Runner]:
     if module.derived.keys() <= module.functions.keys() and _in_place(module):
         yield lambda m, name, args: Interpreter(m, in_place=True).run(name, args)
         yield invoke
+        loops = to_loops(module)
+        verify_loops(loops)
+        yield lambda m, name, args: LoopInterpreter(loops).run(name, args)
 
 
 def _in_place(module: Module) -> bool:

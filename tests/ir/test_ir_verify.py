@@ -51,8 +51,9 @@ def test_every_damage_is_found(damage: Spoil) -> None:
 def test_what_has_not_changed_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function is verified again if a callee's types change; invalid functions stay invalid."""
     looked_at: list[str] = []
-    right = verify_module._Function.run
-    monkeypatch.setattr(verify_module._Function, "run", lambda self: looked_at.append(self.func.name) or right(self))
+    verifier = verify_module.FunctionVerifier
+    right = verifier.run
+    monkeypatch.setattr(verifier, "run", lambda self: looked_at.append(self.func.name) or right(self))
     m = parse_module("""
 func @g(%x: f64) -> (f64) {
 ^entry:

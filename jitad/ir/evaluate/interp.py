@@ -129,7 +129,11 @@ class Interpreter:
             raise CompileError(f"@{name} takes {len(func.params)} arguments, not {len(args)}")
         end = None if budget is None else self.steps + budget
         with np.errstate(all="ignore"):
-            return self._loop(func, [argument(a, p.type) for a, p in zip(args, func.params)], end)
+            return self._loop(func, [self.argument(a, p.type) for a, p in zip(args, func.params)], end)
+
+    def argument(self, x: Any, t: Type) -> Any:
+        """An argument from outside as a value of type ``t``."""
+        return argument(x, t)
 
     # --- control ------------------------------------------------------------------------------------
 

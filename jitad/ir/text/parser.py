@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from ...errors import NOWHERE, Loc
@@ -23,11 +23,12 @@ _WORDS = {"True": True, "False": False, "None": None, "inf": float("inf"), "nan"
 _NUMBERED = re.compile(r"\.\d+\Z")
 
 
-def parse_module(text: str, file: str = "") -> Module:
+def parse_module(text: str, file: str = "", function: type[FunctionParser] | None = None) -> Module:
     """The module that ``text`` describes; with ``file``, ops have locations in that file.
 
-    Raises ``ParseError``.
+    ``function``: a parser of functions of another level.  Raises ``ParseError``.
     """
+    reader = function or FunctionParser
     t = Tokens(text, file)
     module = Module()
     while t.now.kind != "end":
@@ -44,7 +45,7 @@ def parse_module(text: str, file: str = "") -> Module:
             module.rules[name] = rule
         elif t.accept("func"):
             start = t.now
-            func = FunctionParser(t).parse()
+            func = reader(t).parse()
             if func.name in module.functions:
                 t.fail(f"a second function @{func.name}", start)
             module.add(func)
@@ -108,13 +109,13 @@ def type_(t: Tokens) -> Type:
         t.fail(f"not a type: {word.text}", word)
     if not t.accept("["):
         return SCALARS[word.text]
-    dims = t.list(lambda: _dim(t), "]")
+    dims = t.list(lambda: dim(t), "]")
     if not dims:
         t.fail("an array type has rank 1 or more", word)
     return make(SCALARS[word.text], tuple(dims))
 
 
-def _dim(t: Tokens) -> Dim:
+def dim(t: Tokens) -> Dim:
     return None if t.accept("?") else int(t.take("number", "a size or '?'").text)
 
 
@@ -156,7 +157,13 @@ def attributes(t: Tokens) -> dict[str, Any]:
 # --- functions --------------------------------------------------------------------------------------
 
 class FunctionParser:
-    """Reads one function; values and blocks may be used above their definition."""
+    """Reads one function; values and blocks may be used above their definition.
+
+    The ops, and the attributes that their result types imply, are those of ``ops`` and ``implied``.
+    """
+
+    ops: Container[str] = OPS
+    implied = IMPLIED
 
     def __init__(self, tokens: Tokens) -> None:
         self.t = tokens
@@ -174,7 +181,7 @@ class FunctionParser:
         t.list(self._param, ")")
         t.take("arrow", "'->'")
         t.expect("(")
-        func.result_types = t.list(lambda: type_(t), ")")
+        func.result_types = t.list(self.type, ")")
         t.expect("{")
         if t.now.kind == "word":
             func.attrs = attributes(t)
@@ -190,7 +197,7 @@ class FunctionParser:
         self.t.expect(":")
         if self.t.accept("own"):
             self.func.own.add(len(self.block.params))
-        self._define(name, self.block.add_param(type_(self.t), _hint(name)))
+        self._define(name, self.block.add_param(self.type(), hint(name)))
 
     def _block(self) -> None:
         t, func = self.t, self.func
@@ -200,7 +207,7 @@ class FunctionParser:
         self.block = self._label(label)
         if self.block in func.blocks:
             t.fail(f"a second block {label.text}", label)
-        stem = _hint(label)
+        stem = hint(label)
         self.block.name = "" if re.fullmatch(r"b\d+", stem) else stem
         func.blocks.append(self.block)
         if t.accept("("):
@@ -218,18 +225,30 @@ class FunctionParser:
         word = t.take("word", "an operation")
         if self.block.term is not None:
             t.fail("an operation after the terminator", word)
-        if word.text in TERMINATORS:
-            op = self._terminator(word.text)
-            self.block.term = op
-        elif word.text in OPS:
-            op = self._plain(word, names)
-            self.block.ops.append(op)
-        else:
-            t.fail(f"no such operation: {word.text}", word)
+        op = self.made(word, names)
         op.block = self.block
         op.loc = t.loc(start) if t.file else NOWHERE
         for token, value in zip(names, op.results, strict=True):
             self._define(token, value)
+
+    def made(self, word: Token, names: list[Token]) -> Op:
+        """The op that begins with ``word``, which ends or joins the current block."""
+        if word.text in TERMINATORS:
+            op = self.block.term = self._terminator(word.text)
+            return op
+        if word.text not in self.ops:
+            self.t.fail(f"no such operation: {word.text}", word)
+        op = self._plain(word, names)
+        self.block.ops.append(op)
+        return op
+
+    def type(self) -> Type:
+        """A type."""
+        return type_(self.t)
+
+    def rule(self, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+        """The result types by the op's rule; raises ``TypeRuleError``."""
+        return result_types(name, operands, attrs)
 
     def _result_names(self) -> list[Token]:
         t, names = self.t, []
@@ -252,31 +271,30 @@ class FunctionParser:
         self._complete(word.text, attrs, types)
         op = Op(word.text, operands, types, attrs)
         for result, token in zip(op.results, names):
-            result.hint = _hint(token)
+            result.hint = hint(token)
         return op
 
     def _types(self, word: Token, operands: list[Value], attrs: dict[str, Any]) -> list[Type]:
         """The types after the colon, or those of the op's rule."""
         t = self.t
         if t.accept(":"):
-            types = [type_(t)]
+            types = [self.type()]
             while t.accept(","):
-                types.append(type_(t))
+                types.append(self.type())
             return types
         if any(v.type is _UNKNOWN for v in operands):
             t.fail("write the result types: an operand is defined further down", word)
         if word.text == "const" and "type" not in attrs:
             attrs["type"] = _type_of_constant(attrs["value"])
         try:
-            return result_types(word.text, operands, attrs)
+            return self.rule(word.text, operands, attrs)
         except TypeRuleError as e:
             t.fail(f"{word.text}: {e}", word)
 
-    @staticmethod
-    def _complete(name: str, attrs: dict[str, Any], types: list[Type]) -> None:
+    def _complete(self, name: str, attrs: dict[str, Any], types: list[Type]) -> None:
         """Fill in the attributes that the result types imply."""
-        if name in IMPLIED and types:
-            key, rule = IMPLIED[name]
+        if name in self.implied and types:
+            key, rule = self.implied[name]
             attrs.setdefault(key, rule(types))
         if name == "const" and types[:1] in ([F64], [F32]) and type(attrs["value"]) is int:
             attrs["value"] = float(attrs["value"])
@@ -320,7 +338,7 @@ class FunctionParser:
         if token.text in self.values:
             return self.values[token.text]
         if token.text not in self.early:
-            self.early[token.text] = token, Value(_UNKNOWN, self.block, -1, _hint(token))
+            self.early[token.text] = token, Value(_UNKNOWN, self.block, -1, hint(token))
         return self.early[token.text][1]
 
     def _define(self, token: Token, value: Value) -> None:
@@ -342,14 +360,15 @@ class FunctionParser:
                 self.t.fail(f"no value {token.text}", token)
         if self.early:
             mapping = {value: self.values[name] for name, (_, value) in self.early.items()}
-            for op in self.func.all_ops():
-                op.replace_uses(mapping)
+            for block in self.func.blocks:
+                for op in block.nested_ops():
+                    op.replace_uses(mapping)
 
 
 _UNKNOWN: Type = Scalar("?")       # the type of a value that is used above its definition
 
 
-def _hint(token: Token) -> str:
+def hint(token: Token) -> str:
     name = _NUMBERED.sub("", token.text[1:])
     return "" if name.isdigit() else name
 

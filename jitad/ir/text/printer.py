@@ -18,8 +18,9 @@ from ..graph import Block, Derived, Edge, ExcInfo, Filled, Function, Module, Op,
 from ..ops import TERMINATORS
 from ..types import Array, Scalar, Stack, Type, dtype_of
 
+Implied = dict[str, tuple[str, Callable[[Sequence[Type]], Any]]]
 # op name → (attribute, its value as a function of the result types): such attributes are not printed.
-IMPLIED: dict[str, tuple[str, Callable[[Sequence[Type]], Any]]] = {
+IMPLIED: Implied = {
     "const": ("type", lambda types: types[0]),
     "undef": ("type", lambda types: types[0]),
     "as_type": ("type", lambda types: types[0]),
@@ -48,13 +49,17 @@ class Opaque:
         return self.text
 
 
-def print_module(module: Module, locations: bool = False) -> str:
-    """The text of a module; with ``locations`` each op's line ends with its location in the user's source."""
+def print_module(module: Module, locations: bool = False, function: type[FunctionPrinter] | None = None) -> str:
+    """The text of a module; with ``locations`` each op's line ends with its location in the user's source.
+
+    ``function``: a printer of functions of another level.
+    """
+    printer = function or FunctionPrinter
     head = [_exception(i, info) for i, info in enumerate(module.exceptions)]
     head += [_derived(name, d) for name, d in module.derived.items()]
     head += [_rule(name, r) for name, r in module.rules.items()]
     parts = ["\n".join(head)] if head else []
-    parts += [print_function(f, locations) for f in module.functions.values()]
+    parts += ["\n".join(printer(f, locations).lines()) for f in module.functions.values()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -63,7 +68,12 @@ def print_function(func: Function, locations: bool = False) -> str:
 
 
 class FunctionPrinter:
-    """Prints one function, and single lines of it for messages; a value of another function is ``%?``."""
+    """Prints one function, and single lines of it for messages; a value of another function is ``%?``.
+
+    ``implied``: the attributes that are not printed.
+    """
+
+    implied = IMPLIED
 
     def __init__(self, func: Function, locations: bool = False) -> None:
         self.func, self.locations = func, locations
@@ -78,8 +88,12 @@ class FunctionPrinter:
                 yield ""
             yield self.block_head(block)
             for op in block.all_ops():
-                yield "  " + self.op(op)
+                yield from self.op_lines(op, "  ")
         yield "}"
+
+    def op_lines(self, op: Op, margin: str) -> Iterable[str]:
+        """The lines of an op; one, unless it has regions."""
+        yield margin + self.op(op)
 
     def header(self) -> str:
         f = self.func
@@ -119,7 +133,7 @@ class FunctionPrinter:
         return f"{name}({self._values(edge.args)})" if edge.args else name
 
     def _plain(self, op: Op) -> str:
-        attrs = _shown_attributes(op)
+        attrs = _shown_attributes(op, self.implied)
         words = [op.name]
         if op.name == "const" and "value" in attrs:
             words.append(literal(attrs.pop("value")))
@@ -153,7 +167,7 @@ def _value_names(func: Function) -> dict[Value, str]:
     seen: dict[str, int] = {}
     plain = 0
     for block in func.blocks:
-        for v in (*block.params, *(r for op in block.all_ops() for r in op.results)):
+        for v in (*block.params, *_made(block)):
             if v in names:
                 continue
             if v.hint:
@@ -161,6 +175,14 @@ def _value_names(func: Function) -> dict[Value, str]:
             else:
                 names[v], plain = f"%{plain}", plain + 1
     return names
+
+
+def _made(block: Block) -> Iterable[Value]:
+    """The results of a block's ops, and the parameters of their regions, in the order of the text."""
+    for op in block.nested_ops():
+        yield from op.results
+        for region in op.regions:
+            yield from region.params
 
 
 def _block_names(func: Function) -> dict[Block, str]:
@@ -190,9 +212,9 @@ def global_name(name: str) -> str:
 
 # --- attributes and literals ----------------------------------------------------------------------
 
-def _shown_attributes(op: Op) -> dict[str, Any]:
+def _shown_attributes(op: Op, known: Implied) -> dict[str, Any]:
     attrs = dict(op.attrs)
-    implied = IMPLIED.get(op.name)
+    implied = known.get(op.name)
     if implied is not None and op.results:
         key, rule = implied
         types = [r.type for r in op.results]

@@ -11,10 +11,10 @@ from ..analysis.cfg import Mapping, resolve, substitute
 from ..analysis.loops import LoopForest
 
 
-def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
-    """Remove all redundant block parameters; returns True if there were any.  Control flow does not change."""
+def drop_redundant_params(func: Function, forest: LoopForest) -> Mapping:
+    """Remove all redundant block parameters; returns the values that replace them.  Control flow does not change."""
     if not any(b.params for b in func.blocks[1:]):
-        return False
+        return {}
     incoming: dict[Block, list[Edge]] = {b: [] for b in func.blocks}
     for b in func.blocks:
         assert b.term is not None
@@ -39,7 +39,7 @@ def drop_redundant_params(func: Function, forest: LoopForest) -> bool:
     if gone:
         _drop(func, gone)
         substitute(func, mapping)
-    return bool(gone)
+    return mapping
 
 
 def _only_argument(param: Value, edges: list[Edge], mapping: Mapping) -> Value | None:

@@ -51,7 +51,7 @@ def simplify_function(func: Function) -> None:
         if number and not changed:
             return
         forest = loop_forest(func)
-        changed |= drop_redundant_params(func, forest)
+        changed |= bool(drop_redundant_params(func, forest))
         changed |= _thread_empty_blocks(func, forest)
         changed |= merge_chains(func)
         if not changed:
