@@ -1,0 +1,97 @@
+"""Loop nests of stored arrays: elementwise results, copies, and groups that share a nest (``fusion_groups``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import combinations
+
+from ...ir.graph import Op, Value
+from ...ir.types import dtype_of
+from ...lowering.planning.fusion_groups import ADDED, REDUCTIONS, shape_of
+from . import updates
+from .elements import Elements, Place, nest
+from .state import State, combine, identity
+
+
+def store(fn: State, op: Op) -> None:
+    """Compute every element of ``op``'s result into its buffer."""
+    result, target = op.result, fn.plan.reuse.get(op.result)
+    fn.values[result] = fn.destination(result)
+    if target is not None and op.name in ("copy", "stop") and op.operands[0] is target:
+        return                                       # the original has no later reader and becomes the copy
+    with computed_here(fn, [result]):
+        fill(fn, fn.buffer(result), result)
+
+
+def fill(fn: State, buffer: Value, source: Value) -> None:
+    """Store every element of ``source`` in ``buffer``."""
+    def body(place: Place, _: list[Value]) -> list[Value]:
+        fn.store(Elements(fn).get(source, place), buffer, place)
+        return []
+    nest(fn, fn.shape(source), body)
+
+
+@contextmanager
+def computed_here(fn: State, values: Sequence[Value]) -> Iterator[None]:
+    """Mark ``values`` as lazy while their elements are computed."""
+    fn.plan.lazy.update(values)
+    try:
+        yield
+    finally:
+        fn.plan.lazy.difference_update(values)
+
+
+def group(fn: State, members: list[Op]) -> None:
+    """Compute the members of a group, element by element.
+
+    If parts are added to one array they may overlap, so each has a nest of its own, before a store changes a buffer
+    that another one reads.
+    """
+    parts = [op for op in members if op.name == ADDED]
+    for op in parts:
+        updates.update(fn, op)
+    reductions = [op for op in members if op.name in REDUCTIONS]
+    computed = [op.result for op in members if op.name not in (*REDUCTIONS, ADDED)]
+    stored = [v for v in computed if v not in fn.plan.passing]
+    for v in stored:
+        fn.values[v] = fn.destination(v)
+    extent = _extent(fn, members)
+    with computed_here(fn, computed):
+        if any(fn.plan.roots.same(p.result, q.result) for p, q in combinations(parts, 2)):
+            for op in parts:
+                _nest(fn, extent, computed, [], [], [op])
+            if stored:
+                _nest(fn, extent, computed, stored, [], [])
+        else:
+            results = _nest(fn, extent, computed, stored, reductions, parts)
+            fn.values.update(zip((op.result for op in reductions), results))
+
+
+def _extent(fn: State, members: list[Op]) -> list[Value]:
+    """The sizes over which all members loop, literal if they are known for one of them."""
+    known = zip(*(fn.shape(shape_of(op)) for op in members))
+    return [next((s for s in axis if s.const is not None), axis[0]) for axis in known]
+
+
+def _nest(fn: State, extent: list[Value], every: list[Value], stored: list[Value], reductions: list[Op],
+          parts: list[Op]) -> list[Value]:
+    """Append the loops; returns the results of the reductions.
+
+    Stores follow after all elements are computed, since another member may read a buffer that is taken over.
+    """
+    everything = [*stored, *(op.operands[0] for op in reductions), *(op.operands[1] for op in parts)]
+
+    def body(place: Place, sums: list[Value]) -> list[Value]:
+        elements = Elements(fn)
+        for v in every:                              # in program order, which keeps the recursion shallow
+            elements.get(v, place)
+        element = {v: elements.get(v, place) for v in everything}
+        for v in stored:
+            fn.store(element[v], fn.buffer(v), place)
+        for op in parts:
+            updates.write(fn, op, updates.part(fn, op, place), element[op.operands[1]], add=True)
+        return [combine(fn, op.name, x, element[op.operands[0]]) for op, x in zip(reductions, sums)]
+
+    start = [identity(fn, op.name, dtype_of(op.operands[0].type)) for op in reductions]
+    return nest(fn, extent, body, start, [op.name for op in reductions])
