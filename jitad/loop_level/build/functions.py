@@ -14,11 +14,11 @@ from ...ir.aliasing.alias_classes import ClassSummary, class_summaries, is_array
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
+from ..types import lowered
 from . import nests, products, reductions, shapes, updates
 from .cleanup import fold_sizes, remove_unused
 from .state import State
 from .structure import structure_loops
-from ..types import lowered
 
 Rule = Callable[[State, Op], None]
 

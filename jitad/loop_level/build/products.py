@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
 from ...ir.types import dtype_of
-from ...lowering.planning.op_traits import exchanges
+from ...lowering.planning.op_traits import exchanges, is_block
 from .elements import Place, nest
 from .state import State, combine, identity
 
@@ -31,10 +31,14 @@ def _into(fn: State, op: Op, out: Value, add: bool) -> None:
 
 
 def _operand(fn: State, v: Value, turned: bool) -> tuple[Value, bool]:
-    """The stored operand, and True if it is stored transposed."""
+    """The stored operand, or a block of one, and True if it is stored transposed."""
     if v in fn.plan.lazy and exchanges(v.op):
         assert v.op is not None
-        return fn.buffer(v.op.operands[0]), not turned
+        v, turned = v.op.operands[0], not turned
+    if v in fn.plan.lazy and is_block(v.op):
+        assert v.op is not None
+        base, *where = v.op.operands
+        return fn.writer.do("view", [fn.buffer(base), *map(fn.scalar, where)]).result, turned
     return fn.buffer(v), turned
 
 

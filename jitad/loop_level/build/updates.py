@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
 from ...ir.types import Array
+from ..types import buffer_type
 from .elements import Elements, Place, nest
 from .state import State
-from ..types import buffer_type
 
 
 def update(fn: State, op: Op) -> Value:
