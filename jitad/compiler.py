@@ -34,12 +34,11 @@ from .lowering.math.ops import Options as LoweringOptions
 from .lowering.planning import run_length
 from .lowering.python import entry_point
 from .lowering.python.exceptions import Failures
+from .mlir.text import print_mlir
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
-STAGES = (*COMPILED_STAGES, "loops", "ptx", "parallel")
-LATER_STAGES = {"mlir": "MLIR text is not written yet"}
-
+STAGES = (*COMPILED_STAGES, "loops", "mlir", "ptx", "parallel")
 
 
 def lowering_options(options: Options, flush: bool) -> LoweringOptions:
@@ -142,8 +141,6 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
                leaves: Sequence[Any] = ()) -> str:
     """The text of one stage for this signature; compiles again up to that stage."""
-    if stage in LATER_STAGES:
-        raise UnsupportedError(f"inspect({stage!r}): {LATER_STAGES[stage]}")
     if stage not in STAGES:
         raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
     if stage in IR_STAGES:
@@ -154,6 +151,8 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
         return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
     if stage == "loops":
         return loop_text.print_module(to_loops(program.module))
+    if stage == "mlir":
+        return print_mlir(to_loops(program.module))
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature, options)
