@@ -6,6 +6,7 @@ returns this status; the other results are then of any value.  Callers pass the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,7 +42,9 @@ def _callees(func: Function) -> set[str]:
 
 
 def global_name(name: str) -> str:
-    """The symbol of a function: that of its machine code, always quoted."""
+    """The symbol of a function: that of its machine code, between quotes if need be."""
+    if re.fullmatch(r"[\w.$]+", symbol(name), re.ASCII):
+        return f"@{symbol(name)}"
     escaped = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else "".join(
         f"\\{byte:02X}" for byte in c.encode()) for c in symbol(name))
     return f'@"{escaped}"'
@@ -220,7 +223,9 @@ def _const(w: Writer, op: Op) -> Reg:
 
 
 def _dim(w: Writer, op: Op) -> Reg:
-    return w.from_index(buffers.size(w, w.use(op.operands[0]), op.attrs["axis"]))
+    n = buffers.size(w, w.use(op.operands[0]), op.attrs["axis"])
+    w.is_index(op.result, n)
+    return w.from_index(n)
 
 
 def _load(w: Writer, op: Op) -> Reg:

@@ -132,6 +132,10 @@ class Writer:
             self._indices[v] = self.to_index(self.regs[v])
         return self._indices[v]
 
+    def is_index(self, v: Value, x: Reg) -> None:
+        """Record that ``x`` is ``v`` as ``index``."""
+        self._indices[v] = x
+
     def to_index(self, x: Reg) -> Reg:
         return self.convert("arith.index_cast", x, "index")
 

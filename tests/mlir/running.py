@@ -37,8 +37,8 @@ def lgamma(x: float) -> float:
 
 
 LIBRARY: dict[str, tuple[int, Callable[..., float]]] = {
-    "erfc": (1, math.erfc), "lgamma": (1, lgamma), "hypot": (2, math.hypot), "jitad_digamma": (1, digamma),
-    "jitad_polygamma": (2, polygamma)}
+    "expm1": (1, lambda x: float(np.expm1(x))), "log1p": (1, lambda x: float(np.log1p(x))), "erfc": (1, math.erfc),
+    "lgamma": (1, lgamma), "hypot": (2, math.hypot), "jitad_digamma": (1, digamma), "jitad_polygamma": (2, polygamma)}
 
 
 class Status(Exception):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 SEPARATOR = "\n// -----\n"
-TO_LLVM = ("-llvm-request-c-wrappers", "-convert-scf-to-cf", "-convert-math-to-libm", "-convert-math-to-llvm",
+TO_LLVM = ("-llvm-request-c-wrappers", "-convert-scf-to-cf", "-convert-math-to-llvm", "-convert-math-to-libm",
            "-expand-strided-metadata", "-lower-affine", "-convert-vector-to-llvm", "-finalize-memref-to-llvm",
            "-convert-func-to-llvm", "-convert-cf-to-llvm", "-convert-arith-to-llvm", "-convert-index-to-llvm",
            "-reconcile-unrealized-casts")
