@@ -35,9 +35,7 @@ from .lowering.python.exceptions import Failures
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
-STAGES = (*COMPILED_STAGES, "loops", "ptx", "parallel")
-LATER_STAGES = {"mlir": "MLIR text is not written yet"}
-
+STAGES = (*COMPILED_STAGES, "loops", "mlir", "ptx", "parallel")
 
 
 def lowering_options(options: Options, flush: bool) -> LoweringOptions:
@@ -140,8 +138,6 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
                leaves: Sequence[Any] = ()) -> str:
     """The text of one stage for this signature; compiles again up to that stage."""
-    if stage in LATER_STAGES:
-        raise UnsupportedError(f"inspect({stage!r}): {LATER_STAGES[stage]}")
     if stage not in STAGES:
         raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
     if stage in IR_STAGES:
@@ -153,6 +149,10 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     if stage == "loops":
         from .loop_level import build, text  # not at the head: no compilation needs them
         return text.print_module(build.to_loops(program.module))
+    if stage == "mlir":
+        from .loop_level import build
+        from .mlir.text import print_mlir
+        return print_mlir(build.to_loops(program.module))
     if stage == "ptx":
         return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature, options)

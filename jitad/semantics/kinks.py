@@ -75,7 +75,7 @@ KINKS: dict[str, tuple[Where, ...]] = {
 }
 
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-SHOWN = {**COMPARISONS, "floordiv": "//", "mod": "%", "div": "/", "pow": "**"}
+SHOWN = {**COMPARISONS, "floordiv": "//", "mod": "%", "div": "/", "pow": "**", "cast": "int"}
 
 
 def _ties(op: str, a: Any, axes: tuple[int, ...]) -> Any:

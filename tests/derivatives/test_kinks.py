@@ -131,7 +131,7 @@ def test_warnings_show_the_line() -> None:
     (lambda x: np.floor(x) * x, 2.0, [("floor", (2.0,), 1)]),
     (lambda x: np.round(x) * x, 2.5, [("round", (2.5,), 1)]),
     (lambda x: x // 2 + x % 2, 4.0, [("//", (4.0, 2.0), 1), ("%", (4.0, 2.0), 1)]),
-    (lambda x: int(x) * x, 3.0, [("trunc", (3.0,), 1)]),
+    (lambda x: int(x) * x, 3.0, [("int", (3.0,), 1)]),
     (lambda x: x ** 0.5, 0.0, [("**", (0.0, 0.5), 1)]),
     (lambda x: x ** 2, 0.0, []),
     (lambda x: jitad.relu(x), 0.0, [("<=", (0.0, 0.0), 1)]),

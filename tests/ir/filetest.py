@@ -4,7 +4,7 @@
 
     ; test: cps, dce              passes to run, by name (``pipeline.PASSES_BY_NAME``); or print, verify, structure;
     ; test: dce, loops            last, ``loops``: the loop level of the result; or loop_print, loop_verify: the file
-                                  is text of that level
+                                  is text of that level; after these, ``mlir``: its MLIR text
     ; run: @f(1.0, [2.0]) == 3.0  what the program means, before and after the passes; ``~=``: up to rounding;
     ; run: @f(0.0, []) raises IndexError: out of range        ``raises``: an exception and its message
     func @f(…) …                  the program; under ``test: verify`` a line that breaks an invariant ends in
@@ -38,6 +38,7 @@ from jitad.loop_level import text as loop_text
 from jitad.loop_level.build import to_loops
 from jitad.loop_level.interp import LoopInterpreter
 from jitad.loop_level.verify import verify as verify_loops
+from jitad.mlir.text import print_mlir
 from jitad.pipeline import PASSES_BY_NAME
 
 RULE = "; ----\n"
@@ -90,13 +91,13 @@ def check(test: FileTest) -> None:
     if test.passes[0] == "loop_print":
         _check_loops(test, module)
         return
-    _check_runs(test, module, _runners(module))
+    check_runs(test, module, _runners(module))
     for name in test.passes:
-        if name not in ("print", "loops"):
+        if name not in ("print", "loops", "mlir"):
             PASSES_BY_NAME[name](module)
             verify(module, linear=name == "copy_insertion")
-    _check_runs(test, module, _runners(module))
-    if test.passes[-1] == "loops":
+    check_runs(test, module, _runners(module))
+    if "loops" in test.passes:
         _check_loops(test, to_loops(module))
         return
     text = print_module(module)
@@ -107,11 +108,11 @@ def check(test: FileTest) -> None:
 def _check_loops(test: FileTest, module: Module) -> None:
     """Check a module of the loop level."""
     verify_loops(module)
-    _check_runs(test, module, [lambda m, name, args: LoopInterpreter(m).run(name, args),
+    check_runs(test, module, [lambda m, name, args: LoopInterpreter(m).run(name, args),
                                lambda m, name, args: LoopInterpreter(m, backwards=True).run(name, args)])
     text = loop_text.print_module(module)
     assert loop_text.print_module(loop_text.parse_module(text)) == text
-    _check_text(test, text)
+    _check_text(test, print_mlir(module) if test.passes[-1] == "mlir" else text)
 
 
 def _check_text(test: FileTest, text: str) -> None:
@@ -137,7 +138,7 @@ def _check_errors(test: FileTest) -> None:
 
 # --- run lines ----------------------------------------------------------------------------------------
 
-def _check_runs(test: FileTest, module: Module, runners: Iterable[Runner]) -> None:
+def check_runs(test: FileTest, module: Module, runners: Iterable[Runner]) -> None:
     ways = list(runners)
     for name, args, relation, wanted in test.runs:
         if name in module.derived and name not in module.functions:
@@ -150,7 +151,7 @@ def _check_runs(test: FileTest, module: Module, runners: Iterable[Runner]) -> No
 
 def _runners(module: Module) -> Iterator[Runner]:
     yield lambda m, name, args: Interpreter(m).run(name, args)
-    if module.derived.keys() <= module.functions.keys() and _in_place(module):
+    if module.derived.keys() <= module.functions.keys() and in_place(module):
         yield lambda m, name, args: Interpreter(m, in_place=True).run(name, args)
         yield invoke
         loops = to_loops(module)
@@ -158,7 +159,7 @@ def _runners(module: Module) -> Iterator[Runner]:
         yield lambda m, name, args: LoopInterpreter(loops).run(name, args)
 
 
-def _in_place(module: Module) -> bool:
+def in_place(module: Module) -> bool:
     try:
         verify(module)
     except VerifyError:

@@ -1,8 +1,8 @@
 """Imports run one way, and stand at the head of the file.
 
-``errors < ir < semantics, ad, passes, cps < frontend < pipeline < lowering, loop_level < calling, api``; the analyses
-of ``passes`` serve ``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees nothing of what it
-judges.  A heavy library that only some calls need may be imported inside a function; a module of this project may
+``errors < ir < semantics, ad, passes, cps < frontend < pipeline < lowering, loop_level < mlir < calling, api``; the
+analyses of ``passes`` serve ``ad`` and ``cps``, ``kernels`` serves ``lowering``, and ``semantics`` sees nothing of what
+it judges.  A heavy library that only some calls need may be imported inside a function; a module of this project may
 not, but in the public face, so that ``import jitad`` stays quick.
 
 Inside the lowering and the passes the folders have an order too.  There, and for knots of modules that import each
@@ -22,7 +22,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = (("errors",), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend", "pytree"), ("pipeline",),
-          ("kernels",), ("lowering", "loop_level"), ("api", "calling"), ("__init__", "__main__"))
+          ("kernels",), ("lowering", "loop_level"), ("mlir",), ("api", "calling"), ("__init__", "__main__"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
