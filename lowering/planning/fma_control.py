@@ -38,6 +38,6 @@ def carried_sums(forest: LoopForest, fastmath: bool = False) -> set[Op]:
 def _waits(loop: Loop) -> bool:
     """True if a loop is not vectorised, as it has checks, and does little but add."""
     ops = list(ops_of(loop.blocks))
-    floats = [OPS[op.name].cost for op in ops if op.results and isinstance(op.result.type, Scalar)
+    floats = [OPS[op.name].cost for op in ops if len(op.results) == 1 and isinstance(op.result.type, Scalar)
               and op.result.type.is_float and OPS[op.name].elementwise]
     return any(op.name == "check" for op in ops) and len(floats) <= FEW and max(floats, default=0) < EXPENSIVE
