@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.dominance import Dominators
-from ..ir.graph import Block, Edge, Function, Module, Op
-from ..ir.types import I32
+from ..ir.graph import Block, Edge, Function, Module, Op, Value
+from ..ir.types import I32, I64
 from ..loop_level.types import Buffer, Vector, type_of
 from ..lowering.llvm.emit import symbol
 from . import buffers, lanes, products, stacks, types
@@ -136,11 +136,9 @@ class FunctionText:
         term = body.term
         assert term is not None
         lower, upper, step, *start = w.uses(op.operands)
-        if not (op.operands[2].const or 0) > 0:
-            raise NoText("MLIR: a loop whose step is not a positive number")
         i, *carried = (w.define(p) for p in body.params)
-        if any(inner.name == "check" for inner in body.nested_ops()):
-            self._for_with_checks(op, i, carried)
+        if any(map(_leaves_scf, [op, *body.nested_ops()])):
+            self._for_of_blocks(op, i, carried)
             return
         results = [w.define(r) for r in op.results]
 
@@ -151,15 +149,15 @@ class FunctionText:
         head = f"scf.for {i.name} = {lower.name} to {upper.name} step {step.name}"
         w.for_(head, results, carried, start, inside, " : i64")
 
-    def _for_with_checks(self, op: Op, i: Reg, carried: list[Reg]) -> None:
-        """A loop of blocks: a region of ``scf.for`` cannot be left by a failing check."""
+    def _for_of_blocks(self, op: Op, i: Reg, carried: list[Reg]) -> None:
+        """Append a loop that ``scf.for`` cannot be."""
         w, body = self.w, op.regions[0]
         assert body.term is not None
         lower, upper, step, *start = w.uses(op.operands)
         head, inside, after = (self._label(stem) for stem in ("loop", "body", "after"))
         w.line(f"cf.br {head}{typed([lower, *start])}")
         self._start(head, [i, *carried])
-        w.line(f"cf.cond_br {w.compare('slt', i, upper).name}, {inside}, {after}")
+        w.line(f"cf.cond_br {self._goes_on(op.operands[2], i, upper, step).name}, {inside}, {after}")
         self._start(inside)
         for inner in body.ops:
             self.op(inner)
@@ -167,6 +165,14 @@ class FunctionText:
         self._start(after)
         for r, c in zip(op.results, carried):
             w.regs[r] = c
+
+    def _goes_on(self, v: Value, i: Reg, upper: Reg, step: Reg) -> Reg:
+        """True while the counter has not reached the bound, from either side; ``v`` is the step."""
+        w = self.w
+        below = w.compare("slt", i, upper)
+        if v.const is not None and v.const > 0:
+            return below
+        return w.select(w.compare("sgt", step, w.const(0, I64)), below, w.compare("sgt", i, upper))
 
     # --- terminators --------------------------------------------------------------------------------
 
@@ -208,6 +214,14 @@ class FunctionText:
 
     def _raise(self, op: Op) -> None:
         self.w.line(f"cf.br {FAILED}{typed([self.w.const(op.attrs['exc'] + 1, I32)])}")
+
+
+def _leaves_scf(op: Op) -> bool:
+    """True if a loop that is this op, or that contains it, cannot be an ``scf.for``.
+
+    Its region cannot be left by a failing check, and its step is positive.
+    """
+    return op.name == "check" or op.name == "for" and not (op.operands[2].const or 0) > 0
 
 
 def _kinds(declared: Sequence[Any]) -> list[Any]:
