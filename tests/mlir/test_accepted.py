@@ -29,6 +29,20 @@ def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_mlir
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FIELDS)
+def test_formulations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some sum numbers of float32, whose last digits depend on the C library."""
+    cases = []
+    for p in programs(name, monkeypatch):
+        for label, f in p.formulations.items():
+            args = [smaller(a) for a in p.others.get(label, p.args)]
+            cases.append(case(f"{p.name} {label}", value_and_grad(f, p.grad) if p.grad else f, *args))
+    accept(c.text for c in cases)
+    compare(cases, rtol=1e-7)
+
+
+@needs_mlir
 def test_examples() -> None:
     """Recursion, stacks on stacks, records."""
     rng = np.random.default_rng(0)
