@@ -6,8 +6,6 @@ An entry is a name of MLIR, a comparison (``"? olt"``), a function of a library 
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..ir.graph import Op, Value
 from ..ir.types import Scalar
 from ..loop_level.types import Vector, type_of
@@ -98,7 +96,7 @@ def compute(w: Writer, name: str, t: Scalar, xs: list[Reg]) -> Reg:
 
 
 def lane_type(v: Value) -> Scalar:
-    t: Any = type_of(v)
+    t = type_of(v)
     if isinstance(t, Vector):
         return t.dtype
     if not isinstance(t, Scalar):

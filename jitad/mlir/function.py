@@ -13,7 +13,7 @@ from typing import Any
 from ..ir.dominance import Dominators
 from ..ir.graph import Block, Edge, Function, Module, Op, Value
 from ..ir.types import I32, I64
-from ..loop_level.types import Buffer, Vector, type_of
+from ..loop_level.types import Buffer, Vector, buffer_type, type_of
 from ..lowering.llvm.emit import symbol
 from . import buffers, lanes, products, stacks, types
 from .arithmetic import SPECIAL, TABLE, elementwise
@@ -246,8 +246,7 @@ def _load(w: Writer, op: Op) -> Reg:
     if isinstance(type_of(op.result), Vector):
         return lanes.load(w, op)
     b, *at = op.operands
-    t: Any = type_of(b)
-    return buffers.load(w, w.use(b), [w.index(i) for i in at], t.dtype)
+    return buffers.load(w, w.use(b), [w.index(i) for i in at], buffer_type(b).dtype)
 
 
 def _store(w: Writer, op: Op) -> None:

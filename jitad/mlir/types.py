@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import UnsupportedError
 from ..ir.types import Dim, Scalar, Stack
-from ..loop_level.types import Buffer, Vector
+from ..loop_level.types import Buffer, LoopType, Vector
 
 
 class NoText(UnsupportedError):
@@ -24,14 +24,17 @@ def scalar(t: Scalar) -> str:
     return t.name if t.is_float else "i1" if t.is_bool else f"i{t.bits}"
 
 
-def register(t: Any) -> str:
+def register(t: LoopType) -> str:
     """The type of a value; a stack is the handle of its topmost frame."""
     if isinstance(t, Stack):
         return "index"
     if isinstance(t, Buffer):
         strides = c_strides(t.dims) if t.strides is None else t.strides
         return memref(t.dtype, t.dims, strides)
-    return f"vector<{t.lanes}x{scalar(t.dtype)}>" if isinstance(t, Vector) else scalar(t)
+    if isinstance(t, Vector):
+        return f"vector<{t.lanes}x{scalar(t.dtype)}>"
+    assert isinstance(t, Scalar)
+    return scalar(t)
 
 
 def element(t: Scalar) -> str:

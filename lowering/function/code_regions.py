@@ -138,7 +138,7 @@ def split_in_loops(code: Code, failure: str, size: int, least: int) -> None:
 
 
 def _bounds(lines: Sequence[str], size: int) -> list[int]:
-    """Where a block is split: in front, before the terminator, and between; no vector or struct crosses a bound."""
+    """The places at which a block is split; no vector or struct crosses them."""
     last = {name: k for k, line in enumerate(lines) for name in _NAME.findall(line)}
     bounds, free = [0], 0
     for k, line in enumerate(lines):
