@@ -381,10 +381,10 @@ def looked_at(x: Any, k: Any) -> Any:
 
 
 def through_other_rows(x: Any, k: Any) -> Any:
-    out = np.zeros((5, 3))
-    for i in range(5):
+    out = np.zeros((9, 3))
+    for i in range(9):
         out[i, 0] = x[i]
-        out[i, 1] = out[4 - i, 0]
+        out[i, 1] = out[8 - i, 0]
     return out
 
 
