@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jitad.loop_level.writer import Writer
 
 from jitad.ir.evaluate.meaning import MEANING
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.ops import OPS as IR_OPS
 from jitad.ir.types import BOOL, F64, SCALARS, Scalar
+from jitad.loop_level.build.writer import Writer
 from jitad.loop_level.ops import OPS
 from jitad.loop_level.text import parse_module
 from jitad.loop_level.types import Buffer, Vector, type_of
