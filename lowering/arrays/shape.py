@@ -5,7 +5,7 @@ A contiguous view of a stored array (``a[i]``, ``a[i:j]``, any reshape) is a poi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
@@ -13,7 +13,7 @@ from ...ir.ops import OPS
 from ...ir.types import I64, Array
 from ..builder.function_builder import FunctionBuilder
 from ..llvm.types import Buffer
-from ..planning.op_traits import is_size
+from ..planning.op_traits import is_contiguous
 from . import elementwise
 from .elements import Elements, Place, masked_tail, nest, note, position, sizes
 
@@ -137,18 +137,6 @@ def _no_offset(fn: FunctionBuilder, op: Op) -> str | None:
 _VIEW: dict[str, Callable[[FunctionBuilder, Op], str | None]] = {
     "get": _get_start, "slice": _slice_start, "reshape": _no_offset, "as_type": _no_offset,
 }
-
-
-def is_contiguous(a: Value, starts: Sequence[Value], lengths: Sequence[Value], steps: Sequence[Value]) -> bool:
-    """True if a slice of ``a`` is known to be contiguous: single rows, then a range of step 1, then full axes."""
-    axes = list(zip(starts, lengths, steps))
-    while axes and axes[0][1].const == 1:
-        axes.pop(0)
-    skipped = len(lengths) - len(axes)
-    if axes and axes[0][2].const != 1:
-        return False
-    return all(start.const == 0 and step.const == 1 and is_size(length, a, skipped + axis)
-               for axis, (start, length, step) in enumerate(axes) if axis > 0)
 
 
 def get(fn: FunctionBuilder, op: Op) -> None:

@@ -118,7 +118,7 @@ def is_one_piece(fn: FunctionBuilder, op: Op) -> bool:
 
 
 def _is_one_piece(fn: FunctionBuilder, a: Value, v: Value, starts: Sequence[Value], steps: Sequence[Value]) -> bool:
-    """True if the part is contiguous; ``shape.is_contiguous`` with the sizes of ``v`` as lengths."""
+    """True if the part is contiguous; ``op_traits.is_contiguous`` with the sizes of ``v`` as lengths."""
     whole, extent = sizes(fn, a), sizes(fn, v)
     axis = 0
     while axis < len(extent) and extent[axis] == "1":

@@ -21,7 +21,7 @@ from ..llvm.emit import Code, result_type
 
 _NAME = re.compile(r"%[\w.]+")
 # Loops of this many times the length of other code are cut.  What crosses the cuts is in memory in each iteration, so
-# that loops of 8,000 to 13,000 instructions take 1.1 to 1.2 of the time; longer ones take the more time to compile.
+# that loops of 8,000 to 13,000 instructions take 1.1 to 1.25 of the time; longer ones take the more time to compile.
 LOOPS = 2
 _REDUCTIONS = ({"fadd", "fsub"}, {"fmul"}, {"fcmp", "select"})
 Edges = Mapping[str, Sequence[str]]

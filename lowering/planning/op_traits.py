@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.evaluate.fold import fold, same
@@ -35,6 +35,18 @@ def is_size(v: Value, a: Value, axis: int) -> bool:
         return True
     known = fold("dim", [a], {"axis": axis})
     return isinstance(known, Value) and same(known, v)
+
+
+def is_contiguous(a: Value, starts: Sequence[Value], lengths: Sequence[Value], steps: Sequence[Value]) -> bool:
+    """True if a slice of ``a`` is known to be contiguous: single rows, then a range of step 1, then full axes."""
+    axes = list(zip(starts, lengths, steps))
+    while axes and axes[0][1].const == 1:
+        axes.pop(0)
+    skipped = len(lengths) - len(axes)
+    if axes and axes[0][2].const != 1:
+        return False
+    return all(start.const == 0 and step.const == 1 and is_size(length, a, skipped + axis)
+               for axis, (start, length, step) in enumerate(axes) if axis > 0)
 
 
 def exchanges(op: Op | None) -> bool:

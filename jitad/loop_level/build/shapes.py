@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...ir.aliasing.alias_classes import is_array
 from ...ir.graph import Op, Value
 from ...ir.ops import OPS
 from ...ir.types import I64, Array
-from ...lowering.planning.op_traits import is_size
+from ...lowering.planning.op_traits import is_contiguous
 from . import nests
 from .elements import Elements, Place, nest
 from .state import Sizes, State
@@ -122,18 +122,6 @@ def _view_slice(fn: State, op: Op, b: Value) -> Value | None:
 
 def _view_reshape(fn: State, op: Op, b: Value) -> Value | None:
     return fn.writer.do("reshape", [b, *map(fn.scalar, op.operands[1:])]).result
-
-
-def is_contiguous(a: Value, starts: Sequence[Value], lengths: Sequence[Value], steps: Sequence[Value]) -> bool:
-    """True if a slice of ``a`` is known to be contiguous: single rows, then a range of step 1, then full axes."""
-    axes = list(zip(starts, lengths, steps))
-    while axes and axes[0][1].const == 1:
-        axes.pop(0)
-    skipped = len(lengths) - len(axes)
-    if axes and axes[0][2].const != 1:
-        return False
-    return all(start.const == 0 and step.const == 1 and is_size(length, a, skipped + axis)
-               for axis, (start, length, step) in enumerate(axes) if axis > 0)
 
 
 _VIEW: dict[str, Callable[[State, Op, Value], Value | None]] = {

@@ -83,10 +83,15 @@ def _vanishes(op: Op, vanishing: set[Value]) -> bool:
 
 
 def _added_to(op: Op, vanishing: set[Value]) -> Value | None:
-    """The value to which an op adds what vanishes."""
+    """The value to which an op of the reverse sweep adds what vanishes.
+
+    The program's own additions have no ``acc``: there a product with zero may be NaN, and has to be.
+    """
+    if not op.attrs.get("acc"):
+        return None
     if op.name == "add_at" and op.operands[1] in vanishing:
         return op.operands[0]
-    if op.name == "add" and op.attrs.get("acc"):
+    if op.name == "add":
         return next((v for v, other in (op.operands, op.operands[::-1]) if other in vanishing), None)
     return None
 

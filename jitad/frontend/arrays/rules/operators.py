@@ -18,7 +18,7 @@ from .promotion import Rule, as_dtype, inexact, promote, refuse, static_int
 
 _LEAST_POWER, _SMALL_POWER = -8, 16
 """Constant exponents in this range are products.  ``x ** 16`` takes 4 multiplications and has an error of up to 8 ulp;
-``pow`` takes some 20 ns and has one of 0.5."""
+``pow`` takes 12 ns, ten times as long, and has one of 0.5."""
 
 
 def operands(t: Context, dtype: Scalar, *xs: Sym) -> list[Value]:
