@@ -70,16 +70,3 @@ def test_what_was_not_chosen_has_no_influence() -> None:
     by_points, by_centres = jit(nearest, grad=(0, 1)).grad(points, centres)
     np.testing.assert_array_equal(by_points, -2.0 * np.array([[1.0, 2.0, 3.0]] * 2))
     np.testing.assert_array_equal(by_centres, [[4.0, 8.0, 12.0], [0.0, 0.0, 0.0]])
-
-
-def test_the_programs_own_additions_are_not_skipped() -> None:
-    """A product of zero and infinity is NaN in the value, beside a gradient that is zero."""
-    def f(x, w, c):
-        scale = x[0] if c > 0 else 0.0
-        out = np.zeros(len(w))
-        for i in range(len(w)):
-            out[i] += scale * w[i]
-        return np.sum(out)
-    w = np.array([1.0, np.inf, 2.0])
-    value, _ = jit(f, grad="x").value_and_grad(np.ones(2), w, -1)
-    assert np.isnan(value) and np.isnan(jit(f)(np.ones(2), w, -1))
