@@ -34,7 +34,7 @@ SAMPLED = 8                      # of this many cases of a long test, ``make tes
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="of each test its first case, and none marked slow")
-    parser.addoption("--long", choices=("sample", "rest"), help="a sample of the cases marked long, or the rest of them")
+    parser.addoption("--long", choices=("sample", "rest"), help="a sample of the cases marked long, or the rest")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
