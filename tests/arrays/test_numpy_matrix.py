@@ -283,6 +283,7 @@ def out_differences(name: str) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", with_out())
 def test_out_as_numpy(name: str) -> None:
     found = out_differences(name)
@@ -345,6 +346,7 @@ def gradient_differences(name: str) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted([*names(), *(f"a.{m}" for m in METHODS)]))
 def test_derivatives(name: str) -> None:
     found = gradient_differences(name)

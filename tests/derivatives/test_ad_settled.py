@@ -174,6 +174,7 @@ def matrix(n: int = 5) -> Any:
     return 0.2 * square @ square.T + 1.5 * np.eye(n)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
 def test_gradients(f: Callable[[Any], float]) -> None:
     a = matrix()

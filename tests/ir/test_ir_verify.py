@@ -31,6 +31,7 @@ def test_good_modules_pass(seed: int) -> None:
     verify(irgen.generate(seed), linear=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", SPOILS, ids=lambda f: f.__name__)
 def test_every_damage_is_found(damage: Spoil) -> None:
     applied = 0

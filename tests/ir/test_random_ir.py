@@ -22,6 +22,7 @@ KINDS = [(seed, False) for seed in SEEDS] + [(seed, True) for seed in range(100,
 ROOTS = ["main"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(PASSES_BY_NAME.keys() - {"differentiate"}))
 def test_each_pass_keeps_the_meaning(name: str) -> None:
     for seed, small in KINDS:
@@ -52,6 +53,7 @@ def _compiled(m: Module, args: list[Any], name: str = "main") -> irgen.Outcome:
         return type(e).__name__, str(e)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed, small", KINDS)
 def test_reverse_forward_and_differences_agree(seed: int, small: bool) -> None:
     """The derivative of a smooth random program in one random direction, three ways."""

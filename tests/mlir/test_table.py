@@ -67,6 +67,7 @@ def stored(w: Writer, v: Value) -> Value:
     return b
 
 
+@pytest.mark.long
 @needs_mlir
 @pytest.mark.parametrize("t", SCALARS.values(), ids=str)
 def test_every_op_means_what_numpy_means(t: Scalar) -> None:
