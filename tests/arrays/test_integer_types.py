@@ -144,6 +144,7 @@ def test_functions_of_one_array(dtype: Any) -> None:
     check_all([lambda x, to=to: x.astype(to) for to in CASTS], edges(dtype))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("dtype", INTS)
 def test_functions_of_one_axis(dtype: Any) -> None:

@@ -460,6 +460,7 @@ def test_a_captured_exponent_is_compiled_in_until_it_changes() -> None:
     assert f.stats["compilations"] == 2
 
 
+@pytest.mark.slow
 def test_many_functions_are_guarded_by_tables() -> None:
     """Each of them, whichever place it has in the table, and the parts of each."""
     names = [f"g{i}" for i in range(20)]

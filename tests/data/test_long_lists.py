@@ -472,6 +472,7 @@ def test_comprehensions_with_effects_are_written_out() -> None:
         assert same(jit(f)(FLOATS), f(FLOATS))
 
 
+@pytest.mark.slow
 def test_gradients_of_comprehensions() -> None:
     check_grads(lambda xs: sum([x * x * y for x, y in zip(xs, xs[1:])]), (FLOATS,))
     check_grads(lambda ps: sum(a * b for a, b in [(p.x * p.at[0], p.x) for p in ps]), (POINTS,))

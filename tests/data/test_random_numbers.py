@@ -50,6 +50,7 @@ def draws(seed: int, n: int, mu: float) -> Any:
             rng.choice(3, 4, p=np.array([0.2, 0.0, 1.8])), rng.choice(names, p=np.array([0.0, 1.0, 0.0])), rng)
 
 
+@pytest.mark.slow
 def test_one_stream_on_every_target() -> None:
     want = jitad.random.Generator(1 << 40), draws(-12345678901, 4, 1.5)[:-1]
     for run in (jit(draws), lambda *a: interpret(draws, *a)):

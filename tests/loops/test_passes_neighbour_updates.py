@@ -148,6 +148,7 @@ def test_gradients(f: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None
     check_grads(compiled, (RNG.normal(size=shapes[2]), W))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", [spread, in_pairs, on_the_diagonal], ids=lambda f: f.__name__)
 def test_derivatives_of_updates(f: Callable[..., Any]) -> None:
     def total(x: Any, w: Any) -> Any:

@@ -197,6 +197,7 @@ def test_gradients_of_neighbours(f: Callable[..., Any]) -> None:
         same(fast(*args), slow(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mixture", "branches"])
 def test_gradients(name: str) -> None:
     f = PROGRAMS[name]

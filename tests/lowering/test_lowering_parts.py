@@ -36,6 +36,7 @@ def test_random_programs(seed: int, arrays: bool) -> None:
     assert irgen.same(want, compiled(module, "main", args, Options(level=0)), 1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives() -> None:
     f = loaded(statements(40, 3), np)
     g = jit(value_and_grad(f, (0, 1)), boundscheck=True)

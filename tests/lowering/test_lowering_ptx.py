@@ -40,6 +40,7 @@ def assemble(ptx: str, tmp_path: Path, arch: str) -> None:
     assert out.returncode == 0, out.stdout + out.stderr
 
 
+@pytest.mark.slow
 @needs_libdevice
 @pytest.mark.parametrize("t", SCALARS.values(), ids=str)
 def test_every_scalar_op(t: Scalar, tmp_path: Path) -> None:

@@ -326,6 +326,7 @@ def test_second_order(f: Callable[..., float]) -> None:
     np.testing.assert_allclose(jit(second)(X), interpret(second, X), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_pullbacks_that_are_kept() -> None:
     """Two forward sweeps before the first reverse sweep; and sweeps in a loop."""
     def f(x: Any) -> Any:
@@ -340,6 +341,7 @@ def test_pullbacks_that_are_kept() -> None:
     np.testing.assert_allclose(jit(f)(X), interpret(f, X), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_parallel_iterations() -> None:
     """Each iteration has a loop that pushes to the arena of its thread."""
     def f(scales: Any, n: int) -> float:

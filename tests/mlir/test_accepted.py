@@ -15,6 +15,7 @@ from tests.mlir.comparing import case, compare
 from tests.mlir.tools import accept, needs_mlir
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @needs_mlir
 @pytest.mark.parametrize("name", FIELDS)
@@ -44,6 +45,7 @@ def test_formulations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(cases, rtol=1e-7)
 
 
+@pytest.mark.slow
 @needs_mlir
 def test_examples() -> None:
     """Recursion, stacks on stacks, records."""
@@ -62,6 +64,7 @@ def test_examples() -> None:
     compare(cases)
 
 
+@pytest.mark.slow
 @needs_mlir
 def test_options() -> None:
     rng = np.random.default_rng(3)

@@ -9,6 +9,8 @@ import re
 from functools import partial
 from typing import Any
 
+import pytest
+
 from jitad.ir.evaluate.interp import exception
 from jitad.ir.graph import Module
 from jitad.loop_level.build import to_loops
@@ -42,6 +44,7 @@ def run(code: Compiled, name: str, args: list[Any]) -> list[Any]:
         raise exception(code.module.exceptions[status.args[0] - 1], (0, 0, 0, 0)) from None
 
 
+@pytest.mark.slow
 @needs_mlir
 def test_run_lines() -> None:
     tests = [test for path in FILES if (test := filetest.read(path)).passes[0] not in (

@@ -25,6 +25,7 @@ def random_cases(seeds: range) -> list[Case]:
     return cases
 
 
+@pytest.mark.slow
 @needs_mlir
 def test_random_programs() -> None:
     cases = random_cases(range(40))
@@ -33,6 +34,7 @@ def test_random_programs() -> None:
     compare(cases)
 
 
+@pytest.mark.slow
 @needs_mlir
 @pytest.mark.parametrize("right, wrong", [
     ("arith.addf", "arith.subf"), ("math.sin", "math.cos"), ("cmpf olt", "cmpf ogt")])

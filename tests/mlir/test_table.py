@@ -67,6 +67,7 @@ def stored(w: Writer, v: Value) -> Value:
     return b
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @needs_mlir
 @pytest.mark.parametrize("t", SCALARS.values(), ids=str)

@@ -50,6 +50,7 @@ def expected() -> Any:
     return {fastmath: gradients(fastmath) for fastmath in (False, True)}
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("name", WITHOUT, ids=[*pipeline.OPTIONAL, "all"])
 def test_a_program_means_the_same(name: str, expected: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from jitad import check_grads, jit
 SHARED = Path(__file__).parent.parent.parent.parent / "shared" / "data"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program, steps", [(gmm.run, 30), (char_rnn.run_rnn, 60), (char_rnn.run_lstm, 60),
                                             (treelstm.run, 200)])
 def test_learns(program: object, steps: int) -> None:
@@ -23,6 +24,7 @@ def test_learns(program: object, steps: int) -> None:
     assert np.mean(run.losses[-third:]) < np.mean(run.losses[:third])
 
 
+@pytest.mark.slow
 def test_closing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     value = training.Value(2.0, 0.001, True)
     runs = [Run(name, "data", list(np.linspace(3, 1, 50)), 1.0, 0.001, 1.0, value) for name in ("one", "two")]

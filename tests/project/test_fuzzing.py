@@ -41,6 +41,7 @@ def test_once_wrong(path: Path) -> None:
     assert str(verdict(path.read_text(), check.ALL - AS_EVER)) == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_random_programs(block: int) -> None:
     known = features()
@@ -50,6 +51,7 @@ def test_random_programs(block: int) -> None:
         assert found.what != "wrong", f"{found}\n{program.source}"
 
 
+@pytest.mark.slow
 def test_programs_are_python_and_follow_from_their_seed() -> None:
     for seed in range(150):
         source = generate(seed, ALL_FEATURES).source
@@ -57,6 +59,7 @@ def test_programs_are_python_and_follow_from_their_seed() -> None:
         assert source == generate(seed, ALL_FEATURES).source
 
 
+@pytest.mark.slow
 def test_focus_raises_a_construct() -> None:
     def share(focus: tuple[str, ...]) -> int:
         return sum("recursion" in generate(s, (), focus, size=30).constructs for s in range(60))
