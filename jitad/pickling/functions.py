@@ -12,7 +12,7 @@ import importlib
 import marshal
 import sys
 from collections.abc import Iterator
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from ..frontend.syntax import carried, source
@@ -106,6 +106,10 @@ def _submodules(fun: FunctionType, read: dict[str, Any]) -> list[str]:
 
 def make_cell() -> CellType:
     return CellType()
+
+
+def make_method(fun: Any, obj: Any) -> MethodType:
+    return MethodType(fun, obj)
 
 
 def make_function(code: CodeType, globals_: str | dict[str, Any], name: str, cells: tuple[CellType, ...]) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from .functions import Functions, reduced_code
+from .functions import Functions, make_method, reduced_code
 from .places import MAIN, found, place, reference
 
 PROTOCOL = 5
@@ -67,7 +67,7 @@ class Reducers:
         if hasattr(kind, "_reduce_by_value"):               # a jitted function or method, or a transform
             return reference(obj) or obj._reduce_by_value()
         if kind is MethodType:
-            return MethodType, (obj.__func__, obj.__self__)
+            return make_method, (obj.__func__, obj.__self__)
         if kind is ModuleType and obj.__name__ not in MAIN:
             return importlib.import_module, (obj.__name__,)
         found = NotImplemented if self.other is None else self.other(obj)
