@@ -1,10 +1,12 @@
-"""``python -m jitad``: inspects, runs or verifies a jitted function.
+"""``python -m jitad``: inspects, runs or verifies a jitted function, or a file of IR.
 
 ::
 
     python -m jitad inspect pkg.mod:f --signature "f64[:], f64" --stage cps
     python -m jitad run --grad 0 pkg.mod:f 1.0 "[1.0, 2.0]"
     python -m jitad verify pkg.mod:f --signature "f64[:], f64"
+    python -m jitad opt --passes=cps,licm f.ir
+    python -m jitad run f.ir "[1.0, 2.0]" 3.0
 """
 
 from __future__ import annotations

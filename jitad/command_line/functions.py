@@ -18,7 +18,7 @@ from ..errors import JitadError
 
 def function_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments that name a function or its derivative; ``function`` reads them."""
-    parser.add_argument("function", help="module:name")
+    parser.add_argument("function", help="module:name, or a file of IR: name.ir")
     parser.add_argument("--grad", help="the derivative with respect to this argument (a name or a position)")
 
 
