@@ -6,6 +6,7 @@ used rarely, are written in Python here.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import threading
@@ -337,6 +338,12 @@ class _Bound:
     def __hash__(self) -> int:
         return hash((self.__func__, id(self.__self__)))
 
+    def __copy__(self) -> Any:
+        return _Bound(self.__func__, self.__self__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _Bound(self.__func__, copy.deepcopy(self.__self__, memo))
+
     def __reduce__(self) -> Any:
         from .pickling import places, travel
         if places.place(type(self.__self__)) is None:
@@ -349,8 +356,6 @@ class _Bound:
         return _Bound, (self.__func__, self.__self__)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):                            # of an object that is being copied or loaded
-            raise AttributeError(name)
         found = getattr(self.__func__, name)
         return _Bound(found, self.__self__) if name in ("grad", "value_and_grad") else found
 

@@ -41,10 +41,8 @@ class Value:
 def load(header: tuple[Any, ...], data: bytes) -> Any:
     """As ``read``, but equal bytes give one object: a worker that gets a function with each task compiles it once."""
     key = hashlib.sha256(data).digest()
-    if key not in _loaded:
-        _loaded[key] = read(header, data)
-    made = _loaded[key]
-    _loaded.move_to_end(key)
+    made = _loaded.pop(key, None)
+    _loaded[key] = made = read(header, data) if made is None else made
     while len(_loaded) > _MOST_LOADED:
         _loaded.popitem(last=False)
     return made
@@ -60,7 +58,7 @@ def read(header: tuple[Any, ...], data: bytes) -> Any:
         if "jitad.frontend.callables.traceable" in sys.modules:
             importlib.import_module("jitad.api").register_transforms()
         return found
-    except (AttributeError, ImportError) as e:
+    except AttributeError as e:
         e.add_note("jitad pickles classes by reference, unless `cloudpickle` is installed where they are pickled.")
         raise
 

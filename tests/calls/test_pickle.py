@@ -188,6 +188,21 @@ def test_methods_travel_with_their_object() -> None:
         assert line.slope == 2.0 and again(f)(3.0) == f(3.0)
 
 
+def test_methods_of_a_local_class_are_copied_with_their_object() -> None:
+    class Local:
+        def __init__(self, k: float) -> None:
+            self.k = [k]
+
+        @jit(grad=1)
+        def times(self, x: Any) -> Any:
+            return self.k[0] * x
+    local = Local(2.0)
+    shallow, deep = copy.copy(local.times), copy.deepcopy(local.times)
+    assert shallow == local.times and shallow.__name__ == "times"
+    local.k[0] = 3.0
+    assert shallow(2.0) == 6.0 and deep(2.0) == 4.0
+
+
 def test_methods_of_a_class_of_the_main_module() -> None:
     pytest.importorskip("cloudpickle")
     if sys.modules["cloudpickle"] is None:
