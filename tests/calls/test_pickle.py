@@ -215,6 +215,29 @@ def test_methods_of_a_class_of_the_main_module() -> None:
     assert again(scale.times)(2.0) == 24.0 and again(scale.times.grad)(2.0) == 24.0
 
 
+def test_pullbacks_and_linear_functions_travel_with_their_primals() -> None:
+    x = np.array([1.0, 2.0])
+    pullback, linear = jitad.vjp(lambda x: x ** 2, x)[1], jitad.linearize(lambda x: x ** 2, x)[1]
+    x[0] = 100.0
+    for f in (pullback, linear):
+        assert np.array_equal(again(f)(np.ones(2)), f(np.ones(2)))
+
+
+def test_indented_functions_keep_their_source() -> None:
+    """Of methods, nested functions, and of lambdas inside of them, which are made after the function is loaded."""
+    main = main_module("def outer(k):\n    if k:\n"
+                       "        def make(\n            scale,\n        ):\n"
+                       "            inner = jit(lambda x: (\n                scale * x\n            ))\n"
+                       "            return inner(k)\n"
+                       "        return make\n"
+                       "make = outer(3.0)\n")
+    carrier = jit(lambda x: x)
+    carrier.make = main["make"]
+    made = again(carrier).make
+    linecache.cache.pop(made.__code__.co_filename)
+    assert made(2.0) == 6.0
+
+
 def test_rules_of_a_function_travel() -> None:
     main = main_module("@jitad.custom_jvp\ndef double(x):\n    return 2.0 * x\n"
                        "@double.defjvp\ndef rule(primals, tangents):\n    return double(*primals), 7.0 * tangents[0]\n")

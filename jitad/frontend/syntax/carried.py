@@ -17,9 +17,11 @@ def lines(code: types.CodeType) -> list[str] | None:
 def keep(code: types.CodeType, first: int, text: str) -> None:
     """Keeps the text of the statement around ``code``, and of functions inside, while they live.
 
-    ``first`` is the number of its first line.  Tracebacks show the text if there is no file of that name.
+    ``first`` is the number of its first line.  The text can be parsed though it is indented.  Tracebacks show it if
+    there is no file of that name.
     """
-    known = ["\n"] * (first - 1) + text.splitlines(keepends=True)
+    shown = ["\n"] * (first - 1) + text.splitlines(keepends=True)
+    known = [*shown[:first - 2], "if 1:\n", *shown[first - 1:]] if text[0].isspace() else shown
     todo = [code]
     while todo:
         now = todo.pop()
@@ -27,7 +29,7 @@ def keep(code: types.CodeType, first: int, text: str) -> None:
             weakref.finalize(now, _lines.pop, id(now), None).atexit = False
         _lines[id(now)] = known
         todo += [c for c in now.co_consts if isinstance(c, types.CodeType)]
-    _show(code.co_filename, known)
+    _show(code.co_filename, shown)
 
 
 def _show(file: str, known: list[str]) -> None:

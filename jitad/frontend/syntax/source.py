@@ -51,26 +51,33 @@ def _how_to_keep(file: str) -> str:
 
 
 def statement(code: types.CodeType) -> tuple[int, str] | None:
-    """The text of the outermost statements around a code object, and the number of its first line.
+    """The text of the ``def`` of a code object, or of the outermost statement around a lambda; and its first line.
 
     The lines are whole.  None if there is no source.
     """
     lines = _lines(code)
     if not lines:
         return None
-    rows = [row for a, b, _, _ in code.co_positions() for row in (a, b) if row is not None]
-    first, last, before = code.co_firstlineno, max(rows, default=code.co_firstlineno), (0, 0)
-    spans = [(_first_line(node), node.end_lineno or node.lineno) for node in _parse_file(code, lines).body]
-    while (first, last) != before:                          # statements may share a line
-        before = first, last
-        around = [s for s in spans if s[0] <= last and first <= s[1]]
-        first, last = min([first, *(s[0] for s in around)]), max([last, *(s[1] for s in around)])
+    node = None if code.co_name == "<lambda>" else _find_def(code, lines)
+    first, last = _span(node) if node is not None else _around(code, _parse_file(code, lines).body)
     return first, "".join(lines[first - 1:last])
 
 
-def _first_line(node: ast.stmt) -> int:
+def _around(code: types.CodeType, body: list[ast.stmt]) -> tuple[int, int]:
+    """The first and the last line of the statements around a code object; statements may share a line."""
+    rows = [row for a, b, _, _ in code.co_positions() for row in (a, b) if row is not None]
+    first, last, before = code.co_firstlineno, max(rows, default=code.co_firstlineno), (0, 0)
+    while (first, last) != before:
+        before = first, last
+        around = [span for span in map(_span, body) if span[0] <= last and first <= span[1]]
+        first, last = min([first, *(s[0] for s in around)]), max([last, *(s[1] for s in around)])
+    return first, last
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    """The first and the last line of a statement, with its decorators."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(d.lineno for d in decorators)])
+    return min([node.lineno, *(d.lineno for d in decorators)]), node.end_lineno or node.lineno
 
 
 def _class_around(qualname: str) -> str:
