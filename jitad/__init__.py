@@ -3,6 +3,7 @@
 The pipeline, file by file::
 
     api.py            jit, and the object it returns
+    pickling/         pickles of jitted functions
     calling/          a call: its signature, compiled code and its guards, entry points
     compiler.py       the whole pipeline for one signature:
       frontend/         traces a Python function on stand-ins             Python  → "ir"
@@ -94,8 +95,7 @@ def _find(name: str) -> Any:
     home = _HOME[name]
     module = importlib.import_module(f".{home}", __name__)
     if home.startswith("frontend."):                        # outside traced code these are compiled like any function
-        api = importlib.import_module(".api", __name__)
-        importlib.import_module(".frontend.callables.traceable", __name__).register(api.jit, api.bound_to)
+        importlib.import_module(".api", __name__).register_transforms()
     found = globals()[name] = getattr(module, name)
     return found
 

@@ -6,6 +6,7 @@ used rarely, are written in Python here.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import threading
@@ -162,10 +163,10 @@ class Handle:
     _lock = threading.RLock()                        # reentrant: a signal handler may call another function meanwhile
 
     def __init__(self, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
-                 derive: tuple[str, Any] | None = None, whole: bool = False) -> None:
+                 derive: tuple[str, Any] | None = None, whole: bool = False, target: Any = None) -> None:
         self.fun, self.options, self.static, self.derive, self.whole = fun, options, static, derive, whole
         self.dispatcher: Dispatcher | None = None
-        self.target = native_callable.make(Handle.__call__, self)
+        self.target = native_callable.make(Handle.__call__, self) if target is None else target
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -180,14 +181,19 @@ class Handle:
 
     def _wake(self) -> Dispatcher:
         from .calling.dispatch import make
-        from .frontend.callables.traceable import register
-        register(jit, bound_to)
+        register_transforms()
         with Handle._lock:
             if self.dispatcher is None:
                 made = make(self.target, self.fun, self.options, self.static, self.derive)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
+
+
+def register_transforms() -> None:
+    """Lets transforms compile what is called outside traced code, and pickle as jitted functions do."""
+    from .frontend.callables.traceable import register
+    register(jit, bound_to, reduced)
 
 
 # As for ``calling.compiled.lock``.  That one is taken first, also in a fork, since its module is imported later.
@@ -280,10 +286,41 @@ def _elsewhere() -> Any:
     return other_libraries
 
 
-def _reduce(self: Any) -> str:
-    """The qualified name: a jitted function is pickled by reference, as functions are."""
-    name: str = self.__qualname__
-    return name
+def reduced(self: Any, protocol: Any = None) -> Any:
+    """By reference if an importable module has the object under its name, else by value."""
+    from .pickling import places, travel
+    if type(self) is Jit and _is_bound(self) and places.place(self) is None:
+        return bound_to, (travel.Value(self._self), self._function)
+    return travel.reduced(self)
+
+
+def _reduce_by_value(self: Any) -> Any:
+    """Its form for a pickler of ``pickling``: made empty and filled later, since what it captures may lead back."""
+    attributes = {name: value for name, value in vars(self).items() if name != "__jitad_compiled__"}
+    if _is_bound(self):
+        parts: tuple[Any, ...] = self._function, self._self
+    else:
+        handle = _handle(self)
+        parts = handle.fun, handle.options, handle.static, handle.derive, handle.whole
+    return _empty, (), (parts, attributes), None, None, _fill
+
+
+def _empty() -> Any:
+    return native_callable.make(_unfilled, None)
+
+
+def _unfilled(*args: Any, **kwargs: Any) -> Any:
+    raise TypeError("a jitted function is called while it is unpickled")
+
+
+def _fill(jitted: Any, state: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    parts, attributes = state
+    if len(parts) == 2:
+        jitted._function, jitted._self = parts
+    else:
+        fun, options, static, derive, whole = parts
+        jitted._function, jitted._self = Handle.__call__, Handle(fun, options, static, derive, whole, jitted)
+    vars(jitted).update(attributes)
 
 
 class _Bound:
@@ -301,12 +338,26 @@ class _Bound:
     def __hash__(self) -> int:
         return hash((self.__func__, id(self.__self__)))
 
+    def __copy__(self) -> Any:
+        return _Bound(self.__func__, self.__self__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _Bound(self.__func__, copy.deepcopy(self.__self__, memo))
+
     def __reduce__(self) -> Any:
-        return getattr, (self.__self__, self.__func__.__name__)
+        from .pickling import places, travel
+        if places.place(type(self.__self__)) is None:
+            return _Bound, (self.__func__, travel.Value(self.__self__))
+        name = self.__func__.__name__
+        named = getattr(self.__self__, name, None) == self
+        return (getattr, (self.__self__, name)) if named else self._reduce_by_value()
+
+    def _reduce_by_value(self) -> Any:
+        return _Bound, (self.__func__, self.__self__)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self.__func__, name)
-        return types.MethodType(found, self.__self__) if name in ("grad", "value_and_grad") else found
+        return _Bound(found, self.__self__) if name in ("grad", "value_and_grad") else found
 
     def inspect(self, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
         given = (self.__self__, *args) if args or kwargs or self._takes_the_object_alone() else ()
@@ -334,7 +385,11 @@ def _dress() -> None:
     Jit.py_func, Jit.jit_options = property(_py_func), property(_jit_options)
     Jit.inspect, Jit.recompile, Jit.visualize = _inspect, _recompile, _visualize
     Jit.signatures, Jit.stats = property(_signatures), property(_stats)
-    Jit.__getattr__, Jit.__reduce__, Jit.__get__ = _missing, _reduce, _get
+    Jit.__getattr__, Jit.__get__ = _missing, _get
+    Jit.__reduce__ = Jit.__reduce_ex__ = reduced
+    Jit._reduce_by_value = _reduce_by_value
+    Jit.__copy__ = lambda self: self
+    Jit.__deepcopy__ = lambda self, memo: self
     Jit.__repr__ = lambda self: f"<jitad function {self.__qualname__}>"
     Jit.__module__ = "jitad"
 

@@ -110,8 +110,7 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
         compiled.entries[shape] = entry
 
     def extend(lowering: ModuleLowering) -> list[str]:
-        lowering.writer.global_(BODY, f"alias i8, ptr {global_name(symbol(root))}")
-        return [entry_point.write(lowering.writer, entry), BODY]
+        return [entry_point.write(lowering.writer, entry), _alias(lowering, root)]
 
     compiled.native = native = cpu.compile_module(module, [root], lowering_options(options, compiled.flush), extend)
     entry.code = native.address(entry.name)
@@ -120,6 +119,12 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
     for stage in ("llvm", "asm"):
         if stage in _dumped():
             _dump(stage, getattr(native, stage))
+
+
+def _alias(lowering: ModuleLowering, root: str) -> str:
+    """The name under which the code of ``root`` is found, which is added to the module."""
+    lowering.writer.global_(BODY, f"alias i8, ptr {global_name(symbol(root))}")
+    return BODY
 
 
 # --- inspection -----------------------------------------------------------------------------------
@@ -143,24 +148,37 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
+    if stage not in ("llvm", "asm"):
+        return module_text(program.module, program.root, stage)
     pipeline.run(program.module, [program.root])
-    if stage == "parallel":
-        return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in program.module.notes)
-    if stage == "loops":
-        from .loop_level import build, text  # not at the head: no compilation needs them
-        return text.print_module(build.to_loops(program.module))
-    if stage == "mlir":
-        from .loop_level import build
-        from .mlir.text import print_mlir
-        return print_mlir(build.to_loops(program.module))
-    if stage == "ptx":
-        return nvptx.to_ptx(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
     shape = Shape(len(args.children), tuple(kwargs.static))
     _lower(compiled, program.module, program.root, shape, (), options)
     assert compiled.native is not None
     return compiled.native.llvm if stage == "llvm" else compiled.native.asm
+
+
+def module_text(module: Module, root: str, stage: str) -> str:
+    """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
+    if stage != "ir":
+        pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
+    if stage in IR_STAGES:
+        return print_module(module)
+    if stage == "parallel":
+        return "\n".join(f"{loc.file}:{loc.line}: {note}" for loc, note in module.notes)
+    if stage == "loops":
+        from .loop_level import build, text  # not at the head: no compilation needs them
+        return text.print_module(build.to_loops(module))
+    if stage == "mlir":
+        from .loop_level import build
+        from .mlir.text import print_mlir
+        return print_mlir(build.to_loops(module))
+    if stage == "ptx":
+        return nvptx.to_ptx(module, [root])
+    native = cpu.compile_module(module, [root], lowering_options(Options(fastmath=module.fastmath), False),
+                                lambda lowering: [_alias(lowering, root)])
+    return native.llvm if stage == "llvm" else native.asm
 
 
 def _dumped() -> Sequence[str]:

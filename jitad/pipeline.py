@@ -157,8 +157,14 @@ STAGES = ("ir", "cps", "adjoint", "optimized")
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
 
+
+def _rules(module: Module) -> None:
+    """Drops derivative rules of functions that are never differentiated, and the functions that only such rules use."""
+    needed_rules(module, list(module.functions))
+
+
 PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
-    "rules": lambda module: needed_rules(module, list(module.functions)),
+    "rules": _rules,
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,

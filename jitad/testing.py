@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from .api import bound_to, jit
+from .api import jit, register_transforms
 from .errors import DifferentiationError
-from .frontend.callables.traceable import register
 from .frontend.operations.builtin import location
 from .frontend.transforms.transforms import jvp, vjp
 from .pytree import Structure, flatten, unflatten
 
 Leaves = list[Any]
 
-register(jit, bound_to)                      # compiles ``jvp`` and ``vjp`` outside traced code
+register_transforms()                        # compiles ``jvp`` and ``vjp`` outside traced code
 
 
 def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, modes: Sequence[str] = ("fwd", "rev"), *,

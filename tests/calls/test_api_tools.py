@@ -9,7 +9,8 @@ import pytest
 
 import jitad
 from jitad import JitadError, jit
-from jitad.__main__ import main, specs
+from jitad.command_line.functions import specs
+from jitad.command_line.main import main
 from tests.calls.entries import same
 
 PROGRAM = '''

@@ -1,8 +1,10 @@
 """Every Python snippet of the documentation runs, page by page in one namespace, and prints what the page says.
 
 A block ```` ```python ```` runs; after it, a block ```` ```text ```` is what it prints, where "…" stands for anything.
-Where a page shows an error, the block runs until it is raised, and its message is what is printed.  Blocks of
-other kinds (```` ```py ````, ```` ```sh ````) are only shown.
+Where a page shows an error, the block runs until it is raised, and its message is what is printed.  A block
+```` ```ir ```` is the file that its first line names; in a block ```` ```console ````, the lines after
+``$ python -m jitad`` are commands, and the others are what they print.  Blocks of other kinds (```` ```py ````,
+```` ```sh ````) are only shown.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import contextlib
 import io
 import linecache
 import re
+import shlex
 import sys
 import traceback
 import types
@@ -19,6 +22,7 @@ from pathlib import Path
 import pytest
 
 import jitad
+from jitad.command_line.main import main
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if p.name != "refused.md")]  # has a test
@@ -72,3 +76,23 @@ def test_snippets(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         elif kind == "text" and printed:
             assert matches(code, printed), f"the page says\n{code}\nand the program\n{printed}"
             printed = ""
+
+
+def commands(block: str) -> list[tuple[list[str], str]]:
+    """The commands in a block ``console``, and what they print."""
+    parts = re.split(r"^\$ python -m jitad (.*)\n", block, flags=re.MULTILINE)
+    assert not parts[0]
+    return [(shlex.split(command), printed) for command, printed in zip(parts[1::2], parts[2::2])]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```console\n" in p.read_text()], ids=lambda p: p.name)
+def test_commands(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in BLOCK.finditer(page.read_text()):
+        if block[1] == "ir":
+            Path(block[2].partition("\n")[0].removeprefix("; ")).write_text(block[2])
+        for command, expected in commands(block[2]) if block[1] == "console" else ():
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                main(command)
+            assert matches(expected, printed.getvalue()), f"{command} prints\n{printed.getvalue()}"

@@ -22,7 +22,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 LAYERS = (("errors",), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend", "pytree"), ("pipeline",),
-          ("kernels",), ("lowering", "loop_level"), ("mlir",), ("api", "calling"), ("__init__", "__main__"))
+          ("kernels",), ("lowering", "loop_level"), ("mlir",), ("api", "calling", "pickling"),
+          ("__init__", "__main__", "command_line"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",

@@ -19,6 +19,16 @@ _MOST_OBJECTS = 64                                          # most recently used
 _objects: OrderedDict[tuple[int, int], tuple[Any, Any, dict[Any, Any]]] = OrderedDict()
 
 
+class _Memo:
+    """The table of a function, as its attribute; copied and pickled, it is empty."""
+
+    def __init__(self, fun: Any = None) -> None:
+        self.fun, self.table = fun, dict[Any, Any]()
+
+    def __reduce__(self) -> Any:
+        return _Memo, ()
+
+
 def compiled_of(fun: Any) -> dict[Any, Any]:
     """The table of code compiled from a function, which lives as long as the function."""
     if isinstance(fun, types.MethodType):
@@ -27,14 +37,14 @@ def compiled_of(fun: Any) -> dict[Any, Any]:
         return of_object(fun, functools.partial, contents(fun))
     if isinstance(inspect.getattr_static(type(fun), "__call__", None), types.FunctionType) and not is_own(fun):
         return of_object(fun, type(fun), contents(fun))
-    known: tuple[Any, dict[Any, Any]] | None = getattr(fun, _MEMO, None)
-    if known is None or known[0] is not fun:                # wrappers copy the attributes of the wrapped function
-        known = (fun, {})
+    known: _Memo | None = getattr(fun, _MEMO, None)
+    if known is None or known.fun is not fun:               # wrappers copy the attributes of the wrapped function
+        known = _Memo(fun)
         try:
             setattr(fun, _MEMO, known)
         except (AttributeError, TypeError):
             pass                                            # no attributes can be set: compiled each time
-    return known[1]
+    return known.table
 
 
 def of_object(obj: Any, what: Any, now: Any) -> dict[Any, Any]:

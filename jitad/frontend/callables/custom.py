@@ -50,6 +50,9 @@ class Custom(Traceable):
         self.nondiff, self.rules = nondiff, rules
         self._jitted: Any = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_jitted": None}
+
     @property
     def static(self) -> Any:
         return self.nondiff

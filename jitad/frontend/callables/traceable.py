@@ -23,12 +23,13 @@ from . import compile_cache
 
 _compile: Callable[..., Any] | None = None                 # ``api.jit``, once it is imported
 _bind: Callable[[Any, Any], Any] | None = None             # ``api.bound_to``
+_reduce: Callable[[Any], Any] | None = None                # ``api.reduced``
 
 
-def register(compile: Callable[..., Any], bind: Callable[[Any, Any], Any]) -> None:
-    """Sets the functions that compile a transform called outside traced code, and bind it to an object."""
-    global _compile, _bind
-    _compile, _bind = compile, bind
+def register(compile: Callable[..., Any], bind: Callable[[Any, Any], Any], reduce: Callable[[Any], Any]) -> None:
+    """Sets the functions that compile a transform called outside traced code, bind it to an object, and pickle it."""
+    global _compile, _bind, _reduce
+    _compile, _bind, _reduce = compile, bind, reduce
 
 
 class Traceable:
@@ -37,6 +38,20 @@ class Traceable:
     def traced_call(self, t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result for the user values ``args``, emitted through the trace ``t``."""
         raise NotImplementedError
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        assert _reduce is not None
+        return _reduce(self)
+
+    def _reduce_by_value(self) -> Any:
+        """Its form for a pickler of ``pickling``: its class and its attributes."""
+        return object.__reduce_ex__(self, 4)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
 
 
 def is_compile(fun: Any) -> bool:

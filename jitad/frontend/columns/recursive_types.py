@@ -11,7 +11,7 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -128,13 +128,19 @@ def _evaluated(cls: type, field: dataclasses.Field[Any]) -> Any:
         owner = next((c for c in cls.__mro__ if field.name in c.__dict__.get("__annotations__", ())), cls)
         methods = (m.__globals__ for m in vars(owner).values() if isinstance(m, types.FunctionType))
         names: dict[str, Any] = {}
-        for scope in (*methods, vars(sys.modules.get(owner.__module__, typing))):
+        for scope in (*methods, _module_of(owner)):
             names.update(scope)
         try:
             return _evaluate(hint, {**names, owner.__name__: owner})
         except (NameError, AttributeError, TypeError, SyntaxError):
             return Any
     return _resolved(hint, cls)
+
+
+def _module_of(cls: type) -> Mapping[str, Any]:
+    """The names of a class's module; none if that has another class of this name: a class of another ``__main__``."""
+    module = sys.modules.get(cls.__module__, typing)
+    return vars(module) if getattr(module, cls.__qualname__, cls) is cls else {}
 
 
 def _evaluate(text: str, names: dict[str, Any]) -> Any:
@@ -145,7 +151,7 @@ def _evaluate(text: str, names: dict[str, Any]) -> Any:
 
 def _resolved(hint: Any, cls: type) -> Any:
     """An annotation that contains strings, such as ``Optional["Tree"]``, resolved; ``Any`` if that fails."""
-    names = {**vars(sys.modules.get(cls.__module__, typing)), cls.__name__: cls}
+    names = {**_module_of(cls), cls.__name__: cls}
     holder = types.new_class("Holder")
     holder.__annotations__ = {"x": hint}
     try:

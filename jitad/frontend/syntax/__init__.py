@@ -4,6 +4,7 @@ Hooks act through ``flow`` and the trace; ``values.code`` defines them.
 
 Files, in reading order::
 
+    carried         source text of functions from other processes
     source          finds the syntax tree of a function object
     scope           local names and their liveness
     virtualise      statements as hooks

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 import types
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from ...errors import Loc, UnsupportedError
+from . import carried
 
 FunctionNode = ast.FunctionDef | ast.Lambda
 MOST_VERSIONS = 16                       # remembered versions of a file: each may be searched for a function
@@ -28,8 +30,7 @@ def find(code: types.CodeType) -> FunctionNode:
     loc = Loc(code.co_filename, code.co_firstlineno, 0, 0, code.co_name)
     lines = _lines(code)
     if not lines:
-        raise UnsupportedError(f"{code.co_name} has no source to read", loc,
-                               "define it in a file or in a notebook cell")
+        raise UnsupportedError(f"{code.co_name} has no source to read", loc, _how_to_keep(code.co_filename))
     node = _find_lambda(code, lines) if code.co_name == "<lambda>" else _find_def(code, lines)
     if isinstance(node, ast.AsyncFunctionDef):
         raise UnsupportedError(f"{code.co_name} is a coroutine", loc, "write an ordinary function")
@@ -38,6 +39,45 @@ def find(code: types.CodeType) -> FunctionNode:
     if cls := _class_around(code.co_qualname):
         _make_private(node, f"_{cls}")
     return node
+
+
+def _how_to_keep(file: str) -> str:
+    if file == "<stdin>":
+        return ("define it in a file, in a notebook or in IPython: before version 3.13, Python does not keep what is "
+                "typed at its prompt")
+    return ("define it in a file or in a notebook cell; for `exec`, keep the text: "
+            "`linecache.cache[name] = len(text), None, text.splitlines(True), name`, "
+            "then `exec(compile(text, name, 'exec'))`")
+
+
+def statement(code: types.CodeType) -> tuple[int, str] | None:
+    """The text of the ``def`` of a code object, or of the outermost statement around a lambda; and its first line.
+
+    The lines are whole.  None if there is no source.
+    """
+    lines = _lines(code)
+    if not lines:
+        return None
+    node = None if code.co_name == "<lambda>" else _find_def(code, lines)
+    first, last = _span(node) if node is not None else _around(code, _parse_file(code, lines).body)
+    return first, "".join(lines[first - 1:last])
+
+
+def _around(code: types.CodeType, body: list[ast.stmt]) -> tuple[int, int]:
+    """The first and the last line of the statements around a code object; statements may share a line."""
+    rows = [row for a, b, _, _ in code.co_positions() for row in (a, b) if row is not None]
+    first, last, before = code.co_firstlineno, max(rows, default=code.co_firstlineno), (0, 0)
+    while (first, last) != before:
+        before = first, last
+        around = [span for span in map(_span, body) if span[0] <= last and first <= span[1]]
+        first, last = min([first, *(s[0] for s in around)]), max([last, *(s[1] for s in around)])
+    return first, last
+
+
+def _span(node: ast.stmt) -> tuple[int, int]:
+    """The first and the last line of a statement, with its decorators."""
+    decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(d.lineno for d in decorators)]), node.end_lineno or node.lineno
 
 
 def _class_around(qualname: str) -> str:
@@ -101,16 +141,32 @@ def _codes_of(text: str, file: str) -> Iterator[types.CodeType]:
 
 def _lines(code: types.CodeType) -> list[str]:
     """The current lines of a function's file, or those of the newest version that contains the function."""
+    if (came := carried.lines(code)) is not None:
+        return came
     known = _versions.setdefault(code.co_filename, [])
     for update in (False, True):
         if update:
             linecache.checkcache(code.co_filename)
-        lines = linecache.getlines(code.co_filename)
+        lines = [] if carried.is_shown(code.co_filename) else linecache.getlines(code.co_filename)
         if lines:
             now = next((v for v in known if lines is v.lines or lines == v.lines), None) or _Version(lines)
             known[:] = [*(v for v in known[-MOST_VERSIONS:] if v is not now), now]
-    newest = known[-1].lines if known else []
+    if not known:
+        return _command(code)
+    newest = known[-1].lines
     return newest if len(known) < 2 else next((v.lines for v in reversed(known) if v.holds(code)), newest)
+
+
+def _command(code: types.CodeType) -> list[str]:
+    """The lines of the program after ``python -c`` if ``code`` is from it.  From 3.13 on, ``linecache`` has them."""
+    given = sys.orig_argv
+    for option, text in zip(given, given[1:]):
+        if code.co_filename == "<string>" and option.startswith("-") and option.endswith("c"):
+            program = _Version(text.splitlines(keepends=True))
+            if program.holds(code):
+                _versions[code.co_filename].append(program)
+                return program.lines
+    return []
 
 
 def _parse(text: str, file: str = "<unknown>") -> ast.Module:

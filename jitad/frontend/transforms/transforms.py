@@ -11,6 +11,7 @@ Jacobians and maps are loops over derivatives and functions: ``jacobians.py``, `
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -234,14 +235,16 @@ def vjp(fun: Any, *primals: Any, has_aux: bool = False) -> Any:
     """
     pull, kept = Pull(fun, bool(has_aux)), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
-
-    def pullback(cotangent: Any) -> Any:
-        return returned(compiled(pull)(kept, cotangent), primals)
+    pullback = functools.partial(_pulled, pull, kept, primals)
     if not has_aux:
         return out, pullback
     if type(out) is not tuple or len(out) != 2:
         raise DifferentiationError("vjp with has_aux takes a function that returns (value, aux)", location(fun))
     return out[0], pullback, out[1]
+
+
+def _pulled(pull: Pull, kept: tuple[Any, ...], primals: tuple[Any, ...], cotangent: Any) -> Any:
+    return returned(compiled(pull)(kept, cotangent), primals)
 
 
 @vjp.traced
@@ -282,7 +285,11 @@ def linearize(fun: Any, *primals: Any) -> Any:
     """
     push, kept = Push(fun), kept_apart(primals)
     out = compiled(Same(fun))(*primals)
-    return out, lambda *tangents: compiled(push)(kept, tangents)[1]
+    return out, functools.partial(_pushed, push, kept)
+
+
+def _pushed(push: Push, kept: tuple[Any, ...], *tangents: Any) -> Any:
+    return compiled(push)(kept, tangents)[1]
 
 
 @linearize.traced
