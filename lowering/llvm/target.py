@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128))
+_VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128), ("+simd128", 128))
+BLAS, LIBMVEC = "blas", "libmvec"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A target machine; ``features`` is LLVM's list (``"+avx2,-avx512f"``)."""
+    """A target machine; ``features`` is LLVM's list (``"+avx2,-avx512f"``).
+
+    ``libraries``: the libraries besides libm that code may call, if they are found.
+    """
 
     triple: str
     layout: str
     cpu: str = ""
     features: str = ""
+    libraries: frozenset[str] = frozenset({BLAS, LIBMVEC})
 
     @property
     def is_gpu(self) -> bool:
