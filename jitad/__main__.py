@@ -1,10 +1,11 @@
-"""``python -m jitad``: inspects, runs or verifies a jitted function.
+"""``python -m jitad``: inspects, runs, verifies or builds a jitted function.
 
 ::
 
     python -m jitad inspect pkg.mod:f --signature "f64[:], f64" --stage cps
     python -m jitad run --grad 0 pkg.mod:f 1.0 "[1.0, 2.0]"
     python -m jitad verify pkg.mod:f --signature "f64[:], f64"
+    python -m jitad build pkg.mod:f --signature "f64[:], f64" --grad 0 -o libf.so --header f.h
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from . import api, compiler, pipeline
+from .aot import command as build
 from .calling.signature import Spec, spec
 from .errors import JitadError
 from .ir.verify import verify
@@ -31,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     sys.path.insert(0, os.getcwd())
     try:
+        if "command" in options:                             # a command of another module
+            options.command(options)
+            return 0
         fun = _load(options.function)
         if options.grad is not None:
             fun = api.jit(fun, grad=_argnum(options.grad)).grad
@@ -60,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--signature", default="", help='argument types: "f64[:], i64"')
         if name == "inspect":
             command.add_argument("--stage", default="ir", choices=compiler.STAGES)
+    build.add(commands, _load)
     return parser
 
 

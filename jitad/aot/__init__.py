@@ -12,13 +12,13 @@ Files, in reading order::
     names         names that C code can use
     annotations   signatures and annotations, as types of arguments
     derivatives   the programs that compute derivatives
-    export        a function for one signature, as programs with C interfaces
+    exports       a function for one signature, as programs with C interfaces
     linking       shared and static libraries, by a C compiler
     header        the C header
     cplusplus     the C++ header
     fortran       the Fortran module
     packages      files for pkg-config and CMake
-    build         all of it: aot.build
+    building      all of it: aot.build
     command       python -m jitad build
 """
 
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from .types import KINDS
 
 if TYPE_CHECKING:
-    from .export import Export
+    from .exports import Export
 
 f64, f32 = KINDS["f64"], KINDS["f32"]
 i64, i32, i16, i8 = (KINDS[name] for name in ("i64", "i32", "i16", "i8"))
@@ -52,7 +52,7 @@ def export(fun: Any, signature: Any = None, *, name: str | None = None, grad: Wr
 
     Raises ``UnsupportedError`` for types that C code cannot pass, and ``ValueError`` for a text that is no signature.
     """
-    from .export import make
+    from .exports import make
     return make(fun, signature, name, grad=grad, jvp=jvp, vjp=vjp, hvp=hvp, jacobian=jacobian)
 
 
@@ -72,7 +72,7 @@ def build(path: str | os.PathLike[str], exports: Sequence[Export], *, header: st
     Raises ``UnsupportedError`` for what the library cannot hold and if there is no linker, ``CompileError`` if the
     linker fails, and ``ValueError`` for unknown options.
     """
-    from .build import run
+    from .building import run
     files = {"header": header, "cplusplus": cplusplus, "fortran": fortran, "pkg_config": pkg_config, "cmake": cmake}
     run(path, exports, emit, target, cpu, blas, libmvec, {kind: file for kind, file in files.items() if file})
 

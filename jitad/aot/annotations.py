@@ -135,7 +135,7 @@ def argument(kind: Any, name: str, base: str) -> Argument:
                                     "pass the columns of a tree (jitad.pack) as arrays")
     tag = f"{base}_{name}"
     children = [argument(k, c_name(n), tag) for n, k in fields]
-    return Argument(Struct(name, tag, tuple(c.tree for c in children)), _made(kind, fields, [c.spec for c in children]))
+    return Argument(Struct(name, f"{tag}_t", tuple(c.tree for c in children)), _made(kind, fields, [c.spec for c in children]))
 
 
 @dataclasses.dataclass

@@ -74,6 +74,11 @@ def kind_number(kind: str) -> int:
     return KINDS.index(kind)
 
 
+def kind_of(info: ExcInfo) -> str:
+    """The kind of error for an exception: one of ``KINDS``."""
+    return "RAISED" if info.cls is not None else _OF_PYTHON.get(info.kind, "RAISED")
+
+
 def _message(export: str, info: ExcInfo, operands: list[Scalar]) -> Message:
     name = info.kind or getattr(info.cls, "__name__", "Exception")
     given = "" if info.message is None else info.message
@@ -93,8 +98,7 @@ def _message(export: str, info: ExcInfo, operands: list[Scalar]) -> Message:
             used += [(number, operands[number])] if known else []
     place = f" ({os.path.basename(info.loc.file)}:{info.loc.line})" if info.loc.line else ""
     head = f"{export}: {name}" + (": " if given else "")
-    kind = _OF_PYTHON.get(name, "RAISED") if info.cls is None else "RAISED"
-    return Message(kind, _short(_escaped(head) + text) + _escaped(place), _short(head + plain) + place, tuple(used))
+    return Message(kind_of(info), _short(_escaped(head) + text) + _escaped(place), _short(head + plain) + place, tuple(used))
 
 
 def _escaped(text: str) -> str:

@@ -63,11 +63,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Interface:
-    """The C function ``name``: the trees of its arguments and of its results."""
+    """The C function ``name``: the trees of its arguments and of its results.  ``about``: its meaning, in words."""
 
     name: str
     arguments: tuple[Tree, ...]
     results: tuple[Tree, ...]
+    about: str = ""
 
     def leaves(self) -> list[Leaf]:
         """The leaves of the arguments, in order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +28,10 @@ from . import derivatives
 from .annotations import Argument, arguments
 from .names import c_name, distinct
 
+_ABOUT = {"": "The result of", "grad": "The value and the gradient of", "jacobian": "The Jacobian of",
+          "jvp": "The value of, and its derivative along the tangents:",
+          "vjp": "The value of, and the cotangents of its arguments for one of the value:",
+          "hvp": "The product of the Hessian with the tangents:"}
 MODES = ("grad", "jvp", "vjp", "hvp", "jacobian")
 
 
@@ -71,20 +77,23 @@ class _Programs:
         self.name, self.fun, self.options, self.given = name, fun, options, list(given)
         self.trees = [a.tree for a in given]
         self.results: list[Tree] = []
+        code = getattr(inspect.unwrap(fun), "__code__", None)
+        place = "" if code is None else f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+        self.described = f"{getattr(fun, '__name__', name)}{place}."
 
     # --- programs -----------------------------------------------------------------------------------
 
     def value(self) -> Program:
         traced = self._traced(self.fun, self.given)
         self.results = _results(traced, self.name)
-        return self._program(self.name, self.fun, traced, self.trees, self.results)
+        return self._program("", traced, self.trees, self.results)
 
     def grad(self, wrt: Any) -> Program:
         positions, argnums = self._positions(wrt)
         fun = derivatives.gradient(self.fun, argnums)
         traced = self._traced(fun, self.given)
         value = Leaf("value", self._scalar().type)
-        return self._program(f"{self.name}_grad", fun, traced, self.trees, [value, *self._like(positions, "grad")])
+        return self._program("grad", traced, self.trees, [value, *self._like(positions, "grad")])
 
     def jvp(self, wrt: Any) -> Program:
         positions, _ = self._positions(wrt)
@@ -92,7 +101,7 @@ class _Programs:
         fun = derivatives.pushforward(self.fun, positions, len(self.given))
         value = _renamed(self._single(), "value")
         results = [value, _renamed(value, "tangent")]
-        return self._program(f"{self.name}_jvp", fun, self._traced(fun, given), [a.tree for a in given], results)
+        return self._program("jvp", self._traced(fun, given), [a.tree for a in given], results)
 
     def vjp(self, wrt: Any) -> Program:
         positions, _ = self._positions(wrt)
@@ -100,14 +109,14 @@ class _Programs:
         fun = derivatives.pullback(self.fun, positions, len(self.given))
         given = [*self.given, _argument_like(value, "cotangent")]
         results = [value, *self._like(positions, "grad")]
-        return self._program(f"{self.name}_vjp", fun, self._traced(fun, given), [a.tree for a in given], results)
+        return self._program("vjp", self._traced(fun, given), [a.tree for a in given], results)
 
     def hvp(self, wrt: Any) -> Program:
         positions, _ = self._positions(wrt)
         self._scalar()
         given = [*self.given, *(self._renamed(i, "tangent") for i in positions)]
         fun = derivatives.hessian_product(self.fun, positions, len(self.given))
-        return self._program(f"{self.name}_hvp", fun, self._traced(fun, given), [a.tree for a in given],
+        return self._program("hvp", self._traced(fun, given), [a.tree for a in given],
                              self._like(positions, "product"))
 
     def jacobian(self, wrt: Any) -> Program:
@@ -115,7 +124,7 @@ class _Programs:
         value = self._single()
         fun = derivatives.jacobian(self.fun, argnums)
         results = [self._jacobian(value, i) for i in positions]
-        return self._program(f"{self.name}_jacobian", fun, self._traced(fun, self.given), self.trees, results)
+        return self._program("jacobian", self._traced(fun, self.given), self.trees, results)
 
     # --- their parts --------------------------------------------------------------------------------
 
@@ -130,8 +139,9 @@ class _Programs:
         traced: Traced = with_room(run)
         return traced
 
-    def _program(self, name: str, fun: Any, traced: Traced, args: Sequence[Tree], results: Sequence[Tree]) -> Program:
-        made = Interface(name, tuple(args), tuple(results))
+    def _program(self, suffix: str, traced: Traced, args: Sequence[Tree], results: Sequence[Tree]) -> Program:
+        name = f"{self.name}_{suffix}" if suffix else self.name
+        made = Interface(name, tuple(args), tuple(results), f"{_ABOUT[suffix]} {self.described}")
         distinct(interface.names(made.parts()), name)
         _agree(name, traced, results)
         flush = compiler.flushes(self.options, traced.module, traced.root)
@@ -215,7 +225,7 @@ def _float_part(tree: Tree, name: str, tag: str, first: int) -> Any:
         if any(leaf.dtype.is_float for leaf in interface.leaves(field)):
             fields.append(_float_part(field, field.name, f"{tag}_{field.name}", first))
         first += count
-    return Struct(name, tag, tuple(fields))
+    return Struct(name, f"{tag}_t", tuple(fields))
 
 
 def _argument_like(leaf: Leaf, name: str) -> Argument:
@@ -252,7 +262,7 @@ def _result(structure: Structure, kinds: Iterator[Any], label: str, tag: str, ex
                                hint="return numbers, arrays, tuples, NamedTuples or flat dataclasses")
     fields = structure.static if named else [f"item_{i}" for i in range(len(structure.children))]
     made = [_result(child, kinds, c_name(n), f"{tag}_{n}", export) for n, child in zip(fields, structure.children)]
-    return Struct(label, tag, tuple(tree for tree in made if tree is not None))
+    return Struct(label, f"{tag}_t", tuple(tree for tree in made if tree is not None))
 
 
 def _agree(name: str, traced: Traced, results: Sequence[Tree]) -> None:
