@@ -46,9 +46,9 @@ def arguments(fun: Callable[..., Any], signature: Any, base: str) -> list[Argume
         raise UnsupportedError(f"the parameters of {_name(fun)} are not known: it takes any number of arguments",
                                hint="pass a signature: " + EXAMPLE)
     kinds = _annotated(fun, known) if signature is None else items(signature)
-    names = [p.name for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    names += [f"x{i}" for i in range(len(names), len(kinds))]
-    required = [p.name for p in known if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    plain = [p for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in plain] + [f"x{i}" for i in range(len(plain), len(kinds))]
+    required = [p.name for p in plain if p.default is p.empty]
     if len(kinds) < len(required):
         raise ValueError(f"{_name(fun)}{signature_of(fun)} takes {len(required)} arguments, and the signature has "
                          f"{len(kinds)}")
@@ -135,7 +135,8 @@ def argument(kind: Any, name: str, base: str) -> Argument:
                                     "pass the columns of a tree (jitad.pack) as arrays")
     tag = f"{base}_{name}"
     children = [argument(k, c_name(n), tag) for n, k in fields]
-    return Argument(Struct(name, f"{tag}_t", tuple(c.tree for c in children)), _made(kind, fields, [c.spec for c in children]))
+    struct = Struct(name, f"{tag}_t", tuple(c.tree for c in children))
+    return Argument(struct, _made(kind, fields, [c.spec for c in children]))
 
 
 @dataclasses.dataclass

@@ -100,5 +100,7 @@ def _function(made: Interface) -> str:
             call += [f"out.{leaf.name}.data()", *sizes]
     return "\n".join([
         f"struct {made.name}_out {{", *(f"    {m}" for m in members), "};", "",
-        f"/// {made.about}", f"inline {made.name}_out {made.name}({', '.join(given)}) {{", f"    {made.name}_out out;",
-        *(f"    {line}" for line in before), f"    check(::{made.name}({', '.join(call)}));", "    return out;", "}", ""])
+        f"/// {made.about}", f"inline {made.name}_out {made.name}({', '.join(given)}) {{",
+        f"    {made.name}_out out;",
+        *(f"    {line}" for line in before), f"    check(::{made.name}({', '.join(call)}));",
+        "    return out;", "}", ""])

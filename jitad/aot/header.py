@@ -1,4 +1,4 @@
-"""The C header of a library: types, error codes, and a comment that states the shape and the owner of each parameter."""
+"""The C header of a library: types, error codes, and for each parameter its shape and who writes it."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ...ir.graph import Function
-from ...ir.types import Scalar, Type
+from ...ir.types import I64, Scalar, Type
 from ..builder.function_builder import likely
 from ..llvm import context, float_state, types
 from ..llvm.emit import Code, Writer, global_name, symbol
 from . import failures, runtime
-from .failures import Messages
+from .failures import Message, Messages
 from .interface import Interface, Leaf, Struct, Tree, llvm_struct, members, parts
 
 STACK = 16 << 10            # bytes of the stack for libm and the C library, besides the arrays in stack frames
@@ -74,6 +74,7 @@ class _Entry:
         places = [p for tree in self.interface.results for p in self._place(tree)]
         ctx = code.op(f"call ptr {runtime.declare(self.writer, 'jitad.acquire')}()", "ctx")
         self._refuse_unless(code.op(f"icmp ne ptr {ctx}, null"), failures.kind_number("OUT_OF_MEMORY"))
+        self.ctx = ctx
         self._stack(ctx)
         parts_of_results = self._run(ctx, given)
         self._results(places, parts_of_results)
@@ -166,7 +167,8 @@ class _Entry:
     def _check_size(self, leaf: Leaf, k: int, dim: int | str | None, n: str) -> None:
         code, what = self.code, f"size {k} of {leaf.name}"
         if isinstance(dim, int):
-            self._refuse_unless(code.op(f"icmp eq i64 {n}, {dim}"), self._message("SIZE_MISMATCH", f"{what} is not {dim}"))
+            wrong = self._message("SIZE_MISMATCH", f"{what} is not {dim}")
+            self._refuse_unless(code.op(f"icmp eq i64 {n}, {dim}"), wrong)
         elif dim is not None and dim in self.named:
             other, where = self.named[dim]
             self._refuse_unless(code.op(f"icmp eq i64 {n}, {other}"),
@@ -265,10 +267,22 @@ class _Entry:
             found.append((place, values[:n]))
             del values[:n]
             for k, (have, wanted) in enumerate(zip(found[-1][1][1:], place.sizes)):
-                self._require(self.code.op(f"icmp eq i64 {have}, {wanted}"), "SIZE_MISMATCH",
-                              f"size {k} of {place.leaf.name} is not that of the result")
+                self._agree(f"{self.interface.name}: size {k} of {place.leaf.name}", have, wanted)
         for place, parts_of_result in found:
             self._store(place, parts_of_result)
+
+    def _agree(self, what: str, have: str, wanted: str) -> None:
+        """Fail unless the size of a result is the caller's; the message tells the size."""
+        code = self.code
+        number = self.messages.add(Message("SIZE_MISMATCH", f"{what} has to be %lld", f"{what} is wrong", ((0, I64),)))
+        wrong, go_on = code.label("wrong"), code.label("ok")
+        code.branch(code.op(f"icmp eq i64 {have}, {wanted}"), go_on, wrong, self.likely)
+        code.start(wrong)
+        at = code.op(f"getelementptr inbounds i8, ptr {self.ctx}, i64 {context.offset('operand0')}")
+        code.do(f"store i64 {have}, ptr {at}, align 8")
+        code.add_incoming(self.number, str(number))
+        code.jump(self.failed)
+        code.start(go_on)
 
     def _store(self, place: Place, values: list[str]) -> None:
         code, t = self.code, place.leaf.dtype

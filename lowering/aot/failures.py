@@ -6,7 +6,6 @@ calling thread, a text with the operands of the exception, which stands in the t
 ::
 
     i32 @jitad.failed(ptr ctx, i32 number)         records the failure; returns its code
-    i32 @jitad.kind(i32 kind)                      (inlined in ``entry.py``: a code without a message)
     ptr @jitad_strerror(i32 code)
 """
 
@@ -98,7 +97,8 @@ def _message(export: str, info: ExcInfo, operands: list[Scalar]) -> Message:
             used += [(number, operands[number])] if known else []
     place = f" ({os.path.basename(info.loc.file)}:{info.loc.line})" if info.loc.line else ""
     head = f"{export}: {name}" + (": " if given else "")
-    return Message(kind_of(info), _short(_escaped(head) + text) + _escaped(place), _short(head + plain) + place, tuple(used))
+    text, plain = _short(_escaped(head) + text) + _escaped(place), _short(head + plain) + place
+    return Message(kind_of(info), text, plain, tuple(used))
 
 
 def _escaped(text: str) -> str:
@@ -205,7 +205,8 @@ def _with_operands(writer: Writer, code: Code, messages: Messages, number: str, 
         code.start(labels[n])
         values = [_operand(code, ctx, k, t) for k, t in message.operands]
         fmt = _text(writer, f"jitad.format.{n}", message.text)
-        code.op(f"call i32 (ptr, {size}, ptr, ...) @snprintf({', '.join([f'ptr {to}', f'{size} {runtime.TEXT_SIZE}', f'ptr {fmt}', *values])})")
+        args = ", ".join([f"ptr {to}", f"{size} {runtime.TEXT_SIZE}", f"ptr {fmt}", *values])
+        code.op(f"call i32 (ptr, {size}, ptr, ...) @snprintf({args})")
         code.end(f"ret ptr {to}")
 
 

@@ -1,7 +1,7 @@
 """Compiles programs to one self-contained LLVM module, from which an object file is emitted.
 
-Each program is lowered and optimised by itself, as the JIT does it, so that the code is the JIT's.  The modules are then
-linked with the routines that the JIT shares between modules, and everything but the exports becomes internal: two
+Each program is lowered and optimised by itself, as the JIT does it, so that the code is the JIT's.  The modules are
+then linked with the routines that the JIT shares between modules, and everything but the exports becomes internal: two
 libraries may be part of one program.
 """
 
@@ -20,7 +20,6 @@ from ..arrays import transpose
 from ..function.function import FunctionLowering
 from ..function.module import ModuleLowering
 from ..jit import cpu
-from ..llvm import float_state
 from ..llvm.emit import Writer
 from ..math import libmvec
 from ..math.ops import Options

@@ -13,47 +13,47 @@ SCALE = np.array([1.0, 0.5, 0.25])
 
 @dataclass
 class Layer:
-    weights: aot.f64["n", "m"]          # type: ignore[name-defined]
-    bias: aot.f64["m"]                  # type: ignore[name-defined]
+    weights: aot.f64["n", "m"]
+    bias: aot.f64["m"]
     power: int
 
 
-def loss(layer: Layer, x: aot.f64["r", "n"], y: aot.f64["r", "m"]):        # type: ignore[name-defined, no-untyped-def]
+def loss(layer: Layer, x: aot.f64["r", "n"], y: aot.f64["r", "m"]):
     out = np.tanh(x @ layer.weights + layer.bias) - y
     return np.sum(out ** 2) / layer.power + np.sum(SCALE)
 
 
-def curve(w: aot.f64[2], x: aot.f64["n"], y: aot.f64["n"]):       # type: ignore[type-arg, name-defined, no-untyped-def]
+def curve(w: aot.f64[2], x: aot.f64["n"], y: aot.f64["n"]):
     total = 0.0
     for i in range(len(x)):
         total += (np.tanh(w[0] * x[i] + w[1]) - y[i]) ** 2
     return total
 
 
-def pair(x: aot.f32["n"], add: bool, i: aot.i32):                       # type: ignore[name-defined, no-untyped-def]
+def pair(x: aot.f32["n"], add: bool, i: aot.i32):
     if add:
         return x + 2.0, i + 1
     return x * 2.0, i
 
 
-def pick(x: aot.f64["n"], i: int):                                      # type: ignore[name-defined, no-untyped-def]
+def pick(x: aot.f64["n"], i: int):
     if i == 77:
         raise ValueError(f"i must not be {i}: 100%")
     assert i != 78, "not 78"
     return x[i]
 
 
-def quotient(i: int, j: int):                                           # type: ignore[no-untyped-def]
+def quotient(i: int, j: int):
     return i // j
 
 
-def depth(n: int, x: float):                                            # type: ignore[no-untyped-def]
+def depth(n: int, x: float):
     if n == 0:
         return x
     return 1.0 + depth(n - 1, x * 0.5) * 0.5
 
 
-def buffers(n: int):                                                    # type: ignore[no-untyped-def]
+def buffers(n: int):
     """Allocates arrays whose size the caller chooses."""
     x = np.ones(n)
     return np.sum(np.cumsum(x) * x[::-1])
