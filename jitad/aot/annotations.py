@@ -182,7 +182,7 @@ def _fields(kind: Any) -> list[tuple[str, Any]] | None:
 
 def _made(kind: Any, fields: Sequence[tuple[str, Any]], values: list[Any]) -> Any:
     """A value of this class with these fields; the class's own initialisation does not run."""
-    cls = kind if isinstance(kind, type) else type(kind)
+    cls: Any = kind if isinstance(kind, type) else type(kind)
     if hasattr(cls, "_fields"):
         return cls._make(values)
     if not dataclasses.is_dataclass(cls):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import JitadError, UnsupportedError
 from ..loop_level import build as loops
 from ..lowering.aot import platforms
@@ -65,7 +64,7 @@ def _write(library: Library, out: Path, emit: str, names: Sequence[str]) -> None
         elif emit == "obj":
             out.write_bytes(library.object())
         else:
-            out.write_text(library.llvm() if emit == "llvm" else library.assembly())
+            out.write_text(library.llvm_ir() if emit == "llvm" else library.assembly())
     except OSError as e:
         raise JitadError(f"cannot write {out}: {e}") from None
 
@@ -85,7 +84,7 @@ def _for_callers(library: Library, name: str, out: Path, found: Sequence[Program
         elif kind == "fortran":
             text = fortran.text(name, found)
         elif kind == "pkg_config":
-            text = packages.pkg_config(file, name, out, head, private, __version__)
+            text = packages.pkg_config(file, name, out, head, private)
         else:
             text = packages.cmake(file, name, out, head, private)
         file.write_text(text)

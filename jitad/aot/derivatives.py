@@ -12,7 +12,8 @@ Program = Callable[..., Any]
 
 def gradient(f: Program, argnums: Any) -> Program:
     """(args…) → (value, gradient)."""
-    return transforms.value_and_grad(f, argnums)
+    found: Program = transforms.value_and_grad(f, argnums)
+    return found
 
 
 def pushforward(f: Program, positions: Sequence[int], count: int) -> Program:
@@ -57,4 +58,5 @@ def hessian_product(f: Program, positions: Sequence[int], count: int) -> Program
 
 def jacobian(f: Program, argnums: Any) -> Program:
     """(args…) → the derivatives of each element of the result, by reverse mode."""
-    return transforms.jacrev(f, argnums)
+    found: Program = transforms.jacrev(f, argnums)
+    return found

@@ -36,8 +36,9 @@ def compiler(platform: Platform) -> list[str]:
     if zig is None:
         missing = f"there is no C compiler ({', '.join(_NAMES)}) on the path, and CC names none" if platform.is_native \
             else f"a library for {platform.name} is linked by Zig"
+        install = "install a C compiler, or " if platform.is_native else ""
         raise UnsupportedError(f"{missing}; the package ziglang is not installed",
-                               hint="install a C compiler or `pip install jitad[aot]`, or write emit=\"obj\"")
+                               hint=f"{install}pip install jitad[aot], or build with emit=\"obj\"")
     return [*zig, "cc", *(["-target", platform.zig] if platform.zig else [])]
 
 
@@ -70,7 +71,7 @@ def libraries(library: Library) -> list[str]:
     found: list[str] = []
     if library.uses_blas() and (path := blas.library()) is not None:
         found += [path, f"-Wl,-rpath,{Path(path).parent}"]
-    if library.platform.system.name == "linux":
+    if library.platform.system.name in ("linux", "musl"):
         found += ["-Wl,--as-needed", *(["-l:libmvec.so.1"] if library.uses_libmvec() else [])]
     return [*found, *library.platform.system.libraries]
 

@@ -11,7 +11,7 @@ includedir=${{prefix}}{includedir}
 
 Name: {name}
 Description: {name}, compiled from Python by jitad
-Version: {version}
+Version: 0
 Libs: -L${{libdir}} -Wl,-rpath,${{libdir}} {link}
 Libs.private: {private}
 Cflags: -I${{includedir}}
@@ -27,10 +27,10 @@ set({name}_FOUND TRUE)
 """
 
 
-def pkg_config(at: Path, name: str, library: Path, header: Path | None, private: str, version: str) -> str:
+def pkg_config(at: Path, name: str, library: Path, header: Path | None, private: str) -> str:
     """The text of ``NAME.pc`` in the file ``at``.  Paths are relative to that file, so the folder may be moved."""
     link = f"-l{library.stem.removeprefix('lib')}" if library.stem.startswith("lib") else f"-l:{library.name}"
-    return _PKG_CONFIG.format(name=name, version=version, link=link, private=private, libdir=_from(at, library),
+    return _PKG_CONFIG.format(name=name, link=link, private=private, libdir=_from(at, library),
                               includedir=_from(at, header or library))
 
 

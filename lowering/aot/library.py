@@ -79,7 +79,7 @@ class Library:
         with cpu.lock, cpu.generating(self._size):
             return str(self.platform.machine(self._level).emit_assembly(self.unit))
 
-    def llvm(self) -> str:
+    def llvm_ir(self) -> str:
         """The optimised LLVM IR."""
         return str(self.unit)
 
@@ -91,7 +91,7 @@ class Library:
 
     def _calls(self, prefix: str) -> bool:
         """True if code calls an external function whose name begins with ``prefix``."""
-        return f" @{prefix}" in "\n".join(line for line in self.llvm().split("\n") if " call " in line)
+        return f" @{prefix}" in "\n".join(line for line in self.llvm_ir().split("\n") if " call " in line)
 
     # --- the module -----------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ class System:
 
 
 LINUX = System("linux", True, "i32", 0x4022, 85, 30, (14, 8, 4))
+MUSL = replace(LINUX, name="musl")
 MACOS = System("macos", True, "i64", 0x1042, 200, 29, (None, 5, None), ".dylib", ())
 WASI = System("wasi", False, suffix=".wasm")
 
@@ -99,9 +100,9 @@ _GLIBC = frozenset({BLAS, LIBMVEC})
 _X86, _SSE = "x86-64-v2", "+sse2"
 TABLE = {p.name: p for p in (
     Platform("x86_64-linux-gnu", "x86_64-unknown-linux-gnu", LINUX, _X86, _SSE, _GLIBC, "x86_64-linux-gnu"),
-    Platform("x86_64-linux-musl", "x86_64-unknown-linux-musl", LINUX, _X86, _SSE, zig="x86_64-linux-musl"),
+    Platform("x86_64-linux-musl", "x86_64-unknown-linux-musl", MUSL, _X86, _SSE, zig="x86_64-linux-musl"),
     Platform("aarch64-linux-gnu", "aarch64-unknown-linux-gnu", LINUX, "generic", "+neon", zig="aarch64-linux-gnu"),
-    Platform("aarch64-linux-musl", "aarch64-unknown-linux-musl", LINUX, "generic", "+neon", zig="aarch64-linux-musl"),
+    Platform("aarch64-linux-musl", "aarch64-unknown-linux-musl", MUSL, "generic", "+neon", zig="aarch64-linux-musl"),
     Platform("aarch64-macos", "arm64-apple-macosx11.0.0", MACOS, "apple-m1", "+neon", zig="aarch64-macos"),
     Platform("x86_64-macos", "x86_64-apple-macosx11.0.0", MACOS, _X86, _SSE, zig="x86_64-macos"),
     Platform("wasm32-wasi", "wasm32-unknown-wasi", WASI, "generic", "+simd128,+bulk-memory", zig="wasm32-wasi"),
@@ -137,7 +138,7 @@ def _with_features(found: Platform) -> Platform:
 
 
 def _native() -> Platform:
-    system = {"linux": LINUX, "darwin": MACOS}.get(sys.platform)
+    system = {"linux": LINUX if machine.libc_ver()[0] == "glibc" else MUSL, "darwin": MACOS}.get(sys.platform)
     if system is None:
         raise UnsupportedError(f"libraries cannot be built for {machine.system()}: name another target")
     chosen = processor.chosen()

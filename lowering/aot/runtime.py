@@ -16,6 +16,9 @@ Systems without threads (``platforms.WASI``) have one region, from ``calloc``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from ..llvm import context
 from ..llvm.emit import Writer, global_name
 from ..memory import context_runtime
@@ -29,7 +32,8 @@ HEAD = 1 << 16              # bytes in front of the arena; a multiple of every p
 LARGEST, SMALLEST = 64 << 30, 1 << 20
 PAGE = 1 << 16
 ONLY = 64 << 20             # bytes of the region on systems without threads
-STACK_RESERVE = 16 << 10    # bytes of the stack that stay free there
+DEEP = 64 << 10             # bytes of the stack for recursion there: engines have a second stack, which is shorter
+SMALL_STACK = 8 << 10
 
 ROUTINES = {"jitad.acquire": ("ptr", ""), "jitad.release": ("void", "ptr"), "jitad.present": ("ptr", "")}
 
@@ -38,9 +42,10 @@ _EXTERNAL = {
     "pthread_key_create": "i32 (ptr, ptr)", "pthread_key_delete": "i32 ({key})", "sysconf": "i64 (i32)",
     "mmap": "ptr (ptr, i64, i32, i32, i32, i64)", "munmap": "i32 (ptr, i64)", "madvise": "i32 (i64, i64, i32)",
     "pthread_self": "i64 ()"}
+_LINUX = {"pthread_getattr_np": "i32 (i64, ptr)", "pthread_attr_getstack": "i32 (ptr, ptr, ptr)",
+          "pthread_attr_destroy": "i32 (ptr)"}
 _STACK = {
-    "linux": {"pthread_getattr_np": "i32 (i64, ptr)", "pthread_attr_getstack": "i32 (ptr, ptr, ptr)",
-              "pthread_attr_destroy": "i32 (ptr)"},
+    "linux": _LINUX, "musl": _LINUX | {"getpid": "i32 ()", "gettid": "i32 ()", "getrlimit": "i32 (i32, ptr)"},
     "macos": {"pthread_get_stackaddr_np": "i64 (i64)", "pthread_get_stacksize_np": "i64 (i64)"}}
 
 _PRESENT = """define hidden ptr @jitad.present() nounwind {{
@@ -241,12 +246,54 @@ _BIND_MACOS = """define void @jitad.bind(ptr %ctx, i64 %number) cold nounwind {{
 }}
 """
 
+# As ``context_runtime.bind_text``.  Of the main thread musl tells the part of the stack that is mapped so far, but it
+# may grow to the resource limit.
+_BIND_MUSL = """define void @jitad.bind(ptr %ctx, i64 %number) cold nounwind {{
+entry:
+  %attributes = alloca [64 x i8], align 8
+  %low.at = alloca i64, align 8
+  %size.at = alloca i64, align 8
+  %limits = alloca [2 x i64], align 8
+  %thread = call i64 @pthread_self()
+  %status = call i32 @pthread_getattr_np(i64 %thread, ptr %attributes)
+  %known = icmp eq i32 %status, 0
+  br i1 %known, label %told, label %guessed
+told:
+  %found = call i32 @pthread_attr_getstack(ptr %attributes, ptr %low.at, ptr %size.at)
+  %gone = call i32 @pthread_attr_destroy(ptr %attributes)
+  %lowest = load i64, ptr %low.at, align 8
+  %length = load i64, ptr %size.at, align 8
+  %end = add i64 %lowest, %length
+  %process = call i32 @getpid()
+  %me = call i32 @gettid()
+  %main = icmp eq i32 %process, %me
+  br i1 %main, label %limited, label %done
+limited:
+  %asked = call i32 @getrlimit(i32 3, ptr %limits)
+  %most = load i64, ptr %limits, align 8
+  %bound = call i64 @llvm.umin.i64(i64 %most, i64 {most_stack})
+  %grown = call i64 @llvm.umax.i64(i64 %bound, i64 %length)
+  %bottom = sub i64 %end, %grown
+  br label %done
+guessed:
+  %here = ptrtoint ptr %attributes to i64
+  br label %done
+done:
+  %from = phi i64 [ %lowest, %told ], [ %bottom, %limited ], [ %here, %guessed ]
+  %limit = add i64 %from, {guard}
+  %field = getelementptr inbounds i8, ptr %ctx, i64 {stack_limit}
+  store i64 %limit, ptr %field, align 8
+  ret void
+}}
+"""
+
 # Without threads: one region, and no signal handlers.  ``__stack_low`` is defined by the linker.
-_ONLY = """define hidden ptr @jitad.present() nounwind {{
+_ONLY_PRESENT = """define hidden ptr @jitad.present() nounwind {{
   %ctx = load ptr, ptr @jitad.only, align 8
   ret ptr %ctx
 }}
-define hidden ptr @jitad.acquire() nounwind {{
+"""
+_ONLY_ACQUIRE = """define hidden ptr @jitad.acquire() nounwind {{
 entry:
   %ctx = load ptr, ptr @jitad.only, align 8
   %none = icmp eq ptr %ctx, null
@@ -254,7 +301,7 @@ entry:
 have:
   ret ptr %ctx
 make:
-  %p = call ptr @calloc(i32 1, i32 %size)
+  %p = call ptr @calloc(i32 1, i32 {only})
   %lack = icmp eq ptr %p, null
   br i1 %lack, label %nothing, label %made
 made:
@@ -264,35 +311,41 @@ made:
 {fields}
   %limit.at = getelementptr inbounds i8, ptr %p, i64 {stack_limit}
   %low = ptrtoint ptr @__stack_low to i64
-  %limit = add i64 %low, {stack_reserve}
+  %least = add i64 %low, {small_stack}
+  %mark = alloca i8, align 1
+  %here = ptrtoint ptr %mark to i64
+  %some = sub i64 %here, {deep}
+  %limit = call i64 @llvm.smax.i64(i64 %least, i64 %some)
   store i64 %limit, ptr %limit.at, align 8
   ret ptr %p
 nothing:
   ret ptr null
 }}
-define hidden void @jitad.release(ptr %ctx) nounwind {{
+"""
+_ONLY_RELEASE = """define hidden void @jitad.release(ptr %ctx) nounwind {{
   %base.at = getelementptr inbounds i8, ptr %ctx, i64 {arena_base}
   %top.at = getelementptr inbounds i8, ptr %ctx, i64 {arena_top}
   %base = load i64, ptr %base.at, align 8
   store i64 %base, ptr %top.at, align 8
   ret void
 }}
-""".replace("@calloc(i32 1, i32 %size)", "@calloc(i32 1, i32 {only})")
+"""
 
 
 def define(writer: Writer, system: System) -> None:
     """Write the runtime into a module."""
     for name in ("smax", "smin", "umax", "umin", "usub.sat"):
         writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
-    words = {**WORDS, **{f: context.offset(f) for f in context.FIELDS}, "keep": context.KEEP, "largest": LARGEST,
-             "smallest": SMALLEST, "mask": -SMALLEST, "only": ONLY, "stack_reserve": STACK_RESERVE,
+    words = {**WORDS, **{f: context.offset(f) for f in context.FIELDS}, "keep": context.KEEP, "deep": DEEP,
+             "small_stack": SMALL_STACK, "largest": LARGEST,
+             "smallest": SMALLEST, "mask": -SMALLEST, "only": ONLY,
              "most_stack": context.MOST_STACK, "guard": context.GUARD, "fields": _fields(), "flags": system.flags,
              "pages": system.pages, "page_size": system.page_size, "key": system.key}
     if not system.threads:
         writer.declare("calloc", "ptr", "i32, i32")
         writer.global_("__stack_low", "external global i8")
         writer.global_("jitad.only", "internal global ptr null, align 8")
-        writer.function("jitad.acquire", _ONLY.format(**words))
+        _write(writer, (_ONLY_PRESENT, _ONLY_ACQUIRE, _ONLY_RELEASE), words)
         return
     for name, kind in {**_EXTERNAL, **_STACK[system.name]}.items():
         result, _, params = kind.format(key=system.key).partition(" ")
@@ -302,12 +355,16 @@ def define(writer: Writer, system: System) -> None:
                                         "[{ i32, ptr, ptr } { i32 65535, ptr @jitad.unload, ptr null }]")
     words |= {"narrow": _narrow(system, "%wide", "%key"), "narrow_final": _narrow(system, "%final.wide", "%final.key"),
               "widen": "zext i32 %key to i64" if system.key == "i32" else "add i64 %key, 0", "advise": _advise(system)}
-    for text in (_PRESENT, _ACQUIRE, _FIRST, _MAP, _RELEASE, _FORGET, _UNLOAD):
-        name = text[text.index("@") + 1:text.index("(")]
-        writer.function(name, text.format(**words))
-    writer.function("jitad.bind", _BIND_MACOS.format(**words) if system.name == "macos" else
+    _write(writer, (_PRESENT, _ACQUIRE, _FIRST, _MAP, _RELEASE, _FORGET, _UNLOAD), words)
+    binding = {"macos": _BIND_MACOS, "musl": _BIND_MUSL}
+    writer.function("jitad.bind", binding[system.name].format(**words) if system.name in binding else
                     context_runtime.bind_text(global_name))
     writer.function("jitad.trim", context_runtime.trim_text(global_name, PAGE, _given_back(system)))
+
+
+def _write(writer: Writer, texts: Iterable[str], words: dict[str, Any]) -> None:
+    for text in texts:
+        writer.function(text[text.index("@") + 1:text.index("(")], text.format(**words))
 
 
 def declare(writer: Writer, name: str) -> str:

@@ -26,6 +26,11 @@ class Target:
         return self.triple.startswith("nvptx")
 
     @property
+    def has_short_pointers(self) -> bool:
+        """True if pointers have 32 bits; words for addresses have 64 everywhere."""
+        return self.triple.startswith("wasm32")
+
+    @property
     def vector_bits(self) -> int:
         """The width of the widest vectors that the processor is known to have, or 0."""
         have = self.features.split(",")

@@ -57,3 +57,13 @@ def buffers(n: int):
     """Allocates arrays whose size the caller chooses."""
     x = np.ones(n)
     return np.sum(np.cumsum(x) * x[::-1])
+
+
+def walk(n: int, x: aot.f64["n"]):
+    """Arrays that loops carry and recursion returns, so that memory is moved and reused."""
+    if n == 0:
+        return x * 1.5
+    inner = walk(n - 1, x * 0.5)
+    for i in range(20):
+        inner = np.concatenate((inner, x))[1:len(x) + 1] + i
+    return inner
