@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jitad.lowering.aot import platforms
+from jitad.lowering.aot.platforms import TABLE
 
 from jitad import aot, jit
 from jitad.errors import UnsupportedError
-from jitad.lowering.aot import platforms
-from jitad.lowering.aot.platforms import TABLE
 from tests.aot import programs
 from tests.aot.test_c_interface import run
 
@@ -42,7 +42,7 @@ def check(told: str) -> None:
     """The numbers, then the kinds of two errors and a text."""
     numbers, errors = told.strip().split("\n")
     np.testing.assert_allclose([float(x) for x in numbers.split()], expected(), rtol=1e-12)
-    assert errors == "4 5 pick: IndexError: index 99 is out of bounds for axis 0 with size 23 (programs.py:44)"
+    assert errors.startswith("4 5 pick: IndexError: index 99 is out of bounds for axis 0 with size 23 (programs.py:")
 
 
 @pytest.mark.parametrize("name", TABLE)
