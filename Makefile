@@ -17,7 +17,7 @@ DATA ?= $(firstword $(wildcard ../shared/data))
 export PYTHONUNBUFFERED := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test cpus fuzz planted lint docs bench clean
+.PHONY: help demo check test long cpus fuzz planted lint docs bench clean
 
 help: ## this list
 	@echo "make TARGET, where TARGET is one of"
@@ -29,8 +29,11 @@ demo: $(VENV)/.examples ## train three differentiable programs on real data (und
 check: lint ## after each change: lint, types, and of each test its first case
 	@$(PY) -m pytest -n $(WORKERS) --first tests
 
-test: $(VENV)/.test ## all tests
-	@$(PY) -m pytest -n $(WORKERS) tests
+test: $(VENV)/.test ## all tests; of the long ones, such as random programs and NumPy's whole interface, a sample
+	@$(PY) -m pytest -n $(WORKERS) --long sample tests
+
+long: $(VENV)/.test ## the cases that `make test` leaves out
+	@$(PY) -m pytest -n $(WORKERS) --long rest tests
 
 cpus: $(VENV)/.test ## tests of machine code as for x86-64-v2, -v3 and -v4, where this machine can run it
 	@status=0; for cpu in x86-64-v2 x86-64-v3 x86-64-v4; do \

@@ -1,7 +1,9 @@
 """Settings of all tests: the verifier runs after every pass, machine code is compiled and not read from disk, and
 hypothesis has no time limit.
 
-``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).  Tests marked
+``pytest --first`` runs the first case of each test, and no test that is marked ``slow`` (``make check``).
+``--long sample`` runs every eighth case of tests that are marked ``long`` and all others (``make test``), and
+``--long rest`` the cases that this leaves out (``make long``).  Without either all tests run.  Tests marked
 ``any_level`` concern stages before machine code: they run at the level of LLVM that takes least time, unless
 ``JITAD_OPT`` is set, as ``.ci/run`` does.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 
 os.environ.setdefault("JITAD_DEBUG", "1")
@@ -26,20 +29,35 @@ gc.set_threshold(20_000, 20, 100)
 settings.register_profile("jitad", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("jitad")
 
+SAMPLED = 8                      # of this many cases of a long test, ``make test`` runs one
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first", action="store_true", help="of each test its first case, and none marked slow")
+    parser.addoption("--long", choices=("sample", "rest"), help="a sample of the cases marked long, or the rest")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--first"):
-        return
-    first: dict[str, pytest.Item] = {}
+    kept = items
+    if config.getoption("--first"):
+        kept = [item for item, number in _numbered(items, "slow", marked=False) if number == 0]
+    elif part := config.getoption("--long"):
+        rest = [item for item, number in _numbered(items, "long", marked=True) if number % SAMPLED]
+        left_out = set(map(id, rest))
+        kept = rest if part == "rest" else [item for item in items if id(item) not in left_out]
+    chosen = set(map(id, kept))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
+    items[:] = kept
+
+
+def _numbered(items: list[pytest.Item], marker: str, marked: bool) -> Iterator[tuple[pytest.Item, int]]:
+    """The tests that have the marker, or have not, each with its number among the cases of its test."""
+    seen: Counter[str] = Counter()
     for item in items:
-        if not item.get_closest_marker("slow"):
-            first.setdefault(item.nodeid.partition("[")[0], item)
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(first.values())])
-    items[:] = first.values()
+        if (item.get_closest_marker(marker) is not None) == marked:
+            test = item.nodeid.partition("[")[0]
+            yield item, seen[test]
+            seen[test] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -131,6 +131,7 @@ def check_all(functions: list[Function], *args: Any) -> None:
                 assert_same(x, wanted[i], f"{by}: {name(functions[i], i)} of {[a.dtype for a in args]}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("second", [*INTS, *OTHERS])
 @pytest.mark.parametrize("first", INTS)
 def test_operators_on_each_pair_of_dtypes(first: Any, second: Any) -> None:
@@ -143,6 +144,7 @@ def test_functions_of_one_array(dtype: Any) -> None:
     check_all([lambda x, to=to: x.astype(to) for to in CASTS], edges(dtype))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", INTS)
 def test_functions_of_one_axis(dtype: Any) -> None:
     check_all(ON_ARRAYS, np.array([5, 1, 3, 2, 9, 100, 4, 120], dtype))

@@ -241,6 +241,7 @@ def excused(name: str, got: Any, line: str) -> bool:
     return any(part in line for key in ("*", name) for part, _ in DEVIATIONS.get(key, ()))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted([*names(), *(f"a.{m}" for m in METHODS)]))
 def test_as_numpy(name: str) -> None:
     found = differences(name)

@@ -273,6 +273,7 @@ def differences(kind: str, entry: str, body: str = DIRECT) -> list[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_changes_is_seen(kind: str) -> None:
     wrong = {entry: d for entry in ENTRIES if (d := differences(kind, entry))}

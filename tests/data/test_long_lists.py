@@ -346,6 +346,7 @@ DIFFERENTIABLE = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("f", "xs"), DIFFERENTIABLE, ids=range(len(DIFFERENTIABLE)))
 def test_gradients(f: Callable[..., Any], xs: list[Any]) -> None:
     check_grads(f, (xs,), order=1 if xs is NESTED else 2)

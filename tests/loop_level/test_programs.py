@@ -42,6 +42,7 @@ def programs(name: str, monkeypatch: pytest.MonkeyPatch) -> list[Ordinary]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FIELDS)
 def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with arguments cut down; those that it refuses, it refuses alike."""
@@ -52,6 +53,7 @@ def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         agree(value_and_grad(p.function, p.grad) if p.grad else p.function, *args)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIELDS)
 def test_formulations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

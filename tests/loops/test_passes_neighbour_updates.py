@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitad import check_grads, jit
+from jitad import check_grads, grad, interpret, jit
 
 RNG = np.random.default_rng(0)
 W = np.array([0.5, -2.0, 4.0])                 # products are exact, so fused operations change nothing
@@ -133,16 +133,19 @@ def in_time(x: Any, w: Any) -> Any:
     return np.sum(now * now)
 
 
-@pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize(("f", "shapes"), [
     (line, [(2,), (3,), (4,), (5,), (40,)]), (plane, [(2, 2), (3, 3), (3, 4), (4, 3), (5, 21)]),
     (in_time, [(2,), (3,), (4,), (37,)])], ids=["line", "plane", "in_time"])
-def test_gradients(f: Callable[..., Any], shapes: list[tuple[int, ...]], parallel: bool) -> None:
-    compiled = jit(f, grad=(0, 1), parallel=parallel)
+def test_gradients(f: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None:
+    compiled, threaded = (jit(f, grad=(0, 1), parallel=parallel) for parallel in (False, True))
     for shape in shapes:
         x = RNG.normal(size=shape)
         np.testing.assert_allclose(compiled(x, W), f(x, W), rtol=1e-13, atol=1e-13)
-        check_grads(compiled, (x, W))
+        wanted = interpret(grad(f, argnums=(0, 1)), x, W)
+        for found in (compiled.grad(x, W), threaded.grad(x, W)):
+            for got, want in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    check_grads(compiled, (RNG.normal(size=shapes[2]), W))
 
 
 @pytest.mark.parametrize("f", [spread, in_pairs, on_the_diagonal], ids=lambda f: f.__name__)

@@ -15,6 +15,7 @@ from tests.mlir.comparing import case, compare
 from tests.mlir.tools import accept, needs_mlir
 
 
+@pytest.mark.long
 @needs_mlir
 @pytest.mark.parametrize("name", FIELDS)
 def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +29,7 @@ def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(cases)
 
 
+@pytest.mark.long
 @needs_mlir
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FIELDS)

@@ -76,6 +76,7 @@ def work(make: Callable[[int, int], str], count: int, seed: int) -> int:
     return called
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make, size", [(statements, 25), (calls, 10), (ifs, 5), (loops, 4), (arrays, 25),
                                         (small_arrays, 15), (views, 20), (recursions, 4),
                                         (KINDS["loops"], 30), (KINDS["ifs in a loop"], 40),

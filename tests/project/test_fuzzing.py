@@ -35,6 +35,7 @@ AS_EVER = frozenset(("checkpoint", "checkpoint=True", "checkpoint=2", "fastmath"
 ALL_FEATURES = ("match", "run-time functions", "unions", "trees", "vmap", "checkpoint", "custom_vjp", "custom_jvp")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", REGRESSIONS, ids=lambda p: p.stem)
 def test_once_wrong(path: Path) -> None:
     assert str(verdict(path.read_text(), check.ALL - AS_EVER)) == "ok"

@@ -14,6 +14,7 @@ from tests.fuzzing.planted import BUGS, hunt
 MINUTE = 60.0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_found_in_under_a_minute(bug: str) -> None:
