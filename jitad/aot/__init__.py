@@ -19,6 +19,7 @@ Files, in reading order::
     fortran       the Fortran module
     packages      files for pkg-config and CMake
     building      all of it: aot.build
+    functions     a compiled function as a pointer for callbacks: f.address, f.cfunc
     command       python -m jitad build
 """
 

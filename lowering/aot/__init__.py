@@ -9,4 +9,5 @@ Files, in reading order::
     failures     error codes and their messages
     entry        the C function of an export, which runs the compiled function
     library      programs and routines as one LLVM module; object files
+    by_value     C functions that return their result, for callbacks of other libraries, in memory
 """

@@ -7,7 +7,7 @@ libraries may be part of one program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,9 +57,13 @@ class Program:
 class Library:
     """The compiled programs of one library for one platform."""
 
-    def __init__(self, platform: Platform, programs: Sequence[Program], errors: Sequence[str]) -> None:
-        """``errors``: the names of the function that describes error codes."""
-        self.platform, self.programs = platform, programs
+    def __init__(self, platform: Platform, programs: Sequence[Program], errors: Sequence[str],
+                 wrappers: Mapping[str, str] | None = None) -> None:
+        """``errors``: the names of the function that describes error codes.
+
+        ``wrappers``: LLVM IR of further functions, by their names, which call the exports.
+        """
+        self.platform, self.programs, self.wrappers = platform, programs, wrappers or {}
         self.target = platform.target()
         self.messages = Messages()
         self._level = max(cpu.codegen(p.options) for p in programs)
@@ -104,10 +108,11 @@ class Library:
         size = "i32" if self.target.triple.startswith("wasm32") else "i64"
         failures.define(writer, self.messages, errors, size)
         units.append(self._optimised(writer, _AS_WRITTEN))
+        units += [cpu.parsed(text) for text in self.wrappers.values()]
         whole = units[0]
         for unit in units[1:]:
             whole.link_in(unit)
-        self._internalise(whole, {p.interface.name for p in self.programs}.union(errors))
+        self._internalise(whole, {p.interface.name for p in self.programs}.union(errors, self.wrappers))
         return whole
 
     def _writer(self) -> Writer:

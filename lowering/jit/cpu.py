@@ -100,7 +100,8 @@ def _switched_on(option: str) -> AbstractContextManager[None]:
 
 
 @cache
-def _jit() -> llvm.orcjit.LLJIT:
+def linker() -> llvm.orcjit.LLJIT:
+    """The JIT into which all machine code is linked."""
     return immortal(llvm.create_lljit_compiler(_machine(2), use_jit_link=True))
 
 
@@ -138,7 +139,7 @@ class Native:
                 if f"@{name}(" in outside and name not in self.names:
                     builder.import_symbol(name, home(name).address(name))
         try:
-            tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
+            tracker = builder.link(linker(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
             raise CompileError(f"LLVM cannot link the compiled code: {e}") from None
         self.times["link"] = time.perf_counter() - emitted
