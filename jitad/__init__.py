@@ -18,6 +18,7 @@ The pipeline, file by file::
     testing.py        check_grads
     nondifferentiable.py   points without a derivative at which a program is evaluated
     random.py         random numbers with explicit state
+    aot/              libraries with a C interface, built ahead of time
     errors.py         exceptions that show the user's line
 
 ``docs/internals/`` explains how each part works, and why.
@@ -29,7 +30,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import random
+    from . import aot, random
     from .api import jit
     from .calling.signature import spec
     from .errors import (
@@ -80,7 +81,7 @@ _HOME = {
 }
 
 
-_MODULES = ("random",)
+_MODULES = ("aot", "random")
 
 
 def __getattr__(name: str) -> Any:
@@ -106,7 +107,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning", "ShapeError",
-    "TypeInferenceError", "UnsupportedError", "check_grads", "checkpoint", "custom_jvp", "custom_vjp",
+    "TypeInferenceError", "UnsupportedError", "aot", "check_grads", "checkpoint", "custom_jvp", "custom_vjp",
     "debug_nondifferentiable", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp", "linearize",
     "pack", "random", "relu", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
 ]

@@ -272,6 +272,22 @@ def _visualize(self: Any, /, *args: Any, stage: str = "ir", **kwargs: Any) -> st
     return d.graph(stage, given_to(self, args) if args or kwargs or d.parameters.count == 1 else args, kwargs)
 
 
+def _cfunc(self: Any, signature: Any = None) -> Any:
+    """A C function, as ``ctypes`` calls it, that returns the result; NaN, or 0 for integers, stands for an error.
+
+    ``signature``: the types of the arguments as in ``aot.export``, or C's text ``"double (int, double *, void *)"``, in
+    which an ``int`` before a pointer is the size of an array, and ``void *`` is ignored.
+    """
+    from .aot.functions import cfunc
+    return cfunc(self, signature)
+
+
+def _address(self: Any, signature: Any = None) -> int:
+    """The address of ``f.cfunc(signature)``, which stays valid until the process ends."""
+    from .aot.functions import address
+    return address(self, signature)
+
+
 def _missing(self: Any, name: str) -> Any:
     if name in ("__name__", "__qualname__"):
         return "<unnamed>"
@@ -384,6 +400,7 @@ def _dress() -> None:
     Jit.is_jitad = True
     Jit.py_func, Jit.jit_options = property(_py_func), property(_jit_options)
     Jit.inspect, Jit.recompile, Jit.visualize = _inspect, _recompile, _visualize
+    Jit.cfunc, Jit.address = _cfunc, _address
     Jit.signatures, Jit.stats = property(_signatures), property(_stats)
     Jit.__getattr__, Jit.__get__ = _missing, _get
     Jit.__reduce__ = Jit.__reduce_ex__ = reduced

@@ -81,11 +81,11 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
 def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:
     module, root = program.module, program.root
     return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program,
-                    run_length.effort(module, root), _flushes(options, module, root),
+                    run_length.effort(module, root), flushes(options, module, root),
                     run_length.recursive(module, root), Failures(module))
 
 
-def _flushes(options: Options, module: Module, root: str) -> bool:
+def flushes(options: Options, module: Module, root: str) -> bool:
     """True if subnormal numbers are taken for zero.
 
     ``fastmath`` allows it where the processor can.  The change of its state takes 5 to 8 ns, so brief calls go without.

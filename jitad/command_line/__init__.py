@@ -8,6 +8,7 @@
 ``run``             calls a function with Python literals
 ``verify``          compiles, and verifies the IR after every stage
 ``opt``             runs passes on a file of IR
+``build``           compiles functions to a library with a C interface
 
 To add a command: one line in ``main.COMMANDS``, and a module of that name with ``arguments(parser)`` and
 ``run(options)``.  Nothing but ``jitad.__main__`` imports this folder; it may import all of jitad.

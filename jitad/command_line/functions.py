@@ -29,11 +29,12 @@ def signature_argument(parser: argparse.ArgumentParser) -> None:
 
 def function(options: argparse.Namespace) -> Any:
     """The jitted function, or the derivative, that the command line names."""
-    fun = _load(options.function)
+    fun = load(options.function)
     return fun if options.grad is None else api.jit(fun, grad=_argnum(options.grad)).grad
 
 
-def _load(place: str) -> Any:
+def load(place: str) -> Any:
+    """The function that ``module:name`` names, jitted if it is not."""
     module, colon, name = place.partition(":")
     if not colon:
         raise JitadError(f"{place!r} names no function", hint="write module:name")

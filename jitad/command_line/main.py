@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "call a function with Python literals",
     "verify": "compile, and verify the IR after every stage",
     "opt": "run passes on a file of IR, and print the result",
+    "build": "compile functions to a library with a C interface",
 }
 """Name and summary of each command; the module of that name has ``arguments(parser)`` and ``run(options)``."""
 

@@ -55,8 +55,8 @@ STORES_AT_ONCE = "combiner-tokenfactor-inline-limit=64"
 
 Extend = Callable[[ModuleLowering], list[str]]
 
-_lock = threading.RLock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+lock = threading.RLock()
+os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 _numbers = itertools.count()
 # Machine code without users.  It is released when more code is made, not when its object is collected: that may happen
 # in any thread, and if the process forked at that moment, LLVM's lock would stay locked in the child for ever.
@@ -100,7 +100,8 @@ def _switched_on(option: str) -> AbstractContextManager[None]:
 
 
 @cache
-def _jit() -> llvm.orcjit.LLJIT:
+def linker() -> llvm.orcjit.LLJIT:
+    """The JIT into which all machine code is linked."""
     return immortal(llvm.create_lljit_compiler(_machine(2), use_jit_link=True))
 
 
@@ -115,7 +116,7 @@ class Native:
                  finished: str = "", keep: bool = False) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
         self.finished, self.keep = finished, keep
-        with _lock:
+        with lock:
             _unused.clear()
             self._code = self._link()
 
@@ -138,7 +139,7 @@ class Native:
                 if f"@{name}(" in outside and name not in self.names:
                     builder.import_symbol(name, home(name).address(name))
         try:
-            tracker = builder.link(_jit(), f"jitad{next(_numbers)}")
+            tracker = builder.link(linker(), f"jitad{next(_numbers)}")
         except RuntimeError as e:
             raise CompileError(f"LLVM cannot link the compiled code: {e}") from None
         self.times["link"] = time.perf_counter() - emitted
@@ -149,8 +150,8 @@ class Native:
         start = time.perf_counter()
         unit = self._unit()
         optimised = time.perf_counter()
-        with self._generating():
-            image: bytes = _machine(_codegen(self.options)).emit_object(unit)
+        with generating(len(self.source) + len(self.finished)):
+            image: bytes = _machine(codegen(self.options)).emit_object(unit)
         self.times |= {"llvm": optimised - start, "codegen": time.perf_counter() - optimised}
         return image
 
@@ -167,30 +168,31 @@ class Native:
     @property
     def llvm(self) -> str:
         """The optimised LLVM IR.  It is made again at each access, as it is rarely needed."""
-        with _lock:
+        with lock:
             return str(self._unit())
 
     @property
     def asm(self) -> str:
         """The machine code as assembly."""
-        with _lock:
+        with lock:
             unit = self._unit()
-            with self._generating():
-                return str(_machine(_codegen(self.options)).emit_assembly(unit))
+            with generating(len(self.source) + len(self.finished)):
+                return str(_machine(codegen(self.options)).emit_assembly(unit))
 
     def _unit(self) -> Any:
         """The optimised LLVM module from which code is generated."""
         unit = optimise(self.source, self.options)
         if self.finished:
-            unit.link_in(_parsed(self.finished))
+            unit.link_in(parsed(self.finished))
         return unit
 
-    @contextmanager
-    def _generating(self) -> Iterator[None]:
-        large = len(self.source) + len(self.finished) > LARGE
-        scheduling = _switched_on(NO_LATE_SCHEDULING) if large else nullcontext()
-        with _switched_on(NO_STRENGTH_REDUCTION), _set(SINKING, "false", "true"), scheduling:
-            yield
+
+@contextmanager
+def generating(size: int) -> Iterator[None]:
+    """LLVM's options for generating machine code from ``size`` characters of LLVM IR, set within the context."""
+    scheduling = _switched_on(NO_LATE_SCHEDULING) if size > LARGE else nullcontext()
+    with _switched_on(NO_STRENGTH_REDUCTION), _set(SINKING, "false", "true"), scheduling:
+        yield
 
 
 def _routines(module: Any, options: Options, keep: bool = False) -> Callable[[str], Native]:
@@ -224,11 +226,13 @@ def _libmvec() -> str | None:
     return libmvec.LIBRARY if libmvec.library() is not None else None
 
 
-def _codegen(options: Options) -> int:
+def codegen(options: Options) -> int:
+    """LLVM's level of code generation."""
     return {0: 0, 1: 2, 3: 3}[options.level]
 
 
-def _parsed(source: str) -> llvm.ModuleRef:
+def parsed(source: str) -> llvm.ModuleRef:
+    """The LLVM module with this text; raises ``CompileError`` if LLVM refuses it."""
     try:
         unit = llvm.parse_assembly(source)
         unit.verify()
@@ -237,9 +241,9 @@ def _parsed(source: str) -> llvm.ModuleRef:
     return unit
 
 
-def optimise(source: str, options: Options) -> llvm.ModuleRef:
-    """Parse LLVM IR and run the pipeline."""
-    unit = _parsed(source)
+def optimise(source: str, options: Options, machine: llvm.TargetMachine | None = None) -> llvm.ModuleRef:
+    """Parse LLVM IR and run the pipeline, by default for this machine."""
+    unit = parsed(source)
     if options.written_out:
         return unit
     tuning = llvm.create_pipeline_tuning_options(speed_level=options.level)
@@ -247,7 +251,7 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
     tuning.slp_vectorization = options.level == 3
     tuning.loop_interleaving = options.level == 3
     tuning.loop_unrolling = options.level > 0
-    passes = llvm.create_pass_builder(_machine(_codegen(options)), tuning)
+    passes = llvm.create_pass_builder(machine or _machine(codegen(options)), tuning)
     rest = _set(VECTORS_FOR_THE_REST, 8, 16) if options.fastmath else nullcontext()
     with _switched_on(ORDERED_SUMS), _set(SINKING, "false", "true"), rest:
         passes.getModulePassManager().run(unit, passes)
@@ -258,7 +262,7 @@ def optimise(source: str, options: Options) -> llvm.ModuleRef:
 
 def _inline(unit: llvm.ModuleRef, definitions: str, passes: llvm.PassBuilder) -> None:
     """Link ``definitions`` into the module and inline all calls of them; the vectoriser made some of these calls."""
-    machine = f'target triple = "{target().triple}"\ntarget datalayout = "{target().layout}"\n'
+    machine = f'target triple = "{unit.triple}"\ntarget datalayout = "{unit.data_layout}"\n'
     unit.link_in(llvm.parse_assembly(machine + definitions))
     manager = llvm.create_new_module_pass_manager()
     manager.add_always_inliner_pass()

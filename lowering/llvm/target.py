@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128))
+_VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128), ("+simd128", 128))
+BLAS, LIBMVEC = "blas", "libmvec"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A target machine; ``features`` is LLVM's list (``"+avx2,-avx512f"``)."""
+    """A target machine; ``features`` is LLVM's list (``"+avx2,-avx512f"``).
+
+    ``libraries``: the libraries besides libm that code may call, if they are found.
+    """
 
     triple: str
     layout: str
     cpu: str = ""
     features: str = ""
+    libraries: frozenset[str] = frozenset({BLAS, LIBMVEC})
 
     @property
     def is_gpu(self) -> bool:
         return self.triple.startswith("nvptx")
+
+    @property
+    def has_short_pointers(self) -> bool:
+        """True if pointers have 32 bits; words for addresses have 64 everywhere."""
+        return self.triple.startswith("wasm32")
 
     @property
     def vector_bits(self) -> int:

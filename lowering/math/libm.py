@@ -20,7 +20,7 @@ def declare(target: Target, writer: Writer, name: str, t: Scalar, arity: int) ->
     """``@name`` of a function, declared free of effects, with its vector versions if the target has any."""
     full = ("__nv_" if target.is_gpu else "") + name + ("f" if t.name == "f32" else "")
     own = f"jitad.{full}" if name in libmvec.REPLACED and not target.is_gpu else ""
-    vector = "" if target.is_gpu else libmvec.attribute(writer, full, target.features, own)
+    vector = "" if target.is_gpu else libmvec.attribute(writer, full, target, own)
     of = types.register(t)
     if own and vector:
         plain = writer.declare(full, of, of, writer.attributes(_PURE))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ..llvm.emit import Writer
+from ..llvm.target import LIBMVEC, Target
 from . import own
 
 LIBRARY = "libmvec.so.1"
@@ -71,14 +72,16 @@ def variants(scalar: str, features: str) -> tuple[Variant, ...]:
     return tuple(v for v in found if hasattr(lib, v.symbol))
 
 
-def attribute(writer: Writer, scalar: str, features: str, name: str = "") -> str:
+def attribute(writer: Writer, scalar: str, target: Target, name: str = "") -> str:
     """The attribute that makes loops over a libm function vectorise; ``""`` if the target has no vector version of it.
 
     ``name`` is the name under which it is called, if that is not ``scalar``.
 
     The vector versions are declared and kept, since nothing but this attribute mentions them until the vectoriser runs.
     """
-    found = [_ours(scalar, v, features) for v in variants(scalar, features)]
+    found = [_ours(scalar, v, target.features) for v in variants(scalar, target.features)]
+    if LIBMVEC not in target.libraries:
+        found = [v for v in found if v.symbol.startswith(own.PREFIX) and own.stands_alone(scalar)]
     if any(v.lanes * (64 if v.element == "double" else 32) == 512 for v in found):
         writer.vector_stack = " alignstack(64)"      # else vectors spilled across a call straddle two cache lines
     for v in found:

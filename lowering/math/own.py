@@ -86,6 +86,11 @@ def suits(function: str, lanes: int, features: list[str]) -> bool:
     return known is not None and any(f"+{f}" in features and lanes * known.bits == n for f, n in FEATURES.items())
 
 
+def stands_alone(function: str) -> bool:
+    """True if our version of ``function`` does not call libmvec."""
+    return function not in ("sinf", "cosf")
+
+
 def definitions(source: str) -> str:
     """LLVM IR of the functions that a module declares, or ``""``; they are only inlined, never compiled."""
     wanted = sorted(set(re.findall(rf"@{re.escape(PREFIX)}(\w+)\.(\d+)", source)))

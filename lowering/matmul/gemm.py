@@ -41,7 +41,7 @@ from ..arrays import transpose
 from ..builder.kernel_builder import Routine
 from ..llvm import types
 from ..llvm.emit import Code, Writer, global_name
-from ..llvm.target import Target
+from ..llvm.target import BLAS, Target
 from ..math.libmvec import masks_tails
 
 ROUTINES = {f"jitad.product.{t}{form}": (t, form) for t in (F32, F64) for form in ("", ".turned")}
@@ -113,7 +113,7 @@ class _Multiplying(Routine):
         self.target, self.widths = target, widths(target, t)
 
     def define(self, name: str) -> None:
-        if blas.library() is not None:
+        if BLAS in self.target.libraries and blas.library() is not None:
             self._blas_if_large()
         self._product()
         self.code.end("ret void")

@@ -23,6 +23,7 @@ from ..arrays.reduce import combine, interleaved
 from ..builder.function_builder import FunctionBuilder
 from ..llvm import float_state, types
 from ..llvm.emit import Code, global_name
+from ..llvm.target import BLAS
 from ..llvm.types import Buffer, literal
 from ..math import ops
 from ..planning.op_traits import exchanges, is_block
@@ -129,7 +130,8 @@ def _call_routine(fn: FunctionBuilder, p: Product) -> None:
 
 
 def _has_blas(fn: FunctionBuilder, t: Scalar) -> bool:
-    return fn.options.blas and t.is_float and not fn.target.is_gpu and blas.library() is not None
+    allowed = fn.options.blas and BLAS in fn.target.libraries
+    return allowed and t.is_float and not fn.target.is_gpu and blas.library() is not None
 
 
 def _call_outlined(fn: FunctionBuilder, p: Product) -> None:

@@ -295,6 +295,8 @@ def _call_if_used(fn: FunctionBuilder, state: str, routine: str, arrays: Sequenc
     table = code.alloca("i64", 2 * len(buffers))
     for i, b in enumerate(buffers):
         at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i}")
+        if fn.target.has_short_pointers:                 # the routine reads the whole word
+            code.do(f"store i64 0, ptr {at}, align 8")
         code.do(f"store ptr {b.ptr}, ptr {at}, align 8")
         at = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {16 * i + 8}")
         code.do(f"store i64 {fn.mul(fn.product(b.sizes), str(types.width(b.dtype)))}, ptr {at}, align 8")

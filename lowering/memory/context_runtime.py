@@ -6,6 +6,7 @@ They are machine code, not calls of Python, in which a signal handler might rais
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable, Sequence
 
 from ..llvm import context, float_state
 from ..llvm.capi import function
@@ -18,11 +19,16 @@ INTRINSICS = (
 )
 
 
-def trim_text() -> str:
-    """``context.trim`` as LLVM IR, except that the caller empties the arena."""
-    at, page = context.offset, mmap.PAGESIZE
-    advise = "\n".join(_ADVISE.format(n=n, first=first, advice=advice, madvise=function("madvise"))
-                       for n, (first, advice) in enumerate(context.given_back()))
+def trim_text(operand: Callable[[str], str] = function, page: int = mmap.PAGESIZE,
+              advices: Sequence[tuple[int, int]] | None = None) -> str:
+    """``context.trim`` as LLVM IR, except that the caller empties the arena.
+
+    ``operand`` gives the LLVM operand of a function of the C library: by default its address in this process.
+    ``advices``: see ``context.given_back``.
+    """
+    at, advices = context.offset, context.given_back() if advices is None else advices
+    advise = "\n".join(_ADVISE.format(n=n, first=first, advice=advice, madvise=operand("madvise"))
+                       for n, (first, advice) in enumerate(advices))
     return f"""define void @jitad.trim(ptr %ctx, i64 %high) cold {{
   %at = getelementptr inbounds i8, ptr %ctx, i64 {at("arena_base")}
   %base = load i64, ptr %at, align 8
@@ -41,23 +47,23 @@ _ADVISE = """  %start{n} = add i64 %base, {first}
   %status{n} = call i32 {madvise}(i64 %start{n}, i64 %length{n}, i32 {advice})"""
 
 
-def bind_text() -> str:
+def bind_text(operand: Callable[[str], str] = function) -> str:
     """Text of ``jitad.bind``: set ``stack_limit`` for the calling thread, as ``context.new`` does, and ``thread``.
 
-    If the system does not report the stack's end, recursion is disabled.
+    If the system does not report the stack's end, recursion is disabled.  ``operand``: as for ``trim_text``.
     """
     at = context.offset
     return f"""define void @jitad.bind(ptr %ctx, i64 %number) cold {{
   %attributes = alloca [64 x i8], align 8
   %low = alloca i64, align 8
   %size = alloca i64, align 8
-  %thread = call i64 {function("pthread_self")}()
-  %status = call i32 {function("pthread_getattr_np")}(i64 %thread, ptr %attributes)
+  %thread = call i64 {operand("pthread_self")}()
+  %status = call i32 {operand("pthread_getattr_np")}(i64 %thread, ptr %attributes)
   %known = icmp eq i32 %status, 0
   br i1 %known, label %told, label %guessed
 told:
-  %found = call i32 {function("pthread_attr_getstack")}(ptr %attributes, ptr %low, ptr %size)
-  %gone = call i32 {function("pthread_attr_destroy")}(ptr %attributes)
+  %found = call i32 {operand("pthread_attr_getstack")}(ptr %attributes, ptr %low, ptr %size)
+  %gone = call i32 {operand("pthread_attr_destroy")}(ptr %attributes)
   %lowest = load i64, ptr %low, align 8
   %length = load i64, ptr %size, align 8
   %end = add i64 %lowest, %length

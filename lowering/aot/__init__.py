@@ -1,0 +1,13 @@
+"""Self-contained machine code with a C interface, for libraries that are built ahead of time.
+
+Imports every folder of the lowering but none of the entry points for Python; imported by ``jitad.aot``.
+Files, in reading order::
+
+    platforms    the platforms for which libraries are built, as one table
+    interface    the C interface of an export: its parameters, with their C and LLVM types
+    runtime      contexts for threads, in LLVM IR that calls the C library only
+    failures     error codes and their messages
+    entry        the C function of an export, which runs the compiled function
+    library      programs and routines as one LLVM module; object files
+    by_value     C functions that return their result, for callbacks of other libraries, in memory
+"""
