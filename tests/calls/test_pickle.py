@@ -82,7 +82,7 @@ def test_importable_functions_travel_by_reference() -> None:
     (lambda: jitad.vmap(lambda x: x * 2.0), np.arange(3.0)),
     (lambda: grad(cube), 2.0),
     (lambda: grad(jitad.checkpoint(lambda x: np.sin(x) ** 2)), 1.0),
-], ids=str)
+], ids=range(10))
 def test_made_functions_travel_by_value(make: Callable[[], Any], x: Any) -> None:
     f = make()
     other = again(f)
