@@ -219,6 +219,14 @@ def _is_bound(jitted: Any) -> bool:
     return type(jitted._function) is Jit
 
 
+def exported(fun: Any) -> Dispatcher:
+    """The dispatcher of a function, which is compiled first if it is plain; a method of an object is refused."""
+    jitted = fun if getattr(type(fun), "is_jitad", False) else jit(fun)
+    if not getattr(type(jitted), "is_jitad", False) or _is_bound(jitted):
+        raise UnsupportedError(f"{fun!r} is a method of an object", hint="export a function that calls it")
+    return dispatcher(jitted)
+
+
 def given_to(jitted: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a call with the bound object, if any, in front."""
     return (jitted._self, *args) if _is_bound(jitted) else args
@@ -279,13 +287,13 @@ def _cfunc(self: Any, signature: Any = None) -> Any:
     which an ``int`` before a pointer is the size of an array, and ``void *`` is ignored.
     """
     from .aot.functions import cfunc
-    return cfunc(self, signature)
+    return cfunc(exported(self), signature)
 
 
 def _address(self: Any, signature: Any = None) -> int:
     """The address of ``f.cfunc(signature)``, which stays valid until the process ends."""
     from .aot.functions import address
-    return address(self, signature)
+    return address(exported(self), signature)
 
 
 def _missing(self: Any, name: str) -> Any:

@@ -52,8 +52,9 @@ def export(fun: Any, signature: Any = None, *, name: str | None = None, grad: Wr
 
     Raises ``UnsupportedError`` for types that C code cannot pass, and ``ValueError`` for a text that is no signature.
     """
+    from ..api import exported
     from .exports import make
-    return make(fun, signature, name, grad=grad, jvp=jvp, vjp=vjp, hvp=hvp, jacobian=jacobian)
+    return make(exported(fun), signature, name, grad=grad, jvp=jvp, vjp=vjp, hvp=hvp, jacobian=jacobian)
 
 
 def build(path: str | os.PathLike[str], exports: Sequence[Export], *, header: str | os.PathLike[str] | None = None,

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import api, compiler, pipeline
+from .. import compiler, pipeline
 from ..big_stack import with_room
 from ..calling.compiled import lock
+from ..calling.dispatch import Dispatcher
 from ..calling.signature import Spec, signature
 from ..errors import DifferentiationError, UnsupportedError
 from ..frontend.callables.traceable import positional
@@ -42,28 +43,25 @@ class Export:
     ``wrt``: for each mode of ``MODES`` that is exported, True or the arguments to differentiate with respect to.
     """
 
-    fun: Callable[..., Any]
+    dispatcher: Dispatcher
     signature: Any
     name: str
     wrt: dict[str, Any]
 
 
-def make(fun: Any, signature: Any = None, name: str | None = None, **wrt: Any) -> Export:
+def make(dispatcher: Dispatcher, signature: Any = None, name: str | None = None, **wrt: Any) -> Export:
     """See ``aot.export``."""
-    jitted = fun if getattr(type(fun), "is_jitad", False) else api.jit(fun)
-    if not getattr(type(jitted), "is_jitad", False) or api._is_bound(jitted):
-        raise UnsupportedError(f"{fun!r} is a method of an object", hint="export a function that calls it")
-    if api.dispatcher(jitted).parameters.static:
-        raise UnsupportedError(f"{jitted.__name__} has static arguments, which are no part of a C function",
+    given = dispatcher.target.__name__
+    if dispatcher.parameters.static:
+        raise UnsupportedError(f"{given} has static arguments, which are no part of a C function",
                                hint="export a function that passes them: lambda x: f(x, 3)")
-    label = c_name(name if name is not None else jitted.__name__)
-    return Export(jitted, signature, label, {mode: given for mode, given in wrt.items() if given is not False})
+    label = c_name(name if name is not None else given)
+    return Export(dispatcher, signature, label, {mode: value for mode, value in wrt.items() if value is not False})
 
 
 def programs(export: Export) -> Iterator[Program]:
     """The programs of an export after the pipeline: the function first, then its derivatives."""
-    dispatcher = api.dispatcher(export.fun)
-    fun, options = dispatcher.fun, replace(dispatcher.options, parallel=False)
+    fun, options = export.dispatcher.fun, replace(export.dispatcher.options, parallel=False)
     given = arguments(fun, export.signature, export.name)
     writer = _Programs(export.name, fun, options, given)
     yield writer.value()

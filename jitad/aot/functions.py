@@ -11,6 +11,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from ..calling.compiled import lock
+from ..calling.dispatch import Dispatcher
 from ..errors import UnsupportedError
 from ..ir.types import F64
 from ..lowering.aot import by_value, platforms
@@ -25,10 +26,10 @@ _C = {"double": ctypes.c_double, "float": ctypes.c_float, "int": ctypes.c_int, "
       "bool": ctypes.c_bool, "pointer": ctypes.c_void_p,
       **{f"{sign}int{bits}_t": getattr(ctypes, f"c_{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}}
 _CALLBACK = 'a callback is "double (double, …)" or "double (int, double *)", each with an optional void * at the end'
-_known: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Dispatcher, dict[str, Any]] = WeakKeyDictionary()
 
 
-def cfunc(fun: Any, signature: Any) -> Any:
+def cfunc(fun: Dispatcher, signature: Any) -> Any:
     """See ``f.cfunc``."""
     with lock:
         table = _known.setdefault(fun, {})
@@ -38,26 +39,27 @@ def cfunc(fun: Any, signature: Any) -> Any:
         return table[key]
 
 
-def address(fun: Any, signature: Any) -> int:
+def address(fun: Dispatcher, signature: Any) -> int:
     """See ``f.address``."""
     return ctypes.cast(cfunc(fun, signature), ctypes.c_void_p).value or 0
 
 
-def _made(fun: Any, signature: Any) -> Any:
+def _made(fun: Dispatcher, signature: Any) -> Any:
+    name = fun.target.__name__
     is_c = isinstance(signature, str) and signature.strip().startswith("double") and "(" in signature
     kinds, given = _callback(signature) if is_c else (signature, None)
     export = exports.make(fun, kinds, "jitad_callback")
     program = next(iter(exports.programs(export)))
     made = program.interface
-    result = _result(made, fun.__name__)
+    result = _result(made, name)
     if given is None:
         given = by_value.plain(made)
     elif result.dtype != F64:
-        raise UnsupportedError(f"{fun.__name__} returns {result.dtype}, and the callback double")
+        raise UnsupportedError(f"{name} returns {result.dtype}, and the callback double")
     platform = platforms.find(None, None, frozenset({BLAS, LIBMVEC}))
-    target, name = platform.target(), "jitad_callback_by_value"
-    text = by_value.wrapper(name, made, result.dtype, given, target.triple, target.layout)
-    place = by_value.load(Library(platform, [program], [], {name: text}), name)
+    target, symbol = platform.target(), "jitad_callback_by_value"
+    text = by_value.wrapper(symbol, made, result.dtype, given, target.triple, target.layout)
+    place = by_value.load(Library(platform, [program], [], {symbol: text}), symbol)
     return ctypes.CFUNCTYPE(_C[c_type(result.dtype)], *map(_ctype, given))(place)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..aot import building, exports
+from ..api import exported
 from ..errors import JitadError
 from ..lowering.aot.platforms import TABLE
 from .functions import load
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
     if options.name is not None and len(options.functions) > 1:
         raise JitadError("--name names one function, and there are several", hint="build one library for each")
     wrt = {mode: _argnums(text) for mode in exports.MODES if (text := getattr(options, mode)) is not None}
-    found = [exports.make(load(function), options.signature, options.name, **wrt) for function in options.functions]
+    found = [exports.make(exported(load(name)), options.signature, options.name, **wrt) for name in options.functions]
     emit = options.emit or _SUFFIXES.get(Path(options.output).suffix, "shared")
     files = {kind: file for option in _FILES if (file := getattr(options, kind := option.replace("-", "_")))}
     try:
