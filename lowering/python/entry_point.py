@@ -110,7 +110,7 @@ class _EntryWriter:
     def write(self) -> str:
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         parts = self.arguments()
-        self.code.do(f"store i64 {self.entry.mark}, ptr {self.boxer.at('%callable', LAST)}, align 8")
+        self.code.do(f"store ptr {capi.memory(self.entry.mark)}, ptr {self.boxer.at('%callable', LAST)}, align 8")
         ctx = self.lease.take(self.unboxer.held)
         self.lease.prepare(ctx, self.entry.recursive)
         self.lease.lend_blocks(ctx)
@@ -128,7 +128,8 @@ class _EntryWriter:
         if self.entry.effort != "short" and self.writer.size() > LARGE:
             attributes += " noinline optnone"
         head = f"define ptr {name}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) {attributes}"
-        self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
+        self.writer.function(self.entry.name, text := f"{head} {{\n{self.code.text()}\n}}\n")
+        self.writer.outside(capi.symbols(text))
         return self.entry.name
 
     # --- arguments --------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class _EntryWriter:
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
         arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
         struct = types.result_struct(f.result_types)
-        callee = f"inttoptr (i64 {entry.address} to ptr)" if entry.address else global_name(symbol(f.name))
+        callee = capi.memory(entry.address) if entry.address else global_name(symbol(f.name))
         before = recorded = ""
         if entry.flush:
             recorded = self.lease.field(ctx, "floats")
@@ -258,6 +259,6 @@ class _EntryWriter:
         code = self.code
         self.unboxer.drop_on_miss()
         code.start(self.miss)
-        following = code.op(f"load ptr, ptr inttoptr (i64 {self.entry.mark} to ptr), align 8")
+        following = code.op(f"load ptr, ptr {capi.memory(self.entry.mark)}, align 8")
         made = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")
         code.end(f"ret ptr {made}")
