@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..frontend.callables.traceable import POSITIONAL, positional, signature_of
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Parameters:
@@ -31,7 +31,10 @@ class Parameters:
 
         Raises TypeError for a position or name that is not a parameter.
         """
-        known = positional(self.fun) if self._static and self.known else []
+        if not self._static:
+            return frozenset()
+        from ..frontend.callables.traceable import positional
+        known = positional(self.fun) if self.known else []
         names = [self._static_name(key, known) for key in self._static]
         return frozenset([*names, *(known.index(name) for name in names if name in known)])
 
@@ -53,6 +56,7 @@ class Parameters:
     @property
     def count(self) -> int | None:
         """The number of parameters, or None if Python cannot tell."""
+        from ..frontend.callables.traceable import signature_of
         try:
             return len(signature_of(self.fun).parameters)
         except (TypeError, ValueError):
@@ -74,6 +78,7 @@ class Parameters:
 
     def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises Python's TypeError if the function does not accept this call."""
+        from ..frontend.callables.traceable import signature_of
         try:
             found = signature_of(self.fun)
         except (TypeError, ValueError):
@@ -87,6 +92,7 @@ class Parameters:
 
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a callable, or an empty list if Python cannot tell."""
+    from ..frontend.callables.traceable import signature_of
     try:
         return list(signature_of(fun).parameters.values())
     except (TypeError, ValueError):

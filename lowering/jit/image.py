@@ -5,8 +5,8 @@ longer than many a compilation.  ``link`` resolves all references within an imag
 others in a table of addresses at the end of the code.  ``load`` copies an image to new pages, fills in the table, and
 makes the pages executable.  They are never writable and executable at once.
 
-It knows what LLVM writes for position-independent code on x86-64 Linux: ELF files with relocations relative to the code,
-or to the table of addresses.
+It knows what LLVM writes for position-independent code on x86-64 Linux: ELF files with relocations relative to the
+code, or to the table of addresses.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Unlinkable(Exception):
 class Image(NamedTuple):
     """Machine code that can be copied to any address that begins a page.
 
-    The first ``fixed`` bytes are code and constants, a multiple of the page size; the rest is writable.  ``size`` counts
-    bytes that are zero behind ``code`` too.  ``outside``: where the address of each external symbol is stored;
+    The first ``fixed`` bytes are code and constants, a multiple of the page size; the rest is writable.  ``size``
+    counts bytes that are zero behind ``code`` too.  ``outside``: where the address of each external symbol is stored;
     ``inside``: where the address of the byte at an offset is.  ``names``: the offsets of exported functions.
     """
 

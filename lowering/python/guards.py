@@ -13,8 +13,8 @@ from enum import Enum
 from typing import Any
 
 from ...frontend.captured.guards import Guard
+from ...frontend.captured.leaves import Leaf
 from ...frontend.captured.places import Place
-from ...frontend.trace.trace_program import Leaf
 from ...ir.types import F64, Array
 from ..llvm import capi
 from ..llvm import cpython_layout as layout

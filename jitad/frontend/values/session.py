@@ -11,7 +11,8 @@ from ..captured.captures import Captures
 from ..captured.places import Place
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
-from .values import Obj, Options
+from ..options import Options
+from .values import Obj
 
 
 @dataclass(eq=False)
