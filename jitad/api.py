@@ -181,7 +181,7 @@ class Handle:
 
     def _wake(self) -> Dispatcher:
         from .calling.dispatch import Dispatcher
-        from .frontend.options import Options
+        from .frontend.captured.options import Options
         with Handle._lock:
             if self.dispatcher is None:
                 made = Dispatcher(self.target, self.fun, Options(**self.options), self.static, self.derive,

@@ -16,9 +16,9 @@ from .calling.compiled import BODY, Compiled, Program, Prototype, Shape
 from .calling.signature import Signature
 from .errors import UnsupportedError
 from .frontend.captured.leaves import Opened
+from .frontend.captured.options import Options
 from .frontend.captured.places import Place
 from .frontend.columns.gc_pause import no_collection
-from .frontend.options import Options
 from .frontend.trace import trace_program
 from .frontend.values.lattice import UNBOUND
 from .ir.graph import Module

@@ -16,8 +16,8 @@ from ..calling.signature import Spec, signature
 from ..errors import DifferentiationError, UnsupportedError
 from ..frontend.callables.traceable import positional
 from ..frontend.captured.leaves import Leaf as Parameter
+from ..frontend.captured.options import Options
 from ..frontend.columns.gc_pause import no_collection
-from ..frontend.options import Options
 from ..frontend.trace.trace_program import Traced
 from ..frontend.values.lattice import UNBOUND
 from ..ir.types import Array, Scalar

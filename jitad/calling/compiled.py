@@ -240,12 +240,13 @@ class Compiled:
         """Compiles an entry in an LLVM module of its own, which calls the compiled function by its address."""
         from ..lowering.jit import cpu
         from ..lowering.llvm.emit import Writer
+        from ..lowering.math.ops import Options
         from ..lowering.python import entry_point
         assert self.native is not None
         entry.address = self.native.address(BODY)
         writer = Writer(cpu.target().triple, cpu.target().layout)
         entry_point.write(writer, entry)
-        native = cpu.Native(writer.text(), self.options or cpu.Options(), [entry.name], {})
+        native = cpu.Native(writer.text(), self.options or Options(), [entry.name], {})
         entry.code = native.address(entry.name)
         self.kept.append(native)
 

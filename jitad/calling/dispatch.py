@@ -14,14 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from types import ModuleType
 from typing import Any
 
 from ..big_stack import with_room
 from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
 from ..frontend.captured.leaves import Leaf
+from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
 from ..frontend.columns.pack import returned
-from ..frontend.options import Options
 from ..lowering.python import callable as native_callable
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
@@ -47,6 +48,7 @@ class Dispatcher:
                  derive: tuple[str, Any] | None, prepare: Callable[[], None]) -> None:
         self.target, self.written, self.options, self.derive = target, written, options, derive
         self.parameters, self._prepare = Parameters(written, static), prepare
+        _compiler()
         self.table: dict[Signature, list[Compiled]] = {}     # the versions for each signature, newest first
         self.entries = EntryChain(target)
         self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
@@ -180,7 +182,7 @@ class Dispatcher:
 
     def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  options: Options) -> Compiled:
-        from .. import compiler
+        compiler = _compiler()
         with lock:
             known, _ = self._version(sig, leaves)
             if known is not None:
@@ -189,7 +191,7 @@ class Dispatcher:
             shape = Shape(len(args), tuple(kwargs))
             widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
             widened -= self._constant.setdefault(sig, set())
-            compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
+            compiled: Compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
                                                  frozenset(widened))
             self._widened[sig] = widened & set(compiled.program.captured)
             self._constant[sig] |= widened - self._widened[sig]
@@ -246,14 +248,14 @@ class Dispatcher:
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
-        from .. import compiler
+        compiler = _compiler()
         return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
             self.fun, sig, options, stage, leaves))
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
-        from .. import compiler
         from ..visualize import graph
+        compiler = _compiler()
         return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
             self.fun, sig, options, stage, leaves)))
 
@@ -276,6 +278,14 @@ class Dispatcher:
         self.table.clear()
         self._shapes.clear()
         self._apart.clear()
+
+
+def _compiler() -> ModuleType:
+    """The compiler; the first call imports it, which takes room on the stack."""
+    def load() -> ModuleType:
+        from .. import compiler
+        return compiler
+    return with_room(load)
 
 
 # --- redirected calls -----------------------------------------------------------------------------

@@ -104,6 +104,7 @@ def define(writer: Writer) -> None:
         writer.declare(*text)
     float_state.define(writer)
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
-    for name, text in {"poll": _POLL.format(*map(function, names)), "trim": trim_text(), "bind": bind_text()}.items():
-        writer.function(f"jitad.{name}", text)
-        writer.outside(symbols(text))
+    texts = {"poll": _POLL.format(*map(function, names)), "trim": trim_text(), "bind": bind_text()}
+    for name, body in texts.items():
+        writer.function(f"jitad.{name}", body)
+        writer.outside(symbols(body))

@@ -119,7 +119,7 @@ class _EntryWriter:
         state = self.lease.release_gil([*self.unboxer.sizes, *self.unboxer.counts])
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
         arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
-        struct = types.result_struct(f.result_types)
+        struct = types.result_struct(list(f.result_types))
         callee = capi.memory(entry.address) if entry.address else global_name(symbol(f.name))
         before = recorded = ""
         if entry.flush:

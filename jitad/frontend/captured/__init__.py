@@ -7,6 +7,7 @@ Imports ``columns`` and ``ir.types`` only.
 
 Files, in reading order::
 
+    options          the options of ``jit``
     leaves           the types of arguments and captured values
     places           access paths of captured values
     guards           the conditions on captured state under which a program is valid

@@ -14,13 +14,13 @@ from ...passes.cleanup.dce import drop_unreached
 from ..captured.captures import Captures, NeedName
 from ..captured.guards import Guard
 from ..captured.leaves import Leaf, Opened
+from ..captured.options import Options
 from ..captured.places import Place, Reader
 from ..columns.layouts import Layout
 from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..columns.recursive_types import Family
 from ..objects import containers
-from ..options import Options
 from ..trees.heaps import NeedHeap
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session

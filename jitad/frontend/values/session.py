@@ -8,10 +8,10 @@ from typing import Any
 from ...ir.graph import Module
 from ...ir.types import Type
 from ..captured.captures import Captures
+from ..captured.options import Options
 from ..captured.places import Place
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
-from ..options import Options
 from .values import Obj
 
 

@@ -27,7 +27,7 @@ from ...ir.graph import Block, Module, Value
 from ...ir.ops import Axis
 from ...ir.types import Array, Scalar, Type, dtype_of
 from ...pytree import opaque
-from ..options import Options
+from ..captured.options import Options
 
 
 class Context(Protocol):
