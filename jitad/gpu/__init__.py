@@ -5,4 +5,5 @@ Imported by ``api`` when a function of such a target is first called; imports th
 Files, in reading order::
 
     recording   a driver for tests, which records and checks calls
+    simulated   the driver of the simulator (``lowering/simulator``)
 """
