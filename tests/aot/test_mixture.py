@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -75,6 +77,40 @@ def test_libm_alone_and_under_valgrind(tmp_path: Path) -> None:
     checked = run("valgrind", "-q", "--leak-check=full", "--error-exitcode=9", "./mixture",
                   written(tmp_path, problem(3, 2, 2)), "300", cwd=tmp_path)
     assert checked == ALL_WELL
+
+
+@needs("gcc")
+@needs("qemu-x86_64")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="code for several processors is made on x86-64 only")
+def test_several_processors_in_one_library(tmp_path: Path) -> None:
+    """Each machine gets the digits that a library for its processor alone has there, which differ from the others'."""
+    levels = {"x86-64-v2": "Nehalem", "x86-64-v3": "Haswell", "x86-64-v4": ""}
+    plain = {"blas": False, "libmvec": False}
+    for level in levels:
+        (tmp_path / level).mkdir()
+        aot.build(tmp_path / level / "libgmm.so", export(), cpu=level, **plain)         # type: ignore[arg-type]
+    aot.build(tmp_path / "libgmm.so", export(), header=tmp_path / "gmm.h", cpu=",".join(reversed(levels)),
+              **plain)                                                                  # type: ignore[arg-type]
+    run(*COMPILER, cwd=tmp_path)
+    file, seen = written(tmp_path, problem(5, 4, 300)), []
+    for level, machine in levels.items():
+        if level == "x86-64-v4" and not dict(llvm.get_host_cpu_features()).get("avx512vl"):
+            continue
+        emulated = ("qemu-x86_64", "-cpu", machine) if machine else ()
+        seen.append(run(*emulated, "./mixture", file, cwd=tmp_path))
+        alone = run("env", f"LD_LIBRARY_PATH={level}", *emulated, "./alone", file, cwd=alone_in(tmp_path))
+        assert seen[-1] == alone, level
+    assert len({*seen}) == len(seen)
+    assert run("./mixture", written(tmp_path, problem(3, 2, 2)), "1000", cwd=tmp_path) == ALL_WELL
+    with pytest.raises(ValueError, match="several of x86-64"):
+        aot.build(tmp_path / "libgmm.so", export(), cpu="x86-64-v2,znver4")
+
+
+def alone_in(folder: Path) -> Path:
+    """The folder, with a program that looks for its library where the environment says."""
+    if not (folder / "alone").exists():
+        run(*[str(c).replace("-Wl,-rpath,$ORIGIN", "-g") for c in COMPILER[:-1]], "alone", cwd=folder)
+    return folder
 
 
 # With threads that compile in the background, Node 20 crashes at times after the program has returned.
