@@ -4,5 +4,11 @@ The interface to a device is ``lowering.gpu.driver.Driver``; the code that runs 
 Imported by ``api`` when a function of such a target is first called; imports the whole compiler.
 Files, in reading order::
 
+    bindings    NVIDIA's driver through cuda-python: loading it, its errors
+    launching   arguments of kernels as the driver reads them
+    cuda        the driver of NVIDIA's GPUs
+    capture     CUDA graphs
     recording   a driver for tests, which records and checks calls
+    simulated   the driver of the simulator (``lowering/simulator``)
+    assembling  the device's own instructions, by ptxas and nvdisasm
 """
