@@ -187,7 +187,7 @@ def _made(kind: Any, fields: Sequence[tuple[str, Any]], values: list[Any]) -> An
         return cls._make(values)
     if not dataclasses.is_dataclass(cls):
         return tuple(values)
-    made = object.__new__(cls)
+    made: Any = object.__new__(type(kind) if not isinstance(kind, type) else kind)
     for (name, _), value in zip(fields, values):
         object.__setattr__(made, name, value)
     return made

@@ -8,6 +8,7 @@ Files, in reading order::
     runtime      contexts for threads, in LLVM IR that calls the C library only
     failures     error codes and their messages
     entry        the C function of an export, which runs the compiled function
+    dispatch     code for several processors in one library
     library      programs and routines as one LLVM module; object files
     by_value     C functions that return their result, for callbacks of other libraries, in memory
 """

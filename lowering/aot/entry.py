@@ -50,9 +50,9 @@ class Body:
     frames: int
 
 
-def write(writer: Writer, interface: Interface, body: Body, messages: Messages) -> None:
-    """Add the C function to the module that contains the compiled function."""
-    _Entry(writer, interface, body, messages).write()
+def write(writer: Writer, interface: Interface, body: Body, messages: Messages, name: str) -> None:
+    """Add the C function, under this name, to the module that contains the compiled function."""
+    _Entry(writer, interface, body, messages).write(name)
 
 
 class _Entry:
@@ -66,8 +66,8 @@ class _Entry:
         self.named: dict[str, tuple[str, str]] = {}         # the name of a size: its operand, and where it was met
         self.sizes: list[list[str]] = []                    # of each leaf of the arguments
 
-    def write(self) -> None:
-        code, name = self.code, self.interface.name
+    def write(self, name: str) -> None:
+        code = self.code
         given: list[str] = []
         for tree in self.interface.arguments:
             given += [x for leaf, values in self._argument(tree) for x in self._checked(leaf, values)]

@@ -4,4 +4,5 @@ Files, in reading order::
 
     image   what is loaded on a device: the text of kernels, and their parameters
     driver  the interface of a device, and arrays in its memory
+    ptx     images as PTX: functions of the device, kernels, libdevice
 """
