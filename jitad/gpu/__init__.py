@@ -9,5 +9,6 @@ Files, in reading order::
     cuda        the driver of NVIDIA's GPUs
     capture     CUDA graphs
     recording   a driver for tests, which records and checks calls
+    simulated   the driver of the simulator (``lowering/simulator``)
     assembling  the device's own instructions, by ptxas and nvdisasm
 """
