@@ -9,8 +9,8 @@
         for i in range(n):
             h[i] = …                         so h has to be saved
 
-Without this, the load is saved in every iteration of the inner loops.  The array is saved once instead, in the iteration
-of the outer loop that it belongs to, and the load is repeated.
+Otherwise the load is saved in every iteration of the inner loops.  Here the array is saved once, in the iteration of
+the outer loop that it belongs to, and the load is repeated.
 
 The loops must be counted, each index of the load must be the counter of one of them, by and large with the size of that
 axis as its trip count, and there must be more loops than indices.  So the array has no more elements than there are
@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.graph import Function, Op, Value
-from ...ir.types import Array, Scalar
+from ...ir.types import Scalar
 from ...passes.analysis.affine import Affine, AffineForms, atom
 from ...passes.analysis.loops import Loop, counted
 from ...passes.analysis.sizes import Size, Solver
