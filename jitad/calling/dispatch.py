@@ -31,7 +31,7 @@ from ..visualize import graph
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
-from .signature import Signature, Whole, signature
+from .signature import Classify, Signature, Whole, signature
 
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run functions as plain Python
 MOST_APART = 4096                # most argument leaves of a program that is traced again element by element
@@ -62,6 +62,8 @@ class Dispatcher:
         self._last: Signature | None = None          # the signature of the last call that reached Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
+
+    kind: Classify | None = None                     # finds the type of a leaf, if that is not ``classify``
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -124,12 +126,12 @@ class Dispatcher:
         if self.whole and args:
             args = (Whole(args[0]), *args[1:])
         try:
-            found = signature(args, kwargs, static, self.options.static_shapes)
+            found = signature(args, kwargs, static, self.options.static_shapes, kind=self.kind)
             return self.apart(args, kwargs) if found[0] in self._apart else found
         except TypeInferenceError as e:
             for key, value in [*enumerate(args), *kwargs.items()]:
                 name = names[key] if isinstance(key, int) and key < len(names) else key
-                if not _has_signature(value, key in static):
+                if not self._has_signature(value, key in static):
                     raise TypeInferenceError(f"argument {name}: {e.message}", location(self.parameters.fun),
                                              e.hint) from None
             raise
@@ -139,7 +141,15 @@ class Dispatcher:
     def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """``signature``, with each element of a long list as a separate leaf."""
         args, kwargs = self.parameters.ordered(args, kwargs)
-        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False)
+        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False, kind=self.kind)
+
+    def _has_signature(self, value: Any, static: bool) -> bool:
+        """True if a value can be an argument."""
+        try:
+            signature((value,), {}, frozenset([0] if static else []), False, kind=self.kind)
+        except TypeInferenceError:
+            return False
+        return True
 
     # --- compiling --------------------------------------------------------------------------------
 
@@ -177,8 +187,7 @@ class Dispatcher:
             shape = Shape(len(args), tuple(kwargs))
             widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
             widened -= self._constant.setdefault(sig, set())
-            compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                 frozenset(widened))
+            compiled = self.translate(sig, shape, options, leaves, frozenset(widened))
             self._widened[sig] = widened & set(compiled.program.captured)
             self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
@@ -189,6 +198,11 @@ class Dispatcher:
             if shape in compiled.entries:
                 self.entries.add(compiled.entries[shape], leaves)
             return compiled
+
+    def translate(self, sig: Signature, shape: Shape, options: Options, leaves: list[Any], widened: frozenset[Place]
+                  ) -> Compiled:
+        """New code for a signature."""
+        return compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves, widened)
 
     def _retire(self, sig: Signature) -> None:
         """Drops all code for a signature: it was compiled for captured state that has changed."""
@@ -294,15 +308,6 @@ def calls_go_to(run: Run) -> Iterator[None]:
             yield
         finally:
             _instead.reset(token)
-
-
-def _has_signature(value: Any, static: bool) -> bool:
-    """True if a value can be an argument."""
-    try:
-        signature((value,), {}, frozenset([0] if static else []), False)
-    except TypeInferenceError:
-        return False
-    return True
 
 
 def _has_stand_in(x: Any) -> bool:
