@@ -35,6 +35,7 @@ from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
 from .passes.loops.loop_versioning import loop_versioning
 from .passes.loops.neighbour_updates import neighbour_updates
+from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
@@ -71,6 +72,15 @@ def _shape_specialise(module: Module, roots: Sequence[str]) -> None:
             simplify(module)
             dce(module, roots)
         cse(module)
+
+
+def _peel(module: Module, roots: Sequence[str]) -> None:
+    """``peel``, and what makes its copies differ: decided conditions, and what is then the same in all iterations."""
+    if peel(module):
+        check_elimination(module)
+        simplify(module)
+        cse(module)
+        licm(module)
 
 
 def _array_sroa(derived: bool) -> Pass:
@@ -110,6 +120,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "peel", _peel),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
@@ -168,7 +179,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
-    "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
+    "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": zero_cotangents,

@@ -10,6 +10,7 @@ Files, in reading order::
 
     types         f64["n"], for annotations
     names         names that C code can use
+    packed_trees  recursive dataclasses as arrays
     annotations   signatures and annotations, as types of arguments
     derivatives   the programs that compute derivatives
     exports       a function for one signature, as programs with C interfaces

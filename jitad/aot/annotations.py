@@ -21,6 +21,7 @@ from ..lowering.aot import interface
 from ..lowering.aot.interface import Dim, Struct, Tree
 from ..pytree import field_names
 from .names import c_name
+from .packed_trees import packed_root, stand_in, tree_struct
 from .types import Kind
 
 _PYTHON = {float: F64, int: I64, bool: BOOL}
@@ -128,11 +129,13 @@ def argument(kind: Any, name: str, base: str) -> Argument:
         t = leaf.type
         spec = Spec(Leaf(t, isinstance(t, Scalar) and t.of_python))
         return Argument(interface.Leaf(name, t, leaf.dims), spec)
+    if (packed := packed_root(kind, name)) is not None:
+        return Argument(tree_struct(packed, name, f"{base}_{name}_t"), stand_in(packed))
     fields = _fields(kind)
     if fields is None:
         raise UnsupportedError(f"argument {name}: C code cannot pass a value of type {_shown(kind)}",
-                               hint="export a function of numbers, arrays, tuples, NamedTuples and flat dataclasses; "
-                                    "pass the columns of a tree (jitad.pack) as arrays")
+                               hint="export a function of numbers, arrays, tuples, NamedTuples and dataclasses; pass "
+                                    "a list as an array or a tuple, and a dict as a dataclass")
     tag = f"{base}_{name}"
     children = [argument(k, c_name(n), tag) for n, k in fields]
     struct = Struct(name, f"{tag}_t", tuple(c.tree for c in children))
