@@ -72,7 +72,7 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         program = traced(fun, signature, options, leaves, widened)
         _refuse_arrays_elsewhere(program)
         clock("trace")
-        observe = _dumper()
+        observe = dumper()
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
@@ -205,7 +205,7 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def _dumper() -> Callable[[str, Module], None] | None:
+def dumper() -> Callable[[str, Module], None] | None:
     """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
     wanted = _dumped()
     if not set(wanted) & set(IR_STAGES):

@@ -74,6 +74,10 @@ class Dispatcher:
             return self.run_as_python(*args, **kwargs)
         if (run := _instead.get()) is not None:
             return run(self.target, args, kwargs)
+        return self.launch(args, kwargs)
+
+    def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call; compiles first if there is no code for it."""
         sig, leaves = self.signature(args, kwargs)
         compiled, captured = self._version(sig, leaves)
         for _ in range(ATTEMPTS if compiled is None else 0):
@@ -248,16 +252,19 @@ class Dispatcher:
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
             self.fun, sig, options, stage, leaves))
+        return found
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
             self.fun, sig, options, stage, leaves)))
+        return found
 
-    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-                   look: Callable[[Signature, Options, Sequence[Any]], str]) -> str:
+    def looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                  look: Callable[[Signature, Options, Sequence[Any]], Any]) -> Any:
+        """The result of ``look`` for the signature of these arguments."""
         sig, leaves = self.signature_for(args, kwargs)
         try:
             return with_room(lambda: look(sig, self.options, leaves))
@@ -294,6 +301,11 @@ def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: 
 
 Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
+
+
+def redirected() -> bool:
+    """True if another function evaluates this thread's calls of jitted functions."""
+    return _instead.get() is not None
 
 
 @contextmanager

@@ -10,4 +10,5 @@ Files, in reading order::
     capture     CUDA graphs
     recording   a driver for tests, which records and checks calls
     assembling  the device's own instructions, by ptxas and nvdisasm
+    simulated   the driver of the simulator (``lowering/simulator``)
 """

@@ -6,13 +6,13 @@ As in ``calling.dispatch``, but code is a host program with kernels, which Pytho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import compiler, pipeline
 from ..big_stack import with_room
 from ..calling.compiled import Shape
-from ..calling.dispatch import ATTEMPTS, Dispatcher
+from ..calling.dispatch import ATTEMPTS, Dispatcher, redirected
 from ..calling.parameters import name_of
 from ..calling.signature import Signature
 from ..errors import CompileError
@@ -29,7 +29,7 @@ from ..pytree import map_leaves
 from .arrays import DeviceArray
 from .assembling import sass
 from .compiled import DeviceCompiled, kind_for
-from .drivers import driver_of
+from .drivers import driver_of, in_use
 
 ARCH = "sm_80"
 """The architecture that is shown where there is no device, and ``inspect`` is given none."""
@@ -46,6 +46,11 @@ class DeviceDispatcher(Dispatcher):
         self.kind = kind_for(device)
 
     # --- calls ------------------------------------------------------------------------------------
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if redirected():
+            args, kwargs = on_host(args), on_host(kwargs)
+        return super().__call__(*args, **kwargs)
 
     def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call; compiles first if there is no code for it."""
@@ -89,11 +94,11 @@ class DeviceDispatcher(Dispatcher):
         """The text of a stage; of PTX and SASS for the architecture ``arch=…``, by default the device's."""
         if stage not in STAGES:
             return super().text(stage, args, kwargs)
-        arch = kwargs.pop("arch", None) if "arch" not in self.parameters.names else None
+        arch = None if "arch" in self.parameters.names else kwargs.pop("arch", None)
 
-        def look(sig: Signature, options: Options, leaves: Any) -> DeviceProgram:
+        def look(sig: Signature, options: Options, leaves: Sequence[Any]) -> DeviceProgram:
             return device_program(compiler.traced(self.fun, sig, options, leaves), options)
-        program = self.looked_at(args, kwargs, look)
+        program: DeviceProgram = self.looked_at(args, kwargs, look)
         if stage == "plan":
             return program.plan()
         if stage == "kernels":
@@ -105,7 +110,6 @@ class DeviceDispatcher(Dispatcher):
 
 def known_arch() -> str:
     """The architecture of the device in use; ``ARCH`` if none has been used yet."""
-    from .drivers import in_use
     driver = in_use("cuda")
     return driver.arch if driver is not None else ARCH
 

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 from ..lowering.gpu.driver import Driver
 from .cuda import CudaDriver
+from .simulated import SimulatedDriver
 
 _lock = threading.RLock()
 _drivers: dict[str, Driver] = {}
-_makers: dict[str, Callable[[], Driver]] = {"cuda": CudaDriver}
+_makers: dict[str, Callable[[], Driver]] = {"cuda": CudaDriver, "cuda-sim": SimulatedDriver}
 
 TARGETS = ("cuda", "cuda-sim")
 
@@ -23,6 +24,11 @@ def driver_of(target: str) -> Driver:
         with _lock:
             found = _drivers.get(target) or _drivers.setdefault(target, _makers[target]())
     return found
+
+
+def in_use(target: str) -> Driver | None:
+    """The driver of a target if it has been used."""
+    return _drivers.get(target)
 
 
 def is_host(target: str) -> bool:

@@ -28,7 +28,7 @@ LAYERS = (("errors", "disk_store"), ("ir",), ("semantics",), ("passes",), ("cps"
 # Folders in their order: each imports only those before it.
 FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
-                       "python", "jit", "gpu", "aot"),
+                       "python", "jit", "gpu", "simulator", "aot"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
