@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..errors import ShapeError, TypeInferenceError
+from ..frontend.captured.array_classes import ARRAYS
 from ..lowering.gpu.driver import DeviceBuffer, Driver
 from . import dlpack, strided
 from .cuda import DEFAULT_STREAM, CudaDriver
@@ -204,6 +205,9 @@ class DeviceArray:
         found = Foreign(whole.address if whole.size else 0, whole.shape, whole.strides, whole.dtype,
                         self.__dlpack_device__(), whole.owner)
         return dlpack.capsule(found, max_version is not None and max_version[0] >= 1)
+
+
+ARRAYS.add(DeviceArray)
 
 
 def contiguous_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
