@@ -110,6 +110,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning", "ShapeError",
     "TypeInferenceError", "UnsupportedError", "aot", "check_grads", "checkpoint", "custom_jvp", "custom_vjp",
-    "debug_nondifferentiable", "gpu", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp", "linearize",
-    "pack", "random", "relu", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
+    "debug_nondifferentiable", "gpu", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp",
+    "linearize", "pack", "random", "relu", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
 ]

@@ -1,7 +1,7 @@
 """Arrays in the memory of a device.
 
-An array is a view of memory that belongs to a ``Memory``, which is freed with the last array that uses it, or to another
-library.  Basic indexing makes views, as in NumPy; arithmetic, comparisons and reductions are compiled functions
+An array is a view of memory that belongs to a ``Memory``, which is freed with the last array that uses it, or to
+another library.  Basic indexing makes views, as in NumPy; arithmetic, comparisons and reductions are compiled functions
 (``operations``), whose results are new arrays.  The elements are changed by ``assign`` only.
 """
 

@@ -20,7 +20,7 @@ from ..ir.types import INSTEAD, Array, from_numpy
 from ..lowering.gpu.driver import DeviceBuffer, Driver
 from ..lowering.gpu.program import DeviceProgram
 from ..pytree import Structure
-from .arrays import DeviceArray, as_device, is_foreign, owned
+from .arrays import DeviceArray, Memory, as_device, is_foreign, owned
 
 def kind_for(target: str) -> Any:
     """``classify`` for calls of functions of a target: arrays of other libraries are leaves too."""
@@ -46,12 +46,15 @@ class Passed:
         self.addresses: list[int] = []
         self.known: dict[int, DeviceBuffer] = {}           # arrays of the host, by id
         self.owners: list[Any] = []
+        self.adopted: list[int] = []
 
     def leaf(self, x: Any) -> Any:
         """The argument as a host program takes it."""
         if isinstance(x, DeviceArray):
             whole = x.contiguous()
-            self.owners.append(whole)
+            self.owners.append(whole.owner)
+            if not isinstance(whole.owner, Memory):
+                self._adopt(whole)
             return whole.buffer()
         if not isinstance(x, np.ndarray):
             return x
@@ -67,10 +70,19 @@ class Passed:
         """Frees the copies, and keeps memory of others until the device has read it."""
         for address in self.addresses:
             self.driver.free(address)
-        foreign = [whole.owner for whole in self.owners if not hasattr(whole.owner, "driver")]
+        for address in self.adopted:
+            self.driver.disown(address)                    # type: ignore[attr-defined]
+        foreign = [owner for owner in self.owners if not isinstance(owner, Memory)]
         keep = getattr(self.driver, "keep_until_done", None)
         if foreign and keep is not None:
             keep(foreign)
+
+    def _adopt(self, x: DeviceArray) -> None:
+        """Tells a driver that checks addresses of memory that it has not allocated."""
+        adopt = getattr(self.driver, "adopt", None)
+        if adopt is not None and x.address:
+            adopt(x.address, x.nbytes)
+            self.adopted.append(x.address)
 
 
 @dataclass(eq=False)

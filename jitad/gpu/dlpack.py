@@ -1,7 +1,7 @@
 """DLPack: arrays exchanged with other libraries without copying, as C structures in Python capsules.
 
-A capsule is named ``dltensor`` (or ``dltensor_versioned``) until a library takes it over, which renames it and calls the
-deleter in the structure when it is done.  https://dmlc.github.io/dlpack/latest/python_spec.html
+A capsule is named ``dltensor`` (or ``dltensor_versioned``) until a library takes it over, which renames it and calls
+the deleter in the structure when it is done.  https://dmlc.github.io/dlpack/latest/python_spec.html
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def capsule(array: Foreign, versioned: bool) -> Any:
     made: Any = _ManagedVersioned() if versioned else _Managed()
     shape = (ctypes.c_int64 * n)(*array.shape)
     strides = (ctypes.c_int64 * n)(*(s // size for s in array.strides)) if array.strides is not None else None
-    made.tensor = _Tensor(array.address or None, *array.device, n, _KINDS[array.dtype.kind], 8 * size, 1, shape, strides,
-                          0)
+    made.tensor = _Tensor(array.address or None, *array.device, n, _KINDS[array.dtype.kind], 8 * size, 1, shape,
+                          strides, 0)
     made.deleter = _delete
     if versioned:
         made.major, made.minor = VERSION
