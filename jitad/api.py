@@ -181,13 +181,14 @@ class Handle:
 
     def _wake(self) -> Dispatcher:
         if "target" in self.options:
-            from .gpu.dispatch import make
+            from .gpu.dispatch import DeviceDispatcher as Dispatcher
         else:
-            from .calling.dispatch import make
-        register_transforms()
+            from .calling.dispatch import Dispatcher
+        from .frontend.captured.options import Options
         with Handle._lock:
             if self.dispatcher is None:
-                made = make(self.target, self.fun, self.options, self.static, self.derive)
+                made = Dispatcher(self.target, self.fun, Options(**self.options), self.static, self.derive,
+                                  register_transforms)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher

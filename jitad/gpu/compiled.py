@@ -12,15 +12,16 @@ import numpy as np
 from ..calling.compiled import Compiled, fitting
 from ..calling.signature import Spec, Static, array_leaf, classify
 from ..errors import TypeInferenceError
+from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.places import MISSING
 from ..frontend.columns.list_columns import Columns
 from ..frontend.columns.pack import Packed
-from ..frontend.trace.trace_program import Leaf, Opened
 from ..ir.types import INSTEAD, Array, from_numpy
 from ..lowering.gpu.driver import DeviceBuffer, Driver
 from ..lowering.gpu.program import DeviceProgram
 from ..pytree import Structure
 from .arrays import DeviceArray, Memory, as_device, is_foreign, owned
+
 
 def kind_for(target: str) -> Any:
     """``classify`` for calls of functions of a target: arrays of other libraries are leaves too."""

@@ -16,12 +16,12 @@ from ..calling.dispatch import ATTEMPTS, Dispatcher, redirected
 from ..calling.parameters import name_of
 from ..calling.signature import Signature
 from ..errors import CompileError
+from ..frontend.captured.leaves import Leaf
+from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
 from ..frontend.columns.gc_pause import no_collection
 from ..frontend.columns.pack import returned
-from ..frontend.trace.trace_program import Leaf, Traced
-from ..frontend.transforms import transforms
-from ..frontend.values.values import Options
+from ..frontend.trace.trace_program import Traced
 from ..lowering.gpu.program import DeviceProgram, compile_program
 from ..lowering.gpu.ptx import to_ptx
 from ..lowering.python.exceptions import Failures
@@ -39,11 +39,10 @@ STAGES = ("ptx", "sass", "plan", "kernels")
 class DeviceDispatcher(Dispatcher):
     """The code of one function for a target."""
 
-    def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
-                 static: tuple[str | int, ...], device: str) -> None:
-        super().__init__(target, fun, described_by, options, static)
-        self.device = device
-        self.kind = kind_for(device)
+    def __init__(self, target: Any, written: Callable[..., Any], options: Options, static: tuple[str | int, ...],
+                 derive: tuple[str, Any] | None, prepare: Callable[[], None]) -> None:
+        super().__init__(target, written, options, static, derive, prepare)
+        self.kind = kind_for(options.target)
 
     # --- calls ------------------------------------------------------------------------------------
 
@@ -54,7 +53,7 @@ class DeviceDispatcher(Dispatcher):
 
     def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call; compiles first if there is no code for it."""
-        driver = driver_of(self.device)
+        driver = driver_of(self.options.target)
         sig, leaves = self.signature(args, kwargs)
         compiled, captured = self._version(sig, leaves)
         for _ in range(ATTEMPTS if compiled is None else 0):
@@ -84,7 +83,7 @@ class DeviceDispatcher(Dispatcher):
             code = device_program(program, options)
         module, root = program.module, program.root
         made = DeviceCompiled(sig, module.functions[root], program.out_structure, compiler.fixed_leaves(program),
-                              program, "", False, False, Failures(module), target=self.device, code=code)
+                              program, "", False, False, Failures(module), target=options.target, code=code)
         made.seconds = {"trace": traced - start, "kernels": time.perf_counter() - traced}
         return made
 
@@ -125,13 +124,3 @@ def on_host(x: Any) -> Any:
     """The same value with NumPy arrays in place of device arrays."""
     return map_leaves(lambda leaf: leaf.numpy() if isinstance(leaf, DeviceArray) else leaf, x)
 
-
-def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
-         derive: tuple[str, Any] | None) -> Dispatcher:
-    """The dispatcher for a function, or for a derivative of it, with the option ``target``."""
-    program = fun
-    if derive is not None:
-        kind, argnums = derive
-        program = getattr(transforms, kind).make(fun, argnums)
-    rest = {name: value for name, value in options.items() if name != "target"}
-    return DeviceDispatcher(target, program, fun, Options(**rest), static, options["target"])

@@ -11,14 +11,14 @@ from ...loop_level.build import to_loops
 from ..llvm.emit import Writer
 from ..math.ops import Options
 from ..python.exceptions import Failures
-from . import partition, runtime
+from .device.emitter import Shared
+from .device.memory import LOCAL
 from .driver import Driver
-from .emitter import Shared
-from .host_code import HostCode, HostFunction
+from .host import partition, runtime
+from .host.host_code import HostCode, HostFunction
+from .host.launch_builder import LaunchBuilder
+from .host.plan import Plan
 from .image import Image
-from .launch_builder import LaunchBuilder
-from .memory import LOCAL
-from .plan import Plan
 
 
 @dataclass
@@ -45,8 +45,13 @@ class DeviceProgram:
         rt = runtime.Runtime(driver, known[1], self.may_fail, self.failures)
         given = [runtime.received(x, t) for x, t in zip(leaves, self.types, strict=True)]
         results = self.main(rt, *given)
-        rt.check()
+        rt.finish()
         return runtime.returned(rt, results)
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """What is loaded on a device."""
+        return (self.image,)
 
     def plan(self) -> str:
         """What runs where: each kernel, and what the host does itself."""

@@ -86,7 +86,8 @@ class State:
         roots = self.plan.roots
         root, looped = roots.find(v), self.forest.loop_of(v.block) is not None
         returned = roots.is_returned(v)
-        if is_small(v.type, self.local) and root not in self._held and not returned and not (looped and root in self._carried):
+        stays = root in self._held or returned or (looped and root in self._carried)
+        if is_small(v.type, self.local) and not stays:
             return "frame"
         return "result" if returned and not looped else "arena"
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...ir.graph import Block, Function, Module, Op, Value
-from ...loop_level.types import as_types, type_of
+from ....ir.graph import Block, Function, Module, Op, Value
+from ....loop_level.types import as_types, type_of
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.graph import Op
-from ..math import ops
-from ..llvm import types
+from ....ir.graph import Op
+from ...llvm import types
+from ...math import ops
 from .memory import Writes, nest
 
 

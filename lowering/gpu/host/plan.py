@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...errors import Loc
-from .image import Kernel
+from ....errors import Loc
+from ..image import Kernel
 
 
 @dataclass

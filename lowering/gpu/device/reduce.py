@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ...ir.types import I32, Scalar
-from ..llvm import types
-from ..math import ops
+from ....ir.types import I32, Scalar
+from ...llvm import types
+from ...math import ops
+from ..image import WARP
 from .emitter import Emitter
-from .image import WARP
 
 BEST = ("lt", "le", "gt", "ge")
 ROLES = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "all": "and", "any": "or"}

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Protocol
 
-from ...ir.graph import Function, Op, Value
-from ...ir.types import Scalar
-from ...loop_level.ops import OPS
-from ...loop_level.types import Buffer, buffer_type
-from ..llvm import types
-from ..llvm.emit import Code, Writer
-from ..llvm.target import Target
-from ..math.ops import Options
+from ....ir.graph import Function, Op, Value
+from ....ir.types import Scalar
+from ....loop_level.ops import OPS
+from ....loop_level.types import Buffer, buffer_type
+from ...llvm import types
+from ...llvm.emit import Code, Writer
+from ...llvm.target import Target
+from ...math.ops import Options
 from .thread import ALIGN, MEMORY_ERROR, Thread
 from .values import Memory, Part
 
@@ -141,7 +141,7 @@ def retype(fn: Writes, op: Op) -> None:
 
 @dataclass(frozen=True)
 class Additions:
-    """Stores that add a term to an element: the term, and True if it is subtracted.  ``skipped``: what made the sums."""
+    """Stores that add a term to an element: the term, and True if it is subtracted; ``skipped``: what made the sums."""
 
     added: dict[Op, tuple[Value, bool]] = field(default_factory=dict)
     skipped: frozenset[Op] = frozenset()

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import UnsupportedError
-from ...ir.types import Scalar, Stack
-from ...loop_level.types import Buffer
-from ..llvm import types
+from ....errors import UnsupportedError
+from ....ir.types import Scalar, Stack
+from ....loop_level.types import Buffer
+from ...llvm import types
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The code of one device function or kernel while it is written: memory accesses, integers, loops.
 
-Every access to memory that threads share goes through ``access``, which announces it in instrumented text.
+Every access to memory that threads share goes through ``access``, which notes the user's line in instrumented text.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...errors import NOWHERE, Loc
-from ...ir.graph import Module, Value
-from ...ir.types import Scalar, dtype_of
-from ..llvm import types
-from ..llvm.emit import Code, Writer
-from ..llvm.target import ANY_GPU, Target
-from ..math.ops import Options
+from ....errors import NOWHERE, Loc
+from ....ir.graph import Module, Value
+from ....ir.types import Scalar, dtype_of
+from ...llvm import types
+from ...llvm.emit import Code, Writer
+from ...llvm.target import ANY_GPU, Target
+from ...math.ops import Options
 from .values import Memory, Part
 
 Body = Callable[[str, list[str]], Sequence[str]]
@@ -63,27 +63,26 @@ class Emitter:
 
     # --- memory -------------------------------------------------------------------------------------
 
-    def access(self, kind: str, ptr: str, size: int, space: int = 0) -> str:
-        """The operand for an access (``read``, ``write``, ``atomic``) to ``size`` bytes at ``ptr``."""
-        pointer = f"ptr addrspace({space})" if space else "ptr"
-        if self.shared.instrumented:
-            name = self.writer.declare(f"gpu.{kind}{'_shared' if space else ''}", "void", f"{pointer}, i32")
-            self.code.do(f"call void {name}({pointer} {ptr}, i32 {size})")
-        return f"{pointer} {ptr}"
+    def access(self, text: str, result: bool = False) -> str:
+        """Append an access to memory; instrumented text has the user's line behind it."""
+        if self.shared.instrumented and self.loc.line:
+            text = f"{text} ; {self.loc.file}:{self.loc.line}"
+        if result:
+            return self.code.op(text, "x")
+        self.code.do(text)
+        return ""
 
     def load(self, t: Scalar, ptr: str, space: int = 0) -> str:
-        at = self.access("read", ptr, types.width(t), space)
-        x = self.code.op(f"load {types.memory(t)}, {at}, align {types.width(t)}", "x")
+        x = self.access(f"load {types.memory(t)}, {_pointer(ptr, space)}, align {types.width(t)}", result=True)
         return self.code.op(f"icmp ne i8 {x}, 0", "c") if t.is_bool else x
 
     def store(self, t: Scalar, value: str, ptr: str, space: int = 0) -> None:
         if t.is_bool:
             value = self.code.op(f"zext i1 {value} to i8", "byte")
-        at = self.access("write", ptr, types.width(t), space)
-        self.code.do(f"store {types.memory(t)} {value}, {at}, align {types.width(t)}")
+        self.access(f"store {types.memory(t)} {value}, {_pointer(ptr, space)}, align {types.width(t)}")
 
     def load_word(self, type: str, ptr: str) -> str:
-        """A part of a value, in memory of the thread's own, which needs no announcement."""
+        """A part of a value, in memory of the thread's own."""
         x = self.code.op(f"load {'i8' if type == 'i1' else type}, ptr {ptr}, align 8")
         return self.code.op(f"icmp ne i8 {x}, 0", "c") if type == "i1" else x
 
@@ -94,9 +93,8 @@ class Emitter:
 
     def atomic_add(self, t: Scalar, value: str, ptr: str) -> None:
         """Add to an element that other threads add to as well."""
-        at = self.access("atomic", ptr, types.width(t))
         name = "fadd" if t.is_float else "add"
-        self.code.do(f"atomicrmw {name} {at}, {types.memory(t)} {value} monotonic, align {types.width(t)}")
+        self.access(f"atomicrmw {name} ptr {ptr}, {types.memory(t)} {value} monotonic, align {types.width(t)}")
 
     def offset(self, ptr: str, count: str, of: str = "i8") -> str:
         if count == "0":
@@ -196,3 +194,7 @@ class Emitter:
         then()
         self.code.jump(after)
         self.code.start(after)
+
+
+def _pointer(ptr: str, space: int) -> str:
+    return f"ptr addrspace({space}) {ptr}" if space else f"ptr {ptr}"

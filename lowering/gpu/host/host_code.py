@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import UnsupportedError
-from ...ir.dominance import Dominators
-from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.ops import OPS as IR_OPS
-from ...ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
-from ...loop_level.types import buffer_type, type_of
-from ..llvm.emit import symbol
+from ....errors import UnsupportedError
+from ....ir.dominance import Dominators
+from ....ir.graph import Block, Edge, Function, Op, Value
+from ....ir.ops import OPS as IR_OPS
+from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
+from ....loop_level.types import buffer_type, type_of
+from ...llvm.emit import symbol
 from . import runtime
 from .launch_builder import LaunchBuilder
 from .partition import is_parallel

@@ -7,21 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import Loc
-from ...ir.graph import Function, Module, Op
-from ...ir.types import Scalar
-from ...loop_level.types import Buffer, buffer_type
-from ...loop_level.verify import origins_of
-from . import kernels, memory, product_kernels
-from .device_function import write_function
-from .emitter import Shared
-from .image import Kernel
-from .kernels import Result
+from ....errors import Loc
+from ....ir.graph import Function, Module, Op
+from ....ir.types import Scalar
+from ....loop_level.types import Buffer, buffer_type
+from ....loop_level.verify import origins_of
+from ..device import kernels, memory, product_kernels
+from ..device.emitter import Shared
+from ..device.function import write_function
+from ..device.kernels import Result
+from ..device.reduce import ROLES
+from ..image import Kernel
 from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
 from .nests import Nest, nest
 from .partition import callees
 from .plan import Plan
-from .reduce import ROLES
 
 LEAST_ATOMIC = 32
 """Bits of the numbers that can be added atomically."""
@@ -124,8 +124,8 @@ class LaunchBuilder:
         if name not in self._serial:
             func = self.module.functions[name]
             self._write(name)
-            kernel = kernels.serial_kernel(self.shared, self._name(f"{name}_serial"), func.loc if func.loc.line else loc,
-                                           func)
+            where = func.loc if func.loc.line else loc
+            kernel = kernels.serial_kernel(self.shared, self._name(f"{name}_serial"), where, func)
             self.plan.kernel(kernel, "one thread", f"part of the program that runs in order: {why}")
             self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
         return self._serial[name]

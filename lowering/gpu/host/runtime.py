@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.evaluate.meaning import MEANING
-from ...ir.types import Scalar
-from .driver import DeviceBuffer, Driver
-from .image import STATUS_WORDS
-from .thread import DEPTH, WORDS
+from ....ir.evaluate.meaning import MEANING
+from ....ir.types import Scalar
+from ..device.thread import DEPTH, WORDS
+from ..driver import DeviceBuffer, Driver
+from ..image import STATUS_WORDS
 
 WORD = 8
 SLOTS = 64
@@ -138,6 +138,12 @@ class Runtime:
         """Raise the exception of a kernel that has failed."""
         if self.may_fail:
             self.read(0)
+
+    def finish(self) -> None:
+        """Check for failures at the end; a driver that records what is done for later calls checks then."""
+        postpone = getattr(self.driver, "postpone", None)
+        if not (self.may_fail and postpone is not None and postpone(self.check)):
+            self.check()
 
     def read(self, count: int) -> np.ndarray:
         """The first ``count`` slots, as words; raises the exception of a kernel that has failed."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...ir.graph import Op
-from ...loop_level.types import Buffer, buffer_type
+from ....ir.graph import Op
+from ....loop_level.types import Buffer, buffer_type
 from . import memory
 from .memory import Writes
 from .values import assemble, parts_of, split, zero

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...ir.graph import Op
-from ...loop_level.types import buffer_type
-from ..llvm import types
-from ..math import ops
+from ....ir.graph import Op
+from ....loop_level.types import buffer_type
+from ...llvm import types
+from ...math import ops
+from ..image import Kernel
 from .emitter import Shared
-from .image import Kernel
 from .kernels import BLOCK, KernelWriter, indices
 from .values import Memory
 

@@ -14,10 +14,10 @@ Memory for arrays is one piece for each thread.  LLVM turns these words into reg
 
 from __future__ import annotations
 
-from ...ir.graph import Op
-from ..llvm import context
+from ....ir.graph import Op
+from ...llvm import context
+from ..image import STATUS_WORDS
 from .emitter import Emitter
-from .image import STATUS_WORDS
 
 WORDS = ("status", "top", "end", "frame", "limit", "base", "stride", "depth")
 TYPES = {"status": "ptr", "base": "ptr"}

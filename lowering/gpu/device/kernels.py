@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...errors import Loc
-from ...ir.graph import Function
-from ...ir.types import Scalar
-from ..llvm import types
-from ..llvm.emit import global_name
+from ....errors import Loc
+from ....ir.graph import Function
+from ....ir.types import Scalar
+from ...llvm import types
+from ...llvm.emit import global_name
+from ..image import Kernel
 from . import reduce
-from .device_function import call
 from .emitter import Emitter, Shared
-from .image import Kernel
+from .function import call
 from .thread import DEPTH, WORDS, Thread
 from .values import Memory, Part, assemble, parts_of
 

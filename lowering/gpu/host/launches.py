@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...ir.types import Scalar
-from ...loop_level.types import Buffer
-from .image import Kernel
-from .kernels import MapKernel
+from ....ir.types import Scalar
+from ....loop_level.types import Buffer
+from ..device.kernels import MapKernel
+from ..device.values import parts_of
+from ..image import Kernel
 from .runtime import STRIP, WORD, DeviceArray, Owner, Runtime, arena_size, arguments, decoded
-from .values import parts_of
 
 MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
@@ -39,7 +39,8 @@ class MapLaunch:
     loops: int
     sums: dict[int, Kernel]
 
-    def __call__(self, rt: Runtime, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+    def __call__(self, rt: Runtime, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]
+                 ) -> list[Any]:
         """The results, one for each role."""
         ranges = [(lower, trip_count(lower, upper, step), step) for lower, upper, step in
                   zip(bounds[::3], bounds[1::3], bounds[2::3])]
@@ -79,9 +80,10 @@ class MapLaunch:
         found = self._read(rt, scalars)
         return [next(found) if isinstance(r.type, Scalar) else carried[k] for k, r in enumerate(results)]
 
-    def _read(self, rt: Runtime, scalars: Sequence[Scalar]) -> Any:
-        words = rt.read(len(scalars)) if scalars else []
-        return (decoded(words[k:k + 1], t) for k, t in enumerate(scalars))
+    def _read(self, rt: Runtime, scalars: Sequence[Scalar]) -> Iterator[Any]:
+        if scalars:
+            words = rt.read(len(scalars))
+            yield from (decoded(words[k:k + 1], t) for k, t in enumerate(scalars))
 
     def _shares(self, rt: Runtime, grid: int, block: int, carried: Sequence[Any]) -> tuple[int, int, int]:
         """The blocks that the arena has room for, and the bytes and words for each of their threads."""

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...ir.dominance import strongly_connected
-from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.ops import OPS as IR_OPS
-from ...ir.types import Stack
-from ...loop_level.types import as_types, buffer_type, type_of
-from ...passes.analysis.loops import Loop, loop_forest, raising_blocks
+from ....ir.dominance import strongly_connected
+from ....ir.graph import Block, Edge, Function, Module, Op, Value
+from ....ir.ops import OPS as IR_OPS
+from ....ir.types import Stack
+from ....loop_level.types import as_types, buffer_type, type_of
+from ....passes.analysis.loops import Loop, loop_forest, raising_blocks
 from .nests import captured_by, defined, function, read
 
 FEW = 32

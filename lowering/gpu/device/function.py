@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import UnsupportedError
-from ...ir.dominance import Dominators
-from ...ir.graph import Block, Edge, Function, Op, Value
-from ...ir.ops import OPS as IR_OPS
-from ...ir.types import Stack
-from ...loop_level.types import Buffer, Vector, type_of
-from ...passes.analysis.loops import Loop, loop_forest
-from ..llvm.emit import global_name
-from ..math import ops
+from ....errors import UnsupportedError
+from ....ir.dominance import Dominators
+from ....ir.graph import Block, Edge, Function, Op, Value
+from ....ir.ops import OPS as IR_OPS
+from ....ir.types import Stack
+from ....loop_level.types import Buffer, Vector, type_of
+from ....passes.analysis.loops import Loop, loop_forest
+from ...llvm.emit import global_name
+from ...math import ops
 from . import memory, products, stacks
 from .emitter import Emitter, Shared
 from .thread import RECURSION_ERROR, Thread, words_of_message
@@ -70,7 +70,8 @@ class DeviceFunction(Emitter):
             depth = self.thread.get("depth")
             self.require(self.code.op(f"icmp sgt i64 {depth}, 0", "c"), str(RECURSION_ERROR))
             self.thread.set("depth", self.sub(depth, "1"))
-        self.mark = self.thread.marks()
+        allocates = any(_allocates(op) for b in self.func.blocks for op in b.nested_ops())
+        self.mark = self.thread.marks() if allocates else None
         order = list(Dominators(self.func).preorder())
         for block in order[1:]:
             label = self.labels[block] = self.code.label("b")
@@ -213,7 +214,7 @@ class DeviceFunction(Emitter):
     def return_(self, op: Op) -> None:
         if self.recursive:
             self.thread.set("depth", self.add(self.thread.get("depth"), "1"))
-        if not any(map(_holds_memory, op.operands)):
+        if self.mark is not None and not any(map(_holds_memory, op.operands)):
             self.thread.release(self.mark)
         struct, kinds, parts = result_struct(self.func.result_types), ["i32"], ["0"]
         for v, t in zip(op.operands, self.func.result_types):
