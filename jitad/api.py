@@ -180,18 +180,23 @@ class Handle:
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
-        if "target" in self.options:
-            from .gpu.dispatch import DeviceDispatcher as Dispatcher
-        else:
-            from .calling.dispatch import Dispatcher
         from .frontend.captured.options import Options
+        kind = self._dispatcher_class()
         with Handle._lock:
             if self.dispatcher is None:
-                made = Dispatcher(self.target, self.fun, Options(**self.options), self.static, self.derive,
-                                  register_transforms)
+                made = kind(self.target, self.fun, Options(**self.options), self.static, self.derive,
+                            register_transforms)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
+
+    def _dispatcher_class(self) -> type[Dispatcher]:
+        """The class of the dispatcher, which is imported when it is needed."""
+        if "target" in self.options:
+            from .gpu.dispatch import DeviceDispatcher
+            return DeviceDispatcher
+        from .calling.dispatch import Dispatcher
+        return Dispatcher
 
 
 def register_transforms() -> None:

@@ -287,8 +287,8 @@ def as_device(x: Any, target: str) -> Any:
                                      hint="pass x.numpy()")
         return x
     driver = driver_of(target)
-    interface = _interface(x) if isinstance(driver, CudaDriver) else None
-    found = _of_interface(driver, x, interface) if interface is not None else _of_dlpack(driver, x)
+    found = _of_interface(driver, x) if isinstance(driver, CudaDriver) else None
+    found = found or _of_dlpack(driver, x)
     if found.device[0] in (dlpack.CPU, dlpack.CUDA_HOST) and not is_host(target):
         return np.from_dlpack(x)
     if found.device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) and isinstance(driver, CudaDriver):
@@ -317,7 +317,11 @@ def _refused(x: Any, error: Exception) -> TypeInferenceError:
                               hint="pass x.detach(), if it is a tensor of PyTorch")
 
 
-def _of_interface(driver: CudaDriver, x: Any, interface: dict[str, Any]) -> Foreign:
+def _of_interface(driver: CudaDriver, x: Any) -> Foreign | None:
+    """An array through ``__cuda_array_interface__``, or None if it is elsewhere."""
+    interface = _interface(x)
+    if interface is None:
+        return None
     if interface.get("mask") is not None:
         raise TypeInferenceError("a masked array means something else than the array it is made of")
     if interface.get("stream") is not None:

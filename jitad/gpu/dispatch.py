@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import compiler, pipeline
 from ..big_stack import with_room
-from ..calling.compiled import Shape
+from ..calling.compiled import Program, Prototype, Shape
 from ..calling.dispatch import ATTEMPTS, Dispatcher, redirected
 from ..calling.parameters import name_of
 from ..calling.signature import Signature
@@ -81,9 +81,11 @@ class DeviceDispatcher(Dispatcher):
             program = compiler.traced(self.fun, sig, options, leaves, widened)
             traced = time.perf_counter()
             code = device_program(program, options)
-        module, root = program.module, program.root
-        made = DeviceCompiled(sig, module.functions[root], program.out_structure, compiler.fixed_leaves(program),
-                              program, "", False, False, Failures(module), target=options.target, code=code)
+        root = program.module.functions[program.root]
+        made = DeviceCompiled(sig, Prototype(root.name, root.param_types, root.result_types), program.out_structure,
+                              compiler.fixed_leaves(program),
+                              Program(program.captured, program.captured_leaves, program.guards, program.leaves), "",
+                              False, False, Failures(program.module), target=options.target, code=code)
         made.seconds = {"trace": traced - start, "kernels": time.perf_counter() - traced}
         return made
 

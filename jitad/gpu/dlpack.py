@@ -75,17 +75,18 @@ _given: dict[int, Any] = {}
 """What the structures that have been handed out need, by address; the deleter removes it."""
 
 
-@_Deleter
 def _delete(address: int) -> None:
     _given.pop(address, None)
 
 
-@_Destructor
 def _forget(capsule: int) -> None:
     """Deletes the structure in a capsule that no library has taken."""
     for name in (_PLAIN, _VERSIONED):
         if _is_valid(capsule, name):
-            _given.pop(_pointer(capsule, name), None)
+            _delete(_pointer(capsule, name))
+
+
+_deleter, _destructor = _Deleter(_delete), _Destructor(_forget)
 
 
 def capsule(array: Foreign, versioned: bool) -> Any:
@@ -96,12 +97,12 @@ def capsule(array: Foreign, versioned: bool) -> Any:
     strides = (ctypes.c_int64 * n)(*(s // size for s in array.strides)) if array.strides is not None else None
     made.tensor = _Tensor(array.address or None, *array.device, n, _KINDS[array.dtype.kind], 8 * size, 1, shape,
                           strides, 0)
-    made.deleter = _delete
+    made.deleter = _deleter
     if versioned:
         made.major, made.minor = VERSION
     address = ctypes.addressof(made)
     _given[address] = made, shape, strides, array.owner
-    return _new(address, _VERSIONED if versioned else _PLAIN, _forget)
+    return _new(address, _VERSIONED if versioned else _PLAIN, _destructor)
 
 
 # --- taking ---------------------------------------------------------------------------------------

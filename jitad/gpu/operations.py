@@ -108,10 +108,11 @@ def min(x: Any, axis: Any) -> Any:
     return np.min(x, axis=axis)
 
 
-REFLECTED = (add, sub, mul, truediv, floordiv, mod, pow, matmul)
-COMPARISONS = (lt, le, gt, ge, eq, ne)
-UNARY = (neg, pos, abs)
-REDUCTIONS = (sum, mean, max, min)
+Functions = tuple[Callable[..., Any], ...]
+REFLECTED: Functions = (add, sub, mul, truediv, floordiv, mod, pow, matmul)
+COMPARISONS: Functions = (lt, le, gt, ge, eq, ne)
+UNARY: Functions = (neg, pos, abs)
+REDUCTIONS: Functions = (sum, mean, max, min)
 
 
 def _is_operand(x: Any) -> bool:
@@ -141,6 +142,7 @@ def _reduction(fun: Callable[..., Any]) -> Callable[..., Any]:
 def _install() -> None:
     """Gives the class its operators and methods."""
     methods: dict[str, Callable[..., Any]] = {}
+    fun: Callable[..., Any]
     for fun in (*REFLECTED, *COMPARISONS):
         methods[f"__{fun.__name__}__"] = _binary(fun, False)
     for fun in REFLECTED:
