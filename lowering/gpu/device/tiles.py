@@ -17,7 +17,6 @@ from ...math import ops
 from ..image import Kernel
 from .emitter import Shared
 from .kernels import BLOCK, KernelWriter
-from .memory import strides_of
 from .values import Memory
 
 TILE, DEPTH, EACH = 64, 16, 4
@@ -38,7 +37,7 @@ class _Tiles(KernelWriter):
         self.out, self.a, self.b = (x for x in found if isinstance(x, Memory))
         self.adds, self.t = bool(op.attrs.get("add")), self.out.dtype
         self.of = types.register(self.t)
-        self.strides = [self._matrix(x, bool(op.attrs.get(k))) for x, k in ((self.out, ""), (self.a, "ta"),
+        self.steps = [self._matrix(x, bool(op.attrs.get(k))) for x, k in ((self.out, ""), (self.a, "ta"),
                                                                              (self.b, "tb"))]
         self.m, self.n = self.out.sizes[-2:]
         self.k = self.a.sizes[-2 if op.attrs.get("ta") else -1]
@@ -51,7 +50,7 @@ class _Tiles(KernelWriter):
 
     def _matrix(self, b: Memory, turned: bool) -> tuple[str, str, str]:
         """The strides from a matrix to the next, along its rows' axis, and along its columns' axis."""
-        *batch, row, col = strides_of(self, b)
+        *batch, row, col = self.strides(b)
         return (batch[0] if batch else "0", *((col, row) if turned else (row, col)))
 
     def _run(self) -> None:
@@ -93,7 +92,7 @@ class _Tiles(KernelWriter):
 
     def _fetch(self, which: int, group: str, first: str, k: str) -> None:
         """Load a part of ``a`` (0), rows from ``first`` on, or of ``b`` (1), columns from ``first`` on."""
-        source, (batch, down, right) = (self.a, self.b)[which], self.strides[1 + which]
+        source, (batch, down, right) = (self.a, self.b)[which], self.steps[1 + which]
         edge = self.m if which == 0 else self.n
         for part in range(TILE * DEPTH // BLOCK):
             number = self.add(self.thread, str(part * BLOCK))
@@ -134,7 +133,7 @@ class _Tiles(KernelWriter):
 
     def _finish(self, group: str, row: str, col: str, x: str) -> None:
         inside = [self.code.op(f"icmp slt i64 {i}, {n}", "c") for i, n in ((row, self.m), (col, self.n))]
-        batch, down, right = self.strides[0]
+        batch, down, right = self.steps[0]
 
         def store() -> None:
             index = self.add(self.mul(group, batch), self.add(self.mul(row, down), self.mul(col, right)))
