@@ -385,12 +385,16 @@ class Device:
         name = self.functions[int(function)]
         if not 0 < gx < 2**31 or not 0 < bx <= 1024:
             return (CUresult.CUDA_ERROR_INVALID_VALUE,)
-        run, types = self.kernels[name], self.kernels[name].__annotations__       # type: ignore[misc]
-        kinds = [t for key, t in types.items() if key not in ("device", "grid", "return")]
+        run, kinds = self.kernels[name], self.kinds(name)
         pointers = (ctypes.c_void_p * len(kinds)).from_address(params)
         values = [kind.from_address(p).value for kind, p in zip(kinds, pointers)]     # copied before it returns
         self.launched.append((name, gx, bx, shared))
         return self._queue(stream, lambda: run(self, gx, *values))
+
+    def kinds(self, name: str) -> list[Any]:
+        """The types of the arguments of a kernel, for ``ctypes``."""
+        types = self.kernels[name].__annotations__
+        return [t for key, t in types.items() if key not in ("device", "grid", "return")]
 
     # --- graphs -----------------------------------------------------------------------------------
 
