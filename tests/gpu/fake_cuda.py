@@ -59,6 +59,10 @@ class CUpointer_attribute(enum.IntEnum):
     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9
 
 
+class CUlimit(enum.IntEnum):
+    CU_LIMIT_STACK_SIZE = 0
+
+
 class CUstreamCaptureMode(enum.IntEnum):
     CU_STREAM_CAPTURE_MODE_GLOBAL = 0
     CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1
@@ -132,7 +136,7 @@ class Device:
 
     CUresult, CUdevice_attribute, CUmemPool_attribute = CUresult, CUdevice_attribute, CUmemPool_attribute
     CUjit_option, CUevent_flags, CUpointer_attribute = CUjit_option, CUevent_flags, CUpointer_attribute
-    CUstreamCaptureMode, CUstream, cuuint64_t = CUstreamCaptureMode, CUstream, cuuint64_t
+    CUstreamCaptureMode, CUlimit, CUstream, cuuint64_t = CUstreamCaptureMode, CUlimit, CUstream, cuuint64_t
 
     def __init__(self, memory: int = 1 << 24, kernels: dict[str, Callable[..., None]] | None = None,
                  devices: int = 1, pools: bool = True) -> None:
@@ -153,6 +157,7 @@ class Device:
         self.launched: list[tuple[str, int, int, int]] = []
         self._handles = itertools.count(0x1000)
         self._started = False
+        self.stack = 1024
         self._lock = threading.RLock()
 
     # --- plumbing ---------------------------------------------------------------------------------
@@ -231,6 +236,15 @@ class Device:
     def cuCtxSetCurrent(self, context: Any) -> Answer:
         assert isinstance(context, CUcontext)
         self.current.add(threading.get_ident())
+        return OK
+
+    def cuCtxGetLimit(self, limit: Any) -> Answer:
+        assert limit == CUlimit.CU_LIMIT_STACK_SIZE
+        return CUresult.CUDA_SUCCESS, self.stack
+
+    def cuCtxSetLimit(self, limit: Any, value: int) -> Answer:
+        assert limit == CUlimit.CU_LIMIT_STACK_SIZE
+        self.stack = value
         return OK
 
     # --- streams and events -----------------------------------------------------------------------

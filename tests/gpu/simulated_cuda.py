@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from jitad.lowering.gpu.driver import Driver
 from jitad.lowering.gpu.image import Image, Kernel
 from jitad.lowering.simulator import code
@@ -58,5 +59,6 @@ def device(memory: int = 1 << 28) -> Iterator[Driver]:
     cuda = SimulatedCuda(memory)
     driver = CudaDriver(bindings.load(lambda: cuda), cuda.compile)
     driver.debug = False
-    with using("cuda", driver):
+    with pytest.MonkeyPatch.context() as patch, using("cuda", driver):
+        patch.setenv("JITAD_GPU_ARENA", "8")                 # MiB
         yield driver
