@@ -3,6 +3,7 @@
 If a guard fails, the call goes on to the next entry point, like a call with other types of arguments.  A read costs a
 few loads: a *hint* gives the offset of an entry in its dict, and the code compares the key there; classes have a
 version.  Hints are words in memory.  They are updated when a call comes to Python only because one is out of date.
+Arrays are tested all together, which is why the reading of a place does not look at what is there.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from ..llvm import cpython_layout as layout
 from ..llvm.capi import pointer
 from ..llvm.emit import Code
 from .attributes import Attributes
-from .guard_tables import FEW, entries_hold, words_hold
-from .hints import Hints, Unreadable, count_of, finder, form_of, key_finder, version_of
+from .dict_entries import DictEntries
+from .guard_tables import FEW, words_hold
+from .hints import Hints, Unreadable, version_of
 from .unbox import Unboxer
 
 _MEMCMP = f"inttoptr (i64 {ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value} to ptr)"
@@ -84,13 +86,18 @@ class Reads:
         if floats:
             self.unboxer.require_all(*(f"eq ptr {self.unboxer.load('ptr', obj, capi.OB_TYPE)}, {pointer(float)}"
                                        for obj in floats))
+        arrays = [(obj, leaf.type) for obj, (_, leaf) in zip(objects, self.captured) if isinstance(leaf.type, Array)]
+        read = iter(self.unboxer.arrays_together([t for _, t in arrays], [obj for obj, _ in arrays]) if arrays else ())
         parts = []
         for obj, (_, leaf) in zip(objects, self.captured):
-            if leaf == _FLOAT:
+            if isinstance(leaf.type, Array):
+                parts += next(read)
+            elif leaf == _FLOAT:
                 parts.append(self.unboxer.load("double", obj, capi.FLOAT_VALUE))
-                continue
-            parts += self.unboxer.leaf(leaf, obj)
-            if isinstance(leaf.type, Array) and self.keep:
+            else:
+                parts += self.unboxer.leaf(leaf, obj)
+        if self.keep:
+            for obj, _ in arrays:
                 self.unboxer.keep_array(obj)
         return parts
 
@@ -214,7 +221,7 @@ class Reads:
     def _dict_of(self, place: Place) -> None:
         """Find the entries of the dict that a place is in, if it is in one."""
         if place.kind == "global":
-            self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+            self._dict(id(place.base), pointer(place.base), lambda read: place.base, place.base)
         elif place.kind == "entry":
             self._entries_of(place.base)
 
@@ -247,7 +254,7 @@ class Reads:
         if place.kind == "cell":
             self.unboxer.require_equal("ptr", self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE), "null")
         elif place.kind == "global":
-            self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+            self._dict(id(place.base), pointer(place.base), lambda read: place.base, place.base)
         else:
             raise Unreadable
 
@@ -261,60 +268,22 @@ class Reads:
             self.entries[place] = {key: place.entry(key) for key in (_key(m) for m in table)}
         self._dict(place, self.pointer(place), lambda read: read(place))
 
-    def _dict(self, name: Any, table: str, find: Callable[[Reader], Any]) -> None:
-        """The entries that are read, found where the hints say.  Names that were absent still are if none was added."""
+    def _dict(self, name: Any, table: str, find: Callable[[Reader], Any], module: dict[str, Any] | None = None) -> None:
+        """The entries that are read of a dict; ``module``: the dict itself if it is a constant."""
         if name in self.checked:
             return
         self.checked.add(name)
-        u, code, places = self.unboxer, self.code, self.entries[name]
-        absent = {g.place for g in self.guards if g.test == "absent"}
-        present = {key: p for key, p in places.items() if p not in absent}
-        keys = u.load("ptr", table, layout.DICT_KEYS)
-        form = code.op(f"and i32 {u.load('i32', keys, layout.KEYS_FORM)}, {layout.FORM_MASK}")
-        count = u.load("i64", keys, layout.KEYS_COUNT)
-        anything_new = len(present) < len(places)
-        least = self._load(self.hints.word(
-            lambda read: count_of(find(read), list(present), anything_new), anything_new))
-        tests = [f"eq i64 {code.op(f'zext i32 {form} to i64')}, "
-                 f"{self._load(self.hints.word(lambda read: form_of(find(read)), True))}",
-                 f"{'eq' if anything_new else 'uge'} i64 {count}, {least}"]
-        if anything_new:
-            at = self._load(self.hints.word(lambda read: layout.keys_of(find(read)), True))
-            tests.append(f"eq i64 {code.op(f'ptrtoint ptr {keys} to i64')}, {at}")
-        u.require_all(*tests)
-        tests = []
-        fixed = self._only_compared(present)
-        if len(fixed) > FEW:
-            table = self._rows(fixed, find)
-            entries_hold(u, keys, table, len(fixed))
-        else:
-            fixed = {}
-        for key, place in present.items():
-            if key in fixed:
-                continue
-            offset = self._load(self.hints.word(finder(find, key)))
-            entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
-            expected = code.op(f"inttoptr i64 {self._load(self.hints.address(key_finder(find, key)))} to ptr")
-            tests.append(f"eq ptr {u.load('ptr', entry, 0)}, {expected}")
-            self.pointers[place] = u.load("ptr", entry, 8)
-        if tests:
-            u.require_all(*tests)
+        places = self.entries[name]
+        absent = frozenset(g.place for g in self.guards if g.test == "absent")
+        same = self._only_compared({key: p for key, p in places.items() if p not in absent})
+        self.pointers |= DictEntries(self.unboxer, self.hints, table, find, places, absent, same).read(module)
+        if len(same) > FEW:
+            self.checked.update((g.place, "is") for g in same.values())
 
     def _only_compared(self, present: dict[Any, Place]) -> dict[Any, Guard]:
         """Of the entries of a dict, those of which nothing is asked but whether they are still the same object."""
         free = {key: self.of_place.get(p, []) for key, p in present.items() if p not in self.needed}
         return {key: guards[0] for key, guards in free.items() if [g.test for g in guards] == ["is"]}
-
-    def _rows(self, fixed: dict[Any, Guard], find: Callable[[Reader], Any]) -> str:
-        """A table for ``entries_hold``; its address."""
-        first = ""
-        for key, g in fixed.items():
-            offset = self.hints.word(finder(find, key))
-            self.hints.address(key_finder(find, key))
-            self.hints.word(lambda read, g=g: id(g.expected))                              # type: ignore[misc]
-            self.checked.add((g.place, "is"))
-            first = first or offset
-        return first
 
     # --- objects ----------------------------------------------------------------------------------
 

@@ -35,10 +35,10 @@ class Hints:
         self.objects: list[tuple[int, Callable[[Reader], Any]]] = []
         self.kept: list[Any] = []                      # the objects whose addresses are in the words
         self.used = 0
-        self.tables: list[Any] = []                    # constants that code reads
+        self.tables: list[Any] = []                    # other words that code reads
 
     def constants(self, words: Sequence[int]) -> str:
-        """Words that stay as they are; the address of the first as an operand."""
+        """Words that ``refresh`` leaves alone; the address of the first as an operand."""
         table = (ctypes.c_uint64 * len(words))(*words)
         self.tables.append(table)
         return f"inttoptr (i64 {ctypes.addressof(table)} to ptr)"
@@ -64,22 +64,24 @@ class Hints:
             self.address(lambda read, i=i: find(read)[i])                                  # type: ignore[misc]
         return first
 
-    def refresh(self, leaves: Sequence[Any]) -> None:
-        """Find all words anew, unless something changes meanwhile."""
+    def refresh(self, leaves: Sequence[Any]) -> bool:
+        """Find all words anew, unless something changes meanwhile; true if any of them was out of date."""
         now = Reader(leaves)
         first = [(number, find(now)) for number, find in self.early]
         read = Reader(leaves)
         if not all(guard.holds(read) for guard in self.guards):
-            return
+            return False
         objects = [find(read) for _, find in self.objects]
         found = [(number, find(read)) for number, find in self.late]
         found += [(number, id(obj)) for (number, _), obj in zip(self.objects, objects)]
+        before = list(self.words)
         for number, _ in self.early:
             self.words[number] = NEVER
         old, self.kept = self.kept, objects
         for number, value in (*found, *first):
             self.words[number] = value
         old.clear()                                    # to which nothing refers any more
+        return before != list(self.words)
 
 
 def version_of(cls: type) -> int:
