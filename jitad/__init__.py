@@ -19,6 +19,7 @@ The pipeline, file by file::
     nondifferentiable.py   points without a derivative at which a program is evaluated
     random.py         random numbers with explicit state
     aot/              libraries with a C interface, built ahead of time
+    disk_store.py     byte strings under keys, kept on disk
     errors.py         exceptions that show the user's line
 
 ``docs/internals/`` explains how each part works, and why.

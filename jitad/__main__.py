@@ -1,4 +1,5 @@
-"""``python -m jitad``: inspects, runs, verifies or builds a jitted function, or a file of IR.
+"""``python -m jitad``: inspects, runs, verifies or builds a jitted function, or a file of IR; shows the
+disk cache.
 
 ::
 
@@ -8,6 +9,7 @@
     python -m jitad opt --passes=cps,licm f.ir
     python -m jitad run f.ir "[1.0, 2.0]" 3.0
     python -m jitad build pkg.mod:f --signature "f64[:], f64" --grad 0 -o libf.so --header f.h
+    python -m jitad cache info
 """
 
 from __future__ import annotations

@@ -180,11 +180,12 @@ class Handle:
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
-        from .calling.dispatch import make
-        register_transforms()
+        from .calling.dispatch import Dispatcher
+        from .frontend.captured.options import Options
         with Handle._lock:
             if self.dispatcher is None:
-                made = make(self.target, self.fun, self.options, self.static, self.derive)
+                made = Dispatcher(self.target, self.fun, Options(**self.options), self.static, self.derive,
+                                  register_transforms)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher

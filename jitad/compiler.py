@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import pipeline
-from .calling.compiled import BODY, Compiled, Shape
+from .calling.compiled import BODY, Compiled, Program, Prototype, Shape
 from .calling.signature import Signature
 from .errors import UnsupportedError
+from .frontend.captured.leaves import Opened
+from .frontend.captured.options import Options
 from .frontend.captured.places import Place
 from .frontend.columns.gc_pause import no_collection
 from .frontend.trace import trace_program
-from .frontend.trace.trace_program import Opened
 from .frontend.values.lattice import UNBOUND
-from .frontend.values.values import Options
 from .ir.graph import Module
 from .ir.text import print_module
 from .kernels import openmp
@@ -80,9 +80,12 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
 
 def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:
     module, root = program.module, program.root
-    return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program,
-                    run_length.effort(module, root), flushes(options, module, root),
-                    run_length.recursive(module, root), Failures(module))
+    function, flush = module.functions[root], flushes(options, module, root)
+    return Compiled(signature, Prototype(function.name, function.param_types, function.result_types),
+                    program.out_structure, fixed_leaves(program),
+                    Program(program.captured, program.captured_leaves, program.guards, program.leaves),
+                    run_length.effort(module, root), flush, run_length.recursive(module, root), Failures(module),
+                    lowering_options(options, flush))
 
 
 def flushes(options: Options, module: Module, root: str) -> bool:
@@ -103,7 +106,8 @@ def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
     return {i: value for i, value in enumerate(program.out_static) if value is not UNBOUND}
 
 
-def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:
+def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options
+           ) -> cpu.Native:
     flat = not compiled.enterable() or compiled.is_flat(shape)
     entry = compiled.flat_entry("jitad.entry") if flat else compiled.entry("jitad.entry", shape, names)
     if not flat or compiled.is_flat(shape):
@@ -112,13 +116,14 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
     def extend(lowering: ModuleLowering) -> list[str]:
         return [entry_point.write(lowering.writer, entry), _alias(lowering, root)]
 
-    compiled.native = native = cpu.compile_module(module, [root], lowering_options(options, compiled.flush), extend)
+    compiled.native = native = cpu.compile_module(module, [root], compiled.options, extend)
     entry.code = native.address(entry.name)
     if flat:
         compiled.set_call(entry)
     for stage in ("llvm", "asm"):
         if stage in _dumped():
             _dump(stage, getattr(native, stage))
+    return native
 
 
 def _alias(lowering: ModuleLowering, root: str) -> str:
@@ -154,9 +159,8 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
     shape = Shape(len(args.children), tuple(kwargs.static))
-    _lower(compiled, program.module, program.root, shape, (), options)
-    assert compiled.native is not None
-    return compiled.native.llvm if stage == "llvm" else compiled.native.asm
+    native = _lower(compiled, program.module, program.root, shape, (), options)
+    return native.llvm if stage == "llvm" else native.asm
 
 
 def module_text(module: Module, root: str, stage: str) -> str:

@@ -35,6 +35,7 @@ from .passes.loops.induction_variables import induction_variables
 from .passes.loops.licm import licm
 from .passes.loops.loop_versioning import loop_versioning
 from .passes.loops.neighbour_updates import neighbour_updates
+from .passes.loops.peel import peel
 from .passes.loops.scalar_promotion import scalar_promotion
 from .passes.loops.unroll import unroll
 from .passes.loops.zero_cotangents import zero_cotangents
@@ -71,6 +72,15 @@ def _shape_specialise(module: Module, roots: Sequence[str]) -> None:
             simplify(module)
             dce(module, roots)
         cse(module)
+
+
+def _peel(module: Module, roots: Sequence[str]) -> None:
+    """``peel``, and what makes its copies differ: decided conditions, and what is then the same in all iterations."""
+    if peel(module):
+        check_elimination(module)
+        simplify(module)
+        cse(module)
+        licm(module)
 
 
 def _array_sroa(derived: bool) -> Pass:
@@ -110,6 +120,7 @@ PIPELINE: list[tuple[str, str, Pass]] = [
     ("adjoint", "licm", _LICM),
     ("adjoint", "unroll", _plain(unroll)),               # again: bodies are smaller without their checks
     ("adjoint", "simplify", _SIMPLIFY),
+    ("adjoint", "peel", _peel),
     ("adjoint", "branch_accesses", _plain(branch_accesses)),
     ("adjoint", "scalar_promotion", _plain(scalar_promotion)),
     ("adjoint", "dce", _DCE),
@@ -153,6 +164,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
+# On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
+# These passes serve vectors and caches, or turn loops over elements into arrays in memory.
+NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
+                        "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
+                        "outer_products", "hoist_transpose"})
+
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
@@ -168,7 +185,7 @@ PASSES_BY_NAME: dict[str, Callable[[Module], object]] = {
     "simplify": simplify, "inline": inline, "base_case_inlining": base_case_inlining, "dce": dce, "cse": cse,
     "recursion_batching": recursion_batching, "size_numbering": size_numbering, "jump_threading": jump_threading,
     "cps": to_cps, "unroll": unroll, "licm": licm, "induction_variables": induction_variables,
-    "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
+    "peel": peel, "check_elimination": check_elimination, "fuse_accumulate": fuse_accumulate,
     "branch_accesses": branch_accesses, "scalar_promotion": scalar_promotion, "shape_specialise": shape_specialise,
     "array_sroa": array_sroa, "batch": batch, "checkpoint": checkpoint_loops, "differentiate": differentiate,
     "shape_inference": shape_inference, "algebra": algebra, "zero_cotangents": zero_cotangents,
@@ -192,13 +209,17 @@ def left_out() -> frozenset[str]:
 
 
 def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], None] | None = None,
-        stop: str | None = None) -> dict[str, float]:
+        stop: str | None = None, gpu: bool = False) -> dict[str, float]:
     """Take ``module`` to stage ``stop`` (default: the last); returns the seconds spent in each pass.
 
     ``roots`` are the functions, or derivatives to be generated, that are called from outside.  Functions that they do
-    not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.
+    not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.  With ``gpu`` the passes of
+    ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
     names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
+    if gpu:
+        module.parallel = module.gpu = True
+        without |= NOT_ON_GPU
     seconds: dict[str, float] = {}
     verifier = Verifier()
     if debug:

@@ -15,4 +15,5 @@ Folders, from the bottom: each imports only those above it (``tests/project/test
     function     control flow, dispatch by op, modules
     python       entry points: calls from Python
     jit          native code and PTX
+    gpu          kernels, and the programs that launch them
 """

@@ -10,6 +10,7 @@ Files, in reading order::
 
     types         f64["n"], for annotations
     names         names that C code can use
+    packed_trees  recursive dataclasses as arrays
     annotations   signatures and annotations, as types of arguments
     derivatives   the programs that compute derivatives
     exports       a function for one signature, as programs with C interfaces
@@ -67,8 +68,9 @@ def build(path: str | os.PathLike[str], exports: Sequence[Export], *, header: st
     ``emit``: ``"shared"``, ``"static"``, ``"obj"``, ``"llvm"``, ``"asm"`` or ``"mlir"``.  ``header``, ``cplusplus``,
     ``fortran``, ``pkg_config`` and ``cmake`` are files to write for the callers.  ``target``: one of
     ``jitad.lowering.aot.platforms.TABLE``, by default this machine; ``cpu``: LLVM's name of a processor, by default
-    this machine's, or the oldest that the target supports.  ``blas=False`` and ``libmvec=False`` make code that does
-    not call these libraries.
+    this machine's, or the oldest that the target supports, or several levels of x86-64 (``"x86-64-v2,x86-64-v4"``), of
+    which the newest that the machine can run is selected when a function is first called.  ``blas=False`` and
+    ``libmvec=False`` make code that does not call these libraries.
 
     Raises ``UnsupportedError`` for what the library cannot hold and if there is no linker, ``CompileError`` if the
     linker fails, and ``ValueError`` for unknown options.

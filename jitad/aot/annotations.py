@@ -15,12 +15,13 @@ import numpy as np
 from ..calling.signature import Spec
 from ..errors import UnsupportedError
 from ..frontend.callables.traceable import signature_of
-from ..frontend.trace.trace_program import Leaf
+from ..frontend.captured.leaves import Leaf
 from ..ir.types import BOOL, F64, I64, SCALARS, Array, Scalar, from_numpy
 from ..lowering.aot import interface
 from ..lowering.aot.interface import Dim, Struct, Tree
 from ..pytree import field_names
 from .names import c_name
+from .packed_trees import packed_root, stand_in, tree_struct
 from .types import Kind
 
 _PYTHON = {float: F64, int: I64, bool: BOOL}
@@ -128,11 +129,13 @@ def argument(kind: Any, name: str, base: str) -> Argument:
         t = leaf.type
         spec = Spec(Leaf(t, isinstance(t, Scalar) and t.of_python))
         return Argument(interface.Leaf(name, t, leaf.dims), spec)
+    if (packed := packed_root(kind, name)) is not None:
+        return Argument(tree_struct(packed, name, f"{base}_{name}_t"), stand_in(packed))
     fields = _fields(kind)
     if fields is None:
         raise UnsupportedError(f"argument {name}: C code cannot pass a value of type {_shown(kind)}",
-                               hint="export a function of numbers, arrays, tuples, NamedTuples and flat dataclasses; "
-                                    "pass the columns of a tree (jitad.pack) as arrays")
+                               hint="export a function of numbers, arrays, tuples, NamedTuples and dataclasses; pass "
+                                    "a list as an array or a tuple, and a dict as a dataclass")
     tag = f"{base}_{name}"
     children = [argument(k, c_name(n), tag) for n, k in fields]
     struct = Struct(name, f"{tag}_t", tuple(c.tree for c in children))
@@ -187,7 +190,7 @@ def _made(kind: Any, fields: Sequence[tuple[str, Any]], values: list[Any]) -> An
         return cls._make(values)
     if not dataclasses.is_dataclass(cls):
         return tuple(values)
-    made = object.__new__(cls)
+    made: Any = object.__new__(type(kind) if not isinstance(kind, type) else kind)
     for (name, _), value in zip(fields, values):
         object.__setattr__(made, name, value)
     return made

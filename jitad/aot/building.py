@@ -28,14 +28,14 @@ def run(path: Any, exports: Sequence[Export], emit: str, target: str | None, cpu
     if not exports:
         raise ValueError("a library needs an export: aot.export(f, \"f64[:]\")")
     out, kept = Path(path), frozenset(name for name, wanted in ((BLAS, blas), (LIBMVEC, libmvec)) if wanted)
-    platform = platforms.find(target, cpu, kept)
+    variants = platforms.variants(target, cpu, kept)
     found = [program for export in exports for program in programs(export)]
     _distinct([program.interface.name for program in found])
     name = library_name(out)
     if emit == "mlir":
         out.write_text("\n".join(print_mlir(loops.to_loops(program.module)) for program in found))
     else:
-        library = Library(platform, found, ["jitad_strerror", header.errors_of(name)])
+        library = Library(variants, found, ["jitad_strerror", header.errors_of(name)])
         _write(library, out, emit, [p.interface.name for p in found] + ["jitad_strerror", header.errors_of(name)])
         _for_callers(library, name, out, found, {kind: Path(file) for kind, file in files.items()})
 

@@ -15,11 +15,11 @@ from ..calling.dispatch import Dispatcher
 from ..calling.signature import Spec, signature
 from ..errors import DifferentiationError, UnsupportedError
 from ..frontend.callables.traceable import positional
+from ..frontend.captured.leaves import Leaf as Parameter
+from ..frontend.captured.options import Options
 from ..frontend.columns.gc_pause import no_collection
-from ..frontend.trace.trace_program import Leaf as Parameter
 from ..frontend.trace.trace_program import Traced
 from ..frontend.values.lattice import UNBOUND
-from ..frontend.values.values import Options
 from ..ir.types import Array, Scalar
 from ..lowering.aot import interface
 from ..lowering.aot.interface import Interface, Leaf, Struct, Tree
@@ -91,7 +91,8 @@ class _Programs:
         fun = derivatives.gradient(self.fun, argnums)
         traced = self._traced(fun, self.given)
         value = Leaf("value", self._scalar().type)
-        return self._program("grad", traced, self.trees, [value, *self._like(positions, "grad")])
+        results = [value, *self._like(positions, "grad")]
+        return self._program("grad", traced, self.trees, results, self._unused(positions))
 
     def jvp(self, wrt: Any) -> Program:
         positions, _ = self._positions(wrt)
@@ -107,7 +108,8 @@ class _Programs:
         fun = derivatives.pullback(self.fun, positions, len(self.given))
         given = [*self.given, _argument_like(value, "cotangent")]
         results = [value, *self._like(positions, "grad")]
-        return self._program("vjp", self._traced(fun, given), [a.tree for a in given], results)
+        return self._program("vjp", self._traced(fun, given), [a.tree for a in given], results,
+                             self._unused(positions))
 
     def hvp(self, wrt: Any) -> Program:
         positions, _ = self._positions(wrt)
@@ -137,11 +139,12 @@ class _Programs:
         traced: Traced = with_room(run)
         return traced
 
-    def _program(self, suffix: str, traced: Traced, args: Sequence[Tree], results: Sequence[Tree]) -> Program:
+    def _program(self, suffix: str, traced: Traced, args: Sequence[Tree], results: Sequence[Tree],
+                 unused: frozenset[int] = frozenset()) -> Program:
         name = f"{self.name}_{suffix}" if suffix else self.name
-        made = Interface(name, tuple(args), tuple(results), f"{_ABOUT[suffix]} {self.described}")
+        made = Interface(name, tuple(args), tuple(results), f"{_ABOUT[suffix]} {self.described}", unused)
         distinct(interface.names(made.parts()), name)
-        _agree(name, traced, results)
+        _agree(name, [t for i, t in enumerate(traced.out_types) if i not in unused], results)
         flush = compiler.flushes(self.options, traced.module, traced.root)
         values = list(zip([leaf.type for leaf in traced.captured_leaves], traced.consts))
         return Program(traced.module, traced.root, made, values, compiler.lowering_options(self.options, flush))
@@ -183,6 +186,12 @@ class _Programs:
             made[i] = _float_part(tree, f"{prefix}_{tree.name}", f"{self.name}_{prefix}_{tree.name}", first)
             first += len(list(interface.leaves(tree)))
         return [made[i] for i in positions]
+
+    def _unused(self, positions: Sequence[int]) -> frozenset[int]:
+        """The results, by number, that only repeat the structure of trees; the value is the first result."""
+        returned = [leaf for i in positions for leaf in interface.leaves(self.trees[i])
+                    if leaf.shared or leaf.dtype.is_float]
+        return frozenset(k for k, leaf in enumerate(returned, 1) if leaf.shared)
 
     def _renamed(self, position: int, prefix: str) -> Argument:
         """Another argument of the same type; leaves that are not floats cannot have a tangent."""
@@ -263,10 +272,10 @@ def _result(structure: Structure, kinds: Iterator[Any], label: str, tag: str, ex
     return Struct(label, f"{tag}_t", tuple(tree for tree in made if tree is not None))
 
 
-def _agree(name: str, traced: Traced, results: Sequence[Tree]) -> None:
+def _agree(name: str, types: Sequence[Any], results: Sequence[Tree]) -> None:
     """Test that the trees of the results have the types of the program's results, in order."""
     have = [leaf for tree in results for leaf in interface.leaves(tree)]
     ranks = [(leaf.dtype, len(leaf.dims)) for leaf in have]
-    found = [(t.dtype, t.rank) if isinstance(t, Array) else (t, 0) for t in traced.out_types]
+    found = [(t.dtype, t.rank) if isinstance(t, Array) else (t, 0) for t in types]
     if ranks != found:
-        raise UnsupportedError(f"{name} has results of types that its C function does not: {traced.out_types}")
+        raise UnsupportedError(f"{name} has results of types that its C function does not: {types}")

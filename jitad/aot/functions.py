@@ -59,7 +59,7 @@ def _made(fun: Dispatcher, signature: Any) -> Any:
     platform = platforms.find(None, None, frozenset({BLAS, LIBMVEC}))
     target, symbol = platform.target(), "jitad_callback_by_value"
     text = by_value.wrapper(symbol, made, result.dtype, given, target.triple, target.layout)
-    place = by_value.load(Library(platform, [program], [], {symbol: text}), symbol)
+    place = by_value.load(Library([platform], [program], [], {symbol: text}), symbol)
     return ctypes.CFUNCTYPE(_C[c_type(result.dtype)], *map(_ctype, given))(place)
 
 

@@ -103,7 +103,12 @@ def _kinds(program: Program) -> list[str]:
     """The kinds of errors that a function may return."""
     found = {"NULL_POINTER", "SIZE_MISMATCH", "OUT_OF_MEMORY", "RECURSION"}
     found |= {failures.kind_of(info) for info in program.module.exceptions}
+    found |= {"INDEX" for tree in program.interface.arguments if _has_links(tree)}
     return [kind for kind in failures.KINDS if kind in found]
+
+
+def _has_links(tree: Tree) -> bool:
+    return isinstance(tree, Struct) and (bool(tree.links) or any(map(_has_links, tree.fields)))
 
 
 def _member(path: str, name: str) -> str:
@@ -124,6 +129,7 @@ def _described(tree: Tree, path: str, out: bool, given: Sequence[tuple[Leaf, str
     """Lines of the comment for one parameter: its shape, and who writes it."""
     if isinstance(tree, Struct):
         lines = [f"{path}: {tree.tag}, {'its members are written' if out else 'read'}"]
+        lines += [f"  {line}" for line in tree.note]
         for field in tree.fields:
             lines += ["  " + line for line in _described(field, _member(path, field.name), out, given)]
         return lines

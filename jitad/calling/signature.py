@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import TypeInferenceError
+from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.user_classes import openable
-from ..frontend.trace.trace_program import Leaf, Opened
 from ..ir.types import ALL, BOOL, F64, I64, INSTEAD, Array, Scalar, from_numpy, parse
 from ..pytree import Arguments, Structure, flatten, flatten_into, holds_columns, meaning, unflatten
 

@@ -9,6 +9,7 @@
 ``verify``          compiles, and verifies the IR after every stage
 ``opt``             runs passes on a file of IR
 ``build``           compiles functions to a library with a C interface
+``cache``           describes or empties the disk cache
 
 To add a command: one line in ``main.COMMANDS``, and a module of that name with ``arguments(parser)`` and
 ``run(options)``.  Nothing but ``jitad.__main__`` imports this folder; it may import all of jitad.

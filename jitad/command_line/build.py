@@ -33,7 +33,8 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", required=True, help="the file to write")
     command.add_argument("--emit", choices=building.EMIT, help="by default what the name of the file says")
     command.add_argument("--target", choices=["native", *TABLE], metavar="TARGET", help=f"native, {', '.join(TABLE)}")
-    command.add_argument("--cpu", help="LLVM's name of a processor, such as x86-64-v3; by default this machine's")
+    command.add_argument("--cpu", help="LLVM's name of a processor, such as x86-64-v3, or several levels of "
+                                        "x86-64 with commas between; by default this machine's")
     command.add_argument("--no-blas", action="store_true", help="make code that does not call BLAS")
     command.add_argument("--no-libmvec", action="store_true", help="make code that does not call libmvec")
     for option, what in _FILES.items():

@@ -17,6 +17,7 @@ COMMANDS = {
     "verify": "compile, and verify the IR after every stage",
     "opt": "run passes on a file of IR, and print the result",
     "build": "compile functions to a library with a C interface",
+    "cache": "describe or empty the disk cache",
 }
 """Name and summary of each command; the module of that name has ``arguments(parser)`` and ``run(options)``."""
 

@@ -7,7 +7,9 @@ Files, in reading order::
     interface    the C interface of an export: its parameters, with their C and LLVM types
     runtime      contexts for threads, in LLVM IR that calls the C library only
     failures     error codes and their messages
+    trees        tests of the references in packed trees
     entry        the C function of an export, which runs the compiled function
+    dispatch     code for several processors in one library
     library      programs and routines as one LLVM module; object files
     by_value     C functions that return their result, for callbacks of other libraries, in memory
 """

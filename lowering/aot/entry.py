@@ -18,7 +18,7 @@ from ...ir.types import I64, Scalar, Type
 from ..builder.function_builder import likely
 from ..llvm import context, float_state, types
 from ..llvm.emit import Code, Writer, global_name, symbol
-from . import failures, runtime
+from . import failures, runtime, trees
 from .failures import Message, Messages
 from .interface import Interface, Leaf, Struct, Tree, llvm_struct, members, parts
 
@@ -50,9 +50,9 @@ class Body:
     frames: int
 
 
-def write(writer: Writer, interface: Interface, body: Body, messages: Messages) -> None:
-    """Add the C function to the module that contains the compiled function."""
-    _Entry(writer, interface, body, messages).write()
+def write(writer: Writer, interface: Interface, body: Body, messages: Messages, name: str) -> None:
+    """Add the C function, under this name, to the module that contains the compiled function."""
+    _Entry(writer, interface, body, messages).write(name)
 
 
 class _Entry:
@@ -66,11 +66,15 @@ class _Entry:
         self.named: dict[str, tuple[str, str]] = {}         # the name of a size: its operand, and where it was met
         self.sizes: list[list[str]] = []                    # of each leaf of the arguments
 
-    def write(self) -> None:
-        code, name = self.code, self.interface.name
+    def write(self, name: str) -> None:
+        code = self.code
         given: list[str] = []
         for tree in self.interface.arguments:
-            given += [x for leaf, values in self._argument(tree) for x in self._checked(leaf, values)]
+            met: list[list[str]] = []
+            for leaf, values in self._argument(tree):
+                met.append(values)
+                given += self._checked(leaf, values)
+            self._check_links(tree, tree.name, met)
         places = [p for tree in self.interface.results for p in self._place(tree)]
         ctx = code.op(f"call ptr {runtime.declare(self.writer, 'jitad.acquire')}()", "ctx")
         self._refuse_unless(code.op(f"icmp ne ptr {ctx}, null"), failures.kind_number("OUT_OF_MEMORY"))
@@ -186,6 +190,20 @@ class _Entry:
             there = code.op(f"or i1 {there}, {code.op(f'icmp eq i64 {n}, 0')}")
         self._refuse_unless(there, self._message("NULL_POINTER", f"{name} is null"))
 
+    def _check_links(self, tree: Tree, path: str, met: list[list[str]]) -> None:
+        """Test the references of packed trees in an argument; ``met``: the parts of its leaves, which are consumed."""
+        if isinstance(tree, Leaf):
+            del met[0]
+            return
+        if tree.links:
+            given = {field.name: values for field, values in zip(tree.fields, met)}
+            for links in tree.links:
+                valid = trees.test(self.writer, self.code, tree, links, given)
+                self._refuse_unless(valid, self._message(
+                    "INDEX", f"{path}.{links.start or (links.spans or [links.column])[0]} leads outside the tree"))
+        for inner in tree.fields:
+            self._check_links(inner, f"{path}.{inner.name}", met)
+
     # --- the body ---------------------------------------------------------------------------------
 
     def _stack(self, ctx: str) -> None:
@@ -262,10 +280,14 @@ class _Entry:
     def _results(self, places: list[Place], values: list[str]) -> None:
         """Compare the sizes of the results with the caller's, then write all results."""
         found: list[tuple[Place, list[str]]] = []
-        for place in places:
-            n = 1 + len(place.leaf.dims)
-            found.append((place, values[:n]))
-            del values[:n]
+        rest = iter(places)
+        for number, kind in enumerate(self.body.function.result_types):
+            n = len(types.parts_of(kind))
+            mine, values = values[:n], values[n:]
+            if number in self.interface.unused:
+                continue
+            place = next(rest)
+            found.append((place, mine))
             for k, (have, wanted) in enumerate(zip(found[-1][1][1:], place.sizes)):
                 self._agree(f"{self.interface.name}: size {k} of {place.leaf.name}", have, wanted)
         for place, parts_of_result in found:

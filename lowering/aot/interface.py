@@ -23,13 +23,15 @@ class Leaf:
     """A number or an array.
 
     ``dims``: the sizes of an array; equal names stand for equal sizes.  ``like``: for an array with the shape of an
-    argument, the number of that leaf among the arguments; its sizes are not passed.
+    argument, the number of that leaf among the arguments; its sizes are not passed.  ``shared``: part of the structure
+    of a tree, which the body returns with gradients, but the C function does not.
     """
 
     name: str
     type: Scalar | Array
     dims: tuple[Dim, ...] = ()
     like: int | None = None
+    shared: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -41,12 +43,36 @@ class Leaf:
 
 
 @dataclass(frozen=True)
+class Links:
+    """Members of a packed tree by which memory is addressed, and which are tested before anything reads it.
+
+    They are names of leaves of the struct.  ``column``: references, or with ``spans`` the pool of references of which
+    each row has a span ``(start, length)``.  With ``sizes`` the column is a pool of elements instead, of which each row
+    has an array with these sizes from ``start`` on.  ``classes``: for each possible class, a column with its rows,
+    or "" if it has none; ``null``: −1 is possible.
+    """
+
+    column: str
+    classes: tuple[tuple[int, str], ...] = ()
+    null: bool = False
+    spans: tuple[str, str] | None = None
+    start: str = ""
+    sizes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Struct:
-    """A tuple, NamedTuple or dataclass as the C struct ``tag``."""
+    """A tuple, NamedTuple or dataclass as the C struct ``tag``.
+
+    For a packed tree, ``links`` are tested, ``bits`` of a reference hold the class, and ``note`` is for the header.
+    """
 
     name: str
     tag: str
     fields: tuple[Tree, ...]
+    links: tuple[Links, ...] = ()
+    bits: int = 0
+    note: tuple[str, ...] = ()
 
 
 Tree = Leaf | Struct
@@ -63,12 +89,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Interface:
-    """The C function ``name``: the trees of its arguments and of its results.  ``about``: its meaning, in words."""
+    """The C function ``name``: the trees of its arguments and of its results.
+
+    ``about``: its meaning, in words.  ``unused``: results of the body, by number, that the caller does not get.
+    """
 
     name: str
     arguments: tuple[Tree, ...]
     results: tuple[Tree, ...]
     about: str = ""
+    unused: frozenset[int] = frozenset()
 
     def leaves(self) -> list[Leaf]:
         """The leaves of the arguments, in order."""

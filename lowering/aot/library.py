@@ -26,7 +26,7 @@ from ..math.ops import Options
 from ..matmul import gemm
 from ..memory import alloc_runtime, arena_runtime
 from ..python.exceptions import Failures
-from . import entry, failures, runtime
+from . import dispatch, entry, failures, runtime
 from .failures import Messages
 from .interface import Interface
 from .platforms import Platform
@@ -57,14 +57,14 @@ class Program:
 class Library:
     """The compiled programs of one library for one platform."""
 
-    def __init__(self, platform: Platform, programs: Sequence[Program], errors: Sequence[str],
+    def __init__(self, variants: Sequence[Platform], programs: Sequence[Program], errors: Sequence[str],
                  wrappers: Mapping[str, str] | None = None) -> None:
-        """``errors``: the names of the function that describes error codes.
+        """``variants``: the platform, or several that differ in the processor, with the oldest first.
 
-        ``wrappers``: LLVM IR of further functions, by their names, which call the exports.
+        ``errors``: the names of the function that describes error codes.  ``wrappers``: LLVM IR of further functions,
+        by their names, which call the exports.
         """
-        self.platform, self.programs, self.wrappers = platform, programs, wrappers or {}
-        self.target = platform.target()
+        self.variants, self.platform, self.programs, self.wrappers = variants, variants[0], programs, wrappers or {}
         self.messages = Messages()
         self._level = max(cpu.codegen(p.options) for p in programs)
         self._size = 0
@@ -100,23 +100,65 @@ class Library:
     # --- the module -----------------------------------------------------------------------------------
 
     def _linked(self, errors: Sequence[str]) -> llvm.ModuleRef:
-        writers = [(self._program(program), program.options) for program in self.programs]
-        units = [self._optimised(writer, options) for writer, options in writers]
-        units += self._shared({name for writer, _ in writers for name in _declared(writer)})
-        writer = self._writer()
+        codes = [_Code(platform, self.programs, len(self.variants) > 1) for platform in self.variants]
+        self.messages = codes[0].messages
+        self._size = sum(code.size for code in codes)
+        runtimes = _Units(self.platform)
+        writer = runtimes.writer()
         runtime.define(writer, self.platform.system)
-        size = "i32" if self.target.triple.startswith("wasm32") else "i64"
+        size = "i32" if runtimes.target.triple.startswith("wasm32") else "i64"
         failures.define(writer, self.messages, errors, size)
-        units.append(self._optimised(writer, _AS_WRITTEN))
-        units += [cpu.parsed(text) for text in self.wrappers.values()]
-        whole = units[0]
-        for unit in units[1:]:
+        if len(codes) > 1:
+            dispatch.define(writer, [p.interface for p in self.programs], self.variants)
+        whole = runtimes.optimised(writer, _AS_WRITTEN)
+        for unit in [*(code.unit for code in codes), *(cpu.parsed(text) for text in self.wrappers.values())]:
             whole.link_in(unit)
-        self._internalise(whole, {p.interface.name for p in self.programs}.union(errors, self.wrappers))
+        self._size += runtimes.size
+        _internalise(whole, self.platform, {p.interface.name for p in self.programs}.union(errors, self.wrappers))
         return whole
 
-    def _writer(self) -> Writer:
+
+class _Units:
+    """Writes and optimises LLVM modules for one platform; ``size`` counts their characters."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform, self.target, self.size = platform, platform.target(), 0
+
+    def writer(self) -> Writer:
         return Writer(self.target.triple, self.target.layout)
+
+    def optimised(self, writer: Writer, options: Options) -> llvm.ModuleRef:
+        source, finished = self._text(writer.text()), self._text(writer.finished_text())
+        self.size += len(source) + len(finished)
+        unit = cpu.optimise(source, options, self.platform.machine(cpu.codegen(options)))
+        if finished:
+            unit.link_in(cpu.parsed(finished))
+        return unit
+
+    def _text(self, text: str) -> str:
+        """LLVM IR for the platform: WebAssembly has the calling convention of C only."""
+        return text.replace("preserve_mostcc ", "") if self.target.triple.startswith("wasm") else text
+
+
+class _Code(_Units):
+    """The code of all programs for one processor: ``unit``, in which all but the C functions is internal.
+
+    ``several``: the library holds code for other processors too; the C functions have names of their own.
+    """
+
+    def __init__(self, platform: Platform, programs: Sequence[Program], several: bool) -> None:
+        super().__init__(platform)
+        self.several, self.messages = several, Messages()
+        writers = [(self._program(program), program.options) for program in programs]
+        units = [self.optimised(writer, options) for writer, options in writers]
+        units += self._shared({name for writer, _ in writers for name in _declared(writer)})
+        for unit in units[1:]:
+            units[0].link_in(unit)
+        _internalise(units[0], platform, {self._symbol(p.interface) for p in programs})
+        self.unit = dispatch.for_processor(units[0], platform) if several else units[0]
+
+    def _symbol(self, made: Interface) -> str:
+        return dispatch.symbol(made.name, self.platform) if self.several else made.name
 
     def _program(self, program: Program) -> Writer:
         """The LLVM module of one program, with its C function."""
@@ -134,44 +176,33 @@ class Library:
         given = [x for i, (t, value) in enumerate(program.captured) for x in entry.captured(writer, i, t, value)]
         function = module.functions[program.root]
         body = entry.Body(function, given, program.options.flush, base, frames)
-        entry.write(writer, program.interface, body, self.messages)
+        entry.write(writer, program.interface, body, self.messages, self._symbol(program.interface))
         return writer
-
-    def _optimised(self, writer: Writer, options: Options) -> llvm.ModuleRef:
-        source, finished = self._text(writer.text()), self._text(writer.finished_text())
-        self._size += len(source) + len(finished)
-        unit = cpu.optimise(source, options, self.platform.machine(cpu.codegen(options)))
-        if finished:
-            unit.link_in(cpu.parsed(finished))
-        return unit
-
-    def _text(self, text: str) -> str:
-        """LLVM IR for the platform: WebAssembly has the calling convention of C only."""
-        return text.replace("preserve_mostcc ", "") if self.target.triple.startswith("wasm") else text
 
     def _shared(self, wanted: set[str]) -> list[llvm.ModuleRef]:
         """The routines of these names, and those that they call."""
         units = []
         for names, define, options in _SHARED:
             for name in sorted(wanted.intersection(names)):
-                writer = self._writer()
+                writer = self.writer()
                 define(writer, self.target, name)
                 wanted |= {*_declared(writer)} - {n for n in names if writer.defines(n)}
-                units.append(self._optimised(writer, options))
+                units.append(self.optimised(writer, options))
                 if all(map(writer.defines, names)):          # it writes all of them at once
                     break
         return units
 
-    def _internalise(self, unit: llvm.ModuleRef, exports: set[str]) -> None:
-        """Make everything but the exports internal, and drop what nothing uses."""
-        for value in [*unit.functions, *unit.global_variables]:
-            if not value.is_declaration and value.name not in exports and not value.name.startswith("llvm."):
-                value.linkage = "internal"
-        passes = llvm.create_pass_builder(self.platform.machine(2), llvm.create_pipeline_tuning_options(speed_level=0))
-        manager = llvm.create_new_module_pass_manager()
-        manager.add_global_dead_code_eliminate_pass()
-        manager.add_strip_dead_prototype_pass()
-        manager.run(unit, passes)
+
+def _internalise(unit: llvm.ModuleRef, platform: Platform, exports: set[str]) -> None:
+    """Make everything but the exports internal, and drop what nothing uses."""
+    for value in [*unit.functions, *unit.global_variables]:
+        if not value.is_declaration and value.name not in exports and not value.name.startswith("llvm."):
+            value.linkage = "internal"
+    passes = llvm.create_pass_builder(platform.machine(2), llvm.create_pipeline_tuning_options(speed_level=0))
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.add_strip_dead_prototype_pass()
+    manager.run(unit, passes)
 
 
 def _declared(writer: Writer) -> list[str]:

@@ -94,6 +94,7 @@ class Platform:
 def _initialise() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
+    llvm.initialize_native_asmparser()              # for ``dispatch``, whose code holds assembly
 
 
 _GLIBC = frozenset({BLAS, LIBMVEC})
@@ -127,6 +128,23 @@ def find(name: str | None, cpu: str | None, libraries: frozenset[str]) -> Platfo
         raise ValueError(f"cpu={cpu!r}: LLVM knows no 64-bit processor of this name; "
                          f"try one of {', '.join(processor.LEVELS)}")
     return _with_features(replace(found, cpu=cpu, features=""))
+
+
+def variants(name: str | None, cpu: str | None, libraries: frozenset[str]) -> list[Platform]:
+    """As ``find``, for each processor of a list such as ``"x86-64-v2,x86-64-v4"``; the oldest is first.
+
+    Raises ``ValueError`` unless several processors are levels of x86-64, each named once.
+    """
+    names = [part.strip() for part in cpu.split(",")] if cpu is not None else [None]
+    found = [find(name, part, libraries) for part in names]
+    if len(found) == 1:
+        return found
+    levels = processor.LEVELS
+    if not llvm.get_default_triple().startswith("x86_64"):
+        raise UnsupportedError("code for several processors is made on x86-64 machines only", hint="name one processor")
+    if not found[0].triple.startswith("x86_64") or len({*names}) < len(names) or not {*names} <= {*levels}:
+        raise ValueError(f"cpu={cpu!r}: one library can hold code for several of {', '.join(levels)}")
+    return sorted(found, key=lambda p: levels.index(p.cpu))
 
 
 def _with_features(found: Platform) -> Platform:

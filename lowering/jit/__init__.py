@@ -7,5 +7,6 @@ Files, in reading order::
     cpu           LLVM's ORC JIT
     object_cache  machine code of shared routines, on disk
     invoke        runs one IR function on NumPy arguments, for tests
+    cuda_toolkit  parts of NVIDIA's toolkit on this machine: libdevice, ptxas, nvdisasm
     nvptx         PTX
 """

@@ -1,18 +1,15 @@
 """Compiles a module to PTX, the assembly language of NVIDIA's GPUs, through LLVM's NVPTX target.
 
 Mathematical functions come from libdevice, an LLVM bitcode library that is linked in, stripped of unused functions and
-inlined.  It is searched in the wheel ``nvidia-nvvm``, in a CUDA toolkit (``CUDA_HOME``) and in ``/usr/local/cuda``.
+inlined.
 Functions are device functions here; ``extend`` adds kernels that call them.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import llvmlite.binding as llvm
 
@@ -23,25 +20,10 @@ from ..llvm.emit import symbol
 from ..llvm.target import Target
 from ..math.ops import Options
 from .cpu import Extend
+from .cuda_toolkit import libdevice
 
 TRIPLE = "nvptx64-nvidia-cuda"
 LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
-_BITCODE = "libdevice.10.bc"
-
-
-def _places() -> Iterator[Path]:
-    spec = importlib.util.find_spec("nvidia")
-    for root in spec.submodule_search_locations or () if spec else ():
-        yield from Path(root).glob(f"**/libdevice/{_BITCODE}")
-    for home in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
-        if home:
-            yield Path(home) / "nvvm" / "libdevice" / _BITCODE
-
-
-@cache
-def libdevice() -> Path | None:
-    """The path of libdevice, or None if it is not installed."""
-    return next((p for p in _places() if p.is_file()), None)
 
 
 @cache

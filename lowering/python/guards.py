@@ -3,32 +3,29 @@
 If a guard fails, the call goes on to the next entry point, like a call with other types of arguments.  A read costs a
 few loads: a *hint* gives the offset of an entry in its dict, and the code compares the key there; classes have a
 version.  Hints are words in memory.  They are updated when a call comes to Python only because one is out of date.
-Arrays are tested all together, which is why the reading of a place does not look at what is there.
 """
 
 from __future__ import annotations
 
-import ctypes
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 from ...frontend.captured.guards import Guard
-from ...frontend.captured.places import Place, Reader
-from ...frontend.trace.trace_program import Leaf
+from ...frontend.captured.leaves import Leaf
+from ...frontend.captured.places import Place
 from ...ir.types import F64, Array
 from ..llvm import capi
 from ..llvm import cpython_layout as layout
-from ..llvm.capi import pointer
+from ..llvm.capi import function, pointer
 from ..llvm.emit import Code
 from .attributes import Attributes
 from .dict_entries import DictEntries
 from .guard_tables import FEW, words_hold
-from .hints import Hints, Unreadable, version_of
+from .hints import Hints, Unreadable
 from .unbox import Unboxer
 
-_MEMCMP = f"inttoptr (i64 {ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value} to ptr)"
 _SINGLETONS = (None, True, False, Ellipsis)
 
 
@@ -109,7 +106,7 @@ class Reads:
             offset = _FUNCTION_PARTS.get(g.place.key) if g.place.kind == "attribute" and g.test == "is" else None
             base = g.place.base
             if offset is not None and base.kind == "object" and type(base.base) is types.FunctionType:
-                words.append((id(base.base) + offset, id(g.expected) if g.expected is not None else 0))
+                words.append(((base.base, offset), (g.expected, 0)))
                 self.checked.add((g.place, g.test))
             for place in _within(g.place):
                 if place.kind == "member":
@@ -128,8 +125,8 @@ class Reads:
         if cls in self.checked:
             return []
         self.checked.add(cls)
-        hint = self.hints.word(lambda read: version_of(cls), early=True)
-        tag = self.code.op(f"load i32, ptr inttoptr (i64 {id(cls) + layout.VERSION_TAG} to ptr), align 4")
+        hint = self.hints.word("version", cls, early=True)
+        tag = self.unboxer.load("i32", pointer(cls), layout.VERSION_TAG)
         return [f"eq i64 {self.code.op(f'zext i32 {tag} to i64')}, {self._load(hint)}"]
 
     def _load(self, word: str) -> str:
@@ -144,7 +141,7 @@ class Reads:
             self.same.append(f"eq ptr {self.pointer(place)}, {pointer(g.expected)}")
         elif g.test == "means":
             same = pointer(g.expected) if any(g.expected is x for x in _SINGLETONS) else self.code.op(
-                f"inttoptr i64 {self._load(self.hints.address(lambda read: read(place)))} to ptr")
+                f"inttoptr i64 {self._load(self.hints.address('place', place))} to ptr")
             self.same.append(f"eq ptr {self.pointer(place)}, {same}")
         elif g.test == "type":
             u.require_type(self.pointer(place), g.expected)
@@ -174,8 +171,8 @@ class Reads:
         u.require_type(obj, cls)
         u.require_equal("i64", u.load("i64", obj, capi.VAR_SIZE), str(count))
         items = u.at(obj, capi.TUPLE_ITEMS) if cls is tuple else u.load("ptr", obj, capi.LIST_ITEMS)
-        known = self.hints.addresses(lambda read: read(place), count)
-        compared = self.code.op(f"call i32 {_MEMCMP}(ptr {items}, ptr {known}, i64 {8 * count})")
+        known = self.hints.addresses(place, count)
+        compared = self.code.op(f"call i32 {function('memcmp')}(ptr {items}, ptr {known}, i64 {8 * count})")
         u.require_equal("i32", compared, "0")
 
     # --- places -----------------------------------------------------------------------------------
@@ -202,7 +199,7 @@ class Reads:
         return self._there(self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE))
 
     def _member(self, place: Place) -> str:
-        word = self.hints.address(lambda read: read(place))
+        word = self.hints.address("place", place)
         return self.code.op(f"inttoptr i64 {self._load(word)} to ptr", "member")
 
     def _item(self, place: Place) -> str:
@@ -221,7 +218,7 @@ class Reads:
     def _dict_of(self, place: Place) -> None:
         """Find the entries of the dict that a place is in, if it is in one."""
         if place.kind == "global":
-            self._dict(id(place.base), pointer(place.base), lambda read: place.base, place.base)
+            self._dict(id(place.base), pointer(place.base), place.base)
         elif place.kind == "entry":
             self._entries_of(place.base)
 
@@ -254,7 +251,7 @@ class Reads:
         if place.kind == "cell":
             self.unboxer.require_equal("ptr", self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE), "null")
         elif place.kind == "global":
-            self._dict(id(place.base), pointer(place.base), lambda read: place.base, place.base)
+            self._dict(id(place.base), pointer(place.base), place.base)
         else:
             raise Unreadable
 
@@ -266,17 +263,20 @@ class Reads:
         if place not in self.entries:
             table = self.keys[place].expected
             self.entries[place] = {key: place.entry(key) for key in (_key(m) for m in table)}
-        self._dict(place, self.pointer(place), lambda read: read(place))
+        self._dict(place, self.pointer(place), place)
 
-    def _dict(self, name: Any, table: str, find: Callable[[Reader], Any], module: dict[str, Any] | None = None) -> None:
-        """The entries that are read of a dict; ``module``: the dict itself if it is a constant."""
+    def _dict(self, name: Any, table: str, where: Any) -> None:
+        """The entries that are read, found where the hints say.  Names that were absent still are if none was added.
+
+        ``where``: the dict, or the place where it is.
+        """
         if name in self.checked:
             return
         self.checked.add(name)
         places = self.entries[name]
         absent = frozenset(g.place for g in self.guards if g.test == "absent")
         same = self._only_compared({key: p for key, p in places.items() if p not in absent})
-        self.pointers |= DictEntries(self.unboxer, self.hints, table, find, places, absent, same).read(module)
+        self.pointers |= DictEntries(self.unboxer, self.hints, table, where, places, absent, same).read()
         if len(same) > FEW:
             self.checked.update((g.place, "is") for g in same.values())
 

@@ -195,7 +195,9 @@ class ValueUnboxer:
         code, differing = self.code, "zeroinitializer"
         for t, obj in zip(kinds, objects):
             there = code.op(f"load <2 x i64>, ptr {self.at(obj, capi.ARRAY_DESCR)}, align 8")
-            expected = f"<i64 {id(capi.descr(t.dtype))}, i64 {capi.ARRAY_NEEDED_FLAGS}>"
+            dtype = code.op(f"ptrtoint ptr {pointer(capi.descr(t.dtype))} to i64")
+            flags = f"<2 x i64> <i64 0, i64 {capi.ARRAY_NEEDED_FLAGS}>"
+            expected = code.op(f"insertelement {flags}, i64 {dtype}, i64 0")
             differing = code.op(f"or <2 x i64> {differing}, {code.op(f'xor <2 x i64> {there}, {expected}')}")
         differing = code.op(f"and <2 x i64> {differing}, <i64 -1, i64 {capi.ARRAY_NEEDED_FLAGS}>")
         halves = [code.op(f"extractelement <2 x i64> {differing}, i64 {i}") for i in (0, 1)]

@@ -1,12 +1,10 @@
 """The lowering table for GPUs: every scalar op and a loop become PTX that ``ptxas`` accepts."""
 
-import importlib.util
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from jitad.lowering.jit import nvptx
+from jitad.lowering.jit import cuda_toolkit, nvptx
 
 from jitad import jit
 from jitad.ir.builder import Builder
@@ -14,22 +12,12 @@ from jitad.ir.graph import ExcInfo, Function, Module
 from jitad.ir.types import F64, I64, SCALARS, Scalar
 from tests.lowering.test_lowering_scalar import applicable
 
-needs_libdevice = pytest.mark.skipif(nvptx.libdevice() is None, reason="libdevice (wheel nvidia-nvvm) is not there")
-
-
-def ptxas() -> str | None:
-    """The assembler on the path, or in the wheel ``nvidia-cuda-nvcc``."""
-    if found := shutil.which("ptxas"):
-        return found
-    spec = importlib.util.find_spec("nvidia")
-    for root in spec.submodule_search_locations or () if spec else ():
-        for path in Path(root).glob("**/bin/ptxas"):
-            return str(path)
-    return None
+needs_libdevice = pytest.mark.skipif(cuda_toolkit.libdevice() is None,
+                                     reason="libdevice (wheel nvidia-nvvm) is not there")
 
 
 def assemble(ptx: str, tmp_path: Path, arch: str) -> None:
-    program = ptxas()
+    program = cuda_toolkit.program("ptxas")
     if program is None:
         pytest.skip("ptxas (wheel nvidia-cuda-nvcc) is not there")
     assert ".extern .func" not in ptx              # all of libdevice is linked in

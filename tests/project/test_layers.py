@@ -21,13 +21,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-LAYERS = (("errors",), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend", "pytree"), ("pipeline",),
-          ("kernels",), ("lowering", "loop_level"), ("mlir",), ("api", "calling", "pickling", "aot"),
+LAYERS = (("errors", "disk_store"), ("ir",), ("semantics",), ("passes",), ("cps",), ("ad",), ("frontend", "pytree"),
+          ("pipeline",), ("kernels",), ("lowering", "loop_level"), ("mlir",),
+          ("api", "calling", "gpu", "pickling", "aot"),
           ("__init__", "__main__", "command_line"))
 # Folders in their order: each imports only those before it.
 FOLDERS = {
     "jitad.lowering": ("llvm", "math", "planning", "builder", "memory", "threads", "arrays", "matmul", "function",
-                       "python", "jit", "aot"),
+                       "python", "jit", "gpu", "simulator", "aot"),
     "jitad.passes": ("analysis", "memory", "cleanup", "shapes", "loops", "algebra", "vectorise", "parallel")}
 FILES_IN_A_FOLDER = 16
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

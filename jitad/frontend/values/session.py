@@ -8,10 +8,11 @@ from typing import Any
 from ...ir.graph import Module
 from ...ir.types import Type
 from ..captured.captures import Captures
+from ..captured.options import Options
 from ..captured.places import Place
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
-from .values import Obj, Options
+from .values import Obj
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ Files, in reading order::
     unroll                 short loops of known trip count written out
     induction_variables    integers that a loop steps, as functions of its counter
     check_elimination      checks that control flow, earlier checks and counters imply
+    peel                   the first and last iterations of loops that treat borders apart
     loop_versioning        innermost loops in two versions, one without index checks
     fuse_accumulate        ``a[i] = a[i] + v`` as one accumulating op
     branch_accesses        loads ahead of a branch and updates behind it

@@ -90,11 +90,29 @@ class Walk:
             extreme = self._extreme(op)
             if extreme is not None:
                 self.is_extreme(op, extreme)
+        elif op.name == "mod" and op.result.type == I64:
+            times = self._wraps(op)
+            if times is not None:
+                self.is_reduced(op, times)
         return True
 
     def is_extreme(self, op: Op, operand: Value) -> None:
         """Called for a maximum or minimum that is known to be one of its operands."""
         self.ranges.is_now(op.result, operand)
+
+    def is_reduced(self, op: Op, times: int) -> None:
+        """Called for a remainder that is known to be its first operand plus ``times`` the second."""
+        x, y = map(self.ranges.form, op.operands)
+        self.ranges.forms.known[op.result] = x.plus(y, times)
+
+    def _wraps(self, op: Op) -> int | None:
+        """The multiple of the second operand, 0, 1 or -1, that is to be added for the remainder, if it is known."""
+        x, y = map(self.ranges.form, op.operands)
+        for times in (0, 1, -1):
+            reduced = x.plus(y, times)
+            if self.prover.proves(reduced) and self.prover.proves(y.minus(reduced).plus(Affine(-1))):
+                return times
+        return None
 
     def _extreme(self, op: Op) -> Value | None:
         """The operand that a maximum or minimum is known to be."""
@@ -203,6 +221,13 @@ class _Decider(Walk):
     def is_extreme(self, op: Op, operand: Value) -> None:
         super().is_extreme(op, operand)
         self.same[op.result] = self.same.get(operand, operand)
+
+    def is_reduced(self, op: Op, times: int) -> None:
+        super().is_reduced(op, times)
+        if times:
+            op.name = "add" if times > 0 else "sub"
+        else:
+            self.same[op.result] = self.same.get(op.operands[0], op.operands[0])
 
     def op(self, op: Op) -> bool:
         if op.name == "check" and self._decide(op.operands[0]) is True:

@@ -7,6 +7,9 @@
     ^else: y = sub a, b; jump ^join(y)                  …
     ^join(v): …
 
+Where a side adds to a value that the other side passes unchanged, the term is selected: ``add s, (select c, t, -0.0)``.
+So a conditional sum remains a reduction.
+
 LLVM vectorises such a branch itself, but moves loads into the sides where only one reads them, and then masks them.
 Both sides must be cheap arithmetic on scalars.  The loop must be counted and innermost, and have nothing that prevents
 vectors: no effects, no condition that depends on a value of the iteration before.  There a branch that is predicted
@@ -22,12 +25,15 @@ from collections import Counter
 from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import EXPENSIVE, OPS
-from ...ir.types import Scalar
+from ...ir.types import Scalar, dtype_of
 from ..analysis.cfg import Mapping, append, resolve, substitute
 from ..analysis.loops import Loop, counted, loop_forest
 
 MOST = 60
 """The largest cost of both sides.  A vector of four elements computes both sides of four iterations."""
+
+LONGEST = 4
+"""The most terms of a conditional sum, which bounds the search.  Adjoints add one or two on a side."""
 
 
 def if_conversion(module: Module) -> None:
@@ -110,8 +116,7 @@ class _Conversion:
                 self.func.blocks.remove(block)
         head.term = None
         b = Builder(head, term.loc)
-        args = [x if x is y or resolve(self.mapping, x) is resolve(self.mapping, y)
-                else b.emit_op("select", [term.operands[0], x, y]).result
+        args = [self._chosen(b, term.operands[0], resolve(self.mapping, x), resolve(self.mapping, y))
                 for x, y in zip(*(edge.args for _, edge in sides))]
         self.incoming[join] -= 1
         if self.incoming[join] > 1:
@@ -123,6 +128,42 @@ class _Conversion:
         head.ops += join.ops
         head.term = join.term
         self.func.blocks.remove(join)
+
+    def _chosen(self, b: Builder, condition: Value, x: Value, y: Value) -> Value:
+        """Emit the value of a parameter of the join: ``x`` if the condition holds, else ``y``."""
+        if x is y:
+            return x
+        for swapped, (total, start) in enumerate(((x, y), (y, x))):
+            terms = self._terms(total, start)
+            if terms:
+                return self._conditional_sum(b, condition, bool(swapped), start, terms)
+        return b.emit_op("select", [condition, x, y]).result
+
+    def _terms(self, total: Value, start: Value, longest: int = LONGEST) -> list[tuple[Op, Value]] | None:
+        """The additions and subtractions, each with its term, that lead from the float ``start`` to ``total``."""
+        if total is start:
+            return []
+        op = total.op
+        if not longest or op is None or op.name not in ("add", "sub") or not dtype_of(total.type).is_float:
+            return None
+        for before, term in (op.operands, op.operands[::-1])[:1 if op.name == "sub" else 2]:
+            terms = self._terms(resolve(self.mapping, before), start, longest - 1)
+            if terms is not None:
+                return [*terms, (op, term)]
+        return None
+
+    def _conditional_sum(self, b: Builder, condition: Value, swapped: bool, start: Value,
+                         terms: list[tuple[Op, Value]]) -> Value:
+        """Emit a sum whose terms are replaced, where the condition chooses ``start``, by a zero that changes nothing.
+
+        LLVM does not recognise a selection between the sums before and after as a reduction.
+        """
+        for op, term in terms:
+            zero = b.const(0.0 if op.name == "sub" else -0.0, dtype_of(term.type))
+            sides = [zero, term] if swapped else [term, zero]
+            chosen = b.emit_op("select", [condition, *sides]).result
+            start = b.emit_op(op.name, [start, chosen], **op.attrs).result
+        return start
 
 
 def _is_arithmetic(op: Op) -> bool:

@@ -1,0 +1,109 @@
+"""CUDA graphs: the work of a call is recorded once and queued again as a whole, without Python in between.
+
+While work is recorded, memory comes from another stream.  What is freed meanwhile belongs to the graph, since each
+replay uses it again; results belong to their arrays.  Arrays of the host that are uploaded are copied, and each replay
+uploads the copy again.  What needs an answer from the device cannot be recorded, except for checks of errors
+(``postpone``), which ``Graph.check`` makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError
+from .cuda import CudaDriver
+
+Check = Callable[[], None]
+
+
+class Recording:
+    """What a graph uses: device memory, copies of host memory, and checks that are made later."""
+
+    def __init__(self, driver: CudaDriver) -> None:
+        self.driver = driver
+        self.stream = driver._call("cuStreamCreate", 0)
+        self._allocated: set[int] = set()
+        self._freed: set[int] = set()
+        self.arrays: list[np.ndarray] = []
+        self.checks: list[Check] = []
+
+    def allocate(self, size: int) -> int:
+        address = self.driver._allocate(size, self.stream)
+        self.driver._call("cuStreamSynchronize", self.stream)
+        self._allocated.add(address)
+        return address
+
+    def frees(self, address: int) -> bool:
+        """True for memory that was allocated by the recorded work: the graph takes it over."""
+        if address in self._allocated:
+            self._freed.add(address)
+        return address in self._allocated
+
+    def kept(self, source: np.ndarray) -> np.ndarray:
+        self.arrays.append(source.copy())
+        return self.arrays[-1]
+
+    def close(self) -> None:
+        while self._freed:
+            self.driver.free(self._freed.pop())
+
+
+class Graph:
+    """Recorded work.  A call queues it; ``result`` is what the recorded function returned, and is overwritten then."""
+
+    def __init__(self, driver: CudaDriver, graph: Any, result: Any, recording: Recording) -> None:
+        self.driver, self.result, self._recording = driver, result, recording
+        self._graph = driver._call("cuGraphInstantiate", graph, 0, doing="making a graph")
+        driver._call("cuGraphDestroy", graph)
+
+    def __call__(self) -> Any:
+        self.driver._enter()
+        self.driver._call("cuGraphLaunch", self._graph, self.driver.stream, doing="launch of a graph")
+        return self.result
+
+    def check(self) -> None:
+        """Waits for the device; raises the exception that a kernel has raised in the last replay."""
+        self.driver.synchronize()
+        for check in self._recording.checks:
+            check()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_graph"):
+            self.driver._enter()
+            self.driver._wait()
+            self.driver._call("cuGraphExecDestroy", self._graph)
+            self._recording.close()
+
+
+@contextmanager
+def recording(driver: CudaDriver) -> Iterator[Recording]:
+    """A context in which the work of the driver is recorded on its stream, and not done."""
+    if driver.capture is not None:
+        raise DeviceError("a graph is being recorded already")
+    driver.synchronize()
+    made = Recording(driver)
+    mode = driver.cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    driver._call("cuStreamBeginCapture", driver.stream, mode, doing="recording a graph")
+    driver.capture = made
+    try:
+        yield made
+    finally:
+        driver.capture = None
+
+
+def record(driver: CudaDriver, run: Callable[[], Any]) -> Graph:
+    """A graph of the work that ``run()`` queues; it has to have been run before, so that its kernels are loaded."""
+    made = None
+    try:
+        with recording(driver) as made:
+            result = run()
+    except BaseException:
+        if made is not None:
+            driver.cuda.cuStreamEndCapture(driver.stream)
+            made.close()
+        raise
+    return Graph(driver, driver._call("cuStreamEndCapture", driver.stream, doing="recording a graph"), result, made)

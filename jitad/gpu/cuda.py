@@ -1,0 +1,305 @@
+"""The driver of NVIDIA's GPUs.
+
+The device is the first one that CUDA shows (``CUDA_VISIBLE_DEVICES`` orders them).  The context is the *primary* one,
+which PyTorch, CuPy and JAX use too.  All work is queued on one stream, which also waits for, and is waited for by, the
+work on the legacy default stream, where these libraries queue theirs unless they are told otherwise.  Memory comes from
+the device's pool, ordered by the stream: memory that is freed while kernels still use it is reused after them.
+
+With ``JITAD_DEBUG=1`` when the device is first used, each launch waits for its kernel, so that an error is reported
+with the user's line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import DeviceError, Loc
+from ..lowering.gpu.image import Image, Kernel
+from ..lowering.gpu.ptx import to_ptx
+from . import bindings
+from .launching import Arguments
+
+STAGED = 64 << 10
+"""The largest array, in bytes, that is uploaded through staging memory, without waiting for the device."""
+STAGING = 1 << 20
+DEFAULT_STREAM = 1
+"""The handle of the legacy default stream in DLPack and in ``__cuda_array_interface__``."""
+
+
+class Loaded:
+    """A module on the device; ``kernels`` by name: the function, and the memory for its arguments."""
+
+    def __init__(self, module: Any, kernels: dict[str, tuple[Any, Arguments]], unused: list[Any]) -> None:
+        self.module, self.kernels, self._unused = module, kernels, unused
+
+    def __del__(self) -> None:
+        self._unused.append(self.module)                 # unloaded when the device is idle
+
+
+class CudaDriver:
+    """A ``lowering.gpu.driver.Driver`` over ``cuda``, the module ``cuda.bindings.driver``.
+
+    Any thread may use it.  A process that has been forked from one that uses a device cannot use it.
+    """
+
+    def __init__(self, cuda: Any = None, compile: Callable[[Image, str], str] = to_ptx) -> None:
+        self.cuda = cuda or bindings.load()
+        self._compile = compile
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._forked = False
+        self.debug = os.environ.get("JITAD_DEBUG") == "1"
+        self.device = self._call("cuDeviceGet", 0)
+        self.arch = self._architecture()
+        self._context = self._call("cuDevicePrimaryCtxRetain", self.device)
+        self._enter()
+        self.stream = self._call("cuStreamCreate", 0)          # 0: ordered with the legacy default stream
+        self.has_pool = bool(self._attribute("CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED"))
+        if self.has_pool:
+            self._keep_freed_memory()
+        self._images: weakref.WeakValueDictionary[Image, Loaded] = weakref.WeakValueDictionary()
+        self._unused: list[Any] = []
+        self._pending: list[tuple[Any, Any]] = []              # (event, what is released when it has happened)
+        self._staged = 0
+        self.capture: Any = None                               # the ``capture.Recording`` in progress
+        _all.add(self)
+
+    # --- calls of the driver ----------------------------------------------------------------------
+
+    def _call(self, name: str, *args: Any, doing: str = "", loc: Loc | None = None) -> Any:
+        """The result of a function of the driver; raises the exception for its status."""
+        status, *found = getattr(self.cuda, name)(*args)
+        if status:
+            raise bindings.error(self.cuda, status, doing or name, loc)
+        return found[0] if found else None
+
+    def _enter(self) -> None:
+        """Makes the context current in this thread, once."""
+        if not hasattr(self._local, "entered"):
+            if self._forked:
+                raise DeviceError("a process cannot use a device that its parent process has used before the fork",
+                                  hint="start processes with multiprocessing's 'spawn' or 'forkserver'")
+            self._call("cuCtxSetCurrent", self._context)
+            self._local.entered = True
+
+    def _attribute(self, name: str) -> int:
+        return int(self._call("cuDeviceGetAttribute", getattr(self.cuda.CUdevice_attribute, name), self.device))
+
+    def _architecture(self) -> str:
+        return "sm_" + "".join(str(self._attribute(f"CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_{part}"))
+                               for part in ("MAJOR", "MINOR"))
+
+    @cached_property
+    def name(self) -> str:
+        """The device's name, such as ``NVIDIA H100 80GB HBM3``."""
+        return bytes(self._call("cuDeviceGetName", 128, self.device)).split(b"\0")[0].decode()
+
+    # --- memory -----------------------------------------------------------------------------------
+
+    def _keep_freed_memory(self) -> None:
+        """Lets the pool keep all freed memory; by default the driver takes it back at each synchronisation."""
+        pool = self._call("cuDeviceGetDefaultMemPool", self.device)
+        threshold = self.cuda.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+        self._call("cuMemPoolSetAttribute", pool, threshold, self.cuda.cuuint64_t(2**64 - 1))
+
+    def allocate(self, size: int) -> int:
+        self._enter()
+        if self.capture is not None:
+            return int(self.capture.allocate(size))
+        try:
+            return self._allocate(size)
+        except MemoryError:
+            gc.collect()                                   # arrays in reference cycles
+            self.synchronize()                             # memory that is freed when queued work ends
+            if self.has_pool:
+                self._call("cuMemPoolTrimTo", self._call("cuDeviceGetDefaultMemPool", self.device), 0)
+        return self._allocate(size)
+
+    def _allocate(self, size: int, stream: Any = None) -> int:
+        name, args = ("cuMemAllocAsync", (self.stream if stream is None else stream,)) if self.has_pool else (
+            "cuMemAlloc", ())
+        return int(self._call(name, max(size, 1), *args, doing=f"{size} bytes of device memory"))
+
+    def free(self, address: int) -> None:
+        self._enter()
+        if self.capture is not None and self.capture.frees(address):
+            return
+        if self.has_pool:
+            self._call("cuMemFreeAsync", address, self.stream)
+        else:
+            self._call("cuMemFree", address)
+
+    def upload(self, address: int, source: np.ndarray) -> None:
+        self._enter()
+        if self.capture is not None:
+            source = self.capture.kept(source)             # each replay reads it again
+        size, start = source.nbytes, source.__array_interface__["data"][0]
+        if size == 0:
+            return
+        with self._lock:
+            if size <= STAGED and self.capture is None:
+                start = self._stage(start, size)
+            self._call("cuMemcpyHtoDAsync", address, start, size, self.stream, doing="upload")
+        if size > STAGED and self.capture is None:
+            self._wait()                                   # the user may change the array after the call
+
+    @cached_property
+    def _staging(self) -> int:
+        return int(self._call("cuMemHostAlloc", STAGING, 0, doing=f"{STAGING} bytes of staging memory"))
+
+    def _stage(self, start: int, size: int) -> int:
+        """The address of a copy in pinned memory that lives until the device has read it."""
+        aligned = -(-size // 16) * 16
+        if self._staged + aligned > STAGING:
+            self._wait()
+            self._staged = 0
+        target = self._staging + self._staged
+        ctypes.memmove(target, start, size)
+        self._staged += aligned
+        return target
+
+    def download(self, target: np.ndarray, address: int) -> None:
+        self._enter()
+        self._not_in_capture("reads a result back")
+        if target.nbytes:
+            at = target.__array_interface__["data"][0]
+            self._call("cuMemcpyDtoHAsync", at, address, target.nbytes, self.stream, doing="download")
+            self._wait()
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        self._enter()
+        if size:
+            self._call("cuMemcpyDtoDAsync", target, source, size, self.stream, doing="copy on the device")
+
+    def fill(self, address: int, byte: int, size: int) -> None:
+        self._enter()
+        if size:
+            self._call("cuMemsetD8Async", address, byte, size, self.stream, doing="fill on the device")
+
+    # --- code -------------------------------------------------------------------------------------
+
+    def load(self, image: Image) -> Loaded:
+        with self._lock:
+            found = self._images.get(image)
+            if found is None:
+                self._enter()
+                self._not_in_capture("compiles a kernel")
+                found = self._images[image] = self._load(image)
+            return found
+
+    def _load(self, image: Image) -> Loaded:
+        module = self._link(self._compile(image, self.arch).encode())
+        kernels = {k.name: (self._call("cuModuleGetFunction", module, k.name.encode(), doing=f"the kernel {k.name}"),
+                            Arguments(k.params)) for k in image.kernels}
+        return Loaded(module, kernels, self._unused)
+
+    def _link(self, ptx: bytes) -> Any:
+        """The module that the driver makes of PTX; an error has the text that the driver's assembler wrote."""
+        options, log = self.cuda.CUjit_option, bytearray(8192)
+        status, *found = self.cuda.cuModuleLoadDataEx(
+            ptx + b"\0", 2, [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES],
+            [log, len(log)])
+        if not status:
+            return found[0]
+        error = bindings.error(self.cuda, status, "the driver refuses a kernel")
+        written = bytes(log).split(b"\0")[0].decode(errors="replace").strip()
+        if isinstance(error, DeviceError) and written:
+            error = DeviceError(f"{error.message}\n{written}")
+        raise error
+
+    def launch(self, loaded: Loaded, kernel: Kernel, grid: int, args: Sequence[int | float], shared: int = 0) -> None:
+        if grid == 0:
+            return
+        self._enter()
+        function, arguments = loaded.kernels[kernel.name]
+        with self._lock:                                   # other threads share the memory for arguments
+            arguments.fill(args)
+            status, = self.cuda.cuLaunchKernel(function, grid, 1, 1, kernel.block, 1, 1, shared, self.stream,
+                                               arguments.pointer, 0)
+        if status:
+            raise bindings.error(self.cuda, status, f"launch of {kernel.name}", kernel.loc)
+        if self.debug and self.capture is None:
+            self._wait(f"in the kernel {kernel.name}", kernel.loc)
+
+    # --- order of work ----------------------------------------------------------------------------
+
+    def synchronize(self) -> None:
+        self._enter()
+        self._not_in_capture("waits for the device")
+        self._wait()
+        with self._lock:
+            self._pending.clear()
+            while self._unused:
+                self._call("cuModuleUnload", self._unused.pop())
+
+    def _wait(self, doing: str = "in an earlier kernel", loc: Loc | None = None) -> None:
+        self._call("cuStreamSynchronize", self.stream, doing=doing, loc=loc)
+
+    def _not_in_capture(self, what: str) -> None:
+        if self.capture is not None:
+            raise DeviceError(f"the program {what} while its kernels are recorded as a graph",
+                              hint="record a part of the program that leaves all results on the device")
+
+    def _event(self, stream: Any) -> Any:
+        """An event that happens when the work queued so far on a stream is done."""
+        event = self._call("cuEventCreate", self.cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        self._call("cuEventRecord", event, stream)
+        return event
+
+    def _order(self, first: Any, then: Any) -> None:
+        event = self._event(first)
+        self._call("cuStreamWaitEvent", then, event, 0)
+        self._call("cuEventDestroy", event)                # the driver keeps it until it has happened
+
+    def postpone(self, check: Callable[[], None]) -> bool:
+        """True if ``check``, which reads a status of the device, is made later, because work is recorded, not done."""
+        if self.capture is None:
+            return False
+        self.capture.checks.append(check)
+        return True
+
+    def wait_for(self, stream: int) -> None:
+        """Queues later work behind the work that is now on another library's stream."""
+        self._enter()
+        if stream not in (0, DEFAULT_STREAM):              # with that one the order is kept anyway
+            self._order(self.cuda.CUstream(stream), self.stream)
+
+    def waited_for_by(self, stream: int) -> None:
+        """Queues later work on another library's stream behind the work that is queued here now."""
+        self._enter()
+        if stream not in (0, DEFAULT_STREAM):
+            self._order(self.stream, self.cuda.CUstream(stream))
+
+    def keep_until_done(self, objects: Any) -> None:
+        """Keeps objects alive until the work queued so far is done: memory of other libraries."""
+        self._enter()
+        with self._lock:
+            while self._pending and not self.cuda.cuEventQuery(self._pending[0][0])[0]:
+                self._call("cuEventDestroy", self._pending.pop(0)[0])
+            self._pending.append((self._event(self.stream), objects))
+
+    def ordinal_of(self, address: int) -> int:
+        """The number of the device whose memory this is; raises ``DeviceError`` for memory of no device."""
+        self._enter()
+        attribute = self.cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        return int(self._call("cuPointerGetAttribute", attribute, address, doing=f"the address {address:#x}"))
+
+
+_all: weakref.WeakSet[CudaDriver] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for driver in _all:
+        driver._forked, driver._local = True, threading.local()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,158 @@
+"""Fibers: the switch from one stack to another, in assembly, and the stacks.
+
+``@gpu.switch(ptr save, ptr to, ptr argument)`` pushes the registers that a callee preserves, stores the stack pointer
+at ``save``, continues on the stack ``to`` and restores what was pushed there.  A fresh stack looks as if the first
+instruction of ``@gpu.main`` had been interrupted; ``argument`` is the argument of that function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+
+from ...errors import DeviceError
+
+STACK = 512 << 10
+"""Bytes of a thread's stack: what CUDA offers as local memory of a thread at most."""
+MARGIN = 64 << 10
+"""Bytes of a stack for libm and for signal handlers, which do not check whether there is room."""
+GUARD = 64 << 10
+STRIDE = STACK + GUARD
+"""Distance of two stacks; the lowest ``GUARD`` bytes of each cannot be accessed."""
+COLOURS, COLOUR = 64, 64
+"""Stacks begin at 64 different multiples of 64 bytes; otherwise all of them would compete for one set of the cache."""
+
+_X86 = """
+  .text
+  .p2align 4
+  .type gpu.switch, @function
+gpu.switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  movq %rdx, %rdi
+  retq
+"""
+_ARM = """
+  .text
+  .p2align 4
+  .type gpu.switch, %function
+gpu.switch:
+  sub sp, sp, #160
+  stp x19, x20, [sp]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  mov x0, x2
+  ret
+"""
+_SWITCHES = {"x86_64": _X86, "aarch64": _ARM}
+# Bytes of a fresh stack, and the place of the address of ``@gpu.main`` in them: a return address with the stack
+# misaligned by 8, as behind a call, and the saved register x30.
+_FRESH = {"x86_64": (64, 48), "aarch64": (160, 88)}
+
+
+def switch_text(triple: str) -> str:
+    """The switch as module assembly, with its declaration."""
+    assembly = _SWITCHES.get(_processor(triple))
+    if assembly is None:
+        raise DeviceError(f"the GPU simulator does not run on {triple}", hint="use x86-64 or aarch64")
+    lines = [f'module asm "{line}"' for line in assembly.strip("\n").split("\n")]
+    return "\n".join([*lines, "declare void @gpu.switch(ptr, ptr, ptr)"])
+
+
+def _processor(triple: str) -> str:
+    return triple.split("-")[0]
+
+
+def fresh_text(triple: str) -> str:
+    """``ptr @gpu.fresh(ptr top)``: writes a fresh stack below an address, which is a multiple of 16."""
+    size, place = _FRESH[_processor(triple)]
+    return f"""define internal ptr @gpu.fresh(ptr %top) nounwind {{
+  %stack = getelementptr i8, ptr %top, i64 {-size}
+  call void @llvm.memset.p0.i64(ptr align 8 %stack, i8 0, i64 {size}, i1 false)
+  %place = getelementptr i8, ptr %stack, i64 {place}
+  store ptr @gpu.main, ptr %place, align 8
+  ret ptr %stack
+}}
+"""
+
+
+class Stacks:
+    """The stacks of ``count`` fibers: number k ends ``STRIDE`` times k + 1 bytes above ``address``."""
+
+    def __init__(self, count: int) -> None:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        try:
+            self._region = mmap.mmap(-1, count * STRIDE, flags=flags)
+        except (OSError, ValueError, OverflowError):
+            raise MemoryError(f"no address space for the stacks of {count} simulated threads") from None
+        self.count = count
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._region))
+        protect = ctypes.CDLL(None, use_errno=True).mprotect
+        protect.argtypes = ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int
+        for k in range(count):
+            if protect(self.address + k * STRIDE, GUARD, 0):
+                raise MemoryError("the stacks of simulated threads cannot be guarded")
+
+
+_idle: list[Stacks] = []
+_lock = threading.Lock()
+
+
+def _forked() -> None:
+    global _lock
+    _lock = threading.Lock()                                   # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def take(count: int) -> Stacks:
+    """Stacks for at least ``count`` fibers, which nobody else uses until ``give``."""
+    with _lock:
+        fit = [stacks for stacks in _idle if stacks.count >= count]
+        if fit:
+            best = min(fit, key=lambda stacks: stacks.count)
+            _idle.remove(best)
+            return best
+    return Stacks(count)
+
+
+def give(stacks: Stacks) -> None:
+    """Make stacks available to others."""
+    with _lock:
+        _idle.append(stacks)

@@ -1,0 +1,1 @@
+"""The disk cache: files, compiled functions that other processes load."""

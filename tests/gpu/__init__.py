@@ -1,0 +1,1 @@
+"""Drivers, device arrays, and functions compiled for a GPU; all of it runs without one."""
