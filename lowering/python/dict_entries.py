@@ -103,7 +103,7 @@ class DictEntries:
     # --- versions ---------------------------------------------------------------------------------
 
     def _by_version(self, keys: str, names: Sequence[Any], known: Sequence[int], present: Sequence[Any]) -> list[str]:
-        """The values of a module: the entries with these numbers if the version is ``known``, or those with the keys."""
+        """The values of a module: the entries with the ``known`` numbers if the version is, or those with the keys."""
         u, code = self.unboxer, self.unboxer.code
         version = self.hints.word("keyed", self.where, names, known, early=True)
         state = code.op(f"and i64 {u.load('i64', keys, layout.KEYS_FORM)}, {layout.VERSIONED_FORM}")
