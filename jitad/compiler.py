@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import pipeline
 from .calling.compiled import BODY, Compiled, Program, Prototype, Shape
 from .calling.signature import Signature
@@ -23,6 +25,7 @@ from .frontend.trace import trace_program
 from .frontend.values.lattice import UNBOUND
 from .ir.graph import Module
 from .ir.text import print_module
+from .ir.types import Array
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
@@ -67,8 +70,9 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         openmp.functions()
     with no_collection():
         program = traced(fun, signature, options, leaves, widened)
+        _refuse_arrays_elsewhere(program)
         clock("trace")
-        observe = _dumper()
+        observe = dumper()
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
@@ -76,6 +80,14 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
+
+
+def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:
+    """Raises an error if a captured array is in the memory of a device."""
+    for place, leaf, value in zip(program.captured, program.captured_leaves, program.consts):
+        if isinstance(leaf.type, Array) and not isinstance(value, np.ndarray):
+            raise UnsupportedError(f"{place} is an array on a device, which code for the CPU cannot read",
+                                   program.module.functions[program.root].loc, "pass x.numpy(), or jit(target='cuda')")
 
 
 def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:
@@ -197,7 +209,7 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def _dumper() -> Callable[[str, Module], None] | None:
+def dumper() -> Callable[[str, Module], None] | None:
     """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
     wanted = _dumped()
     if not set(wanted) & set(IR_STAGES):

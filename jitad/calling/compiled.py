@@ -134,6 +134,10 @@ class Compiled:
 
     # --- captured state ---------------------------------------------------------------------------
 
+    def fit(self, leaf: Leaf, value: Any) -> Any:
+        """A captured value as the program takes it, or ``MISSING`` if its type is not that of ``leaf``."""
+        return fitting(leaf, value)
+
     def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
         """The current captured values that the program takes, or None if one of its guards does not hold.
 
@@ -144,7 +148,7 @@ class Compiled:
             return None
         found = []
         for place, leaf in zip(self.program.captured, self.program.captured_leaves):
-            value = fitting(leaf, read(place))
+            value = self.fit(leaf, read(place))
             if value is MISSING:
                 return None
             found.append(value)
@@ -155,7 +159,7 @@ class Compiled:
         read, program = Reader(leaves), self.program
         return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
             repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
-            if fitting(leaf, read(p)) is MISSING)])
+            if self.fit(leaf, read(p)) is MISSING)])
 
     def refresh(self, leaves: Sequence[Any]) -> None:
         """Updates the hints of the entries: the current addresses of captured objects."""
@@ -170,7 +174,7 @@ class Compiled:
                    and type(read(g.place)) is type(g.expected) and not g.holds(read)}
         arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
                   if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]
-        return numbers | {p for p, leaf in arrays if fitting(_of_any_size(leaf), read(p)) is not MISSING}
+        return numbers | {p for p, leaf in arrays if self.fit(_of_any_size(leaf), read(p)) is not MISSING}
 
     @cached_property
     def packs(self) -> bool:

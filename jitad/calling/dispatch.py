@@ -27,7 +27,7 @@ from ..lowering.python import callable as native_callable
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
-from .signature import Signature, Whole, signature
+from .signature import Classify, Signature, Whole, signature
 
 _STAND_INS = "jitad.frontend.values.values"              # while this module is not loaded, nothing is traced
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run functions as plain Python
@@ -61,6 +61,8 @@ class Dispatcher:
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
 
+    kind: Classify | None = None                     # finds the type of a leaf, if that is not ``classify``
+
     @cached_property
     def fun(self) -> Callable[..., Any]:
         """The function that is compiled.  It imports the compiler."""
@@ -81,6 +83,10 @@ class Dispatcher:
             return self.run_as_python(*args, **kwargs)
         if (run := _instead.get()) is not None:
             return run(self.target, args, kwargs)
+        return self.launch(args, kwargs)
+
+    def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call; compiles first if there is no code for it."""
         sig, leaves = self.signature(args, kwargs)
         compiled, captured = self._version(sig, leaves)
         for _ in range(ATTEMPTS if compiled is None else 0):
@@ -136,13 +142,13 @@ class Dispatcher:
         if self.whole and args:
             args = (Whole(args[0]), *args[1:])
         try:
-            found = signature(args, kwargs, static, self.options.static_shapes)
+            found = signature(args, kwargs, static, self.options.static_shapes, kind=self.kind)
             return self.apart(args, kwargs) if found[0] in self._apart else found
         except TypeInferenceError as e:
             from ..frontend.operations.builtin import location
             for key, value in [*enumerate(args), *kwargs.items()]:
                 name = names[key] if isinstance(key, int) and key < len(names) else key
-                if not _has_signature(value, key in static):
+                if not self._has_signature(value, key in static):
                     raise TypeInferenceError(f"argument {name}: {e.message}", location(self.parameters.fun),
                                              e.hint) from None
             raise
@@ -152,7 +158,15 @@ class Dispatcher:
     def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """``signature``, with each element of a long list as a separate leaf."""
         args, kwargs = self.parameters.ordered(args, kwargs)
-        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False)
+        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False, kind=self.kind)
+
+    def _has_signature(self, value: Any, static: bool) -> bool:
+        """True if a value can be an argument."""
+        try:
+            signature((value,), {}, frozenset([0] if static else []), False, kind=self.kind)
+        except TypeInferenceError:
+            return False
+        return True
 
     # --- compiling --------------------------------------------------------------------------------
 
@@ -182,7 +196,6 @@ class Dispatcher:
 
     def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  options: Options) -> Compiled:
-        compiler = _compiler()
         with lock:
             known, _ = self._version(sig, leaves)
             if known is not None:
@@ -191,8 +204,7 @@ class Dispatcher:
             shape = Shape(len(args), tuple(kwargs))
             widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
             widened -= self._constant.setdefault(sig, set())
-            compiled: Compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                 frozenset(widened))
+            compiled = self.translate(sig, shape, options, leaves, frozenset(widened))
             self._widened[sig] = widened & set(compiled.program.captured)
             self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
@@ -203,6 +215,13 @@ class Dispatcher:
             if shape in compiled.entries:
                 self.entries.add(compiled.entries[shape], leaves)
             return compiled
+
+    def translate(self, sig: Signature, shape: Shape, options: Options, leaves: list[Any], widened: frozenset[Place]
+                  ) -> Compiled:
+        """New code for a signature."""
+        made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
+                                                      widened)
+        return made
 
     def _retire(self, sig: Signature) -> None:
         """Drops all code for a signature: it was compiled for captured state that has changed."""
@@ -249,18 +268,21 @@ class Dispatcher:
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
         compiler = _compiler()
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
             self.fun, sig, options, stage, leaves))
+        return found
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
         from ..visualize import graph
         compiler = _compiler()
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
             self.fun, sig, options, stage, leaves)))
+        return found
 
-    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-                   look: Callable[[Signature, Options, Sequence[Any]], str]) -> str:
+    def looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                  look: Callable[[Signature, Options, Sequence[Any]], Any]) -> Any:
+        """The result of ``look`` for the signature of these arguments."""
         sig, leaves = self.signature_for(args, kwargs)
         try:
             return with_room(lambda: look(sig, self.options, leaves))
@@ -294,6 +316,11 @@ Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
 
 
+def redirected() -> bool:
+    """True if another function evaluates this thread's calls of jitted functions."""
+    return _instead.get() is not None
+
+
 @contextmanager
 def calls_go_to(run: Run) -> Iterator[None]:
     """A context in which ``run(function, args, kwargs)`` evaluates this thread's calls of jitted functions.
@@ -306,15 +333,6 @@ def calls_go_to(run: Run) -> Iterator[None]:
             yield
         finally:
             _instead.reset(token)
-
-
-def _has_signature(value: Any, static: bool) -> bool:
-    """True if a value can be an argument."""
-    try:
-        signature((value,), {}, frozenset([0] if static else []), False)
-    except TypeInferenceError:
-        return False
-    return True
 
 
 def _has_stand_in(x: Any) -> bool:
