@@ -280,9 +280,14 @@ class Dispatcher:
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
         compiler = _compiler()
+        more = {"arch": arch} if stage == "ptx" and (arch := self.arch_among(kwargs)) else {}
         found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
-            self.fun, sig, options, stage, leaves))
+            self.fun, sig, options, stage, leaves, **more))
         return found
+
+    def arch_among(self, kwargs: dict[str, Any]) -> str | None:
+        """Takes the option ``arch`` of ``inspect`` out of the arguments, unless the function has such a parameter."""
+        return None if "arch" in self.parameters.names else kwargs.pop("arch", None)
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
