@@ -68,6 +68,7 @@ class Compiled:
     entries: dict[Shape, entry_point.Entry] = field(default_factory=dict)
     kept: list[entry_point.Entry | cpu.Native] = field(default_factory=list)      # alive for machine code
     seconds: dict[str, float] = field(default_factory=dict)
+    linked: list[Any] = field(default_factory=list)       # the user's functions whose separate code it calls
 
     # --- entry points -----------------------------------------------------------------------------
 

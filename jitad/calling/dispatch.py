@@ -28,6 +28,7 @@ from ..frontend.transforms import transforms
 from ..frontend.values.values import Operators, Options, context, tracing
 from ..lowering.python import callable as native_callable
 from ..visualize import graph
+from ..separate.units import Shared
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
@@ -56,6 +57,7 @@ class Dispatcher:
         self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
         self.whole = False                           # True if the first argument is an object read by field
         self.compilations = 0
+        self.shared = Shared()                       # code of the function for programs that call it
         self.seconds: Counter[str] = Counter()
         self._widened: dict[Signature, set[Place]] = {}      # captured values that became parameters by changing
         self._constant: dict[Signature, set[Place]] = {}     # captured values that changed but cannot be parameters
@@ -178,7 +180,7 @@ class Dispatcher:
             widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
             widened -= self._constant.setdefault(sig, set())
             compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                 frozenset(widened))
+                                                 frozenset(widened), self.parameters.fun)
             self._widened[sig] = widened & set(compiled.program.captured)
             self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
@@ -259,6 +261,7 @@ class Dispatcher:
         self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
+        self.shared.units.clear()
         self._shapes.clear()
         self._apart.clear()
 

@@ -29,6 +29,9 @@ def signature(module: Module, name: str) -> Signature | None:
     func = module.functions.get(name)
     if func is not None:
         return Signature(tuple(func.param_types), tuple(func.result_types), frozenset(func.own))
+    outside = module.external.get(name)
+    if outside is not None:
+        return Signature(outside.params, outside.results, outside.own)
     derived = module.derived.get(name)
     if derived is None or derived.base == name:
         return None
