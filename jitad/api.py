@@ -15,13 +15,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .big_stack import with_room
-from .errors import DeviceError, UnsupportedError, shown
+from .errors import UnsupportedError, shown
 from .lowering.python import callable as native_callable
 from .lowering.python.callable import Jit
 
 if TYPE_CHECKING:
     from .calling.dispatch import Dispatcher
 
+TARGETS = ("cpu", "cuda", "cuda-sim")
 Grad = bool | int | str | tuple[int | str, ...]
 
 
@@ -44,8 +45,10 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
     _refuse_unbuilt(target, cache=cache)
-    options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
+    options: dict[str, Any] = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
                "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
+    if target != "cpu":
+        options["target"] = target
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)
@@ -74,11 +77,8 @@ def _checkpoint(option: Any) -> str | int | None:
 
 def _refuse_unbuilt(target: str, **later: Any) -> None:
     """Raises an error for options that only a later version implements."""
-    if target == "cuda":
-        raise DeviceError("jit(target='cuda') is not there yet",
-                          hint="inspect('ptx') shows the code for a GPU without one")
-    if target != "cpu":
-        raise ValueError(f"no target {target!r}: there are 'cpu' and 'cuda'")
+    if target not in TARGETS:
+        raise ValueError(f"no target {target!r}: there are {', '.join(map(repr, TARGETS))}")
     for name, value in later.items():
         if value:
             raise UnsupportedError(f"jit({name}={value!r}) is not there yet")
@@ -180,14 +180,23 @@ class Handle:
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
-        from .calling.dispatch import make
-        register_transforms()
+        from .frontend.captured.options import Options
+        kind = self._dispatcher_class()
         with Handle._lock:
             if self.dispatcher is None:
-                made = make(self.target, self.fun, self.options, self.static, self.derive)
+                made = kind(self.target, self.fun, Options(**self.options), self.static, self.derive,
+                            register_transforms)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
+
+    def _dispatcher_class(self) -> type[Dispatcher]:
+        """The class of the dispatcher, which is imported when it is needed."""
+        if "target" in self.options:
+            from .gpu.dispatch import DeviceDispatcher
+            return DeviceDispatcher
+        from .calling.dispatch import Dispatcher
+        return Dispatcher
 
 
 def register_transforms() -> None:
@@ -266,7 +275,7 @@ def _stats(self: Any) -> dict[str, Any]:
     ``linked``: the compiled functions whose separate code this one calls.
     """
     d = dispatcher(self)
-    linked = {f.__qualname__ for versions in d.table.values() for compiled in versions for f in compiled.linked}
+    linked = {name for versions in d.table.values() for compiled in versions for name in compiled.linked}
     parts = {**d.seconds, **({"separate": d.shared.seconds} if d.shared.compilations else {})}
     return {"compilations": d.compilations + d.shared.compilations, "seconds": sum(parts.values()), "parts": parts,
             "linked": sorted(linked)}

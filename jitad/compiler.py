@@ -11,18 +11,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import pipeline
-from .calling.compiled import BODY, Compiled, Shape
+from .calling.compiled import BODY, Compiled, Program, Prototype, Shape
 from .calling.signature import Signature
 from .errors import UnsupportedError
+from .frontend.captured.leaves import Opened
+from .frontend.captured.options import Options
 from .frontend.captured.places import Place
 from .frontend.columns.gc_pause import no_collection
 from .frontend.trace import trace_program
-from .frontend.trace.trace_program import Opened
 from .frontend.values.lattice import UNBOUND
-from .frontend.values.values import Options
 from .ir.graph import Module
 from .ir.text import print_module
+from .ir.types import Array
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
@@ -72,14 +75,16 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         openmp.functions()
     with no_collection():
         program = traced(fun, signature, options, leaves, widened)
+        _refuse_arrays_elsewhere(program)
         clock("trace")
-        observe = _dumper()
+        observe = dumper()
         parts = _taken_out(program, options, written)
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
-        _link(compiled, program.module, parts, options)
-        clock("linked functions")
+        if parts:
+            _link(compiled, program.module, parts, options)
+            clock("linked functions")
         _lower(compiled, program.module, program.root, shape, names, options)
         clock("machine code")
     compiled.seconds = clock.seconds
@@ -94,18 +99,29 @@ def _taken_out(program: trace_program.Traced, options: Options, written: Any) ->
 
 
 def _link(compiled: Compiled, module: Module, parts: dict[str, extract.Part], options: Options) -> None:
-    if parts:
-        operands = units.link(module, parts, lowering_options(options, compiled.flush))
-        compiled.failures = Failures(module)
-        compiled.failures.operands |= operands
-        compiled.linked = [part.owner for part in parts.values()]
+    """Compile the functions that were taken out, and declare in the module what it calls of them."""
+    operands = units.link(module, parts, lowering_options(options, compiled.flush))
+    compiled.failures = Failures(module)
+    compiled.failures.operands |= operands
+    compiled.linked = [part.owner.__qualname__ for part in parts.values()]
+
+
+def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:
+    """Raises an error if a captured array is in the memory of a device."""
+    for place, leaf, value in zip(program.captured, program.captured_leaves, program.consts):
+        if isinstance(leaf.type, Array) and not isinstance(value, np.ndarray):
+            raise UnsupportedError(f"{place} is an array on a device, which code for the CPU cannot read",
+                                   program.module.functions[program.root].loc, "pass x.numpy(), or jit(target='cuda')")
 
 
 def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:
     module, root = program.module, program.root
-    return Compiled(signature, module.functions[root], program.out_structure, fixed_leaves(program), program,
-                    run_length.effort(module, root), flushes(options, module, root),
-                    run_length.recursive(module, root), Failures(module))
+    function, flush = module.functions[root], flushes(options, module, root)
+    return Compiled(signature, Prototype(function.name, function.param_types, function.result_types),
+                    program.out_structure, fixed_leaves(program),
+                    Program(program.captured, program.captured_leaves, program.guards, program.leaves),
+                    run_length.effort(module, root), flush, run_length.recursive(module, root), Failures(module),
+                    lowering_options(options, flush))
 
 
 def flushes(options: Options, module: Module, root: str) -> bool:
@@ -126,7 +142,8 @@ def fixed_leaves(program: trace_program.Traced) -> dict[int, Any]:
     return {i: value for i, value in enumerate(program.out_static) if value is not UNBOUND}
 
 
-def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options) -> None:
+def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: Sequence[str], options: Options
+           ) -> cpu.Native:
     flat = not compiled.enterable() or compiled.is_flat(shape)
     entry = compiled.flat_entry("jitad.entry") if flat else compiled.entry("jitad.entry", shape, names)
     if not flat or compiled.is_flat(shape):
@@ -135,13 +152,14 @@ def _lower(compiled: Compiled, module: Module, root: str, shape: Shape, names: S
     def extend(lowering: ModuleLowering) -> list[str]:
         return [entry_point.write(lowering.writer, entry), _alias(lowering, root)]
 
-    compiled.native = native = cpu.compile_module(module, [root], lowering_options(options, compiled.flush), extend)
+    compiled.native = native = cpu.compile_module(module, [root], compiled.options, extend)
     entry.code = native.address(entry.name)
     if flat:
         compiled.set_call(entry)
     for stage in ("llvm", "asm"):
         if stage in _dumped():
             _dump(stage, getattr(native, stage))
+    return native
 
 
 def _alias(lowering: ModuleLowering, root: str) -> str:
@@ -177,9 +195,8 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
     shape = Shape(len(args.children), tuple(kwargs.static))
-    _lower(compiled, program.module, program.root, shape, (), options)
-    assert compiled.native is not None
-    return compiled.native.llvm if stage == "llvm" else compiled.native.asm
+    native = _lower(compiled, program.module, program.root, shape, (), options)
+    return native.llvm if stage == "llvm" else native.asm
 
 
 def module_text(module: Module, root: str, stage: str) -> str:
@@ -216,7 +233,7 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def _dumper() -> Callable[[str, Module], None] | None:
+def dumper() -> Callable[[str, Module], None] | None:
     """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
     wanted = _dumped()
     if not set(wanted) & set(IR_STAGES):

@@ -10,9 +10,10 @@ import numpy as np
 from .calling.signature import Signature, signature
 from .compiler import fixed_leaves, traced
 from .errors import UnsupportedError, with_columns
+from .frontend.captured.leaves import Leaf
+from .frontend.captured.options import Options
 from .frontend.columns.pack import returned
-from .frontend.trace.trace_program import Leaf, Traced
-from .frontend.values.values import Options
+from .frontend.trace.trace_program import Traced
 from .ir.types import Scalar, Type
 from .pytree import unflatten
 from .semantics.evaluate import Evaluator

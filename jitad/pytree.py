@@ -20,7 +20,6 @@ from .errors import TypeInferenceError
 from .frontend.columns.list_columns import LONG, Columns, gathered, listed
 from .frontend.columns.pack import Packed, pack_node
 from .frontend.columns.recursive_types import family_of
-from .frontend.values.values import ArrayRef, Conflict, Maybe
 
 Within = tuple[tuple[int, int], ...]         # (index of a tag among the leaves, variant), outermost first
 
@@ -157,7 +156,7 @@ def _name(t: type | None) -> str:
 
 # --- flattening -----------------------------------------------------------------------------------
 
-_OPAQUE: set[type] = {ArrayRef, Maybe, Conflict}
+_OPAQUE: set[type] = set()
 
 
 def opaque(cls: type) -> type:

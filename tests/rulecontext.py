@@ -12,8 +12,9 @@ import numpy as np
 
 from jitad.errors import Loc, UnsupportedError
 from jitad.frontend.arrays import signatures, table
+from jitad.frontend.captured.options import Options
 from jitad.frontend.operations import argument_errors
-from jitad.frontend.values.values import Options, Sym, activate
+from jitad.frontend.values.values import Sym, activate
 from jitad.ir.builder import Builder
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import ExcInfo, Function, Module, Value

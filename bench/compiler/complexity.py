@@ -27,7 +27,7 @@ from bench.measure import calibrated
 from jitad import jit, pipeline, value_and_grad
 from jitad.calling.signature import signature
 from jitad.compiler import traced
-from jitad.frontend.values.values import Options
+from jitad.frontend.captured.options import Options
 
 TITLE = "Cost of gradients against length and inputs"
 OUT = Path(__file__).parent.parent.parent / "docs" / "_static"

@@ -15,7 +15,7 @@ import numpy as np
 from ..calling.signature import Spec
 from ..errors import UnsupportedError
 from ..frontend.callables.traceable import signature_of
-from ..frontend.trace.trace_program import Leaf
+from ..frontend.captured.leaves import Leaf
 from ..ir.types import BOOL, F64, I64, SCALARS, Array, Scalar, from_numpy
 from ..lowering.aot import interface
 from ..lowering.aot.interface import Dim, Struct, Tree

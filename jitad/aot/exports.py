@@ -15,11 +15,11 @@ from ..calling.dispatch import Dispatcher
 from ..calling.signature import Spec, signature
 from ..errors import DifferentiationError, UnsupportedError
 from ..frontend.callables.traceable import positional
+from ..frontend.captured.leaves import Leaf as Parameter
+from ..frontend.captured.options import Options
 from ..frontend.columns.gc_pause import no_collection
-from ..frontend.trace.trace_program import Leaf as Parameter
 from ..frontend.trace.trace_program import Traced
 from ..frontend.values.lattice import UNBOUND
-from ..frontend.values.values import Options
 from ..ir.types import Array, Scalar
 from ..lowering.aot import interface
 from ..lowering.aot.interface import Interface, Leaf, Struct, Tree

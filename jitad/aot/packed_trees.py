@@ -12,11 +12,11 @@ from typing import Any
 
 from ..calling.signature import Spec
 from ..errors import UnsupportedError
+from ..frontend.captured.leaves import Leaf as Parameter
 from ..frontend.columns.layouts import POOL, Block, Kind, Layout, Parts, Perhaps, Ref, Refs, Root, Text, root
 from ..frontend.columns.pack import Packed, pack
 from ..frontend.columns.recursive_types import Family, family_of
 from ..frontend.columns.to_columns import Gathered
-from ..frontend.trace.trace_program import Leaf as Parameter
 from ..ir.types import I64, Array
 from ..lowering.aot.interface import Leaf, Links, Struct
 from .names import distinct

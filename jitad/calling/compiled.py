@@ -1,35 +1,35 @@
-"""Machine code for one signature: its entry points, its guards, and the callable that Python uses."""
+"""Machine code for one signature: its entry points, its guards, and the callable that Python uses.
+
+Code that comes from the disk cache runs without the compiler, so only what makes entry points imports it.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..big_stack import with_room
 from ..errors import CompileError, TypeInferenceError
-from ..frontend.captured.guards import is_number
+from ..frontend.captured.guards import Guard, is_number
+from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.places import MISSING, Place, Reader
 from ..frontend.columns.pack import unpacked
-from ..frontend.trace import trace_program
-from ..frontend.trace.trace_program import Leaf, Opened
-from ..ir.graph import Function
-from ..ir.types import Array, from_numpy
-from ..lowering.jit import cpu
-from ..lowering.llvm.emit import Writer
+from ..ir.types import Array, Type, from_numpy
 from ..lowering.python import callable as native_callable
-from ..lowering.python import entry_point, guards
-from ..lowering.python.box import buildable
-from ..lowering.python.exceptions import Failures
-from ..lowering.python.unbox import Argument, readable
+from ..lowering.python.entry import Entry
 from ..pytree import LEAF, Structure, holds_packed, unflatten
 from .signature import Signature, Spec, Static, classify
+
+if TYPE_CHECKING:
+    from ..lowering.math.ops import Options
+    from ..lowering.python.unbox import Argument
 
 BODY = "jitad.body"                   # an alias of the compiled function that other modules can refer to
 lock = threading.RLock()                # one compilation at a time; a trace may call another jitted function
@@ -45,6 +45,29 @@ class Shape:
     keywords: tuple[str, ...] = ()
 
 
+class Prototype(NamedTuple):
+    """The name and the types of a compiled function of the IR."""
+
+    name: str
+    param_types: Sequence[Type]
+    result_types: Sequence[Type]
+
+
+class Program(NamedTuple):
+    """What a program reads besides its arguments, and the leaves of the arguments for which it was traced."""
+
+    captured: Sequence[Place]
+    captured_leaves: Sequence[Leaf]
+    guards: Sequence[Guard]
+    leaves: Sequence[Any] = ()
+
+
+class Native(Protocol):
+    """Machine code in memory."""
+
+    def address(self, name: str) -> int: ...
+
+
 @dataclass(eq=False)
 class Compiled:
     """Machine code for one signature.
@@ -55,30 +78,33 @@ class Compiled:
     """
 
     signature: Signature
-    function: Function
+    function: Prototype
     result: Structure
     fixed: dict[int, Any]
-    program: trace_program.Traced
+    program: Program
     effort: str
     flush: bool
     recursive: bool
-    failures: Failures
-    native: cpu.Native | None = None
+    failures: Callable[..., BaseException]
+    options: Options | None = None                   # of the lowering; those of code from the disk are not known
+    native: Native | None = None
     _call: Any = None
-    entries: dict[Shape, entry_point.Entry] = field(default_factory=dict)
-    kept: list[entry_point.Entry | cpu.Native] = field(default_factory=list)      # alive for machine code
+    entries: dict[Shape, Entry] = field(default_factory=dict)
+    kept: list[Entry | Native] = field(default_factory=list)      # alive for machine code
     seconds: dict[str, float] = field(default_factory=dict)
-    linked: list[Any] = field(default_factory=list)       # the user's functions whose separate code it calls
+    linked: list[str] = field(default_factory=list)       # the user's functions whose separate code it calls
 
     # --- entry points -----------------------------------------------------------------------------
 
-    def flat_entry(self, name: str) -> entry_point.Entry:
+    def flat_entry(self, name: str) -> Entry:
         """An entry that takes by position the leaves that are not constants, then the captured values."""
-        leaves = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)] + self.program.captured_leaves
+        from ..lowering.python.unbox import Argument
+        leaves = [leaf for leaf in self.signature.leaves if isinstance(leaf, Leaf)] + [*self.program.captured_leaves]
         return self._entry(name, [Argument(i, LEAF, (leaf,)) for i, leaf in enumerate(leaves)], Shape(len(leaves)))
 
-    def entry(self, name: str, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
+    def entry(self, name: str, shape: Shape, names: Sequence[str]) -> Entry:
         """An entry for calls of this shape; ``names``: the parameters that can be passed by position."""
+        from ..lowering.python.unbox import Argument
         args, kwargs = self.signature.structure.children
         leaves = iter(self.signature.leaves)
         arguments = []
@@ -98,15 +124,20 @@ class Compiled:
         entry.captured = list(zip(self.program.captured, self.program.captured_leaves))
         return entry
 
-    def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> entry_point.Entry:
+    def _entry(self, name: str, arguments: list[Argument], shape: Shape) -> Entry:
+        from ..lowering.python.box import buildable
         build = None if buildable(self.result) else self._build
-        entry = entry_point.Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
+        entry = Entry(name, self.function, arguments, shape.count, tuple(map(sys.intern, shape.keywords)),
                              self.result, self.effort, self.recursive, self.failures, build, self.fixed,
                              flush=self.flush)
         self.kept.append(entry)
         return entry
 
     # --- captured state ---------------------------------------------------------------------------
+
+    def fit(self, leaf: Leaf, value: Any) -> Any:
+        """A captured value as the program takes it, or ``MISSING`` if its type is not that of ``leaf``."""
+        return fitting(leaf, value)
 
     def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
         """The current captured values that the program takes, or None if one of its guards does not hold.
@@ -118,7 +149,7 @@ class Compiled:
             return None
         found = []
         for place, leaf in zip(self.program.captured, self.program.captured_leaves):
-            value = fitting(leaf, read(place))
+            value = self.fit(leaf, read(place))
             if value is MISSING:
                 return None
             found.append(value)
@@ -129,7 +160,7 @@ class Compiled:
         read, program = Reader(leaves), self.program
         return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
             repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
-            if fitting(leaf, read(p)) is MISSING)])
+            if self.fit(leaf, read(p)) is MISSING)])
 
     def refresh(self, leaves: Sequence[Any]) -> None:
         """Updates the hints of the entries: the current addresses of captured objects."""
@@ -144,7 +175,7 @@ class Compiled:
                    and type(read(g.place)) is type(g.expected) and not g.holds(read)}
         arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
                   if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]
-        return numbers | {p for p, leaf in arrays if fitting(_of_any_size(leaf), read(p)) is not MISSING}
+        return numbers | {p for p, leaf in arrays if self.fit(_of_any_size(leaf), read(p)) is not MISSING}
 
     @cached_property
     def packs(self) -> bool:
@@ -160,6 +191,7 @@ class Compiled:
 
         Constants are compared only if they are whole arguments.
         """
+        from ..lowering.python.unbox import readable
         if not self._readable:
             return False
         leaves, (args, kwargs) = iter(self.signature.leaves), self.signature.structure.children
@@ -171,6 +203,7 @@ class Compiled:
 
     @cached_property
     def _readable(self) -> bool:
+        from ..lowering.python import guards
         program = self.program
         opened = [leaf.number for leaf in self.signature.leaves if isinstance(leaf, Opened)]
         return guards.readable(program.guards, list(zip(program.captured, program.captured_leaves)), opened)
@@ -183,7 +216,7 @@ class Compiled:
         alone = not self.program.captured and not self.program.guards
         return alone and plain and all(a.is_leaf for a in args.children)
 
-    def add_shape(self, shape: Shape, names: Sequence[str]) -> entry_point.Entry:
+    def add_shape(self, shape: Shape, names: Sequence[str]) -> Entry:
         """Compiles a further entry point, for calls of this shape."""
         entry = self.entries[shape] = self.entry(f"jitad.entry.{len(self.entries)}", shape, names)
         self._compile_alone(entry)
@@ -202,19 +235,23 @@ class Compiled:
                 self._compile_alone(entry)
                 self.set_call(entry)
 
-    def set_call(self, flat: entry_point.Entry) -> None:
+    def set_call(self, flat: Entry) -> None:
         call = native_callable.make(_refused, self)
         flat.next.value = native_callable.SLOW_VECTORCALL
         native_callable.set_entry(call, flat.code)
         self._call = call
 
-    def _compile_alone(self, entry: entry_point.Entry) -> None:
+    def _compile_alone(self, entry: Entry) -> None:
         """Compiles an entry in an LLVM module of its own, which calls the compiled function by its address."""
+        from ..lowering.jit import cpu
+        from ..lowering.llvm.emit import Writer
+        from ..lowering.math.ops import Options
+        from ..lowering.python import entry_point
         assert self.native is not None
         entry.address = self.native.address(BODY)
         writer = Writer(cpu.target().triple, cpu.target().layout)
         entry_point.write(writer, entry)
-        native = cpu.Native(writer.text(), self.native.options, [entry.name], {})
+        native = cpu.Native(writer.text(), self.options or Options(), [entry.name], {})
         entry.code = native.address(entry.name)
         self.kept.append(native)
 

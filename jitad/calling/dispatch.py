@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
+from types import ModuleType
 from typing import Any
 
-from .. import compiler
 from ..big_stack import with_room
 from ..errors import CompileError, JitadError, TypeInferenceError, UnsupportedError, with_columns
-from ..evaluation import evaluated, program_of
-from ..frontend.callables.custom import Custom
-from ..frontend.callables.traceable import Transform
+from ..frontend.captured.leaves import Leaf
+from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
 from ..frontend.columns.pack import returned
-from ..frontend.operations.builtin import location
-from ..frontend.trace.trace_program import Leaf
-from ..frontend.transforms import transforms
-from ..frontend.values.values import Operators, Options, context, tracing
 from ..lowering.python import callable as native_callable
-from ..visualize import graph
-from ..separate.units import Shared
+from ..separate.store import Shared
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
-from .signature import Signature, Whole, signature
+from .signature import Classify, Signature, Whole, signature
 
+_STAND_INS = "jitad.frontend.values.values"              # while this module is not loaded, nothing is traced
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run functions as plain Python
 MOST_APART = 4096                # most argument leaves of a program that is traced again element by element
 VERSIONS = 8                     # most versions of the code for one signature, for different captured state
@@ -42,16 +39,17 @@ SHAPE_AFTER = 8                  # calls of a new shape with known types before 
 
 
 class Dispatcher:
-    """The compiled code of one function, and the calls that no entry point takes.
+    """The compiled code of one function or of a derivative of it, and the calls that no entry point takes.
 
-    ``target``: the object that the user holds.  ``parameters``: those of the function that ``fun`` is or is derived
-    from.
+    ``target``: the object that the user holds.  ``written``: the function as the user wrote it.  ``derive``: the name
+    of a transform and its argnums.  ``prepare`` is called before anything is traced.
     """
 
-    def __init__(self, target: Any, fun: Callable[..., Any], described_by: Callable[..., Any], options: Options,
-                 static: tuple[str | int, ...]) -> None:
-        self.target, self.fun, self.options = target, fun, options
-        self.parameters = Parameters(described_by, static)
+    def __init__(self, target: Any, written: Callable[..., Any], options: Options, static: tuple[str | int, ...],
+                 derive: tuple[str, Any] | None, prepare: Callable[[], None]) -> None:
+        self.target, self.written, self.options, self.derive = target, written, options, derive
+        self.parameters, self._prepare = Parameters(written, static), prepare
+        _compiler()
         self.table: dict[Signature, list[Compiled]] = {}     # the versions for each signature, newest first
         self.entries = EntryChain(target)
         self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
@@ -65,15 +63,32 @@ class Dispatcher:
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
         self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
 
+    kind: Classify | None = None                     # finds the type of a leaf, if that is not ``classify``
+
+    @cached_property
+    def fun(self) -> Callable[..., Any]:
+        """The function that is compiled.  It imports the compiler."""
+        self._prepare()
+        if self.derive is None:
+            return self.written
+        from ..frontend.transforms import transforms
+        kind, argnums = self.derive
+        made: Callable[..., Any] = getattr(transforms, kind).make(self.written, argnums)
+        return made
+
     # --- calls ------------------------------------------------------------------------------------
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if tracing() and _has_stand_in((args, kwargs)):
-            return context().call(self.fun, *args, **kwargs)
+        if (values := sys.modules.get(_STAND_INS)) is not None and values.tracing() and _has_stand_in((args, kwargs)):
+            return values.context().call(self.fun, *args, **kwargs)
         if DISABLED:
             return self.run_as_python(*args, **kwargs)
         if (run := _instead.get()) is not None:
             return run(self.target, args, kwargs)
+        return self.launch(args, kwargs)
+
+    def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call; compiles first if there is no code for it."""
         sig, leaves = self.signature(args, kwargs)
         compiled, captured = self._version(sig, leaves)
         for _ in range(ATTEMPTS if compiled is None else 0):
@@ -107,6 +122,9 @@ class Dispatcher:
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function as plain Python, and a derivative in the interpreter: for ``JITAD_DISABLE_JIT``."""
+        from ..evaluation import evaluated, program_of
+        from ..frontend.callables.custom import Custom
+        from ..frontend.callables.traceable import Transform
         if isinstance(self.fun, Transform):
             run = _instead.get()
             if run is not None:
@@ -126,12 +144,13 @@ class Dispatcher:
         if self.whole and args:
             args = (Whole(args[0]), *args[1:])
         try:
-            found = signature(args, kwargs, static, self.options.static_shapes)
+            found = signature(args, kwargs, static, self.options.static_shapes, kind=self.kind)
             return self.apart(args, kwargs) if found[0] in self._apart else found
         except TypeInferenceError as e:
+            from ..frontend.operations.builtin import location
             for key, value in [*enumerate(args), *kwargs.items()]:
                 name = names[key] if isinstance(key, int) and key < len(names) else key
-                if not _has_signature(value, key in static):
+                if not self._has_signature(value, key in static):
                     raise TypeInferenceError(f"argument {name}: {e.message}", location(self.parameters.fun),
                                              e.hint) from None
             raise
@@ -141,7 +160,15 @@ class Dispatcher:
     def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """``signature``, with each element of a long list as a separate leaf."""
         args, kwargs = self.parameters.ordered(args, kwargs)
-        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False)
+        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False, kind=self.kind)
+
+    def _has_signature(self, value: Any, static: bool) -> bool:
+        """True if a value can be an argument."""
+        try:
+            signature((value,), {}, frozenset([0] if static else []), False, kind=self.kind)
+        except TypeInferenceError:
+            return False
+        return True
 
     # --- compiling --------------------------------------------------------------------------------
 
@@ -179,8 +206,7 @@ class Dispatcher:
             shape = Shape(len(args), tuple(kwargs))
             widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
             widened -= self._constant.setdefault(sig, set())
-            compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                 frozenset(widened), self.parameters.fun)
+            compiled = self.translate(sig, shape, options, leaves, frozenset(widened))
             self._widened[sig] = widened & set(compiled.program.captured)
             self._constant[sig] |= widened - self._widened[sig]
             self.compilations += 1
@@ -191,6 +217,13 @@ class Dispatcher:
             if shape in compiled.entries:
                 self.entries.add(compiled.entries[shape], leaves)
             return compiled
+
+    def translate(self, sig: Signature, shape: Shape, options: Options, leaves: list[Any], widened: frozenset[Place]
+                  ) -> Compiled:
+        """New code for a signature."""
+        made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
+                                                      widened, self.written)
+        return made
 
     def _retire(self, sig: Signature) -> None:
         """Drops all code for a signature: it was compiled for captured state that has changed."""
@@ -236,16 +269,22 @@ class Dispatcher:
 
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
+        compiler = _compiler()
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
             self.fun, sig, options, stage, leaves))
+        return found
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
+        from ..visualize import graph
+        compiler = _compiler()
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
             self.fun, sig, options, stage, leaves)))
+        return found
 
-    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-                   look: Callable[[Signature, Options, Sequence[Any]], str]) -> str:
+    def looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                  look: Callable[[Signature, Options, Sequence[Any]], Any]) -> Any:
+        """The result of ``look`` for the signature of these arguments."""
         sig, leaves = self.signature_for(args, kwargs)
         try:
             return with_room(lambda: look(sig, self.options, leaves))
@@ -266,23 +305,23 @@ class Dispatcher:
         self._apart.clear()
 
 
-def make(target: Any, fun: Callable[..., Any], options: dict[str, Any], static: tuple[str | int, ...],
-         derive: tuple[str, Any] | None) -> Dispatcher:
-    """The dispatcher for a function, or for a derivative of it.
-
-    ``derive``: the name of a transform and its argnums.
-    """
-    program = fun
-    if derive is not None:
-        kind, argnums = derive
-        program = getattr(transforms, kind).make(fun, argnums)
-    return Dispatcher(target, program, fun, Options(**options), static)
+def _compiler() -> ModuleType:
+    """The compiler; the first call imports it, which takes room on the stack."""
+    def load() -> ModuleType:
+        from .. import compiler
+        return compiler
+    return with_room(load)
 
 
 # --- redirected calls -----------------------------------------------------------------------------
 
 Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
+
+
+def redirected() -> bool:
+    """True if another function evaluates this thread's calls of jitted functions."""
+    return _instead.get() is not None
 
 
 @contextmanager
@@ -299,18 +338,9 @@ def calls_go_to(run: Run) -> Iterator[None]:
             _instead.reset(token)
 
 
-def _has_signature(value: Any, static: bool) -> bool:
-    """True if a value can be an argument."""
-    try:
-        signature((value,), {}, frozenset([0] if static else []), False)
-    except TypeInferenceError:
-        return False
-    return True
-
-
 def _has_stand_in(x: Any) -> bool:
     if isinstance(x, (tuple, list)):
         return any(map(_has_stand_in, x))
     if isinstance(x, dict):
         return any(map(_has_stand_in, x.values()))
-    return isinstance(x, Operators)
+    return isinstance(x, sys.modules[_STAND_INS].Operators)

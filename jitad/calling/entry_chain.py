@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..lowering.python import callable as native_callable
-from ..lowering.python.entry_point import Entry
+from ..lowering.python.entry import Entry
 from .compiled import lock
 
 

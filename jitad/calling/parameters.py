@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ..frontend.callables.traceable import POSITIONAL, positional, signature_of
+from ..big_stack import with_room
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Parameters:
@@ -31,7 +34,9 @@ class Parameters:
 
         Raises TypeError for a position or name that is not a parameter.
         """
-        known = positional(self.fun) if self._static and self.known else []
+        if not self._static:
+            return frozenset()
+        known = _callables().positional(self.fun) if self.known else []
         names = [self._static_name(key, known) for key in self._static]
         return frozenset([*names, *(known.index(name) for name in names if name in known)])
 
@@ -54,7 +59,7 @@ class Parameters:
     def count(self) -> int | None:
         """The number of parameters, or None if Python cannot tell."""
         try:
-            return len(signature_of(self.fun).parameters)
+            return len(_callables().signature_of(self.fun).parameters)
         except (TypeError, ValueError):
             return None
 
@@ -75,7 +80,7 @@ class Parameters:
     def check_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raises Python's TypeError if the function does not accept this call."""
         try:
-            found = signature_of(self.fun)
+            found = _callables().signature_of(self.fun)
         except (TypeError, ValueError):
             return
         free = [p.name for p in found.parameters.values() if p.kind is p.POSITIONAL_ONLY and self._takes_any_name]
@@ -85,10 +90,15 @@ class Parameters:
             raise TypeError(f"{name_of(self.fun)}() {e}") from None
 
 
+def _callables() -> Any:
+    """The part of the front end that knows callables; code from the disk cache is called without it."""
+    return with_room(lambda: importlib.import_module("..frontend.callables.traceable", __package__))
+
+
 def parameters(fun: Callable[..., Any]) -> list[inspect.Parameter]:
     """The parameters of a callable, or an empty list if Python cannot tell."""
     try:
-        return list(signature_of(fun).parameters.values())
+        return list(_callables().signature_of(fun).parameters.values())
     except (TypeError, ValueError):
         return []
 

@@ -24,6 +24,7 @@ from ..ir.clone import clone_function
 from ..ir.dominance import strongly_connected
 from ..ir.graph import Block, Derived, ExcInfo, External, Function, Module
 from ..ir.text import print_module
+from ..ir.types import Stack
 from ..passes.analysis.loops import loop_forest
 from ..passes.cleanup.dce import drop_unreached
 
@@ -33,6 +34,8 @@ LARGE = 600
 A separate function is not inlined, so that loops around its calls are not vectorised, and sizes that the caller knows
 are unknown in it.  Compiling takes about 0.2 ms an op: ADBench's mixture has 330 ops, and is quicker if it is inlined.
 """
+PAIRED = ("fwd", "bwd", "keep")
+"""The kinds of derivatives that pass a stack from one to the other."""
 
 
 @dataclass
@@ -69,6 +72,8 @@ def extract(module: Module, roots: list[str], shared: Mapping[str, Any], within:
     for name in _outermost(module, roots, shared):
         inside = closure(module, name)
         if not inside or not rules.isdisjoint(inside) or not inside.keys().isdisjoint(roots):
+            continue
+        if _has_pullbacks(module, inside):
             continue
         if any(getattr(shared.get(n), "py_func", None) is within for n in inside):
             continue
@@ -134,6 +139,20 @@ def closure(module: Module, name: str) -> dict[str, None]:
 
 def _size(module: Module, names: Mapping[str, None]) -> int:
     return sum(len(b.ops) for n in names for b in module.functions[n].blocks)
+
+
+def _has_pullbacks(module: Module, names: Mapping[str, None]) -> bool:
+    """True if the user's program calls sweeps of these functions itself, or if these have stacks.
+
+    Differentiation may replace such stacks by the arguments, and then changes signatures (``ad/pullbacks.py``).
+    """
+    for what in module.derived.values():
+        base = what.base
+        while base in module.derived and base not in module.functions:
+            base = module.derived[base].base
+        if base in names and what.kind in PAIRED:
+            return True
+    return any(isinstance(v.type, Stack) for name in names for v in module.functions[name].defined())
 
 
 def _called_in_loop(module: Module, name: str) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import pipeline
@@ -29,11 +29,10 @@ from ..lowering.jit import cpu
 from ..lowering.llvm.emit import global_name, symbol
 from ..lowering.math.ops import Options
 from ..lowering.python.exceptions import Failures
-from .extract import Part, extract
+from .extract import PAIRED, Part, extract
+from .store import Shared
 
 Chain = tuple[tuple[str, tuple[int, ...]], ...]      # the derivatives that lead from a function to the one called
-
-PAIRED = ("fwd", "bwd", "keep")
 
 
 @dataclass
@@ -44,15 +43,6 @@ class Unit:
     native: cpu.Native
     exceptions: list[ExcInfo]
     operands: dict[int, list[Type]]
-
-
-@dataclass
-class Shared:
-    """The units of one compiled function of the user."""
-
-    units: dict[tuple[Any, ...], Unit] = field(default_factory=dict)
-    compilations: int = 0
-    seconds: float = 0.0
 
 
 def shared_of(owner: Any) -> Shared:
@@ -110,7 +100,8 @@ def _unit(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:
         store.units[key] = _compiled(part, chains, options)
         store.compilations += 1
         store.seconds += time.perf_counter() - start
-    return store.units[key]
+    found: Unit = store.units[key]
+    return found
 
 
 def _compiled(part: Part, chains: tuple[Chain, ...], options: Options) -> Unit:

@@ -23,7 +23,7 @@ from ...ir.graph import Module
 from ...kernels import blas
 from ..arrays import transpose
 from ..function.module import ModuleLowering
-from ..llvm.capi import immortal
+from ..llvm.capi import immortal, resolve, symbols
 from ..llvm.emit import Writer
 from ..llvm.processor import Processor, chosen
 from ..llvm.target import Target
@@ -137,6 +137,8 @@ class Native:
         for name, other in self.outside.items():
             builder.import_symbol(name, other.address(name))
         outside = self.source.partition("\n\n")[0]             # the module's declarations
+        for name in symbols(outside):
+            builder.import_symbol(name, resolve(name))
         for routines, home in _SHARED:
             for name in routines:
                 if f"@{name}(" in outside and name not in self.names:

@@ -1,15 +1,18 @@
-"""Addresses of CPython's and NumPy's functions, types and singletons, and the layout of their objects.
+"""CPython's and NumPy's functions, types and singletons as LLVM operands, and the layout of their objects.
 
-Machine code holds addresses as constants: code and CPython may be further apart than a relative call reaches, and a
-constant needs no relocation.  Offsets are those of the stable parts of the object layout, which are the same in all
-64-bit builds with a GIL.
+Machine code has no addresses of this process in it.  Operands are external symbols, whose names tell what they stand
+for; the linker puts their addresses into a table (``resolve``), so that the code may be used in other processes.
+Offsets are those of the stable parts of the object layout, which are the same in all 64-bit builds with a GIL.
 """
 
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -95,11 +98,70 @@ def immortal(obj: T) -> T:
     return obj
 
 
-def pointer(obj: object) -> str:
-    """The address of an object as an LLVM operand; the owner of the code keeps the object alive."""
-    return f"inttoptr (i64 {id(obj)} to ptr)"
+# --- symbols --------------------------------------------------------------------------------------
+
+FUNCTION, OBJECT, MEMORY, NAMED = "py.", "obj.", "mem.", "at."
+_SYMBOL = re.compile(r'@"((?:py|obj|mem|at)\.[^"]+)"')
+_WELL_KNOWN: dict[str, Any] = {
+    **{str(x): x for x in (None, True, False)}, **{t.__name__: t for t in (float, int, bool, str, list, tuple, dict)},
+    "ndarray": NDARRAY, **{f"scalar.{t}": kind for t, kind in _NUMPY_TYPES.items()},
+    **{f"dtype.{t}": np.dtype(kind) for t, kind in _NUMPY_TYPES.items()}}
+_well_known = {id(obj): name for name, obj in _WELL_KNOWN.items()}
+_named: dict[str, Callable[[], int]] = {name: partial(id, obj) for name, obj in _WELL_KNOWN.items()}
 
 
 def function(name: str) -> str:
     """The function ``name`` of the C interfaces as an LLVM operand."""
-    return f"inttoptr (i64 {address(name)} to ptr)"
+    return f'@"{FUNCTION}{name}"'
+
+
+def pointer(obj: object) -> str:
+    """An object as an LLVM operand; the owner of the code keeps the object alive."""
+    if (known := _well_known.get(id(obj))) is not None:
+        return f'@"{NAMED}{known}"'
+    for record in _recording:
+        record[id(obj)] = obj
+    return f'@"{OBJECT}{id(obj):x}"'
+
+
+_recording: list[dict[int, Any]] = []
+
+
+@contextmanager
+def recording() -> Iterator[dict[int, Any]]:
+    """A context that yields a table, by address, of the objects that become operands in it."""
+    found: dict[int, Any] = {}
+    _recording.append(found)
+    try:
+        yield found
+    finally:
+        _recording[:] = [record for record in _recording if record is not found]
+
+
+def memory(address: int, offset: int = 0) -> str:
+    """Memory of this process as an LLVM operand.  ``address`` is the start of it: different memory does not overlap."""
+    return displaced(f'@"{MEMORY}{address:x}"', offset)
+
+
+def displaced(base: str, offset: int) -> str:
+    """The address ``offset`` bytes behind a symbol, as an LLVM operand."""
+    return f"getelementptr (i8, ptr {base}, i64 {offset})" if offset else base
+
+
+def named(name: str, find: Callable[[], int]) -> str:
+    """Memory or a function that every process has under this name, as an LLVM operand; ``find``: its address here."""
+    _named[name] = find
+    return f'@"{NAMED}{name}"'
+
+
+def symbols(text: str) -> list[str]:
+    """The symbols in LLVM IR that stand for something of this process."""
+    return list(dict.fromkeys(_SYMBOL.findall(text)))
+
+
+def resolve(symbol: str) -> int:
+    """The address in this process of a symbol that was made here, or that stands for the same in all processes."""
+    kind, _, what = symbol.partition(".")
+    if kind == "py":
+        return address(what)
+    return _named[what]() if kind == "at" else int(what, 16)

@@ -36,7 +36,7 @@ METHOD_FUNCTION, METHOD_SELF = 16, 24
 HEAD = 16                                              # of every object: count of references, class
 OBJECT_VALUES, OBJECT_DICT = -32, -24
 INLINE_VALID, INLINE_VALUES = 3, 8                     # from the end of the object on: a byte, the array
-HAS_INLINE_VALUES = 1 << 2                             # a flag of classes
+HAS_INLINE_VALUES, MANAGED_DICT = 1 << 2, 1 << 4       # flags of classes
 DESCRIPTOR_MEMBER, MEMBER_OFFSET = 40, 16              # what ``__slots__`` makes
 
 

@@ -60,6 +60,7 @@ class Writer:
         self._functions: dict[str, str] = {}
         self._finished: dict[str, str] = {}
         self._used: list[str] = []
+        self._outside: dict[str, None] = {}
         self.vector_stack = ""               # attribute of functions that call vector functions in loops
 
     def declare(self, name: str, result: str, params: str, attributes: str = "") -> str:
@@ -71,6 +72,10 @@ class Writer:
         """``@name`` of a global variable whose definition is ``text`` (the part after ``@name =``)."""
         self._globals.setdefault(name, text)
         return global_name(name)
+
+    def outside(self, names: Iterable[str]) -> None:
+        """Declare symbols of which only the address is known: functions and memory of the process."""
+        self._outside.update(dict.fromkeys(names))
 
     def attributes(self, text: str) -> str:
         """``#n``, the group of these function attributes."""
@@ -155,6 +160,9 @@ class Writer:
     def text(self) -> str:
         """The module as LLVM assembly, without the finished functions."""
         head = [f"{global_name(n)} = {t}" for n, t in self._globals.items()]
+        if self._outside:                    # of an opaque type, so that LLVM assumes no size
+            head.append("%jitad.outside = type opaque")
+            head += [f'@"{name}" = external global %jitad.outside' for name in self._outside]
         if self._used:
             names = ", ".join(f"ptr {global_name(n)}" for n in self._used)
             head.append(f"@llvm.compiler.used = appending global [{len(self._used)} x ptr] [{names}], "

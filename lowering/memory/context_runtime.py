@@ -9,7 +9,7 @@ import mmap
 from collections.abc import Callable, Sequence
 
 from ..llvm import context, float_state
-from ..llvm.capi import function
+from ..llvm.capi import function, symbols
 from ..llvm.emit import Writer
 
 INTRINSICS = (
@@ -104,6 +104,7 @@ def define(writer: Writer) -> None:
         writer.declare(*text)
     float_state.define(writer)
     names = ("PyGILState_Ensure", "PyErr_CheckSignals", "PyGILState_Release")
-    writer.function("jitad.poll", _POLL.format(*map(function, names)))
-    writer.function("jitad.trim", trim_text())
-    writer.function("jitad.bind", bind_text())
+    texts = {"poll": _POLL.format(*map(function, names)), "trim": trim_text(), "bind": bind_text()}
+    for name, body in texts.items():
+        writer.function(f"jitad.{name}", body)
+        writer.outside(symbols(body))

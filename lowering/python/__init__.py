@@ -3,7 +3,8 @@
 Files, in reading order::
 
     callable      the type of the object that the user holds
-    entry_point   the entry point: a CPython function in LLVM IR
+    entry         the description of an entry point
+    entry_point   its code: a CPython function in LLVM IR
     unbox         arguments: their structures
     unbox_values  numbers and arrays; references that are held during a call
     unbox_list    long lists of numbers among the arguments

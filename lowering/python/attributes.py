@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 from ..llvm import cpython_layout as layout
 from ..llvm.capi import function, immortal, pointer
-from .hints import NEVER, Hints, Unreadable
+from .hints import NEVER, Hints, Unreadable, shared_keys
 from .unbox import Unboxer
-
-_MANAGED_DICT = 1 << 4                                 # a flag of classes
 
 
 @dataclass
@@ -28,8 +26,10 @@ class Attributes:
         slots = {n: d for n in names if (d := _slot(cls, n)) is not None}
         if slots and not layout.SLOTS_KNOWN:
             raise Unreadable
-        found = {n: u.load("ptr", obj, layout.slot_offset(*d)) for n, d in slots.items()}
+        found = {n: u.load("ptr", obj, self.hints.fact("slot", *d)) for n, d in slots.items()}
         rest = [n for n in names if n not in slots]
+        if rest:
+            self.hints.fact("class", cls)
         if rest and (cls.__dictoffset__ != 0 or not set(rest) <= set(absent)):
             found |= self._apart_from_slots(obj, cls, rest, absent)
         tests = [f"{'eq' if n in absent else 'ne'} ptr {found[n]}, null" for n in names if n in found]
@@ -39,12 +39,11 @@ class Attributes:
 
     def _apart_from_slots(self, obj: str, cls: type, names: Sequence[str], absent: Sequence[str]) -> dict[str, str]:
         """Attributes in the array of an object or in its dict; null where there is none."""
-        shared = layout.u64(id(cls) + layout.SHARED_KEYS)
-        if not layout.ATTRIBUTES or not cls.__flags__ & _MANAGED_DICT or shared == 0:
+        if not layout.ATTRIBUTES or not cls.__flags__ & layout.MANAGED_DICT or shared_keys(cls) == 0:
             raise Unreadable
-        code, at = self.unboxer.code, _offsets_in(shared, names)
+        code, at = self.unboxer.code, self.hints.fact("offsets", cls, tuple(names))
         if any(n in absent and n not in at for n in names):
-            self._no_new_keys(shared)
+            self._no_new_keys(cls)
         done = code.label("attributes")
         phis = {n: code.phi("ptr", done, "attribute") for n in names}
         if layout.ATTRIBUTES != "inline" or cls.__flags__ & layout.HAS_INLINE_VALUES:
@@ -53,7 +52,7 @@ class Attributes:
             code.branch(is_used, plain, other, self.unboxer.likely)
             code.start(plain)
             for n in names:
-                value = self.unboxer.load("ptr", values, at[n]) if n in at else self._later(values, shared, n)
+                value = self.unboxer.load("ptr", values, at[n]) if n in at else self._later(values, cls, n)
                 code.add_incoming(phis[n], value)
             code.jump(done)
             code.start(other)
@@ -61,10 +60,11 @@ class Attributes:
         code.start(done)
         return phis
 
-    def _no_new_keys(self, shared: int) -> None:
+    def _no_new_keys(self, cls: type) -> None:
         """Test that no object of the class has been given an attribute that none had had."""
-        count = self.unboxer.code.op(f"load i64, ptr inttoptr (i64 {shared + layout.KEYS_COUNT} to ptr), align 8")
-        known = self.hints.word(lambda read: layout.u64(shared + layout.KEYS_COUNT), True)
+        keys = self.unboxer.load("ptr", pointer(cls), layout.SHARED_KEYS)
+        count = self.unboxer.load("i64", keys, layout.KEYS_COUNT)
+        known = self.hints.word("count", cls, early=True)
         self.unboxer.require_equal("i64", count, self._load(known))
 
     def _from_dict(self, obj: str, phis: dict[str, str], done: str) -> None:
@@ -93,10 +93,10 @@ class Attributes:
         valid = code.op(f"load i8, ptr {u.at(obj, cls.__basicsize__ + layout.INLINE_VALID)}")
         return code.op(f"icmp ne i8 {valid}, 0", "c"), u.at(obj, cls.__basicsize__ + layout.INLINE_VALUES)
 
-    def _later(self, values: str, shared: int, name: str) -> str:
+    def _later(self, values: str, cls: type, name: str) -> str:
         """An attribute for which there was no key when the entry was made: a hint says where it is now."""
         code = self.unboxer.code
-        hint = self._load(self.hints.word(lambda read: _offsets_in(shared, [name]).get(name, NEVER)))
+        hint = self._load(self.hints.word("attribute", cls, name))
         known = code.op(f"icmp ne i64 {hint}, {NEVER}", "c")
         offset = code.op(f"select i1 {known}, i64 {hint}, i64 0")
         value = code.op(f"getelementptr inbounds i8, ptr {values}, i64 {offset}", "at")
@@ -104,12 +104,6 @@ class Attributes:
 
     def _load(self, word: str) -> str:
         return self.unboxer.code.op(f"load i64, ptr {word}, align 8", "hint")
-
-
-def _offsets_in(shared: int, names: Sequence[str]) -> dict[str, int]:
-    """Offsets in the array of an object, for those attributes of which there are keys."""
-    found = {n: layout.entry_of(shared, sys.intern(n)) for n in names}
-    return {n: 8 * entry[0] for n, entry in found.items() if entry is not None}
 
 
 def _slot(cls: type, name: str) -> tuple[type, str] | None:

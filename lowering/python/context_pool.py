@@ -8,9 +8,10 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..llvm import context
-from ..llvm.capi import function, immortal, pointer
+from ..llvm.capi import function, immortal, named
 from ..llvm.emit import Code, Writer
 from ..memory import context_runtime
 from ..memory import result_buffers as blocks
@@ -31,11 +32,11 @@ class _Pool:
 
     @property
     def pointer(self) -> str:
-        return f"inttoptr (i64 {ctypes.addressof(self._head)} to ptr)"
+        return named("contexts", lambda: ctypes.addressof(self._head))
 
 
 POOL = _Pool()
-_NEW = immortal(context.new)
+_NEW = named("new context", partial(id, immortal(context.new)))
 
 
 class Lease:
@@ -67,7 +68,7 @@ class Lease:
         code.add_incoming(ctx, first)
         code.jump(done)
         code.start(lack)
-        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {pointer(_NEW)})")
+        number = code.op(f"call ptr {function('PyObject_CallNoArgs')}(ptr {_NEW})")
         none = code.label("none")
         got = code.label("got")
         code.branch(code.op(f"icmp ne ptr {number}, null", "c"), got, none, self.likely)

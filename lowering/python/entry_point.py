@@ -14,17 +14,9 @@ which converts arguments or compiles.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-from ...frontend.captured.guards import Guard
-from ...frontend.captured.places import Place
-from ...frontend.trace.trace_program import Leaf as Parameter
-from ...ir.graph import Function
 from ...ir.types import Array
-from ...pytree import Structure
 from ..llvm import capi, context, float_state, types
 from ..llvm.capi import function, pointer
 from ..llvm.emit import Code, Writer, global_name, symbol
@@ -33,9 +25,9 @@ from ..planning.buffer_placement import is_small
 from .box import Boxer, Computed, Fixed, Leaf, buildable
 from .callable import LAST
 from .context_pool import Lease
+from .entry import Entry
 from .guards import Reads
-from .hints import Hints
-from .unbox import Argument, Unboxer, runs_python
+from .unbox import Unboxer, runs_python
 
 LARGE = 10_000
 """The number of characters of code above which an entry is not optimised.
@@ -45,51 +37,10 @@ inlined; a body of this size takes two hundred.
 """
 
 
-@dataclass(eq=False)
-class Entry:
-    """The description of an entry point, and the objects that its code refers to.
-
-    A call passes ``count`` arguments by position, then those named ``keywords``, in this order.  ``effort`` is the
-    result of ``run_length.effort``.  ``build`` makes the result from a flat tuple of leaves if machine code cannot.
-    ``error`` makes the exception for a status and four words that the program leaves.  ``next`` is the entry at which
-    calls continue that this one does not take.  ``guards`` and ``captured``: the conditions on captured state, and the
-    captured values that follow the arguments; ``hints``: their addresses.  ``fixed``: leaves of the result that are not
-    results of ``function``, by number.  ``flush``: subnormal numbers are zero in the body.  ``address``: of the
-    compiled function, if its code was generated earlier.  ``code``: the address of the entry itself once it is
-    compiled.
-    """
-
-    name: str
-    function: Function
-    arguments: Sequence[Argument]
-    count: int
-    keywords: tuple[str, ...]
-    result: Structure
-    effort: str
-    recursive: bool
-    error: Callable[..., BaseException]
-    build: Callable[[tuple[Any, ...]], Any] | None = None
-    fixed: dict[int, Any] = field(default_factory=dict)
-    guards: Sequence[Guard] = ()
-    captured: Sequence[tuple[Place, Parameter]] = ()
-    hints: Hints | None = None
-    next: ctypes.c_void_p = field(default_factory=ctypes.c_void_p)
-    flush: bool = False
-    address: int = 0
-    code: int = 0
-
-    @property
-    def mark(self) -> int:
-        """The identifier of this entry: the address of ``next``."""
-        return ctypes.addressof(self.next)
-
-    def __post_init__(self) -> None:
-        if self.build is None and not buildable(self.result):
-            raise ValueError(f"machine code cannot build {self.result}")
-
-
 def write(writer: Writer, entry: Entry) -> str:
     """Adds the entry point to a module that contains the compiled function; returns its symbol."""
+    if entry.build is None and not buildable(entry.result):
+        raise ValueError(f"machine code cannot build {entry.result}")
     return _EntryWriter(writer, entry).write()
 
 
@@ -110,7 +61,7 @@ class _EntryWriter:
     def write(self) -> str:
         self.writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
         parts = self.arguments()
-        self.code.do(f"store i64 {self.entry.mark}, ptr {self.boxer.at('%callable', LAST)}, align 8")
+        self.code.do(f"store ptr {capi.memory(self.entry.mark)}, ptr {self.boxer.at('%callable', LAST)}, align 8")
         ctx = self.lease.take(self.unboxer.held)
         self.lease.prepare(ctx, self.entry.recursive)
         self.lease.lend_blocks(ctx)
@@ -128,7 +79,8 @@ class _EntryWriter:
         if self.entry.effort != "short" and self.writer.size() > LARGE:
             attributes += " noinline optnone"
         head = f"define ptr {name}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames) {attributes}"
-        self.writer.function(self.entry.name, f"{head} {{\n{self.code.text()}\n}}\n")
+        self.writer.function(self.entry.name, text := f"{head} {{\n{self.code.text()}\n}}\n")
+        self.writer.outside(capi.symbols(text))
         return self.entry.name
 
     # --- arguments --------------------------------------------------------------------------------
@@ -167,8 +119,8 @@ class _EntryWriter:
         state = self.lease.release_gil([*self.unboxer.sizes, *self.unboxer.counts])
         kinds = [p for t in f.param_types for p in types.parts_of(t)]
         arguments = [f"{k} {p}" for k, p in zip(kinds, parts, strict=True)]
-        struct = types.result_struct(f.result_types)
-        callee = f"inttoptr (i64 {entry.address} to ptr)" if entry.address else global_name(symbol(f.name))
+        struct = types.result_struct(list(f.result_types))
+        callee = capi.memory(entry.address) if entry.address else global_name(symbol(f.name))
         before = recorded = ""
         if entry.flush:
             recorded = self.lease.field(ctx, "floats")
@@ -258,6 +210,6 @@ class _EntryWriter:
         code = self.code
         self.unboxer.drop_on_miss()
         code.start(self.miss)
-        following = code.op(f"load ptr, ptr inttoptr (i64 {self.entry.mark} to ptr), align 8")
+        following = code.op(f"load ptr, ptr {capi.memory(self.entry.mark)}, align 8")
         made = code.op(f"musttail call ptr {following}(ptr %callable, ptr %args, i64 %nargsf, ptr %kwnames)")
         code.end(f"ret ptr {made}")

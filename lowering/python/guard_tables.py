@@ -7,7 +7,9 @@ two hundred such comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from ..llvm.capi import pointer
 from ..llvm.emit import Code
 from .hints import Hints
 from .unbox import Unboxer
@@ -16,11 +18,11 @@ FEW = 6
 """Up to this many comparisons are straight code: a loop is three blocks, which take LLVM about as long to compile."""
 
 
-def words_hold(u: Unboxer, hints: Hints, expected: Sequence[tuple[int, int]]) -> None:
-    """Require that the word at each address is as expected."""
+def words_hold(u: Unboxer, hints: Hints, expected: Sequence[tuple[tuple[Any, int], tuple[Any, int]]]) -> None:
+    """Require that words are as expected: each word is in an object, and the address of another one or null."""
     if len(expected) <= FEW:
-        u.require_all(*(f"eq i64 {u.code.op(f'load i64, ptr inttoptr (i64 {address} to ptr), align 8')}, {value}"
-                        for address, value in expected))
+        u.require_all(*(f"eq ptr {u.load('ptr', pointer(obj), offset)}, "
+                        f"{pointer(value) if value is not None else 'null'}" for (obj, offset), (value, _) in expected))
         return
     table = hints.constants([x for row in expected for x in row])
 

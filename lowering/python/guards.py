@@ -7,26 +7,24 @@ version.  Hints are words in memory.  They are updated when a call comes to Pyth
 
 from __future__ import annotations
 
-import ctypes
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 from ...frontend.captured.guards import Guard
-from ...frontend.captured.places import Place, Reader
-from ...frontend.trace.trace_program import Leaf
+from ...frontend.captured.leaves import Leaf
+from ...frontend.captured.places import Place
 from ...ir.types import F64, Array
 from ..llvm import capi
 from ..llvm import cpython_layout as layout
-from ..llvm.capi import pointer
+from ..llvm.capi import function, pointer
 from ..llvm.emit import Code
 from .attributes import Attributes
 from .guard_tables import FEW, entries_hold, words_hold
-from .hints import Hints, Unreadable, count_of, finder, form_of, key_finder, version_of
+from .hints import Hints, Unreadable
 from .unbox import Unboxer
 
-_MEMCMP = f"inttoptr (i64 {ctypes.cast(ctypes.CDLL(None).memcmp, ctypes.c_void_p).value} to ptr)"
 _SINGLETONS = (None, True, False, Ellipsis)
 
 
@@ -102,7 +100,7 @@ class Reads:
             offset = _FUNCTION_PARTS.get(g.place.key) if g.place.kind == "attribute" and g.test == "is" else None
             base = g.place.base
             if offset is not None and base.kind == "object" and type(base.base) is types.FunctionType:
-                words.append((id(base.base) + offset, id(g.expected) if g.expected is not None else 0))
+                words.append(((base.base, offset), (g.expected, 0)))
                 self.checked.add((g.place, g.test))
             for place in _within(g.place):
                 if place.kind == "member":
@@ -121,8 +119,8 @@ class Reads:
         if cls in self.checked:
             return []
         self.checked.add(cls)
-        hint = self.hints.word(lambda read: version_of(cls), early=True)
-        tag = self.code.op(f"load i32, ptr inttoptr (i64 {id(cls) + layout.VERSION_TAG} to ptr), align 4")
+        hint = self.hints.word("version", cls, early=True)
+        tag = self.unboxer.load("i32", pointer(cls), layout.VERSION_TAG)
         return [f"eq i64 {self.code.op(f'zext i32 {tag} to i64')}, {self._load(hint)}"]
 
     def _load(self, word: str) -> str:
@@ -137,7 +135,7 @@ class Reads:
             self.same.append(f"eq ptr {self.pointer(place)}, {pointer(g.expected)}")
         elif g.test == "means":
             same = pointer(g.expected) if any(g.expected is x for x in _SINGLETONS) else self.code.op(
-                f"inttoptr i64 {self._load(self.hints.address(lambda read: read(place)))} to ptr")
+                f"inttoptr i64 {self._load(self.hints.address('place', place))} to ptr")
             self.same.append(f"eq ptr {self.pointer(place)}, {same}")
         elif g.test == "type":
             u.require_type(self.pointer(place), g.expected)
@@ -167,8 +165,8 @@ class Reads:
         u.require_type(obj, cls)
         u.require_equal("i64", u.load("i64", obj, capi.VAR_SIZE), str(count))
         items = u.at(obj, capi.TUPLE_ITEMS) if cls is tuple else u.load("ptr", obj, capi.LIST_ITEMS)
-        known = self.hints.addresses(lambda read: read(place), count)
-        compared = self.code.op(f"call i32 {_MEMCMP}(ptr {items}, ptr {known}, i64 {8 * count})")
+        known = self.hints.addresses(place, count)
+        compared = self.code.op(f"call i32 {function('memcmp')}(ptr {items}, ptr {known}, i64 {8 * count})")
         u.require_equal("i32", compared, "0")
 
     # --- places -----------------------------------------------------------------------------------
@@ -195,7 +193,7 @@ class Reads:
         return self._there(self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE))
 
     def _member(self, place: Place) -> str:
-        word = self.hints.address(lambda read: read(place))
+        word = self.hints.address("place", place)
         return self.code.op(f"inttoptr i64 {self._load(word)} to ptr", "member")
 
     def _item(self, place: Place) -> str:
@@ -214,7 +212,7 @@ class Reads:
     def _dict_of(self, place: Place) -> None:
         """Find the entries of the dict that a place is in, if it is in one."""
         if place.kind == "global":
-            self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+            self._dict(id(place.base), pointer(place.base), place.base)
         elif place.kind == "entry":
             self._entries_of(place.base)
 
@@ -247,7 +245,7 @@ class Reads:
         if place.kind == "cell":
             self.unboxer.require_equal("ptr", self.unboxer.load("ptr", pointer(place.base), layout.CELL_VALUE), "null")
         elif place.kind == "global":
-            self._dict(id(place.base), pointer(place.base), lambda read: place.base)
+            self._dict(id(place.base), pointer(place.base), place.base)
         else:
             raise Unreadable
 
@@ -259,10 +257,13 @@ class Reads:
         if place not in self.entries:
             table = self.keys[place].expected
             self.entries[place] = {key: place.entry(key) for key in (_key(m) for m in table)}
-        self._dict(place, self.pointer(place), lambda read: read(place))
+        self._dict(place, self.pointer(place), place)
 
-    def _dict(self, name: Any, table: str, find: Callable[[Reader], Any]) -> None:
-        """The entries that are read, found where the hints say.  Names that were absent still are if none was added."""
+    def _dict(self, name: Any, table: str, where: Any) -> None:
+        """The entries that are read, found where the hints say.  Names that were absent still are if none was added.
+
+        ``where``: the dict, or the place where it is.
+        """
         if name in self.checked:
             return
         self.checked.add(name)
@@ -273,28 +274,27 @@ class Reads:
         form = code.op(f"and i32 {u.load('i32', keys, layout.KEYS_FORM)}, {layout.FORM_MASK}")
         count = u.load("i64", keys, layout.KEYS_COUNT)
         anything_new = len(present) < len(places)
-        least = self._load(self.hints.word(
-            lambda read: count_of(find(read), list(present), anything_new), anything_new))
+        least = self._load(self.hints.word("entries", where, list(present), anything_new, early=anything_new))
         tests = [f"eq i64 {code.op(f'zext i32 {form} to i64')}, "
-                 f"{self._load(self.hints.word(lambda read: form_of(find(read)), True))}",
+                 f"{self._load(self.hints.word('form', where, early=True))}",
                  f"{'eq' if anything_new else 'uge'} i64 {count}, {least}"]
         if anything_new:
-            at = self._load(self.hints.word(lambda read: layout.keys_of(find(read)), True))
+            at = self._load(self.hints.word("keys", where, early=True))
             tests.append(f"eq i64 {code.op(f'ptrtoint ptr {keys} to i64')}, {at}")
         u.require_all(*tests)
         tests = []
         fixed = self._only_compared(present)
         if len(fixed) > FEW:
-            table = self._rows(fixed, find)
+            table = self._rows(fixed, where)
             entries_hold(u, keys, table, len(fixed))
         else:
             fixed = {}
         for key, place in present.items():
             if key in fixed:
                 continue
-            offset = self._load(self.hints.word(finder(find, key)))
+            offset = self._load(self.hints.word("entry", where, key))
             entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
-            expected = code.op(f"inttoptr i64 {self._load(self.hints.address(key_finder(find, key)))} to ptr")
+            expected = code.op(f"inttoptr i64 {self._load(self.hints.address('key', where, key))} to ptr")
             tests.append(f"eq ptr {u.load('ptr', entry, 0)}, {expected}")
             self.pointers[place] = u.load("ptr", entry, 8)
         if tests:
@@ -305,13 +305,13 @@ class Reads:
         free = {key: self.of_place.get(p, []) for key, p in present.items() if p not in self.needed}
         return {key: guards[0] for key, guards in free.items() if [g.test for g in guards] == ["is"]}
 
-    def _rows(self, fixed: dict[Any, Guard], find: Callable[[Reader], Any]) -> str:
+    def _rows(self, fixed: dict[Any, Guard], where: Any) -> str:
         """A table for ``entries_hold``; its address."""
         first = ""
         for key, g in fixed.items():
-            offset = self.hints.word(finder(find, key))
-            self.hints.address(key_finder(find, key))
-            self.hints.word(lambda read, g=g: id(g.expected))                              # type: ignore[misc]
+            offset = self.hints.word("entry", where, key)
+            self.hints.address("key", where, key)
+            self.hints.address("itself", g.expected)
             self.checked.add((g.place, "is"))
             first = first or offset
         return first

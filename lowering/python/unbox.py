@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
+from ...frontend.captured.leaves import Opened
 from ...frontend.columns.list_columns import Columns
 from ...frontend.columns.pack import Packed
-from ...frontend.trace.trace_program import Opened
 from ...ir.types import Array
 from ...pytree import Structure
 from ..llvm import capi

@@ -18,10 +18,11 @@ threads work for other libraries too, and they inherit the state in which they a
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 
 from ...kernels import openmp
 from ..llvm import context, float_state
-from ..llvm.capi import function
+from ..llvm.capi import function, named, symbols
 from ..llvm.emit import Code, Writer
 from ..memory import context_runtime
 
@@ -49,21 +50,25 @@ def crew(writer: Writer) -> str:
 
 def define(writer: Writer) -> None:
     """Write the routines, which all modules share; raises ``DeviceError`` if there is no OpenMP runtime."""
-    known = {name: f"inttoptr (i64 {address} to ptr)" for name, address in openmp.functions().items()}
+    known = {name: named(f"openmp.{name}", partial(_openmp, name)) for name in openmp.functions()}
     fields = {f"ctx_{name}": context.offset(name) for name in context.FIELDS}
     words = {f"job_{name}": at(name) for name in HEAD}
     other = {name: function(name) for name in ("usleep", "pthread_self")}
-    hire = ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0
+    hire = named("hire", lambda: ctypes.cast(context.HIRE, ctypes.c_void_p).value or 0)
     text = {**known, **fields, **words, **other, "interrupt": context.INTERRUPT, "keep": context.KEEP, "spins": SPINS,
-            "pause": PAUSE, "patience": PATIENCE, "hire": f"inttoptr (i64 {hire} to ptr)"}
+            "pause": PAUSE, "patience": PATIENCE, "hire": hire}
     float_state.define(writer)
     for name in ("umax", "usub.sat"):
         writer.declare(f"llvm.{name}.i64", "i64", "i64, i64")
     writer.declare("llvm.memcpy.p0.p0.i64", "void", "ptr, ptr, i64, i1")
-    writer.function("jitad.bind", context_runtime.bind_text())
-    writer.function("jitad.trim", context_runtime.trim_text())
-    for name, body in _TEXTS.items():
-        writer.function(f"jitad.{name}", body.format(**text))
+    bodies = {name: body.format(**text) for name, body in _TEXTS.items()}
+    for name, body in {"bind": context_runtime.bind_text(), "trim": context_runtime.trim_text(), **bodies}.items():
+        writer.function(f"jitad.{name}", body)
+        writer.outside(symbols(body))
+
+
+def _openmp(name: str) -> int:
+    return openmp.functions()[name]
 
 
 def bounds(code: Code) -> tuple[str, str]:

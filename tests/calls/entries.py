@@ -11,6 +11,7 @@ from jitad.lowering.jit import cpu
 from jitad.lowering.planning.run_length import effort, recursive
 from jitad.lowering.python import callable as native_callable
 from jitad.lowering.python import entry_point
+from jitad.lowering.python.entry import Entry
 from jitad.lowering.python.exceptions import Failures
 from jitad.lowering.python.unbox import Argument
 
@@ -53,7 +54,7 @@ def enter(module: Module, arguments: Sequence[Argument] | None = None, result: S
     func = module.functions["f"]
     if arguments is None:
         arguments = [Argument(i, LEAF, (leaf(t),)) for i, t in enumerate(func.param_types)]
-    entry = entry_point.Entry("entry", func, arguments, len(arguments) if count is None else count, keywords, result,
+    entry = Entry("entry", func, arguments, len(arguments) if count is None else count, keywords, result,
                          effort_is or effort(module, "f"), recursive(module, "f"), Failures(module), build, fixed or {})
     native = cpu.compile_module(module, ["f"], None, lambda lowering: [entry_point.write(lowering.writer, entry)])
     made = native_callable.make(missed, None)

@@ -14,8 +14,8 @@ from jitad.lowering.jit.invoke import Compiled
 from jitad import checkpoint, grad, hvp, interpret, jit, jvp, pipeline, value_and_grad
 from jitad.calling.signature import Static, signature
 from jitad.compiler import traced
+from jitad.frontend.captured.options import Options
 from jitad.frontend.transforms.transforms import Grad
-from jitad.frontend.values.values import Options
 from jitad.ir.evaluate.interp import Interpreter
 
 W = np.array([0.5, 0.7, 0.9])

@@ -13,7 +13,7 @@ from jitad import grad, hessian, jit, jvp, linearize, pipeline, value_and_grad, 
 from jitad.calling.signature import signature
 from jitad.compiler import traced
 from jitad.errors import DifferentiationError, UnsupportedError
-from jitad.frontend.values.values import Options
+from jitad.frontend.captured.options import Options
 from jitad.ir.evaluate.interp import Interpreter
 
 pytestmark = pytest.mark.any_level

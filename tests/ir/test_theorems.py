@@ -17,7 +17,7 @@ from jitad.ad import differentiate
 from jitad.calling.signature import signature
 from jitad.compiler import traced
 from jitad.cps import to_cps
-from jitad.frontend.values.values import Options
+from jitad.frontend.captured.options import Options
 from jitad.ir.evaluate.interp import Interpreter
 from jitad.ir.graph import Module
 from jitad.ir.types import is_float

@@ -10,7 +10,7 @@ import pytest
 
 from bench.compiler.complexity import kept
 from jitad import jit
-from jitad.frontend.values.values import Options
+from jitad.frontend.captured.options import Options
 from tests.derivatives.test_ad_settled import cholesky_by_slices
 
 PRODUCTS: list[Callable[..., Any]] = [

@@ -12,7 +12,7 @@ from jitad.lowering.memory.loop_buffers import Scratch
 from bench.compiler.complexity import kept
 from bench.learning import neural_ode
 from jitad import check_grads, grad, interpret, jit, value_and_grad, vjp
-from jitad.frontend.values.values import Options
+from jitad.frontend.captured.options import Options
 from jitad.ir.builder import Builder
 from jitad.ir.graph import Function, Module, Value
 from jitad.ir.types import F64, I64, STACK

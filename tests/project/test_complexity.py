@@ -17,7 +17,7 @@ from bench.compiler import complexity
 from jitad import grad, jit, pipeline, value_and_grad
 from jitad.calling.signature import signature
 from jitad.compiler import traced
-from jitad.frontend.values.values import Options
+from jitad.frontend.captured.options import Options
 from jitad.ir.evaluate.interp import Interpreter
 
 

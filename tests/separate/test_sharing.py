@@ -64,7 +64,8 @@ def test_four_programs_link_to_one_function() -> None:
     assert all(p.value_and_grad.stats["linked"] == [f.__qualname__] for p in programs)
     mean = f.py_func
     plain = [lambda x: mean(x, 1.5)[0], lambda x: 2.0 * mean(x * x, 1.5)[0],
-             lambda x: mean(x, 1.5)[0] * np.sum(mean(x, 1.5)[1]), lambda x: mean(x, 1.5)[0] + mean(x[::-1], 1.5)[0] ** 2]
+             lambda x: mean(x, 1.5)[0] * np.sum(mean(x, 1.5)[1]),
+             lambda x: mean(x, 1.5)[0] + mean(x[::-1], 1.5)[0] ** 2]
     for (value, gradient), p in zip(got, plain):
         assert value == pytest.approx(p(X), rel=1e-13)
         np.testing.assert_allclose(gradient, numerical(p, X), rtol=1e-6)

@@ -13,6 +13,8 @@ from ...ir.types import Scalar, Type
 from ...passes.cleanup.dce import drop_unreached
 from ..captured.captures import Captures, NeedName
 from ..captured.guards import Guard
+from ..captured.leaves import Leaf, Opened
+from ..captured.options import Options
 from ..captured.places import Place, Reader
 from ..columns.layouts import Layout
 from ..columns.list_columns import Columns
@@ -22,51 +24,9 @@ from ..objects import containers
 from ..trees.heaps import NeedHeap
 from ..values.lattice import UNBOUND, is_number, is_scalar
 from ..values.session import Session
-from ..values.values import ARGUMENT, ELEMENT, ArrayRef, Instance, Obj, Options, Sym, activate
+from ..values.values import ARGUMENT, ELEMENT, ArrayRef, Instance, Obj, Sym, activate
 from . import callers, calls, specialise
 from .trace import FunctionTrace
-
-
-class Leaf:
-    """A run-time argument: its IR type, and whether it is a Python number.
-
-    It is not a dataclass, because ``pytree`` treats those as structures.
-    """
-
-    __slots__ = ("type", "weak")
-
-    def __init__(self, type: Type, weak: bool = False) -> None:
-        self.type, self.weak = type, weak
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Leaf) and (self.type, self.weak) == (other.type, other.weak)
-
-    def __hash__(self) -> int:
-        return hash((self.type, self.weak))
-
-    def __repr__(self) -> str:
-        return f"Leaf({self.type}{', weak' if self.weak else ''})"
-
-
-class Opened:
-    """An object of the user's classes among the arguments: the attributes that the program uses are read at each call.
-
-    Two are equal if they have the same class; ``number`` is the index among the leaves.
-    """
-
-    __slots__ = ("cls", "number")
-
-    def __init__(self, cls: type, number: int = 0) -> None:
-        self.cls, self.number = cls, number
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opened) and self.cls is other.cls
-
-    def __hash__(self) -> int:
-        return hash(self.cls)
-
-    def __repr__(self) -> str:
-        return self.cls.__qualname__
 
 
 @dataclass

@@ -8,10 +8,11 @@ from typing import Any
 from ...ir.graph import Module
 from ...ir.types import Type
 from ..captured.captures import Captures
+from ..captured.options import Options
 from ..captured.places import Place
 from ..columns.layouts import Layout
 from ..columns.recursive_types import Family
-from .values import Obj, Options
+from .values import Obj
 
 
 @dataclass(eq=False)
@@ -54,7 +55,7 @@ class Session:
     options: Options
     functions: dict[Any, Specialisation] = field(default_factory=dict)
     stack: list[Specialisation] = field(default_factory=list)
-    jitted: dict[Any, Any] = field(default_factory=dict)      # compiled functions that the program calls, by their codes
+    jitted: dict[Any, Any] = field(default_factory=dict)      # compiled functions that are called, by their codes
     shared: dict[str, Any] = field(default_factory=dict)      # the same, by the names of their IR functions
     variants: dict[Any, int] = field(default_factory=dict)    # number of specialisations of each code
     keep: dict[int, Any] = field(default_factory=dict)        # objects whose ids are used in keys

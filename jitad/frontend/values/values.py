@@ -18,7 +18,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, Protocol
 
 from ...errors import JitadError, Loc, UnsupportedError
@@ -26,24 +26,8 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Module, Value
 from ...ir.ops import Axis
 from ...ir.types import Array, Scalar, Type, dtype_of
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of ``jit`` that tracing depends on."""
-
-    boundscheck: bool = True
-    static_shapes: bool = False
-    fastmath: bool = False
-    flush_subnormals: bool | None = None
-    checkpoint: str | int | None = None
-    parallel: bool = False
-    in_range: bool = False                # set for library functions whose indices need no bounds checks
-    long_lists: bool = True               # long lists are passed as columns (``columns``)
-
-    def one_by_one(self) -> Options:
-        """The same options, but the elements of long lists are separate arguments."""
-        return replace(self, long_lists=False)
+from ...pytree import opaque
+from ..captured.options import Options
 
 
 class Context(Protocol):
@@ -326,6 +310,7 @@ class Step(Protocol):
     def write(self, t: Context, base: Sym, new: Sym) -> Sym: ...
 
 
+@opaque
 @dataclass(eq=False, slots=True)
 class ArrayRef(Operators):
     """A user's array: its location and the steps of the view."""
@@ -341,6 +326,7 @@ for _op in COMPARE:
     setattr(ArrayRef, f"__{_op}__", _compare(_op))
 
 
+@opaque
 @dataclass(eq=False, slots=True)
 class Maybe:
     """The value of a variable that may be unbound; ``flag`` is true if it is bound."""
@@ -383,6 +369,7 @@ class Edge:
     state: State
 
 
+@opaque
 @dataclass(eq=False, slots=True)
 class Conflict:
     """Values that could not be merged; reading the variable is refused, for this reason."""

@@ -1,0 +1,159 @@
+"""Builds the launches of a program: writes kernels and the device functions that they call."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ....errors import Loc
+from ....ir.graph import Function, Module, Op
+from ....ir.types import Scalar
+from ....loop_level.types import Buffer, buffer_type
+from ....loop_level.verify import origins_of
+from ..device import kernels, memory, product_kernels
+from ..device.emitter import Shared
+from ..device.function import write_function
+from ..device.kernels import Result
+from ..device.reduce import ROLES
+from ..image import Kernel
+from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
+from .nests import Nest, nest
+from .partition import callees
+from .plan import Plan
+
+LEAST_ATOMIC = 32
+"""Bits of the numbers that can be added atomically."""
+
+
+class LaunchBuilder:
+    """``launches`` of the host program, by number; ``kernels`` of the image."""
+
+    def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False) -> None:
+        self.shared, self.plan, self.deterministic = shared, plan, deterministic
+        self.launches: list[Launch] = []
+        self.kernels: list[Kernel] = []
+        self._written: set[str] = set()
+        self._serial: dict[str, int] = {}
+        self._names: Counter[str] = Counter()
+
+    @property
+    def module(self) -> Module:
+        return self.shared.module
+
+    def _add(self, launch: Launch, *made: Kernel | None) -> int:
+        self.kernels += [k for k in made if k is not None]
+        self.launches.append(launch)
+        return len(self.launches) - 1
+
+    def _name(self, stem: str) -> str:
+        """A new name for a kernel, in ASCII, without dots."""
+        name = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        self._names[name] += 1
+        return name if self._names[name] == 1 else f"{name}_{self._names[name]}"
+
+    def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
+        """Write a device function and those that it calls."""
+        if name in self._written:
+            return
+        self._written.add(name)
+        func = self.module.functions[name]
+        write_function(self.shared, func, adding)
+        for callee in callees(func):
+            self._write(callee)
+
+    # --- loops --------------------------------------------------------------------------------------
+
+    def nest(self, op: Op, func: Function) -> tuple[int, Nest]:
+        """The launch of an independent nest of loops."""
+        found = nest(self.module, op, func)
+        self._write(found.body.name)
+        results = [Result(ROLES[kind], v.type) for kind, v in zip(found.kinds, found.carried)]
+        made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
+                                  len(found.loops), results, needs_arena(self.module, found.body), outlined=False)
+        self._tell(made, f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop")
+        return self._add(MapLaunch(made, len(found.loops), {}), made.kernel, made.finish), found
+
+    def outlined(self, op: Op) -> tuple[int, int]:
+        """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
+        callee, roles = self.module.functions[op.attrs["callee"]], list(op.attrs["threads"])
+        carried = len(roles) - op.attrs["left"]
+        roles[carried:] = ["left"] * op.attrs["left"]
+        if not _is_in_place(callee, carried):
+            return self.serial(callee.name, op.loc, "results that are not updated in place"), -1
+        sums = frozenset(2 + k for k in range(carried) if isinstance(callee.result_types[k], Buffer)
+                         and roles[k] != "each")
+        atomic = self._can_add(callee, sums)
+        self._write(callee.name, sums if atomic else frozenset())
+        results = [Result(role, t, private=not atomic and 2 + k in sums)
+                   for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
+        name = self._name(callee.name)
+        made = kernels.map_kernel(self.shared, name, callee.loc, callee, 1, results,
+                                  needs_arena(self.module, callee), outlined=True)
+        adders = {k: kernels.sum_kernel(self.shared, self._name(f"{name}_sum"), callee.loc, buffer_type(
+            callee.params[2 + k]).dtype) for k, r in enumerate(results) if r.private}
+        shown = ", ".join(f"{p.hint or 'value'}: {r.role}{' (atomic)' * (atomic and 2 + k in sums)}"
+                          for k, (p, r) in enumerate(zip(callee.params[2:], results)))
+        self._tell(made, f"a thread for each iteration ({shown})" if shown else "a thread for each iteration")
+        for kernel in adders.values():
+            self.plan.kernel(kernel, "an element a thread", "adds the arrays of the threads")
+        return self._add(MapLaunch(made, 1, adders), made.kernel, made.finish, *adders.values()), carried
+
+    def _can_add(self, callee: Function, sums: frozenset[int]) -> bool:
+        """True if threads add to the shared arrays by atomics."""
+        if self.deterministic or any(buffer_type(callee.params[k]).dtype.bits < LEAST_ATOMIC for k in sums):
+            return False
+        try:
+            memory.additions(callee, sums)
+        except memory.NotAdded:
+            return False
+        return True
+
+    def _tell(self, made: kernels.MapKernel, does: str) -> None:
+        reduced = [r.role for r in made.results if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
+        grid = "an iteration a thread" + (", as far as their memory allows" if made.arena else "")
+        self.plan.kernel(made.kernel, grid, does + (f", reduced by {', '.join(reduced)}" if reduced else ""))
+        if made.finish is not None:
+            self.plan.kernel(made.finish, "one block", "combines the results of blocks")
+
+    # --- other ----------------------------------------------------------------------------------------
+
+    def serial(self, name: str, loc: Loc, why: str = "it has nothing for several threads") -> int:
+        """The launch of a function that one thread runs."""
+        if name not in self._serial:
+            func = self.module.functions[name]
+            self._write(name)
+            where = func.loc if func.loc.line else loc
+            kernel = kernels.serial_kernel(self.shared, self._name(f"{name}_serial"), where, func)
+            self.plan.kernel(kernel, "one thread", f"part of the program that runs in order: {why}")
+            self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
+        return self._serial[name]
+
+    def product(self, op: Op, func: Function) -> int:
+        """The launch of a product of matrices."""
+        kernel = product_kernels.product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
+        self.plan.kernel(kernel, "an element a thread", "a product of matrices")
+        return self._add(ProductLaunch(kernel, 1), kernel)
+
+
+def _types(ts: Sequence[Any]) -> list[Any]:
+    return list(ts)
+
+
+def _is_in_place(callee: Function, carried: int) -> bool:
+    """True if each array that a loop carries is its parameter, updated."""
+    origins = origins_of(callee)
+    returns = [b.term for b in callee.blocks if b.term is not None and b.term.name == "return"]
+    arrays = [k for k in range(carried) if isinstance(_types(callee.result_types)[k], Buffer)]
+    return all(origins[op.operands[k]] == {callee.params[2 + k]} for op in returns for k in arrays)
+
+
+def needs_arena(module: Module, func: Function, seen: frozenset[str] = frozenset()) -> bool:
+    """True if a function, or one that it calls, allocates arrays or frames."""
+    for block in func.blocks:
+        for op in block.nested_ops():
+            if op.name == "push" or op.name == "alloc" and op.attrs["kind"] != "frame" or op.attrs.get("zeros"):
+                return True
+    inside = seen | {func.name}
+    return any(needs_arena(module, module.functions[c], inside) for c in callees(func) if c not in inside)
