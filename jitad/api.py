@@ -257,6 +257,8 @@ def _jit_options(self: Any) -> dict[str, Any]:
 def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``loops``, ``llvm``, ``asm`` or ``ptx``.
 
+    ``arch`` is the GPU's architecture for ``ptx``: ``"sm_90"``.  Functions with ``target="cuda"`` also have ``plan``
+    (what becomes a kernel), ``kernels`` (LLVM IR) and ``sass`` (the GPU's own instructions, by ``ptxas``).
     ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
     (``jitad.spec`` stands for an argument without a value), or else for the last call's.
     """

@@ -182,15 +182,16 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 
 
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
-               leaves: Sequence[Any] = ()) -> str:
-    """The text of one stage for this signature; compiles again up to that stage."""
+               leaves: Sequence[Any] = (), arch: str = nvptx.ARCH) -> str:
+    """The text of one stage for this signature; compiles again up to that stage.  ``arch``: the GPU's, for PTX."""
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan, kernels "
+                         "and sass")
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
     if stage not in ("llvm", "asm"):
-        return module_text(program.module, program.root, stage)
+        return module_text(program.module, program.root, stage, arch)
     pipeline.run(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
@@ -199,7 +200,7 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     return native.llvm if stage == "llvm" else native.asm
 
 
-def module_text(module: Module, root: str, stage: str) -> str:
+def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH) -> str:
     """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
     if stage != "ir":
         pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
@@ -215,7 +216,7 @@ def module_text(module: Module, root: str, stage: str) -> str:
         from .mlir.text import print_mlir
         return print_mlir(build.to_loops(module))
     if stage == "ptx":
-        return nvptx.to_ptx(module, [root])
+        return nvptx.to_ptx(module, [root], arch)
     native = cpu.compile_module(module, [root], lowering_options(Options(fastmath=module.fastmath), False),
                                 lambda lowering: [_alias(lowering, root)])
     return native.llvm if stage == "llvm" else native.asm

@@ -162,11 +162,10 @@ class Compiled:
             repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
             if self.fit(leaf, read(p)) is MISSING)])
 
-    def refresh(self, leaves: Sequence[Any]) -> None:
-        """Updates the hints of the entries: the current addresses of captured objects."""
-        for entry in self.entries.values():
-            if entry.hints is not None:
-                entry.hints.refresh(leaves)
+    def refresh(self, leaves: Sequence[Any]) -> bool:
+        """Updates the hints of the entries: where captured state is now.  True if any was out of date."""
+        hints = [entry.hints for entry in self.entries.values() if entry.hints is not None]
+        return any([h.refresh(leaves) for h in hints])
 
     def changed(self, leaves: Sequence[Any]) -> set[Place]:
         """The places of compiled-in numbers that have changed, and of captured arrays whose sizes have changed."""

@@ -44,9 +44,13 @@ class DeviceProgram:
             known = self._loaded[id(driver)] = driver, driver.load(self.image)
         rt = runtime.Runtime(driver, known[1], self.may_fail, self.failures)
         given = [runtime.received(x, t) for x, t in zip(leaves, self.types, strict=True)]
-        results = self.main(rt, *given)
-        rt.finish()
-        return runtime.returned(rt, results)
+        try:
+            results = self.main(rt, *given)
+            rt.finish()
+            return runtime.returned(rt, results)
+        except BaseException:
+            rt.release()
+            raise
 
     @property
     def images(self) -> tuple[Image, ...]:

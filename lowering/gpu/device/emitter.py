@@ -113,6 +113,15 @@ class Emitter:
                 index = self.add(index, self.mul(i, s))
         return self.offset(b.ptr, index, types.memory(b.dtype))
 
+    def strides(self, b: Memory) -> list[str]:
+        """The stride of each axis, in elements."""
+        if b.strides is not None:
+            return list(b.strides)
+        out = ["1"]
+        for n in reversed(b.sizes[1:]):
+            out.insert(0, self.mul(n, out[0]))
+        return out
+
     # --- integers -----------------------------------------------------------------------------------
 
     def add(self, x: str, y: str) -> str:

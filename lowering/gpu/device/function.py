@@ -40,7 +40,7 @@ def write_function(shared: Shared, func: Function, adding: frozenset[int] = froz
 class DeviceFunction(Emitter):
     """Writes one function of the loop level."""
 
-    def __init__(self, shared: Shared, func: Function, adding: frozenset[int]) -> None:
+    def __init__(self, shared: Shared, func: Function, adding: frozenset[int] = frozenset()) -> None:
         super().__init__(shared)
         self.func, self.thread = func, Thread(self)
         self.recursive = func.name in shared.recursive

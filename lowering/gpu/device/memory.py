@@ -42,6 +42,7 @@ class Writes(Protocol):
     def store_word(self, type: str, x: str, ptr: str) -> None: ...
     def offset(self, ptr: str, count: str, of: str = "i8") -> str: ...
     def address(self, b: Memory, at: Sequence[str]) -> str: ...
+    def strides(self, b: Memory) -> list[str]: ...
     def add(self, x: str, y: str) -> str: ...
     def mul(self, x: str, y: str) -> str: ...
     def product(self, sizes: Sequence[str]) -> str: ...
@@ -106,7 +107,7 @@ def view(fn: Writes, op: Op) -> None:
     """``b[s0 : s0+l0*t0 : t0, …]`` without the axes ``drop``, in the order ``perm``."""
     b, t = fn.memory(op.operands[0]), buffer_type(op.result)
     starts, lengths, steps = ([fn.scalar(v) for v in op.operands[k::3]] for k in (1, 2, 3))
-    strides = strides_of(fn, b)
+    strides = fn.strides(b)
     offset = "0"
     for start, stride in zip(starts, strides):
         offset = fn.add(offset, fn.mul(start, stride))
@@ -115,15 +116,6 @@ def view(fn: Writes, op: Op) -> None:
     stepped = None if t.strides is None else tuple(fn.mul(steps[a], strides[a]) for a in order)
     ptr = fn.offset(b.ptr, offset, types.memory(t.dtype))
     fn.values[op.result] = Memory(ptr, tuple(lengths[a] for a in order), stepped, t)
-
-
-def strides_of(fn: Writes, b: Memory) -> list[str]:
-    if b.strides is not None:
-        return list(b.strides)
-    out = ["1"]
-    for n in reversed(b.sizes[1:]):
-        out.insert(0, fn.mul(n, out[0]))
-    return out
 
 
 def reshape(fn: Writes, op: Op) -> None:

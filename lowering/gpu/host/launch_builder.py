@@ -15,12 +15,14 @@ from ....loop_level.verify import origins_of
 from ..device import kernels, memory, product_kernels
 from ..device.emitter import Shared
 from ..device.function import write_function
-from ..device.kernels import Result
+from ..device.kernels import Needs, Result
 from ..device.reduce import ROLES
-from ..image import Kernel
+from ..device.rows import RowFunction, is_row
+from ..device.tiles import tile_kernel
+from ..image import WARP, Kernel
 from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
 from .nests import Nest, nest
-from .partition import callees
+from .partition import callees, reached
 from .plan import Plan
 
 LEAST_ATOMIC = 32
@@ -68,11 +70,17 @@ class LaunchBuilder:
     def nest(self, op: Op, func: Function) -> tuple[int, Nest]:
         """The launch of an independent nest of loops."""
         found = nest(self.module, op, func)
-        self._write(found.body.name)
+        rows = not found.kinds and is_row(found.body, len(found.loops))
+        if rows:
+            RowFunction(self.shared, found.body).write()
+        else:
+            self._write(found.body.name)
         results = [Result(ROLES[kind], v.type) for kind, v in zip(found.kinds, found.carried)]
         made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
-                                  len(found.loops), results, needs_arena(self.module, found.body), outlined=False)
-        self._tell(made, f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop")
+                                  len(found.loops), results, self._needs(found.body), outlined=False,
+                                  threads_each=WARP if rows else 1)
+        title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
+        self._tell(made, title + (", a warp for each iteration" if rows else ""))
         return self._add(MapLaunch(made, len(found.loops), {}), made.kernel, made.finish), found
 
     def outlined(self, op: Op) -> tuple[int, int]:
@@ -90,7 +98,7 @@ class LaunchBuilder:
                    for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
         name = self._name(callee.name)
         made = kernels.map_kernel(self.shared, name, callee.loc, callee, 1, results,
-                                  needs_arena(self.module, callee), outlined=True)
+                                  self._needs(callee), outlined=True)
         adders = {k: kernels.sum_kernel(self.shared, self._name(f"{name}_sum"), callee.loc, buffer_type(
             callee.params[2 + k]).dtype) for k, r in enumerate(results) if r.private}
         shown = ", ".join(f"{p.hint or 'value'}: {r.role}{' (atomic)' * (atomic and 2 + k in sums)}"
@@ -99,6 +107,10 @@ class LaunchBuilder:
         for kernel in adders.values():
             self.plan.kernel(kernel, "an element a thread", "adds the arrays of the threads")
         return self._add(MapLaunch(made, 1, adders), made.kernel, made.finish, *adders.values()), carried
+
+    def _needs(self, func: Function) -> Needs:
+        recursion = bool(self.shared.recursive & (reached(self.module, func) | {func.name}))
+        return Needs(needs_arena(self.module, func), recursion)
 
     def _can_add(self, callee: Function, sums: frozenset[int]) -> bool:
         """True if threads add to the shared arrays by atomics."""
@@ -112,7 +124,8 @@ class LaunchBuilder:
 
     def _tell(self, made: kernels.MapKernel, does: str) -> None:
         reduced = [r.role for r in made.results if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
-        grid = "an iteration a thread" + (", as far as their memory allows" if made.arena else "")
+        grid = "an iteration a thread" if made.threads == 1 else f"an iteration for {made.threads} threads"
+        grid += ", as far as their memory allows" if made.needs.arena else ""
         self.plan.kernel(made.kernel, grid, does + (f", reduced by {', '.join(reduced)}" if reduced else ""))
         if made.finish is not None:
             self.plan.kernel(made.finish, "one block", "combines the results of blocks")
@@ -125,7 +138,8 @@ class LaunchBuilder:
             func = self.module.functions[name]
             self._write(name)
             where = func.loc if func.loc.line else loc
-            kernel = kernels.serial_kernel(self.shared, self._name(f"{name}_serial"), where, func)
+            stem = name if name.endswith(".serial") else f"{name}.serial"
+            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
             self.plan.kernel(kernel, "one thread", f"part of the program that runs in order: {why}")
             self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
         return self._serial[name]
@@ -133,8 +147,12 @@ class LaunchBuilder:
     def product(self, op: Op, func: Function) -> int:
         """The launch of a product of matrices."""
         kernel = product_kernels.product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
-        self.plan.kernel(kernel, "an element a thread", "a product of matrices")
-        return self._add(ProductLaunch(kernel, 1), kernel)
+        out = buffer_type(op.operands[0])
+        tiles = tile_kernel(self.shared, f"{kernel.name}_tiles", op) if out.dtype.is_float and out.rank > 1 else None
+        self.plan.kernel(kernel, "an element a thread", "a product of small matrices" if tiles else "a product")
+        if tiles is not None:
+            self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", "the same for large ones")
+        return self._add(ProductLaunch(kernel, tiles), kernel, tiles)
 
 
 def _types(ts: Sequence[Any]) -> list[Any]:
@@ -149,11 +167,8 @@ def _is_in_place(callee: Function, carried: int) -> bool:
     return all(origins[op.operands[k]] == {callee.params[2 + k]} for op in returns for k in arrays)
 
 
-def needs_arena(module: Module, func: Function, seen: frozenset[str] = frozenset()) -> bool:
+def needs_arena(module: Module, func: Function) -> bool:
     """True if a function, or one that it calls, allocates arrays or frames."""
-    for block in func.blocks:
-        for op in block.nested_ops():
-            if op.name == "push" or op.name == "alloc" and op.attrs["kind"] != "frame" or op.attrs.get("zeros"):
-                return True
-    inside = seen | {func.name}
-    return any(needs_arena(module, module.functions[c], inside) for c in callees(func) if c not in inside)
+    functions = [func, *(module.functions[name] for name in sorted(reached(module, func)))]
+    return any(op.name == "push" or op.name == "alloc" and op.attrs["kind"] != "frame" or op.attrs.get("zeros")
+               for f in functions for b in f.blocks for op in b.nested_ops())
