@@ -92,6 +92,7 @@ class Compiled:
     entries: dict[Shape, Entry] = field(default_factory=dict)
     kept: list[Entry | Native] = field(default_factory=list)      # alive for machine code
     seconds: dict[str, float] = field(default_factory=dict)
+    linked: list[str] = field(default_factory=list)       # the user's functions whose separate code it calls
 
     # --- entry points -----------------------------------------------------------------------------
 
@@ -161,11 +162,10 @@ class Compiled:
             repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
             if self.fit(leaf, read(p)) is MISSING)])
 
-    def refresh(self, leaves: Sequence[Any]) -> None:
-        """Updates the hints of the entries: the current addresses of captured objects."""
-        for entry in self.entries.values():
-            if entry.hints is not None:
-                entry.hints.refresh(leaves)
+    def refresh(self, leaves: Sequence[Any]) -> bool:
+        """Updates the hints of the entries: where captured state is now.  True if any was out of date."""
+        hints = [entry.hints for entry in self.entries.values() if entry.hints is not None]
+        return any([h.refresh(leaves) for h in hints])
 
     def changed(self, leaves: Sequence[Any]) -> set[Place]:
         """The places of compiled-in numbers that have changed, and of captured arrays whose sizes have changed."""

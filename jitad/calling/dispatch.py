@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
 from ..frontend.columns.pack import returned
 from ..lowering.python import callable as native_callable
+from ..separate.store import Shared
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
@@ -54,11 +56,13 @@ class Dispatcher:
         self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
         self.whole = False                           # True if the first argument is an object read by field
         self.compilations = 0
+        self.shared = Shared()                       # code of the function for programs that call it
         self.seconds: Counter[str] = Counter()
         self._widened: dict[Signature, set[Place]] = {}      # captured values that became parameters by changing
         self._constant: dict[Signature, set[Place]] = {}     # captured values that changed but cannot be parameters
         self._last: Signature | None = None          # the signature of the last call that reached Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
+        self._again: set[int] = set()                # threads that try machine code again with new hints
         self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
 
     kind: Classify | None = None                     # finds the type of a leaf, if that is not ``classify``
@@ -88,7 +92,15 @@ class Dispatcher:
     def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call; compiles first if there is no code for it."""
         sig, leaves = self.signature(args, kwargs)
-        compiled, captured = self._version(sig, leaves)
+        compiled, captured, renewed = self._version(sig, leaves)
+        if compiled is not None and renewed and Shape(len(args), tuple(kwargs)) in compiled.entries:
+            me = threading.get_ident()
+            if me not in self._again:                    # machine code took hints for state that has changed
+                self._again.add(me)
+                try:
+                    return self.target(*args, **kwargs)
+                finally:
+                    self._again.discard(me)
         for _ in range(ATTEMPTS if compiled is None else 0):
             made = self.compile(sig, leaves, args, kwargs)
             if made.signature != sig:
@@ -97,7 +109,7 @@ class Dispatcher:
             again = shape in made.entries and not made.is_flat(shape)
             if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value has changed
                 return self.target(*args, **kwargs)      # taken by the new entry, or comes back here once more
-            compiled, captured = self._version(sig, leaves)
+            compiled, captured, _ = self._version(sig, leaves)
             if compiled is not None:
                 break
         if compiled is None:
@@ -109,14 +121,16 @@ class Dispatcher:
         found = compiled.call(*given, *captured)
         return returned(found, (args, kwargs)) if compiled.packs else found
 
-    def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any]]:
-        """The version whose guards hold now, with the captured values that it takes; None if there is none."""
+    def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any], bool]:
+        """The version whose guards hold now, with the captured values that it takes; None if there is none.
+
+        The third result is true if its hints were out of date, so that its entry may take the call after all.
+        """
         for compiled in self.table.get(sig, ()):
             captured = compiled.captured(leaves)
             if captured is not None:
-                compiled.refresh(leaves)
-                return compiled, captured
-        return None, []
+                return compiled, captured, compiled.refresh(leaves)
+        return None, [], False
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function as plain Python, and a derivative in the interpreter: for ``JITAD_DISABLE_JIT``."""
@@ -197,7 +211,7 @@ class Dispatcher:
     def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  options: Options) -> Compiled:
         with lock:
-            known, _ = self._version(sig, leaves)
+            known, *_ = self._version(sig, leaves)
             if known is not None:
                 return known
             self.parameters.check_call(args, kwargs)
@@ -220,7 +234,7 @@ class Dispatcher:
                   ) -> Compiled:
         """New code for a signature."""
         made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                      widened)
+                                                      widened, self.written)
         return made
 
     def _retire(self, sig: Signature) -> None:
@@ -268,9 +282,14 @@ class Dispatcher:
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
         compiler = _compiler()
+        more = {"arch": arch} if stage == "ptx" and (arch := self.arch_among(kwargs)) else {}
         found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
-            self.fun, sig, options, stage, leaves))
+            self.fun, sig, options, stage, leaves, **more))
         return found
+
+    def arch_among(self, kwargs: dict[str, Any]) -> str | None:
+        """Takes the option ``arch`` of ``inspect`` out of the arguments, unless the function has such a parameter."""
+        return None if "arch" in self.parameters.names else kwargs.pop("arch", None)
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
@@ -298,6 +317,7 @@ class Dispatcher:
         self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
+        self.shared.units.clear()
         self._shapes.clear()
         self._apart.clear()
 

@@ -22,6 +22,8 @@ import jitad
 from jitad import TypeInferenceError, UnsupportedError, jit
 from tests.calls.entries import same
 
+pytestmark = pytest.mark.any_level
+
 
 @jit
 def square(x):

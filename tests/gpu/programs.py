@@ -43,15 +43,15 @@ def compiled(fun: Callable[..., Any], *args: Any, **options: Any) -> Case:
 def compare(case: Case, driver: Driver, rtol: float = 1e-9) -> None:
     """Asserts that a device gives what the interpreter of the IR gives, and leaves the arguments as they were."""
     want = outcome(lambda: Interpreter(case.module, in_place=True).run(case.root, copy.deepcopy(case.given)))
-    given = [_uploaded(driver, x) for x in case.given]
-    got = outcome(lambda: [_downloaded(driver, x) for x in with_room(lambda: case.program.run(driver, given))])
+    given = [uploaded(driver, x) for x in case.given]
+    got = outcome(lambda: [downloaded(driver, x) for x in with_room(lambda: case.program.run(driver, given))])
     assert same(got, want, rtol), f"the device gives {got!r}, the IR {want!r}"
     for on_device, x in zip(given, case.given):
         if isinstance(on_device, DeviceBuffer):
-            assert np.array_equal(_downloaded(driver, on_device), x, equal_nan=x.dtype.kind == "f")
+            assert np.array_equal(downloaded(driver, on_device), x, equal_nan=x.dtype.kind == "f")
 
 
-def _uploaded(driver: Driver, x: Any) -> Any:
+def uploaded(driver: Driver, x: Any) -> Any:
     if not isinstance(x, np.ndarray):
         return x
     address = driver.allocate(max(x.nbytes, 1))
@@ -60,7 +60,7 @@ def _uploaded(driver: Driver, x: Any) -> Any:
     return DeviceBuffer(address, x.shape, x.dtype)
 
 
-def _downloaded(driver: Driver, x: Any) -> Any:
+def downloaded(driver: Driver, x: Any) -> Any:
     if not isinstance(x, DeviceBuffer):
         return np.asarray(x)[()]
     out = np.empty(x.shape, x.dtype)

@@ -10,6 +10,8 @@ Files, in reading order::
     products         products of matrices within a thread
     function         functions: blocks, calls, failures
     reduce           reductions between threads
+    rows             bodies that the lanes of a warp execute together
     kernels          kernels for loops, and for parts of a program in one thread
-    product_kernels  kernels for products of matrices
+    product_kernels  kernels for products of matrices, an element a thread
+    tiles            the same through shared memory
 """

@@ -1,12 +1,16 @@
 """Kernels: device functions applied to the iterations of a loop, one thread an iteration.
 
-Parameters of every kernel, in order: the status; the *arena*, the memory of all threads, with the bytes and the words
-that each of them has (``thread.py``); what it is given.  A kernel does nothing if the status tells of a failure.
+Parameters of every kernel, in order: the status; if it needs them, the *arena*, the memory of all threads, with the
+bytes and the words that each of them has (``thread.py``), and the depth of recursion; what it is given.  A kernel does
+nothing if the status tells of a failure.
 
 ``map_kernel`` runs the iterations ``k < count`` of a nest or of an outlined loop, thread t those with the numbers
 t, t + threads, ….  Results by role (``passes/parallel/independence.py``): ``each`` arrays are written in place;
-reductions are combined (``reduce``); of ``last`` the last iteration stores its value; to arrays of the role ``add`` all
-threads add by atomics, or each has an array of its own, which ``sum_kernel`` adds up.
+reductions are combined (``reduce``); of ``last`` the last iteration stores its value.  To arrays of the role ``add``
+
+* all threads add by atomics (``ATOMIC``); or, to an array of few elements,
+* each thread adds in its local memory, a block combines these arrays, and adds the result by atomics (``LOCAL``); or
+* each thread has an array in the device's memory, and ``sum_kernel`` adds them up in order (``APART``).
 """
 
 from __future__ import annotations
@@ -22,11 +26,14 @@ from ...llvm.emit import global_name
 from ..image import Kernel
 from . import reduce
 from .emitter import Emitter, Shared
-from .function import call
-from .thread import DEPTH, WORDS, Thread
+from .function import ADDS, call
+from .thread import STACK, WORDS, Thread
 from .values import Memory, Part, assemble, parts_of
 
 BLOCK = 256
+ATOMIC, LOCAL, APART = "by atomics", "in local memory", "in an array for each thread"
+FEW = 32
+"""Elements of an array that each thread has in its local memory at most."""
 
 
 class KernelWriter(Emitter):
@@ -34,7 +41,7 @@ class KernelWriter(Emitter):
 
     def __init__(self, shared: Shared, name: str, loc: Loc, block: int) -> None:
         super().__init__(shared)
-        self.name, self.loc, self.block = name, loc, block
+        self.name, self.loc, self.block, self.stack = name, loc, block, 0
         self.params: list[tuple[str, str]] = []
         self.status = self.param("ptr", "status")
 
@@ -44,15 +51,20 @@ class KernelWriter(Emitter):
         return name
 
     def given(self, t: object, hint: str) -> Part:
-        """A parameter for each part of a value."""
-        return assemble(t, [self.param(kind, hint) for kind in parts_of(t)])
+        """A parameter for each part of a value; a bool is passed as a byte."""
+        return assemble(t, [self._bool(self.param("i8", hint)) if kind == "i1" else self.param(kind, hint)
+                            for kind in parts_of(t)])
+
+    def _bool(self, byte: str) -> str:
+        return self.code.op(f"icmp ne i8 {byte}, 0", "c")
 
     def write(self) -> Kernel:
         self.code.end("ret void")
         head = ", ".join(f"{kind} {name}" for kind, name in self.params)
         self.writer.function(self.name, f"define void {global_name(self.name)}({head}) {{\n{self.code.text()}\n}}\n")
-        kinds = {"double": "f64", "float": "f32", "i1": "i8"}
-        return Kernel(self.name, tuple(kinds.get(kind, kind) for kind, _ in self.params), self.block, self.loc)
+        kinds = {"double": "f64", "float": "f32"}
+        return Kernel(self.name, tuple(kinds.get(kind, kind) for kind, _ in self.params), self.block, self.loc,
+                      self.stack)
 
     # --- the grid -----------------------------------------------------------------------------------
 
@@ -63,12 +75,17 @@ class KernelWriter(Emitter):
     def threads(self) -> str:
         return self.mul(self.number("grid_size"), str(self.block))
 
+    def may_fail(self, func: Function) -> bool:
+        """True if a device function uses the words of its thread."""
+        ops = [op.name for b in func.blocks for op in b.nested_ops()]
+        return any(name in ("check", "raise", "call", "push", "pop", "alloc") for name in ops)
+
     def unless_failed(self, count: str) -> str:
         """``count``, or 0 if some thread has failed: the same in all threads of a warp matters, of a block does not."""
         x = self.code.op(f"load atomic i64, ptr {self.status} monotonic, align 8", "status")
         return self.code.op(f"select i1 {self.code.op(f'icmp eq i64 {x}, 0', 'c')}, i64 {count}, i64 0", "count")
 
-    def context(self, arena: tuple[str, str, str] | None, first: str, threads: str) -> str:
+    def context(self, arena: tuple[str, str, str] | None, depth: str, first: str, threads: str) -> str:
         """The words of the thread; ``arena``: its address, the bytes and the words for each thread."""
         ctx = self.code.alloca("i64", len(WORDS))
         thread = Thread(self, ctx)
@@ -77,7 +94,7 @@ class KernelWriter(Emitter):
         top = self.add(self.code.op(f"ptrtoint ptr {base} to i64"), self.mul(first, strip)) if arena else "0"
         state = {"status": self.status, "top": top, "end": self.add(top, strip), "frame": "1", "limit": words,
                  "base": self.offset(frames, self.mul(first, "8")) if arena else base,
-                 "stride": self.mul(threads, "8"), "depth": str(DEPTH)}
+                 "stride": self.mul(threads, "8"), "depth": depth}
         for name, x in state.items():
             thread.set(name, x)
         return ctx
@@ -85,46 +102,71 @@ class KernelWriter(Emitter):
 
 @dataclass(frozen=True)
 class Result:
-    """A result of a loop: its role, its type, and the parameter of the body that carries it."""
+    """A result of a loop: its role, its type; of an array of the role ``add``, how threads add to it."""
 
     role: str
     type: object
-    private: bool = False
+    adding: str = ""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What device functions need: memory for arrays of a thread, for its frames, a stack for recursion."""
+
+    arrays: bool = False
+    frames: bool = False
+    recursion: bool = False
+
+    @property
+    def arena(self) -> bool:
+        return self.arrays or self.frames
 
 
 @dataclass(frozen=True)
 class MapKernel:
-    """The kernels of one loop: ``finish`` combines the partial results of blocks, if there are any."""
+    """The kernels of one loop: ``finish`` combines the partial results of blocks, if there are any.
+
+    ``threads``: those that run an iteration together.
+    """
 
     kernel: Kernel
     finish: Kernel | None
-    arena: bool
+    needs: Needs
     results: tuple[Result, ...]
+    threads: int = 1
 
 
 def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, results: Sequence[Result],
-               arena: bool, outlined: bool, block: int = BLOCK) -> MapKernel:
+               needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK) -> MapKernel:
     """The kernels that apply ``body`` to a loop, or to ``loops`` loops within one another.
 
     A nest's body takes the indices, the carried values and what is captured.  That of an outlined loop takes the first
-    iteration and the end.  Parameters: status, [arena, bytes, words], (lower, count, step) of each loop, [slots,
-    partial], carried, captured.
+    iteration and the end.  Parameters: status, [arena, bytes, words], [depth], (lower, count, step) of each loop,
+    [slots, partial], carried, captured.
     """
     w = KernelWriter(shared, name, loc, block)
-    memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if arena else None
+    memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
+    depth = w.param("i64", "depth") if needs.recursion else "0"
+    w.stack = STACK if needs.recursion else 0
     bounds = [tuple(w.param("i64", h) for h in ("lower", "count", "step")) for _ in range(loops)]
     scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
-    reduced = [k for k in scalars if results[k].role != "last"]
+    reduced = [k for k in scalars if results[k].role not in ("last", "left")]
     out = w.param("ptr", "slots") if scalars else ""
     partial = w.param("ptr", "partial") if reduced else ""
     carried = [w.given(r.type, "carried") for r in results if r.role != "left"]
-    bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.private}
+    bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
     captured = [w.given(t, "captured") for t in body.param_types[(2 if outlined else loops) + len(carried):]]
     first, threads = w.first(), w.threads()
+    if threads_each > 1:
+        first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") for x in (first, threads))
     count = w.unless_failed(w.product([n for _, n, _ in bounds]))
-    ctx = w.context(memory, first, threads)
+    ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
+    shared_arrays = {k: carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
+    for k, b in shared_arrays.items():
+        carried[k] = _local(w, b)
     for k, size in bytes_of.items():
         carried[k] = _own(w, carried[k], first, size)
+    suffix = ADDS if any(r.adding == ATOMIC for r in results) else ""
     kinds = [types.register(_scalar(results[k].type)) for k in reduced]
     start = [reduce.neutral(results[k].role, _scalar(results[k].type)) for k in reduced]
 
@@ -133,7 +175,7 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, 
         for k, x in zip(reduced, accumulated):
             given[k] = x
         args: list[Part] = [i, w.add(i, "1")] if outlined else list(indices(w, i, bounds))
-        made, _ = call(w, body, ctx, [*args, *given, *captured])
+        made, _ = call(w, body, ctx, [*args, *given, *captured], suffix)
         parts = iter(made())
         values = [assemble(r.type, [next(parts) for _ in parts_of(r.type)]) for r in results]
         left = [k for k in scalars if k not in reduced]
@@ -144,12 +186,14 @@ def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, 
             w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
         return [str(values[k]) for k in reduced]
     totals = w.loop(first, count, threads, iteration, list(zip(kinds, start)))
+    for k, b in shared_arrays.items():
+        _add_local(w, carried[k], b, f"{name}.sums{k}")
     if not reduced:
-        return MapKernel(w.write(), None, arena, tuple(results))
+        return MapKernel(w.write(), None, needs, tuple(results), threads_each)
     shown = [(scalars.index(k), results[k].role, _scalar(results[k].type), str(carried[k]), x)
              for k, x in zip(reduced, totals)]
     _reduce_block(w, out, partial, shown)
-    return MapKernel(w.write(), _finish(shared, f"{name}_finish", loc, shown, block), arena, tuple(results))
+    return MapKernel(w.write(), _finish(shared, f"{name}_finish", loc, shown, block), needs, tuple(results))
 
 
 def indices(w: Emitter, i: str, bounds: Sequence[tuple[str, ...]]) -> list[str]:
@@ -172,6 +216,32 @@ def _own(w: Emitter, b: Part, first: str, size: str) -> Part:
     """The array of one thread, ``size`` bytes from that of the preceding one."""
     assert isinstance(b, Memory)
     return Memory(w.offset(b.ptr, w.mul(first, size)), b.sizes, b.strides, b.type)
+
+
+def _local(w: Emitter, b: Part) -> Memory:
+    """An array of zeros in local memory, of the sizes of ``b``."""
+    assert isinstance(b, Memory)
+    own = Memory(w.code.alloca(types.memory(b.dtype), FEW), b.sizes, None, b.type)
+
+    def clear(k: str, _: list[str]) -> list[str]:
+        w.store(b.dtype, types.literal(0, b.dtype), w.offset(own.ptr, k, types.memory(b.dtype)))
+        return []
+    w.loop("0", w.product(b.sizes), "1", clear)
+    return own
+
+
+def _add_local(w: KernelWriter, own: Part, whole: Part, name: str) -> None:
+    """Add the arrays of a block's threads to an array that all blocks share: one atomic operation an element."""
+    assert isinstance(own, Memory) and isinstance(whole, Memory)
+    t, of = own.dtype, types.memory(own.dtype)
+
+    def element(k: str, _: list[str]) -> list[str]:
+        total = reduce.in_block(w, "add", t, w.load(t, w.offset(own.ptr, k, of)), w.block, name)
+        w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"),
+              lambda: w.atomic_add(t, total, w.offset(whole.ptr, k, of)))
+        w.barrier()
+        return []
+    w.loop("0", w.product(own.sizes), "1", element)
 
 
 def _store_slot(w: Emitter, slots: str, k: int, t: Scalar, x: str) -> None:
@@ -249,13 +319,14 @@ def sum_kernel(shared: Shared, name: str, loc: Loc, t: Scalar, block: int = BLOC
     return w.write()
 
 
-def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function) -> Kernel:
+def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function, needs: Needs) -> Kernel:
     """One thread that calls a function: (status, context, slots, arguments).
 
     Each part of each result goes to a slot.  The thread's words are in memory, so that frames and arrays outlive it.
     """
     w = KernelWriter(shared, name, loc, 1)
     ctx, out = w.param("ptr", "ctx"), w.param("ptr", "slots")
+    w.stack = STACK if needs.recursion else 0
     given = [w.given(t, "given") for t in body.param_types]
 
     def run(_: str, __: list[str]) -> list[str]:

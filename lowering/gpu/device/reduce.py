@@ -59,6 +59,15 @@ def in_warp(e: Emitter, role: str, t: Scalar, x: str) -> str:
     return x
 
 
+def all_lanes(e: Emitter, role: str, t: Scalar, x: str) -> str:
+    """The values of a warp combined; every lane has the result, of the same order of operations."""
+    lanes = WARP // 2
+    while lanes:
+        x = combine(e, role, t, x, shuffle(e, "xor", t, x, str(lanes)))
+        lanes //= 2
+    return x
+
+
 def in_block(e: Emitter, role: str, t: Scalar, x: str, block: int, name: str) -> str:
     """The values of a block combined; thread 0 has the result.  ``name``: of the shared memory, used once."""
     x = in_warp(e, role, t, x)

@@ -22,8 +22,11 @@ from .emitter import Emitter
 WORDS = ("status", "top", "end", "frame", "limit", "base", "stride", "depth")
 TYPES = {"status": "ptr", "base": "ptr"}
 ALIGN = 16
-DEPTH = 1000
-"""Calls of recursive functions within one another at most, since a thread has little stack."""
+STACK = 64 << 10
+"""Bytes of the call stack of a thread in a kernel with recursion.  A device reserves them for all threads that it can
+run at once: 17 GB on an H100."""
+FRAME = 1 << 10
+"""Bytes of the stack that a call may take."""
 MESSAGE = 4
 """Words of a message that a status has room for."""
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....ir.types import Scalar
 from ....loop_level.types import Buffer
-from ..device.kernels import MapKernel
+from ..device.kernels import FEW, MapKernel
+from ..device.tiles import TILE
 from ..device.values import parts_of
 from ..image import Kernel
-from .runtime import STRIP, WORD, DeviceArray, Owner, Runtime, arena_size, arguments, decoded
+from .runtime import STRIP, WORD, DeviceArray, Owner, Runtime, arena_size, arguments, decoded, depth
 
 MOST_BLOCKS = 1 << 16
 """Blocks of a grid at most; threads of larger loops run several iterations."""
+LEAST_TILED = 16
+"""Rows and columns from which a product is computed in tiles: a smaller one would leave most of a tile empty."""
+MOST_STRIP = 64 << 20
+"""Bytes for the arrays, or for the frames, of a thread at most."""
 MOST_PARTIALS = 1024
 """Blocks of a grid that leave partial results: more would only lengthen the kernel that combines them."""
 
@@ -32,16 +37,20 @@ def trip_count(lower: int, upper: int, step: int) -> int:
 class MapLaunch:
     """Runs a loop: takes (lower, upper, step) of each nested loop, the values before it, and what it captures.
 
-    ``sums``: for each array of the role ``add`` that each thread has of its own, the kernel that adds them up.
+    ``sums``: for each array of the role ``add`` that each thread has of its own, the kernel that adds them up; ``few``:
+    the kernels for arrays of few elements.
     """
 
     kernels: MapKernel
     loops: int
     sums: dict[int, Kernel]
+    few: MapKernel | None = None
 
     def __call__(self, rt: Runtime, bounds: Sequence[int], carried: Sequence[Any], captured: Sequence[Any]
                  ) -> list[Any]:
         """The results, one for each role."""
+        if self.few is not None and all(carried[k].count() <= FEW for k, r in enumerate(self.few.results) if r.adding):
+            return replace(self, kernels=self.few, few=None)(rt, bounds, carried, captured)
         ranges = [(lower, trip_count(lower, upper, step), step) for lower, upper, step in
                   zip(bounds[::3], bounds[1::3], bounds[2::3])]
         count = 1
@@ -53,17 +62,19 @@ class MapLaunch:
         kernel, args, keep = self.kernels.kernel, [rt.status], []
         scalars = [r.type for r in results if isinstance(r.type, Scalar)]
         reduced = [k for k, r in enumerate(results) if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
-        grid = blocks_for(count, kernel.block, MOST_PARTIALS if reduced else MOST_BLOCKS)
-        if self.kernels.arena or self.sums:
+        grid = blocks_for(count * self.kernels.threads, kernel.block, MOST_PARTIALS if reduced else MOST_BLOCKS)
+        if self.kernels.needs.arena or self.sums:
             grid, strip, words = self._shares(rt, grid, kernel.block, carried)
-            if self.kernels.arena:
-                arena = Owner(rt.driver, (strip + WORD * words) * grid * kernel.block)
+            if self.kernels.needs.arena:
+                arena = rt.own((strip + WORD * words) * grid * kernel.block)
                 keep.append(arena)
                 args += [arena.address, strip, words]
+        if self.kernels.needs.recursion:
+            args.append(depth(rt.driver))
         args += [x for r in ranges for x in r]
         if scalars:
             args.append(rt.slots)
-        partial = Owner(rt.driver, WORD * len(reduced) * grid) if reduced else None
+        partial = rt.own(WORD * len(reduced) * grid) if reduced else None
         if partial is not None:
             args.append(partial.address)
         values, sizes, private = self._carried(rt, carried, grid * kernel.block)
@@ -89,11 +100,11 @@ class MapLaunch:
         """The blocks that the arena has room for, and the bytes and words for each of their threads."""
         own = sum(carried[k].count() * carried[k].dtype.itemsize for k in self.sums)
         room = arena_size(rt.driver)
-        need = own + (STRIP if self.kernels.arena else 0)
+        need = own + (STRIP if self.kernels.needs.arena else 0)
         grid = max(1, min(grid, room // (need * block) if need else grid))
-        each = max(room // (grid * block) - own, STRIP) if self.kernels.arena else 0
-        half = min(each // 2, MOST_STRIP) // 16 * 16
-        return grid, half, half // WORD
+        each = max(room // (grid * block) - own, STRIP) if self.kernels.needs.arena else 0
+        each = min(each // (self.kernels.needs.arrays + self.kernels.needs.frames or 1), MOST_STRIP) // 16 * 16
+        return grid, each * self.kernels.needs.arrays, each * self.kernels.needs.frames // WORD
 
     def _carried(self, rt: Runtime, carried: Sequence[Any], threads: int
                  ) -> tuple[list[Any], list[int], dict[int, Owner]]:
@@ -102,14 +113,11 @@ class MapLaunch:
         for k in self.sums:
             a = carried[k]
             size = a.count() * a.dtype.itemsize
-            owner = private[k] = Owner(rt.driver, size * threads)
+            owner = private[k] = rt.own(size * threads)
             rt.driver.fill(owner.address, 0, size * threads)
             values[k] = DeviceArray(owner, owner.address, a.shape, a.strides, a.dtype)
             sizes.append(size)
         return values, sizes, private
-
-
-MOST_STRIP = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -144,16 +152,22 @@ class SerialLaunch:
 
 @dataclass(frozen=True)
 class ProductLaunch:
-    """``out = a @ b``: takes out, a, b."""
+    """``out = a @ b``: takes out, a, b.  ``tiles``: the kernel for large floating-point matrices."""
 
     kernel: Kernel
-    tile: int
+    tiles: Kernel | None
 
     def __call__(self, rt: Runtime, out: DeviceArray, a: DeviceArray, b: DeviceArray) -> None:
         count = out.count()
-        if count:
-            rt.driver.launch(rt.loaded, self.kernel, blocks_for(count, self.kernel.block, MOST_BLOCKS),
-                             [rt.status, *arguments([out, a, b])])
+        if not count:
+            return
+        given = [rt.status, *arguments([out, a, b])]
+        if self.tiles is None or min(out.shape[-2:]) < LEAST_TILED:
+            rt.driver.launch(rt.loaded, self.kernel, blocks_for(count, self.kernel.block, MOST_BLOCKS), given)
+            return
+        rows, cols = (-(-n // TILE) for n in out.shape[-2:])
+        groups = out.shape[0] if len(out.shape) == 3 else 1
+        rt.driver.launch(rt.loaded, self.tiles, min(groups * rows * cols, MOST_BLOCKS), given)
 
 
 Launch = Callable[..., Any]

@@ -35,6 +35,16 @@ def callees(func: Function) -> Iterator[str]:
                 yield op.attrs["callee"]
 
 
+def reached(module: Module, func: Function) -> set[str]:
+    """The functions that a function may call, directly or not."""
+    found, todo = set[str](), [func]
+    while todo:
+        new = set(callees(todo.pop())) - found
+        found |= new
+        todo += [module.functions[name] for name in sorted(new)]
+    return found
+
+
 def recursive(module: Module) -> frozenset[str]:
     """The functions that may call themselves."""
     graph = {name: list(callees(f)) for name, f in module.functions.items()}

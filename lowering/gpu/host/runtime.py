@@ -8,23 +8,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
 from ....ir.evaluate.meaning import MEANING
 from ....ir.types import Scalar
-from ..device.thread import DEPTH, WORDS
+from ..device.thread import FRAME, STACK, WORDS
 from ..driver import DeviceBuffer, Driver
 from ..image import STATUS_WORDS
 
 WORD = 8
-SLOTS = 64
-"""Results of one kernel at most."""
 ARENA = {"sim": 64 << 20}
 """Bytes of memory for the arrays and frames of all threads of a kernel, where ``JITAD_GPU_ARENA`` (in MiB) is unset."""
 ARENA_OF_DEVICE = 1 << 30
 STRIP = 32 << 10
 """Bytes that a thread has at least; fewer threads run if the arena is too small for all of them."""
+
+
+DEPTH = {"sim": 1000}
+"""Calls of recursive functions within one another at most, where it is not given by the stack of a device's threads."""
+
+
+def depth(driver: Driver) -> int:
+    """The calls of recursive functions within one another that a thread has room for."""
+    return DEPTH.get(driver.arch, STACK // FRAME)
 
 
 def arena_size(driver: Driver) -> int:
@@ -35,7 +43,7 @@ def arena_size(driver: Driver) -> int:
 class Owner:
     """Memory of the device, released when it is collected, unless it was given away."""
 
-    __slots__ = ("address", "driver", "size")
+    __slots__ = ("address", "driver", "size", "__weakref__")
 
     def __init__(self, driver: Driver, size: int) -> None:
         self.address = 0
@@ -47,9 +55,11 @@ class Owner:
         address, self.address = self.address, 0
         return address
 
-    def __del__(self) -> None:
+    def release(self) -> None:
         if self.address:
-            self.driver.free(self.address)
+            self.driver.free(self.give())
+
+    __del__ = release
 
 
 class DeviceArray:
@@ -88,21 +98,34 @@ class DeviceArray:
 class Runtime:
     """One run of a program on a device."""
 
-    def __init__(self, driver: Driver, loaded: Any, may_fail: bool, failure: Callable[..., BaseException]) -> None:
+    def __init__(self, driver: Driver, loaded: Any, slots: int, may_fail: bool,
+                 failure: Callable[..., BaseException]) -> None:
         self.driver, self.loaded, self.may_fail, self.failure = driver, loaded, may_fail, failure
-        self.record = Owner(driver, WORD * (STATUS_WORDS + SLOTS))
+        self.owners: WeakSet[Owner] = WeakSet()
+        self.record = self.own(WORD * (STATUS_WORDS + slots))
         self.status, self.slots = self.record.address, self.record.address + WORD * STATUS_WORDS
-        self._words = np.empty(STATUS_WORDS + SLOTS, np.int64)
+        self._words = np.empty(STATUS_WORDS + slots, np.int64)
         self._serial: tuple[Owner, Owner] | None = None
         driver.fill(self.status, 0, WORD * STATUS_WORDS)
 
     # --- memory -------------------------------------------------------------------------------------
 
+    def own(self, size: int) -> Owner:
+        """New memory."""
+        owner = Owner(self.driver, size)
+        self.owners.add(owner)
+        return owner
+
+    def release(self) -> None:
+        """Release everything at once: the traceback of an exception keeps the variables of the program."""
+        for owner in list(self.owners):
+            owner.release()
+
     def empty(self, dtype: np.dtype, *shape: int) -> DeviceArray:
         size = dtype.itemsize
         for n in shape:
             size *= n
-        owner = Owner(self.driver, size)
+        owner = self.own(size)
         return DeviceArray(owner, owner.address, shape, None, dtype)
 
     def zeros(self, dtype: np.dtype, *shape: int) -> DeviceArray:
@@ -115,9 +138,9 @@ class Runtime:
         """The arena of kernels of one thread, which lives as long as the run, and the address of the thread's words."""
         if self._serial is None:
             size = arena_size(self.driver) // 4
-            arena, ctx = Owner(self.driver, 2 * size), Owner(self.driver, WORD * len(WORDS))
+            arena, ctx = self.own(2 * size), self.own(WORD * len(WORDS))
             state = {"status": self.status, "top": arena.address, "end": arena.address + size, "frame": 1,
-                     "limit": size // WORD, "base": arena.address + size, "stride": WORD, "depth": DEPTH}
+                     "limit": size // WORD, "base": arena.address + size, "stride": WORD, "depth": depth(self.driver)}
             self.driver.upload(ctx.address, np.array([state[name] for name in WORDS], np.int64))
             self._serial = arena, ctx
         return self._serial[0], self._serial[1].address
