@@ -68,7 +68,7 @@ test-gpu: $(VENV)/.test ## the tests of GPU code on this machine's NVIDIA GPU
 bench-gpu: $(VENV)/bin/python ## the benchmarks on this machine's NVIDIA GPU, beside JAX and PyTorch if they are in .venv
 	@$(call need_driver,benchmarks)
 	@$(MAKE) --no-print-directory $(VENV)/.cuda
-	@$(PY) -m bench.gpu $(ARGS)
+	@$(PY) -m bench.device $(ARGS)
 
 # Before anything is installed for it.
 need_driver = $(PY) -c "import ctypes; ctypes.CDLL('libcuda.so.1')" 2>/dev/null || { \

@@ -1,4 +1,4 @@
-"""``python -m bench.gpu [--simulate]``: the times of all cases, as text and in ``out/bench/gpu.json``."""
+"""``python -m bench.device [--simulate]``: the times of all cases, as text and in ``out/bench/device.json``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from bench.gpu.cases import Suite
+from bench.device.cases import Suite
 from jitad import DeviceError
 from jitad.gpu.cuda import CudaDriver
 
-OUT = Path("out/bench/gpu.json")
+OUT = Path("out/bench/device.json")
 SIMULATED = 1 << 12              # the sizes are divided by this in the simulator, which is for tests of the benchmarks
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m bench.device", description=__doc__)
     parser.add_argument("--simulate", action="store_true", help="small sizes in the simulator; its times mean nothing")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()

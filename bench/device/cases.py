@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu import peers, programs
-from bench.gpu.timing import seconds
+from bench.device import peers, programs
+from bench.device.timing import seconds
 from jitad import gpu, jit, pytree
 from jitad.gpu.arrays import DeviceArray
 from jitad.gpu.cuda import CudaDriver

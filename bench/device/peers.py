@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.gpu.programs import STEPS
+from bench.device.programs import STEPS
 
 Made = tuple[Callable[[], Any], Callable[[], Any]]
 Peer = Callable[..., Made]
