@@ -1,4 +1,4 @@
-"""Benchmarks on a GPU: ``python -m bench.device``, or ``make bench-gpu``.
+"""Benchmarks on a device: ``python -m bench.device``, or ``make bench-gpu``.
 
 Programs of jitad, JAX and PyTorch on the same device and data; those that are not installed are left out.  Results are
 compared before anything is timed.  Files, in reading order::
