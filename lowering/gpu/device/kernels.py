@@ -105,7 +105,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Needs:
-    """What device functions need: memory for arrays and frames, a stack for recursion."""
+    """The needs of device functions: memory for arrays and frames, a stack for recursion."""
 
     arena: bool = False
     recursion: bool = False
