@@ -34,6 +34,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
 
     Can be used as a decorator with or without options, or called.  ``grad`` selects the arguments to differentiate with
     respect to (``True``: the first one; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.
+    ``target``: ``"cuda"`` runs the function on a GPU of NVIDIA, and ``"cuda-sim"`` runs the same kernels on the CPU;
+    their results are arrays on the device.
     ``static`` names arguments that are compile-time constants.  ``fastmath`` allows floating-point arithmetic to be
     reordered, and terms to cancel as on paper; it assumes that there are no NaNs or infinities.  ``boundscheck=False``
     omits the checks of indices; ``static_shapes`` compiles the sizes of arrays in.  ``parallel`` runs loops whose
@@ -257,6 +259,8 @@ def _jit_options(self: Any) -> dict[str, Any]:
 def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``loops``, ``llvm``, ``asm`` or ``ptx``.
 
+    ``arch`` is the GPU's architecture for ``ptx``: ``"sm_90"``.  Functions with ``target="cuda"`` also have ``plan``
+    (what becomes a kernel), ``kernels`` (LLVM IR) and ``sass`` (the GPU's own instructions, by ``ptxas``).
     ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
     (``jitad.spec`` stands for an argument without a value), or else for the last call's.
     """
@@ -270,9 +274,15 @@ def _signatures(self: Any) -> list[str]:
 
 
 def _stats(self: Any) -> dict[str, Any]:
-    """The number of compilations, and the seconds that each part of them took."""
+    """The number of compilations, and the seconds that each part of them took.
+
+    ``linked``: the compiled functions whose separate code this one calls.
+    """
     d = dispatcher(self)
-    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds)}
+    linked = {name for versions in d.table.values() for compiled in versions for name in compiled.linked}
+    parts = {**d.seconds, **({"separate": d.shared.seconds} if d.shared.compilations else {})}
+    return {"compilations": d.compilations + d.shared.compilations, "seconds": sum(parts.values()), "parts": parts,
+            "linked": sorted(linked)}
 
 
 def _recompile(self: Any) -> None:

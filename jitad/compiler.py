@@ -36,6 +36,7 @@ from .lowering.math.ops import Options as LoweringOptions
 from .lowering.planning import run_length
 from .lowering.python import entry_point
 from .lowering.python.exceptions import Failures
+from .separate import extract, units
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
@@ -64,8 +65,12 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
 
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
-                     options: Options, leaves: Sequence[Any], widened: frozenset[Place]) -> Compiled:
-    """Machine code for ``fun`` at this signature, with an entry point for calls of this shape."""
+                     options: Options, leaves: Sequence[Any], widened: frozenset[Place],
+                     written: Callable[..., Any] | None = None) -> Compiled:
+    """Machine code for ``fun`` at this signature, with an entry point for calls of this shape.
+
+    ``written``: the user's function, of which ``fun`` may be a derivative.
+    """
     clock = _Clock()
     if options.parallel:
         openmp.functions()
@@ -74,13 +79,32 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         _refuse_arrays_elsewhere(program)
         clock("trace")
         observe = dumper()
+        parts = _taken_out(program, options, written)
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
+        if parts:
+            _link(compiled, program.module, parts, options)
+            clock("linked functions")
         _lower(compiled, program.module, program.root, shape, names, options)
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
+
+
+def _taken_out(program: trace_program.Traced, options: Options, written: Any) -> dict[str, extract.Part]:
+    """The functions that are compiled separately, which are external in the module from now on."""
+    if options.parallel or options.checkpoint is not None or pipeline.SEPARATE in pipeline.left_out():
+        return {}
+    return extract.extract(program.module, [program.root], program.shared, written)
+
+
+def _link(compiled: Compiled, module: Module, parts: dict[str, extract.Part], options: Options) -> None:
+    """Compile the functions that were taken out, and declare in the module what it calls of them."""
+    operands = units.link(module, parts, lowering_options(options, compiled.flush))
+    compiled.failures = Failures(module)
+    compiled.failures.operands |= operands
+    compiled.linked = [part.owner.__qualname__ for part in parts.values()]
 
 
 def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:
@@ -159,15 +183,16 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 
 
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
-               leaves: Sequence[Any] = ()) -> str:
-    """The text of one stage for this signature; compiles again up to that stage."""
+               leaves: Sequence[Any] = (), arch: str = nvptx.ARCH) -> str:
+    """The text of one stage for this signature; compiles again up to that stage.  ``arch``: the GPU's, for PTX."""
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan, kernels "
+                         "and sass")
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
     if stage not in ("llvm", "asm"):
-        return module_text(program.module, program.root, stage)
+        return module_text(program.module, program.root, stage, arch)
     pipeline.run(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
@@ -176,7 +201,7 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     return native.llvm if stage == "llvm" else native.asm
 
 
-def module_text(module: Module, root: str, stage: str) -> str:
+def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH) -> str:
     """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
     if stage != "ir":
         pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
@@ -192,7 +217,7 @@ def module_text(module: Module, root: str, stage: str) -> str:
         from .mlir.text import print_mlir
         return print_mlir(build.to_loops(module))
     if stage == "ptx":
-        return nvptx.to_ptx(module, [root])
+        return nvptx.to_ptx(module, [root], arch)
     native = cpu.compile_module(module, [root], lowering_options(Options(fastmath=module.fastmath), False),
                                 lambda lowering: [_alias(lowering, root)])
     return native.llvm if stage == "llvm" else native.asm
