@@ -272,9 +272,15 @@ def _signatures(self: Any) -> list[str]:
 
 
 def _stats(self: Any) -> dict[str, Any]:
-    """The number of compilations, and the seconds that each part of them took."""
+    """The number of compilations, and the seconds that each part of them took.
+
+    ``linked``: the compiled functions whose separate code this one calls.
+    """
     d = dispatcher(self)
-    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds)}
+    linked = {name for versions in d.table.values() for compiled in versions for name in compiled.linked}
+    parts = {**d.seconds, **({"separate": d.shared.seconds} if d.shared.compilations else {})}
+    return {"compilations": d.compilations + d.shared.compilations, "seconds": sum(parts.values()), "parts": parts,
+            "linked": sorted(linked)}
 
 
 def _recompile(self: Any) -> None:

@@ -173,6 +173,8 @@ NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop"
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
+# What ``JITAD_WITHOUT`` takes besides: separate compilation (``separate/``), which comes before the passes.
+SEPARATE = "separate"
 
 
 def _rules(module: Module) -> None:
@@ -203,7 +205,7 @@ def left_out() -> frozenset[str]:
     names = frozenset(name for name in map(str.strip, os.environ.get("JITAD_WITHOUT", "").split(",")) if name)
     if needed := sorted(names & set(NEEDED)):
         raise ValueError(f"JITAD_WITHOUT: no program compiles without {', '.join(needed)}")
-    if unknown := sorted(names - set(OPTIONAL)):
+    if unknown := sorted(names - {*OPTIONAL, SEPARATE}):
         raise ValueError(f"JITAD_WITHOUT: no pass {', '.join(unknown)}: there are {', '.join(OPTIONAL)}")
     return names
 

@@ -92,6 +92,7 @@ class Compiled:
     entries: dict[Shape, Entry] = field(default_factory=dict)
     kept: list[Entry | Native] = field(default_factory=list)      # alive for machine code
     seconds: dict[str, float] = field(default_factory=dict)
+    linked: list[str] = field(default_factory=list)       # the user's functions whose separate code it calls
 
     # --- entry points -----------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
 from ..frontend.columns.pack import returned
 from ..lowering.python import callable as native_callable
+from ..separate.store import Shared
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
@@ -55,6 +56,7 @@ class Dispatcher:
         self.retired: list[Compiled] = []            # dropped, but another thread may still be running them
         self.whole = False                           # True if the first argument is an object read by field
         self.compilations = 0
+        self.shared = Shared()                       # code of the function for programs that call it
         self.seconds: Counter[str] = Counter()
         self._widened: dict[Signature, set[Place]] = {}      # captured values that became parameters by changing
         self._constant: dict[Signature, set[Place]] = {}     # captured values that changed but cannot be parameters
@@ -232,7 +234,7 @@ class Dispatcher:
                   ) -> Compiled:
         """New code for a signature."""
         made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                      widened)
+                                                      widened, self.written)
         return made
 
     def _retire(self, sig: Signature) -> None:
@@ -315,6 +317,7 @@ class Dispatcher:
         self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
+        self.shared.units.clear()
         self._shapes.clear()
         self._apart.clear()
 

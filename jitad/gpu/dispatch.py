@@ -54,12 +54,12 @@ class DeviceDispatcher(Dispatcher):
         """The result of a call; compiles first if there is no code for it."""
         driver = driver_of(self.options.target)
         sig, leaves = self.signature(args, kwargs)
-        compiled, captured = self._version(sig, leaves)
+        compiled, captured, _ = self._version(sig, leaves)
         for _ in range(ATTEMPTS if compiled is None else 0):
             made = self.compile(sig, leaves, args, kwargs)
             if made.signature != sig:                      # long lists are read element by element
                 sig, leaves = self.signature(args, kwargs)
-            compiled, captured = self._version(sig, leaves)
+            compiled, captured, _ = self._version(sig, leaves)
             if compiled is not None:
                 break
         if compiled is None:

@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
@@ -109,13 +109,14 @@ class Native:
     """Machine code in memory, which lives as long as this object.
 
     ``finished`` is LLVM IR that belongs to ``source`` and needs no passes.  ``times`` are seconds by phase.  With
-    ``keep`` the code is stored on disk too, which requires code without addresses.
+    ``keep`` the code is stored on disk too, which requires code without addresses.  ``outside`` has for each symbol of
+    other modules the code that defines it, which is kept alive.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
-                 finished: str = "", keep: bool = False) -> None:
+                 finished: str = "", keep: bool = False, outside: Mapping[str, Native] | None = None) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
-        self.finished, self.keep = finished, keep
+        self.finished, self.keep, self.outside = finished, keep, dict(outside or {})
         with lock:
             _unused.clear()
             self._code = self._link()
@@ -133,6 +134,8 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
+        for name, other in self.outside.items():
+            builder.import_symbol(name, other.address(name))
         outside = self.source.partition("\n\n")[0]             # the module's declarations
         for name in symbols(outside):
             builder.import_symbol(name, resolve(name))
@@ -284,4 +287,5 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     lowering.lower()
     names = extend(lowering) if extend else []
     source, finished = lowering.writer.text(), lowering.writer.finished_text()
-    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished)
+    outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
+    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, outside=outside)
