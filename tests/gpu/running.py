@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from jitad.frontend.columns.pack import returned
 from jitad.gpu.dispatch import on_host
 from jitad.gpu.drivers import using
 from jitad.gpu.simulated import SimulatedDriver
@@ -28,7 +29,7 @@ class OnDevice:
         before = checked().memory.count
         with using("cuda-sim", checked()):
             try:
-                results = on_host(self.fun(*args))
+                results = returned(on_host(self.fun(*args)), (args, {}))      # on_host packs trees
             except Exception as error:
                 error.__traceback__ = None               # its frames hold arrays
                 self._nothing_left(before)
