@@ -39,17 +39,27 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     iterations are independent on several threads.  ``checkpoint``: with ``True`` or ``"sqrt"``, the gradient of a loop
     of n iterations saves about √n of its states; with a number c, ``"binomial"`` or ``("binomial", c)`` about c of them
     for any n.  ``flush_subnormals`` takes subnormal numbers for zero, at the speed of others; None does so with
-    ``fastmath``, except in calls of a few operations.
+    ``fastmath``, except in calls of a few operations.  ``cache`` keeps the code on disk for later processes.
     """
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
-    _refuse_unbuilt(target, cache=cache)
+    _refuse_unbuilt(target)
     options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
+               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel,
+               "cache": cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0")}
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
+    if options["cache"]:
+        with_room(_get_ready)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)
     return _jit(fun, grad, options, names)
+
+
+def _get_ready() -> None:
+    """Imports what calls of cached functions need, while the user's modules are imported too."""
+    from .caching import cache
+    from .calling import dispatch  # noqa: F401
+    cache.get_ready()
 
 
 SNAPSHOTS = 16
@@ -72,16 +82,13 @@ def _checkpoint(option: Any) -> str | int | None:
     return count
 
 
-def _refuse_unbuilt(target: str, **later: Any) -> None:
-    """Raises an error for options that only a later version implements."""
+def _refuse_unbuilt(target: str) -> None:
+    """Raises an error for targets that only a later version has."""
     if target == "cuda":
         raise DeviceError("jit(target='cuda') is not there yet",
                           hint="inspect('ptx') shows the code for a GPU without one")
     if target != "cpu":
         raise ValueError(f"no target {target!r}: there are 'cpu' and 'cuda'")
-    for name, value in later.items():
-        if value:
-            raise UnsupportedError(f"jit({name}={value!r}) is not there yet")
 
 
 def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
@@ -184,8 +191,9 @@ class Handle:
         from .frontend.captured.options import Options
         with Handle._lock:
             if self.dispatcher is None:
-                made = Dispatcher(self.target, self.fun, Options(**self.options), self.static, self.derive,
-                                  register_transforms)
+                options = {name: value for name, value in self.options.items() if name != "cache"}
+                made = Dispatcher(self.target, self.fun, Options(**options), self.static, self.derive,
+                                  register_transforms, self.options.get("cache", False))
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
@@ -262,9 +270,13 @@ def _signatures(self: Any) -> list[str]:
 
 
 def _stats(self: Any) -> dict[str, Any]:
-    """The number of compilations, and the seconds that each part of them took."""
+    """The number of compilations, and the seconds that each part of them took; how much code came from the disk.
+
+    ``uncached``: why code that was to be kept on disk is not.
+    """
     d = dispatcher(self)
-    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds)}
+    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds),
+            "cached": d.loaded, "uncached": sorted(d.unstorable)}
 
 
 def _recompile(self: Any) -> None:
