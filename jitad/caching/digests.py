@@ -65,11 +65,11 @@ def _source(code: types.CodeType) -> list[str]:
 def of_function(fun: types.FunctionType) -> str:
     """The digest of a function with its default arguments, without what it captures."""
     named = sorted((fun.__kwdefaults__ or {}).items())
-    return joined([of_code(fun.__code__), fun.__globals__.get("__name__"), *map(_default, fun.__defaults__ or ()),
-                   "named", *(part for name, value in named for part in (name, _default(value)))])
+    return joined([of_code(fun.__code__), fun.__globals__.get("__name__"), *map(described, fun.__defaults__ or ()),
+                   "named", *(part for name, value in named for part in (name, described(value)))])
 
 
-def _default(value: Any) -> str:
+def described(value: Any) -> str:
     """A constant, or the type of what guards and references compare: arrays, lists, functions."""
     try:
         return constant(value)

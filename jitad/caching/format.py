@@ -20,6 +20,9 @@ from ..frontend.captured.guards import Guard
 from ..frontend.captured.leaves import Leaf
 from ..frontend.captured.places import MISSING, Place
 from ..frontend.captured.user_classes import trusted
+from ..frontend.columns.layouts import Root
+from ..frontend.columns.list_columns import Kind
+from ..frontend.columns.list_columns import kind as kind_of_list
 from ..ir.strings import strings
 from ..ir.types import Array, Scalar, parse
 from ..lowering.jit.image import Image, Loaded, Unlinkable, link
@@ -130,8 +133,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(obj, type):
             return None if trusted(obj.__module__) else self.writer.number(obj)
         name = type(obj).__name__
-        if name in _KEPT_BY_REFERENCE or type(obj).__module__ == "jitad.frontend.columns.layouts" and name == "Root" \
-                or type(obj).__module__ == "jitad.frontend.columns.list_columns" and name == "Kind":
+        if name in _KEPT_BY_REFERENCE or type(obj) is Root:
             return self.writer.number(obj)
         return None
 
@@ -151,6 +153,8 @@ class _Pickler(pickle.Pickler):
             return Array, (obj.dtype, obj.dims)
         if kind is Leaf:
             return Leaf, (obj.type, obj.weak)
+        if kind is Kind:
+            return kind_of_list, (obj.element, obj.cells, obj.counts)
         if kind is Structure:
             return Structure, (obj.type, obj.static, obj.children, obj.count)
         if kind is _Same:

@@ -18,6 +18,7 @@ from ..calling.signature import Signature, Static
 from ..errors import PACKAGE
 from ..frontend.captured.leaves import Leaf, Opened
 from ..frontend.captured.options import Options
+from ..frontend.columns.list_columns import Columns
 from ..pytree import Structure
 from .digests import joined
 from .references import classes_of, digest, parts, statics_of
@@ -73,7 +74,9 @@ def _described(s: Structure) -> str:
     if s.is_leaf:
         return "*"
     assert s.type is not None
-    static = "" if s.type.__module__ == "jitad.frontend.columns" else _keys(s.static)
+    if s.type is Columns:
+        return f"list({_described(s.static.element)}: {s.static.cells} {s.static.counts})"
+    static = _keys(s.static)
     return f"{s.type.__module__}.{s.type.__qualname__}({static}: {', '.join(map(_described, s.children))})"
 
 

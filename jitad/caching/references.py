@@ -5,7 +5,7 @@ A reference is a tuple; other objects are named by their numbers in the list of 
     root                      the function of the entry
     class i                   a class in the structure of the arguments, in the order of ``classes_of``
     static i                  a leaf of the arguments that is a constant
-    layout i gradient         the static part of the structure of a tree or of a long list, or of its gradient
+    layout i gradient         the static part of the structure of a tree among the arguments, or of its gradient
     module name               a loaded module
     name module path          what a module has under a qualified name
     attr o name, item o i, cell f i, globals f        a part of an object
@@ -27,12 +27,12 @@ import numpy as np
 
 from ..calling.signature import Signature, Static
 from ..frontend.captured.guards import Guard
+from ..frontend.captured.leaves import Opened
 from ..frontend.captured.places import MISSING, Place, Reader
 from ..frontend.captured.user_classes import trusted
-from ..frontend.columns.list_columns import Columns
 from ..frontend.columns.pack import Packed
 from ..pytree import Structure
-from .digests import Undigestible, constant, joined, of_class, of_code, of_function, version
+from .digests import Undigestible, constant, described, joined, of_class, of_code, of_function, version
 
 Reference = tuple[Any, ...]
 _BY_CONTENT = (types.FunctionType, type, types.ModuleType)
@@ -58,7 +58,10 @@ def found(module: str | None, path: Any) -> Any:
 def digest(obj: Any) -> str:
     """What is compared of an object that a reference leads to."""
     if isinstance(obj, types.FunctionType):
-        return version(obj.__module__) + obj.__qualname__ if trusted(obj.__module__) else of_function(obj)
+        return _trusted_function(obj) if trusted(obj.__globals__.get("__name__")) else of_function(obj)
+    if isinstance(obj, functools.partial):
+        return joined(["partial", *map(described, obj.args), *map(repr, obj.keywords),
+                       *map(described, obj.keywords.values())])
     if isinstance(obj, types.CodeType):
         return of_code(obj)
     if isinstance(obj, type):
@@ -76,6 +79,16 @@ def digest(obj: Any) -> str:
     if type(obj).__module__.startswith("jitad.") and hasattr(obj, "static"):         # a transform or a custom rule
         return joined([kind, _described(obj.static), *sorted(map(repr, getattr(obj, "options", {}).items()))])
     return kind
+
+
+def _trusted_function(fun: types.FunctionType) -> str:
+    """The digest of a function of a library, whose source is that of the version.
+
+    What such a function captures is compiled in without a guard, so it must be the same in all processes.
+    """
+    if found(fun.__module__, fun.__qualname__) is not fun and fun.__closure__:
+        raise Unnameable(f"{fun.__module__}.{fun.__qualname__}, a function that a library has made in this process")
+    return joined([fun.__module__, fun.__qualname__, version(fun.__module__), of_code(fun.__code__)])
 
 
 def _described(value: Any) -> str:
@@ -120,8 +133,8 @@ def parts(obj: Any) -> Iterator[tuple[str, Any]]:
 
 
 def statics_of(structure: Structure) -> Iterator[Structure]:
-    """The nodes of a structure for trees and long lists, which have one static part for each layout."""
-    if structure.type in (Packed, Columns):
+    """The nodes of a structure for trees, which have one static part for each layout."""
+    if structure.type is Packed:
         yield structure
     for child in structure.children:
         yield from statics_of(child)
@@ -152,21 +165,26 @@ class Writer:
         self.digests: list[str] = []
         self._numbers: dict[int, int] = {}
         self._ways: dict[int, Callable[[], Reference]] = {}      # how objects are reached that have no names
+        self._given: dict[int, Reference] = {}                   # what is known before the entry is read
         self._objects: list[Any] = []                            # alive, as their ids are used
         self._open: set[int] = set()
-        self._way(root, lambda: ("root",))
+        self._known(root, "root")
         for i, cls in enumerate(classes_of(signature.structure)):
-            self._way(cls, functools.partial(tuple, ("class", i)))
+            self._known(cls, "class", i)
         for i, leaf in enumerate(signature.leaves):
-            if isinstance(leaf, Static) or hasattr(leaf, "cls"):
-                self._way(leaf.value if isinstance(leaf, Static) else leaf.cls,
-                          functools.partial(tuple, ("static", i)))
+            if isinstance(leaf, (Static, Opened)):
+                self._known(leaf.value if isinstance(leaf, Static) else leaf.cls, "static", i)
         for i, node in enumerate(statics_of(signature.structure)):
-            self._way(node.static, functools.partial(tuple, ("layout", i, False)))
-            self._way(node.static.gradient(), functools.partial(tuple, ("layout", i, True)))
+            self._known(node.static, "layout", i, False)
+            self._known(node.static.gradient(), "layout", i, True)
         for guard in guards:
             if guard.test == "is":
                 self._way(guard.expected, functools.partial(self._at, guard.place))
+
+    def _known(self, obj: Any, *reference: Any) -> None:
+        if not isinstance(obj, (str, int, float, type(None))):
+            self._given.setdefault(id(obj), reference)
+            self._way(obj, lambda: reference)
 
     def _way(self, obj: Any, way: Callable[[], Reference]) -> None:
         """Note how an object is reached, and the objects inside of it."""
@@ -217,16 +235,15 @@ class Writer:
         self.digests.append(digest(obj))
         self._objects.append(obj)
         self._numbers[id(obj)] = len(self.references) - 1
-        if isinstance(obj, types.FunctionType) and not trusted(obj.__module__):
+        if isinstance(obj, (types.FunctionType, functools.partial)):
             self._defaults_of(obj)
         return self._numbers[id(obj)]
 
     def _reference(self, obj: Any) -> Reference:
         if isinstance(obj, types.ModuleType) and sys.modules.get(obj.__name__) is obj:
             return "module", obj.__name__
-        way = self._ways.get(id(obj))
-        if way is not None and way()[0] in ("root", "class", "static", "layout"):
-            return way()
+        if id(obj) in self._given:
+            return self._given[id(obj)]
         if type(obj) is dict and (named := sys.modules.get(obj.get("__name__", ""))) is not None and \
                 vars(named) is obj:
             return "attr", self.number(named), "__dict__"
@@ -235,15 +252,15 @@ class Writer:
             return "attr", self.number(type(obj)), obj.name
         if isinstance(path, str) and found(module, path) is obj:
             return "name", module, path
-        owner = getattr(obj, "__objclass__", None)
-        if owner is not None and getattr(owner, obj.__name__, None) is obj:
-            return "attr", self.number(owner), obj.__name__
-        if isinstance(obj, np.ufunc) and getattr(np, obj.__name__, None) is obj:
-            return "name", "numpy", obj.__name__
+        owner, name = getattr(obj, "__objclass__", None), getattr(obj, "__name__", "")
+        if owner is not None and getattr(owner, name, None) is obj:
+            return "attr", self.number(owner), name
+        if isinstance(obj, np.ufunc) and getattr(np, name, None) is obj:
+            return "name", "numpy", name
         if isinstance(obj, types.BuiltinFunctionType) and isinstance(obj.__self__, types.ModuleType):
-            name = obj.__self__.__name__
-            if found(name, obj.__name__) is obj:
-                return "name", name, obj.__name__
+            if found(obj.__self__.__name__, name) is obj:
+                return "name", obj.__self__.__name__, name
+        way = self._ways.get(id(obj))
         if way is None:
             raise Unnameable(f"{type(obj).__name__} {getattr(obj, '__qualname__', '')}".strip())
         if not isinstance(obj, _KNOWN) and not type(obj).__module__.startswith("jitad.") and \
@@ -251,9 +268,15 @@ class Writer:
             raise Unnameable(f"an object of type {type(obj).__qualname__}")
         return way()
 
-    def _defaults_of(self, fun: types.FunctionType) -> None:
-        """Functions among the default arguments are compiled in, so their digests are needed."""
-        for value in (*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values()):
+    def _defaults_of(self, fun: Any) -> None:
+        """Functions among default arguments, and those of a ``partial``, are compiled in: their digests are needed."""
+        if isinstance(fun, functools.partial):
+            values: list[Any] = [*fun.args, *fun.keywords.values()]
+        elif trusted(fun.__globals__.get("__name__")):
+            return
+        else:
+            values = [*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values()]
+        for value in values:
             if callable(value):
                 self.number(value)
 

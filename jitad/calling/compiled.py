@@ -105,7 +105,7 @@ class Compiled:
     portable: Portable | None = None                 # until it is on disk
     _call: Any = None
     entries: dict[Shape, Entry] = field(default_factory=dict)
-    kept: list[Entry | Native] = field(default_factory=list)      # alive for machine code
+    kept: list[Any] = field(default_factory=list)    # what machine code refers to
     seconds: dict[str, float] = field(default_factory=dict)
 
     # --- entry points -----------------------------------------------------------------------------
