@@ -13,11 +13,16 @@ from ..calling.signature import Signature
 from ..errors import DeviceError
 from ..frontend.captured.options import Options
 from ..lowering.jit.image import supported
-from . import format, keys, libraries
+from . import digests, format, keys, libraries
 from .references import Stale, Unnameable
 
 VARIANTS = 4
 """Entries for one key, whose guards differ: a global constant that several scripts set to values of their own."""
+
+
+_INVALID = (Stale, DeviceError, OSError, pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError,
+            TypeError, ValueError)
+"""What reading an entry raises that is for another program, or was written by another version of a library."""
 
 
 class Subject(NamedTuple):
@@ -45,6 +50,7 @@ class Lookup:
 
     def __init__(self, subject: Subject, options: Options, signature: Signature, leaves: Sequence[Any],
                  use: bool = True) -> None:
+        digests.forget()
         self.subject = subject
         self.found: Compiled | None = None
         self.reason = ""                                     # why nothing can be stored
@@ -62,7 +68,7 @@ class Lookup:
                 break
             try:
                 compiled = format.from_bytes(data, subject.root, signature, leaves)
-            except (Stale, DeviceError, OSError, pickle.UnpicklingError, EOFError):
+            except _INVALID:
                 self._place = self._place or name
                 continue
             self._place = name
@@ -72,6 +78,7 @@ class Lookup:
 
     def store(self, compiled: Compiled) -> bool:
         """Write compiled code to the disk.  Returns False, and sets ``reason``, if that is not possible."""
+        digests.forget()
         portable, compiled.portable = compiled.portable, None
         if self._place is None or portable is None:
             return False

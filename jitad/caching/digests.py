@@ -14,7 +14,7 @@ import hashlib
 import linecache
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -44,7 +44,7 @@ def joined(parts: Iterable[Any]) -> str:
 # --- functions ------------------------------------------------------------------------------------
 
 def of_code(code: types.CodeType) -> str:
-    return joined([_of_code(code), *_source(code)])
+    return _once(lambda code: joined([_of_code(code), *_source(code)]), code)
 
 
 def _of_code(code: types.CodeType) -> str:
@@ -62,8 +62,27 @@ def _source(code: types.CodeType) -> list[str]:
     return lines[code.co_firstlineno - 1:last]
 
 
+_known: dict[int, tuple[Any, str]] = {}
+
+
+def forget() -> None:
+    """Forget the digests made so far: functions and classes may be changed."""
+    _known.clear()
+
+
+def _once(make: Callable[[Any], str], obj: Any) -> str:
+    """``make(obj)``, made once until ``forget`` is called."""
+    if id(obj) not in _known:
+        _known[id(obj)] = obj, make(obj)
+    return _known[id(obj)][1]
+
+
 def of_function(fun: types.FunctionType) -> str:
     """The digest of a function with its default arguments, without what it captures."""
+    return _once(_of_function, fun)
+
+
+def _of_function(fun: types.FunctionType) -> str:
     named = sorted((fun.__kwdefaults__ or {}).items())
     return joined([of_code(fun.__code__), fun.__globals__.get("__name__"), *map(described, fun.__defaults__ or ()),
                    "named", *(part for name, value in named for part in (name, described(value)))])
@@ -100,13 +119,17 @@ _IGNORED = frozenset(("__dict__", "__weakref__", "__doc__", "__module__", "__jit
                       "_abc_impl", "__annotations_cache__", "__firstlineno__", "__static_attributes__"))
 
 
-def of_class(cls: type, around: frozenset[type] = frozenset()) -> str:
+def of_class(cls: type) -> str:
     """The digest of a class of the user with its bases, and with the classes in its annotations."""
+    return _once(_of_class, cls)
+
+
+def _of_class(cls: type, around: frozenset[type] = frozenset()) -> str:
     if cls in around or trusted(cls.__module__):
         return f"{cls.__module__}.{cls.__qualname__}"
     inside = around | {cls}
     parts = [cls.__module__, cls.__qualname__, f"{type(cls).__module__}.{type(cls).__qualname__}",
-             *(of_class(base, inside) for base in cls.__bases__)]
+             *(_of_class(base, inside) for base in cls.__bases__)]
     for name, value in sorted(vars(cls).items()):
         if name not in _IGNORED:
             parts += [name, _member(value, inside)]
@@ -126,7 +149,7 @@ def _member(value: Any, around: frozenset[type]) -> str:
     if getattr(type(value), "is_jitad", False):
         return joined(["jit", _member(value.py_func, around), *sorted(map(str, value.jit_options.items()))])
     if isinstance(value, type):
-        return of_class(value, around)
+        return _of_class(value, around)
     if isinstance(value, dataclasses.Field):
         facts = (value.name, value.init, value.repr, value.hash, value.compare, value.kw_only)
         made = (_member(x, around) for x in (value.type, value.default, value.default_factory))

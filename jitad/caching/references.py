@@ -30,12 +30,15 @@ from ..frontend.captured.guards import Guard
 from ..frontend.captured.leaves import Opened
 from ..frontend.captured.places import MISSING, Place, Reader
 from ..frontend.captured.user_classes import trusted
+from ..frontend.columns.layouts import Root
 from ..frontend.columns.pack import Packed
 from ..pytree import Structure
 from .digests import Undigestible, constant, described, joined, of_class, of_code, of_function, version
 
 Reference = tuple[Any, ...]
-_BY_CONTENT = (types.FunctionType, type, types.ModuleType)
+_PARTS = (types.CellType, types.MethodType, staticmethod, classmethod, property, functools.cached_property, tuple, list,
+          dict, np.ndarray)
+"""Containers and descriptors: what is in them is compared by guards, or has references of its own."""
 _BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.sum), types.MethodDescriptorType, types.WrapperDescriptorType,
             types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
             types.MethodWrapperType)
@@ -76,9 +79,15 @@ def digest(obj: Any) -> str:
     if isinstance(obj, _BUILTIN):
         module = getattr(obj, "__module__", None) or getattr(getattr(obj, "__objclass__", None), "__module__", None)
         return joined([kind, getattr(obj, "__name__", ""), version(module), _file_of(module)])
-    if type(obj).__module__.startswith("jitad.") and hasattr(obj, "static"):         # a transform or a custom rule
-        return joined([kind, _described(obj.static), *sorted(map(repr, getattr(obj, "options", {}).items()))])
-    return kind
+    if type(obj).__module__.startswith("jitad.") and hasattr(obj, "fun"):            # a transform or a custom rule
+        return joined([kind, _described(getattr(obj, "static", ())),
+                       *sorted(map(repr, getattr(obj, "options", {}).items()))])
+    module, path = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if isinstance(module, str) and trusted(module) and path is not None and found(module, path) is obj:
+        return joined([kind, module, path, version(module)])
+    if isinstance(obj, _PARTS) or type(obj) is Root:
+        return kind
+    raise Unnameable(f"an object of type {kind}")                # such as a function with ``lru_cache``
 
 
 def _trusted_function(fun: types.FunctionType) -> str:
@@ -263,9 +272,6 @@ class Writer:
         way = self._ways.get(id(obj))
         if way is None:
             raise Unnameable(f"{type(obj).__name__} {getattr(obj, '__qualname__', '')}".strip())
-        if not isinstance(obj, _KNOWN) and not type(obj).__module__.startswith("jitad.") and \
-                not getattr(type(obj), "is_jitad", False):
-            raise Unnameable(f"an object of type {type(obj).__qualname__}")
         return way()
 
     def _defaults_of(self, fun: Any) -> None:
@@ -279,10 +285,6 @@ class Writer:
         for value in values:
             if callable(value):
                 self.number(value)
-
-
-_KNOWN = (*_BY_CONTENT, *_BUILTIN, types.CodeType, types.CellType, types.MethodType, staticmethod, classmethod,
-          property, functools.cached_property, functools.partial, tuple, list, dict, np.ndarray, enum.Enum, type(None))
 
 
 # --- reading --------------------------------------------------------------------------------------
