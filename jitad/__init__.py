@@ -19,6 +19,7 @@ The pipeline, file by file::
     nondifferentiable.py   points without a derivative at which a program is evaluated
     random.py         random numbers with explicit state
     aot/              libraries with a C interface, built ahead of time
+    gpu/              jit(target="cuda"): devices, arrays in their memory, calls
     disk_store.py     byte strings under keys, kept on disk
     errors.py         exceptions that show the user's line
 
@@ -31,7 +32,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import aot, random
+    from . import aot, gpu, random
     from .api import jit
     from .calling.signature import spec
     from .errors import (
@@ -82,7 +83,7 @@ _HOME = {
 }
 
 
-_MODULES = ("aot", "random")
+_MODULES = ("aot", "gpu", "random")
 
 
 def __getattr__(name: str) -> Any:
@@ -109,6 +110,6 @@ def __dir__() -> list[str]:
 __all__ = [
     "CompileError", "DeviceError", "DifferentiationError", "JitadError", "NondifferentiableWarning", "ShapeError",
     "TypeInferenceError", "UnsupportedError", "aot", "check_grads", "checkpoint", "custom_jvp", "custom_vjp",
-    "debug_nondifferentiable", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp", "linearize",
-    "pack", "random", "relu", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
+    "debug_nondifferentiable", "gpu", "grad", "hessian", "hvp", "interpret", "jacfwd", "jacrev", "jit", "jvp",
+    "linearize", "pack", "random", "relu", "spec", "stop_gradient", "unroll", "value_and_grad", "vjp", "vmap",
 ]

@@ -15,13 +15,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .big_stack import with_room
-from .errors import DeviceError, UnsupportedError, shown
+from .errors import UnsupportedError, shown
 from .lowering.python import callable as native_callable
 from .lowering.python.callable import Jit
 
 if TYPE_CHECKING:
     from .calling.dispatch import Dispatcher
 
+TARGETS = ("cpu", "cuda", "cuda-sim")
 Grad = bool | int | str | tuple[int | str, ...]
 
 
@@ -43,12 +44,15 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
     """
     for name in unknown:
         raise _elsewhere().unknown_option("jit", name)
-    _refuse_unbuilt(target)
-    options = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
-               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel,
-               "cache": cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0")}
+    _refuse_unbuilt(target, cache)
+    options: dict[str, Any] = {"boundscheck": boundscheck, "static_shapes": static_shapes, "fastmath": fastmath,
+               "flush_subnormals": flush_subnormals, "checkpoint": _checkpoint(checkpoint), "parallel": parallel}
+    if target != "cpu":
+        options["target"] = target
+    elif cache or os.environ.get("JITAD_CACHE", "0") not in ("", "0"):
+        options["cache"] = True
     names = (static,) if isinstance(static, (str, int)) else tuple(static)
-    if options["cache"]:
+    if "cache" in options:
         with_room(_get_ready)
     if fun is None:
         return lambda f: _jit(f, grad, options, names)
@@ -82,13 +86,12 @@ def _checkpoint(option: Any) -> str | int | None:
     return count
 
 
-def _refuse_unbuilt(target: str) -> None:
-    """Raises an error for targets that only a later version has."""
-    if target == "cuda":
-        raise DeviceError("jit(target='cuda') is not there yet",
-                          hint="inspect('ptx') shows the code for a GPU without one")
-    if target != "cpu":
-        raise ValueError(f"no target {target!r}: there are 'cpu' and 'cuda'")
+def _refuse_unbuilt(target: str, cache: bool) -> None:
+    """Raises an error for a target that there is not, and for what a target does not do."""
+    if target not in TARGETS:
+        raise ValueError(f"no target {target!r}: there are {', '.join(map(repr, TARGETS))}")
+    if cache and target != "cpu":
+        raise UnsupportedError(f"jit(target={target!r}, cache=True): only code for this processor is kept on disk")
 
 
 def _jit(fun: Any, grad: Grad, options: dict[str, Any], static: tuple[str | int, ...]) -> Any:
@@ -187,16 +190,24 @@ class Handle:
         return with_room(self._wake)
 
     def _wake(self) -> Dispatcher:
-        from .calling.dispatch import Dispatcher
         from .frontend.captured.options import Options
+        kind = self._dispatcher_class()
         with Handle._lock:
             if self.dispatcher is None:
                 options = {name: value for name, value in self.options.items() if name != "cache"}
-                made = Dispatcher(self.target, self.fun, Options(**options), self.static, self.derive,
-                                  register_transforms, self.options.get("cache", False))
+                made = kind(self.target, self.fun, Options(**options), self.static, self.derive,
+                            register_transforms, "cache" in self.options)
                 made.whole = self.whole
                 self.dispatcher = self.dispatcher or made        # a signal handler may have made it meanwhile
         return self.dispatcher
+
+    def _dispatcher_class(self) -> type[Dispatcher]:
+        """The class of the dispatcher, which is imported when it is needed."""
+        if "target" in self.options:
+            from .gpu.dispatch import DeviceDispatcher
+            return DeviceDispatcher
+        from .calling.dispatch import Dispatcher
+        return Dispatcher
 
 
 def register_transforms() -> None:
@@ -257,6 +268,8 @@ def _jit_options(self: Any) -> dict[str, Any]:
 def _inspect(self: Any, /, stage: str = "ir", *args: Any, **kwargs: Any) -> str:
     """The text of a stage: ``ir``, ``cps``, ``adjoint``, ``optimized``, ``loops``, ``llvm``, ``asm`` or ``ptx``.
 
+    ``arch`` is the GPU's architecture for ``ptx``: ``"sm_90"``.  Functions with ``target="cuda"`` also have ``plan``
+    (what becomes a kernel), ``kernels`` (LLVM IR) and ``sass`` (the GPU's own instructions, by ``ptxas``).
     ``parallel`` lists for each loop whether several threads run it, or why not.  The text is for these arguments
     (``jitad.spec`` stands for an argument without a value), or else for the last call's.
     """

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import pipeline
 from .calling.compiled import BODY, Compiled, Portable, Program, Prototype, Shape
 from .calling.signature import Signature
@@ -23,6 +25,7 @@ from .frontend.trace import trace_program
 from .frontend.values.lattice import UNBOUND
 from .ir.graph import Module
 from .ir.text import print_module
+from .ir.types import Array
 from .kernels import openmp
 from .lowering.function.module import ModuleLowering
 from .lowering.jit import cpu, nvptx
@@ -72,8 +75,9 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         openmp.functions()
     with no_collection():
         program = traced(fun, signature, options, leaves, widened)
+        _refuse_arrays_elsewhere(program)
         clock("trace")
-        observe = _dumper()
+        observe = dumper()
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
@@ -81,6 +85,14 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
+
+
+def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:
+    """Raises an error if a captured array is in the memory of a device."""
+    for place, leaf, value in zip(program.captured, program.captured_leaves, program.consts):
+        if isinstance(leaf.type, Array) and not isinstance(value, np.ndarray):
+            raise UnsupportedError(f"{place} is an array on a device, which code for the CPU cannot read",
+                                   program.module.functions[program.root].loc, "pass x.numpy(), or jit(target='cuda')")
 
 
 def _prepare(program: trace_program.Traced, signature: Signature, options: Options) -> Compiled:
@@ -168,15 +180,16 @@ def stage_module(fun: Callable[..., Any], signature: Signature, options: Options
 
 
 def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, stage: str,
-               leaves: Sequence[Any] = ()) -> str:
-    """The text of one stage for this signature; compiles again up to that stage."""
+               leaves: Sequence[Any] = (), arch: str = nvptx.ARCH) -> str:
+    """The text of one stage for this signature; compiles again up to that stage.  ``arch``: the GPU's, for PTX."""
     if stage not in STAGES:
-        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}")
+        raise ValueError(f"no stage {stage!r}: there are {', '.join(STAGES)}, and for jit(target='cuda') plan, kernels "
+                         "and sass")
     if stage in IR_STAGES:
         return print_module(stage_module(fun, signature, options, stage, leaves))
     program = traced(fun, signature, options, leaves)
     if stage not in ("llvm", "asm"):
-        return module_text(program.module, program.root, stage)
+        return module_text(program.module, program.root, stage, arch)
     pipeline.run(program.module, [program.root])
     compiled = _prepare(program, signature, options)
     args, kwargs = signature.structure.children
@@ -185,7 +198,7 @@ def stage_text(fun: Callable[..., Any], signature: Signature, options: Options, 
     return native.llvm if stage == "llvm" else native.asm
 
 
-def module_text(module: Module, root: str, stage: str) -> str:
+def module_text(module: Module, root: str, stage: str, arch: str = nvptx.ARCH) -> str:
     """The text of one stage of a traced module, or of one that was read from text; ``root`` is called from outside."""
     if stage != "ir":
         pipeline.run(module, [root], stop=stage if stage in IR_STAGES else None)
@@ -201,7 +214,7 @@ def module_text(module: Module, root: str, stage: str) -> str:
         from .mlir.text import print_mlir
         return print_mlir(build.to_loops(module))
     if stage == "ptx":
-        return nvptx.to_ptx(module, [root])
+        return nvptx.to_ptx(module, [root], arch)
     native = cpu.compile_module(module, [root], lowering_options(Options(fastmath=module.fastmath), False),
                                 lambda lowering: [_alias(lowering, root)])
     return native.llvm if stage == "llvm" else native.asm
@@ -219,7 +232,7 @@ def _dump(stage: str, text: str) -> None:
     print(f"; ---- {stage}\n{text}", file=sys.stderr)
 
 
-def _dumper() -> Callable[[str, Module], None] | None:
+def dumper() -> Callable[[str, Module], None] | None:
     """A callback that prints the stages named in ``JITAD_DUMP``, or None if it names none of the IR."""
     wanted = _dumped()
     if not set(wanted) & set(IR_STAGES):

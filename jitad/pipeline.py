@@ -164,6 +164,12 @@ PIPELINE: list[tuple[str, str, Pass]] = [
 
 STAGES = ("ir", "cps", "adjoint", "optimized")
 
+# On a GPU a thread executes one iteration, so loops stay as they are written, and independent ones become functions.
+# These passes serve vectors and caches, or turn loops over elements into arrays in memory.
+NOT_ON_GPU = frozenset({"recursion_batching", "batch", "predicate", "outer_loop", "neighbour_updates",
+                        "loop_versioning", "if_conversion", "index_scan", "stride_specialise", "fission",
+                        "outer_products", "hoist_transpose"})
+
 # Passes that every program needs; all others only improve the code.
 NEEDED = ("inline", "cps", "differentiate", "copy_insertion", "dce")
 OPTIONAL = tuple(dict.fromkeys(name for _, name, _ in PIPELINE if name not in NEEDED))
@@ -203,13 +209,17 @@ def left_out() -> frozenset[str]:
 
 
 def run(module: Module, roots: Iterable[str], observe: Callable[[str, Module], None] | None = None,
-        stop: str | None = None) -> dict[str, float]:
+        stop: str | None = None, gpu: bool = False) -> dict[str, float]:
     """Take ``module`` to stage ``stop`` (default: the last); returns the seconds spent in each pass.
 
     ``roots`` are the functions, or derivatives to be generated, that are called from outside.  Functions that they do
-    not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.
+    not reach are dropped.  ``observe(stage, module)`` is called when a stage is complete.  With ``gpu`` the passes of
+    ``NOT_ON_GPU`` are left out, and every independent loop is outlined.
     """
     names, debug, without = list(roots), os.environ.get("JITAD_DEBUG") == "1", left_out()
+    if gpu:
+        module.parallel = module.gpu = True
+        without |= NOT_ON_GPU
     seconds: dict[str, float] = {}
     verifier = Verifier()
     if debug:

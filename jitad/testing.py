@@ -45,7 +45,7 @@ def check_grads(f: Callable[..., Any], args: Sequence[Any], order: int = 2, mode
     relative = (5e-3 if single else 1e-5) if rtol is None else rtol
     absolute = (2e-3 if single else 1e-6) if atol is None else atol
     checker = _Checker(tuple(modes), step, relative, absolute, np.random.default_rng(seed))
-    checker.check(f, leaves, structure, order, getattr(f, "__name__", "f"))
+    checker.check(f, jit(f), leaves, structure, order, getattr(f, "__name__", "f"))
 
 
 def is_float(x: Any) -> bool:
@@ -61,8 +61,9 @@ class _Checker:
     def __init__(self, modes: tuple[str, ...], eps: float, rtol: float, atol: float, rng: np.random.Generator) -> None:
         self.modes, self.eps, self.rtol, self.atol, self.rng = modes, eps, rtol, atol, rng
 
-    def check(self, f: Callable[..., Any], leaves: Leaves, structure: Structure, order: int, what: str) -> None:
-        run = jit(f)
+    def check(self, f: Callable[..., Any], run: Any, leaves: Leaves, structure: Structure, order: int,
+              what: str) -> None:
+        """Check the derivatives of ``f``; ``run`` is ``f``, compiled."""
         direction = self._random(leaves)
         difference, out, out_structure = self._difference(run, leaves, structure, direction)
         cotangent = [1.0] if out_structure.is_leaf and np.ndim(difference[0]) == 0 else self._random(difference)
@@ -75,14 +76,16 @@ class _Checker:
         def reverse(*primals: Any) -> Any:
             return vjp(f, *primals)[1](seed)
 
+        forwards, backwards = jit(forward), jit(reverse)
         if "fwd" in self.modes:
-            self._check_forward(forward, run, leaves, structure, difference, f"jvp of {what}")
+            self._check_forward(forwards, leaves, structure, difference, f"jvp of {what}")
         if "rev" in self.modes:
-            self._check_reverse(reverse, run, leaves, structure, direction, (difference, cotangent), f"vjp of {what}")
+            self._check_reverse(backwards, run, leaves, structure, direction, (difference, cotangent), f"vjp of {what}")
         if order > 1:
-            for mode, g in (("fwd", forward), ("rev", reverse)):
+            for mode, g, compiled in (("fwd", forward, forwards), ("rev", reverse, backwards)):
                 if mode in self.modes:
-                    self.check(g, leaves, structure, order - 1, f"{'jvp' if mode == 'fwd' else 'vjp'} of {what}")
+                    name = f"{'jvp' if mode == 'fwd' else 'vjp'} of {what}"
+                    self.check(g, compiled, leaves, structure, order - 1, name)
 
     # --- finite differences -------------------------------------------------------------------------
 
@@ -113,15 +116,14 @@ class _Checker:
 
     # --- comparisons --------------------------------------------------------------------------------
 
-    def _check_forward(self, forward: Any, run: Any, leaves: Leaves, structure: Structure, expected: Leaves,
-                       what: str) -> None:
-        got, _ = flatten(jit(forward)(*unflatten(structure, leaves)))
+    def _check_forward(self, forward: Any, leaves: Leaves, structure: Structure, expected: Leaves, what: str) -> None:
+        got, _ = flatten(forward(*unflatten(structure, leaves)))
         wanted = [x for x in expected if x is not None]
         self._compare([x for x in got if is_float(x)], wanted, what, [f"result {i}" for i in range(len(wanted))])
 
     def _check_reverse(self, reverse: Any, run: Any, leaves: Leaves, structure: Structure, direction: Leaves,
                        outer: tuple[Leaves, Leaves], what: str) -> None:
-        gradient, _ = flatten(jit(reverse)(*unflatten(structure, leaves)))
+        gradient, _ = flatten(reverse(*unflatten(structure, leaves)))
         gradient, moved = [g for g in gradient if is_float(g)], [d for d in direction if d is not None]
         got = sum(float(np.sum(np.asarray(g, float) * d)) for g, d in zip(gradient, moved, strict=True))
         wanted = sum(float(np.sum(np.asarray(x, float) * c)) for x, c in zip(*outer) if x is not None)

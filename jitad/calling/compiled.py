@@ -149,6 +149,10 @@ class Compiled:
 
     # --- captured state ---------------------------------------------------------------------------
 
+    def fit(self, leaf: Leaf, value: Any) -> Any:
+        """A captured value as the program takes it, or ``MISSING`` if its type is not that of ``leaf``."""
+        return fitting(leaf, value)
+
     def captured(self, leaves: Sequence[Any]) -> list[Any] | None:
         """The current captured values that the program takes, or None if one of its guards does not hold.
 
@@ -159,7 +163,7 @@ class Compiled:
             return None
         found = []
         for place, leaf in zip(self.program.captured, self.program.captured_leaves):
-            value = fitting(leaf, read(place))
+            value = self.fit(leaf, read(place))
             if value is MISSING:
                 return None
             found.append(value)
@@ -170,13 +174,12 @@ class Compiled:
         read, program = Reader(leaves), self.program
         return ", ".join([*(repr(g) for g in program.guards if not g.holds(read)), *(
             repr(p) for p, leaf in zip(program.captured, program.captured_leaves)
-            if fitting(leaf, read(p)) is MISSING)])
+            if self.fit(leaf, read(p)) is MISSING)])
 
-    def refresh(self, leaves: Sequence[Any]) -> None:
-        """Updates the hints of the entries: the current addresses of captured objects."""
-        for entry in self.entries.values():
-            if entry.hints is not None:
-                entry.hints.refresh(leaves)
+    def refresh(self, leaves: Sequence[Any]) -> bool:
+        """Updates the hints of the entries: where captured state is now.  True if any was out of date."""
+        hints = [entry.hints for entry in self.entries.values() if entry.hints is not None]
+        return any([h.refresh(leaves) for h in hints])
 
     def changed(self, leaves: Sequence[Any]) -> set[Place]:
         """The places of compiled-in numbers that have changed, and of captured arrays whose sizes have changed."""
@@ -185,7 +188,7 @@ class Compiled:
                    and type(read(g.place)) is type(g.expected) and not g.holds(read)}
         arrays = [(p, leaf) for p, leaf in zip(program.captured, program.captured_leaves)
                   if isinstance(leaf.type, Array) and fitting(leaf, read(p)) is MISSING]
-        return numbers | {p for p, leaf in arrays if fitting(_of_any_size(leaf), read(p)) is not MISSING}
+        return numbers | {p for p, leaf in arrays if self.fit(_of_any_size(leaf), read(p)) is not MISSING}
 
     @cached_property
     def packs(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import os
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +29,7 @@ from ..lowering.python import callable as native_callable
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
-from .signature import Signature, Whole, signature
+from .signature import Classify, Signature, Whole, signature
 
 _STAND_INS = "jitad.frontend.values.values"              # while this module is not loaded, nothing is traced
 DISABLED = os.environ.get("JITAD_DISABLE_JIT", "0") not in ("", "0")           # run functions as plain Python
@@ -65,7 +66,10 @@ class Dispatcher:
         self._constant: dict[Signature, set[Place]] = {}     # captured values that changed but cannot be parameters
         self._last: Signature | None = None          # the signature of the last call that reached Python
         self._shapes: Counter[tuple[Signature, Any]] = Counter()
+        self._again: set[int] = set()                # threads that try machine code again with new hints
         self._apart: set[Signature] = set()          # signatures whose long lists are read element by element
+
+    kind: Classify | None = None                     # finds the type of a leaf, if that is not ``classify``
 
     @cached_property
     def fun(self) -> Callable[..., Any]:
@@ -87,8 +91,20 @@ class Dispatcher:
             return self.run_as_python(*args, **kwargs)
         if (run := _instead.get()) is not None:
             return run(self.target, args, kwargs)
+        return self.launch(args, kwargs)
+
+    def launch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a call; compiles first if there is no code for it."""
         sig, leaves = self.signature(args, kwargs)
-        compiled, captured = self._version(sig, leaves)
+        compiled, captured, renewed = self._version(sig, leaves)
+        if compiled is not None and renewed and Shape(len(args), tuple(kwargs)) in compiled.entries:
+            me = threading.get_ident()
+            if me not in self._again:                    # machine code took hints for state that has changed
+                self._again.add(me)
+                try:
+                    return self.target(*args, **kwargs)
+                finally:
+                    self._again.discard(me)
         for _ in range(ATTEMPTS if compiled is None else 0):
             made = self.compile(sig, leaves, args, kwargs)
             if made.signature != sig:
@@ -97,7 +113,7 @@ class Dispatcher:
             again = shape in made.entries and not made.is_flat(shape)
             if again and self.signature(args, kwargs)[0] in self.table:      # unless a static value has changed
                 return self.target(*args, **kwargs)      # taken by the new entry, or comes back here once more
-            compiled, captured = self._version(sig, leaves)
+            compiled, captured, _ = self._version(sig, leaves)
             if compiled is not None:
                 break
         if compiled is None:
@@ -109,14 +125,16 @@ class Dispatcher:
         found = compiled.call(*given, *captured)
         return returned(found, (args, kwargs)) if compiled.packs else found
 
-    def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any]]:
-        """The version whose guards hold now, with the captured values that it takes; None if there is none."""
+    def _version(self, sig: Signature, leaves: list[Any]) -> tuple[Compiled | None, list[Any], bool]:
+        """The version whose guards hold now, with the captured values that it takes; None if there is none.
+
+        The third result is true if its hints were out of date, so that its entry may take the call after all.
+        """
         for compiled in self.table.get(sig, ()):
             captured = compiled.captured(leaves)
             if captured is not None:
-                compiled.refresh(leaves)
-                return compiled, captured
-        return None, []
+                return compiled, captured, compiled.refresh(leaves)
+        return None, [], False
 
     def run_as_python(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a function as plain Python, and a derivative in the interpreter: for ``JITAD_DISABLE_JIT``."""
@@ -142,13 +160,13 @@ class Dispatcher:
         if self.whole and args:
             args = (Whole(args[0]), *args[1:])
         try:
-            found = signature(args, kwargs, static, self.options.static_shapes)
+            found = signature(args, kwargs, static, self.options.static_shapes, kind=self.kind)
             return self.apart(args, kwargs) if found[0] in self._apart else found
         except TypeInferenceError as e:
             from ..frontend.operations.builtin import location
             for key, value in [*enumerate(args), *kwargs.items()]:
                 name = names[key] if isinstance(key, int) and key < len(names) else key
-                if not _has_signature(value, key in static):
+                if not self._has_signature(value, key in static):
                     raise TypeInferenceError(f"argument {name}: {e.message}", location(self.parameters.fun),
                                              e.hint) from None
             raise
@@ -158,7 +176,15 @@ class Dispatcher:
     def apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Signature, list[Any]]:
         """``signature``, with each element of a long list as a separate leaf."""
         args, kwargs = self.parameters.ordered(args, kwargs)
-        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False)
+        return signature(args, kwargs, self.parameters.static, self.options.static_shapes, long=False, kind=self.kind)
+
+    def _has_signature(self, value: Any, static: bool) -> bool:
+        """True if a value can be an argument."""
+        try:
+            signature((value,), {}, frozenset([0] if static else []), False, kind=self.kind)
+        except TypeInferenceError:
+            return False
+        return True
 
     # --- compiling --------------------------------------------------------------------------------
 
@@ -194,7 +220,7 @@ class Dispatcher:
     def _compile(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  options: Options) -> Compiled:
         with lock:
-            known, _ = self._version(sig, leaves)
+            known, *_ = self._version(sig, leaves)
             if known is not None:
                 return known
             stored = self._lookup(options, sig, leaves) if self.cached else None
@@ -204,7 +230,7 @@ class Dispatcher:
                 self.loaded += 1
             else:
                 compiled = self._compile_anew(sig, leaves, args, kwargs, options)
-                if stored is not None and compiled.portable is not None and not stored.store(compiled):
+                if stored is not None and not stored.store(compiled):
                     self.unstorable.add(stored.reason)
             if len(self.table.get(sig, ())) >= VERSIONS:
                 self._retire(sig)
@@ -219,18 +245,23 @@ class Dispatcher:
 
     def _compile_anew(self, sig: Signature, leaves: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                       options: Options) -> Compiled:
-        compiler = _compiler()
         self.parameters.check_call(args, kwargs)
         shape = Shape(len(args), tuple(kwargs))
         widened = self._widened.setdefault(sig, set()).union(*(c.changed(leaves) for c in self.table.get(sig, ())))
         widened -= self._constant.setdefault(sig, set())
-        compiled: Compiled = compiler.compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                             frozenset(widened), self.cached)
+        compiled = self.translate(sig, shape, options, leaves, frozenset(widened))
         self._widened[sig] = widened & set(compiled.program.captured)
         self._constant[sig] |= widened - self._widened[sig]
         self.compilations += 1
         self.seconds.update(compiled.seconds)
         return compiled
+
+    def translate(self, sig: Signature, shape: Shape, options: Options, leaves: list[Any], widened: frozenset[Place]
+                  ) -> Compiled:
+        """New code for a signature."""
+        made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
+                                                       widened, self.cached)
+        return made
 
     def _retire(self, sig: Signature) -> None:
         """Drops all code for a signature: it was compiled for captured state that has changed."""
@@ -277,18 +308,26 @@ class Dispatcher:
     def text(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The text of one stage of the compilation."""
         compiler = _compiler()
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
-            self.fun, sig, options, stage, leaves))
+        more = {"arch": arch} if stage == "ptx" and (arch := self.arch_among(kwargs)) else {}
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: compiler.stage_text(
+            self.fun, sig, options, stage, leaves, **more))
+        return found
+
+    def arch_among(self, kwargs: dict[str, Any]) -> str | None:
+        """Takes the option ``arch`` of ``inspect`` out of the arguments, unless the function has such a parameter."""
+        return None if "arch" in self.parameters.names else kwargs.pop("arch", None)
 
     def graph(self, stage: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The control-flow graph of one stage of the IR."""
         from ..visualize import graph
         compiler = _compiler()
-        return self._looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
+        found: str = self.looked_at(args, kwargs, lambda sig, options, leaves: graph(compiler.stage_module(
             self.fun, sig, options, stage, leaves)))
+        return found
 
-    def _looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-                   look: Callable[[Signature, Options, Sequence[Any]], str]) -> str:
+    def looked_at(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+                  look: Callable[[Signature, Options, Sequence[Any]], Any]) -> Any:
+        """The result of ``look`` for the signature of these arguments."""
         sig, leaves = self.signature_for(args, kwargs)
         try:
             return with_room(lambda: look(sig, self.options, leaves))
@@ -323,6 +362,11 @@ Run = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _instead: contextvars.ContextVar[Run | None] = contextvars.ContextVar("jitad_instead", default=None)
 
 
+def redirected() -> bool:
+    """True if another function evaluates this thread's calls of jitted functions."""
+    return _instead.get() is not None
+
+
 @contextmanager
 def calls_go_to(run: Run) -> Iterator[None]:
     """A context in which ``run(function, args, kwargs)`` evaluates this thread's calls of jitted functions.
@@ -335,15 +379,6 @@ def calls_go_to(run: Run) -> Iterator[None]:
             yield
         finally:
             _instead.reset(token)
-
-
-def _has_signature(value: Any, static: bool) -> bool:
-    """True if a value can be an argument."""
-    try:
-        signature((value,), {}, frozenset([0] if static else []), False)
-    except TypeInferenceError:
-        return False
-    return True
 
 
 def _has_stand_in(x: Any) -> bool:

@@ -6,7 +6,7 @@ byte order, C order, an element type of the IR, numbers of Python or NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -23,6 +23,8 @@ _NUMPY = {t.np.type: Leaf(t, False) for t in ALL}
 _LEAVES = frozenset((*_PYTHON, *_NUMPY, np.ndarray))
 _DTYPES = tuple(t.np for t in ALL)                         # NumPy's own objects for the element types
 _INT_RANGE = range(-(1 << 63), 1 << 63)
+
+Classify = Callable[[Any, bool], "tuple[Leaf | Static | Opened, Any]"]
 
 
 class Spec:
@@ -118,16 +120,18 @@ class _Shown:
 # --- leaves ---------------------------------------------------------------------------------------
 
 def signature(args: tuple[Any, ...], kwargs: dict[str, Any], static: frozenset[int | str],
-              static_shapes: bool, long: bool = True) -> tuple[Signature, list[Any]]:
+              static_shapes: bool, long: bool = True, kind: Classify | None = None) -> tuple[Signature, list[Any]]:
     """The signature of a call, and its converted leaves.  ``static``: positions and names of static arguments.
 
     ``long``: long lists become columns (``frontend.columns.list_columns``) instead of one leaf for each element.
+    ``kind``: ``classify``, or a function that also knows arrays of other libraries.
     """
+    of_leaf = kind or classify
     if static:
         args = tuple(_make_static(a) if i in static else a for i, a in enumerate(args))
         kwargs = {k: _make_static(v) if k in static else v for k, v in kwargs.items()}
     values, structure = _flatten_call(args, kwargs, long)
-    leaves = [classify(v, static_shapes) for v in values]
+    leaves = [of_leaf(v, static_shapes) for v in values]
     for i, (leaf, _) in enumerate(leaves):
         if type(leaf) is Opened:
             leaf.number = i
@@ -183,9 +187,10 @@ def classify(x: Any, static_shapes: bool = False) -> tuple[Leaf | Static | Opene
         return Opened(cls), x
     if callable(x):
         return _make_static(x), x
+    hint = "" if not hasattr(cls, "__dlpack__") else "jit(target='cuda') takes arrays on a device; for the CPU, "
     raise TypeInferenceError(
         f"an argument of type {cls.__module__}.{cls.__qualname__} has no place in compiled code",
-        hint="pass numbers, NumPy arrays, and tuples, lists, dicts, NamedTuples or dataclasses of those; "
+        hint=hint + "pass numbers, NumPy arrays, and tuples, lists, dicts, NamedTuples or dataclasses of those; "
              "name a compile-time constant in jit(static=(…,))")
 
 
@@ -199,11 +204,12 @@ def _classify_array(x: np.ndarray, static_shapes: bool) -> tuple[Leaf | Static |
     x = np.asarray(x)                                         # converts a subclass without copying
     if not (x.flags.c_contiguous and x.flags.aligned):
         x = np.array(x, order="C")
-    return _array_leaf(x.dtype, tuple([n if static_shapes or n == 1 else None for n in x.shape])), x
+    return array_leaf(x.dtype, tuple([n if static_shapes or n == 1 else None for n in x.shape])), x
 
 
 @cache
-def _array_leaf(dtype: np.dtype, dims: tuple[int | None, ...]) -> Leaf:
+def array_leaf(dtype: np.dtype, dims: tuple[int | None, ...]) -> Leaf:
+    """The leaf for arrays with an element type of the IR."""
     scalar = from_numpy(dtype)
     assert scalar is not None
     return Leaf(Array(scalar, dims), False)

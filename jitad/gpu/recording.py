@@ -129,6 +129,10 @@ class RecordingDriver:
         """Lets calls use memory of another owner."""
         self.foreign.append(range(address, address + size))
 
+    def disown(self, address: int) -> None:
+        """Ends ``adopt``."""
+        self.foreign = [r for r in self.foreign if r.start != address]
+
     @property
     def bytes_live(self) -> int:
         return sum(self.live.values())

@@ -38,6 +38,13 @@ class SimulatedDriver:
     def free(self, address: int) -> None:
         self.memory.free(address)
 
+    def adopt(self, address: int, size: int) -> None:
+        """Lets kernels use memory of another owner, until ``disown``."""
+        self.memory.adopt(address, size)
+
+    def disown(self, address: int) -> None:
+        self.memory.disown(address)
+
     def upload(self, address: int, source: np.ndarray) -> None:
         self.memory.require(address, source.nbytes, "upload")
         source = np.ascontiguousarray(source)

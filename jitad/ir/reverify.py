@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from .graph import Function, Module, Value
+from .graph import Function, Module, Op
 from .signature import signature
 from .verify import verify
 
@@ -40,25 +40,43 @@ def _same(a: list[Any], b: list[Any]) -> bool:
 
 
 def _contents(module: Module, func: Function) -> list[Any]:
+    """Every object that the verifier reads.  Each op and value is read for each pass, so there are no calls here."""
     out: list[Any] = [func, func.name, *func.own, _NEXT, *func.result_types, _NEXT]
     for block in func.blocks:
         out += block, block.func
-        _values(out, block.params)
-        for op in block.all_ops():
-            out += op, op.name, op.block, *op.operands, _NEXT, *op.attrs, _NEXT, *op.attrs.values(), _NEXT
-            _values(out, op.results)
-            for edge in op.edges:
-                out += edge.block, *edge.args, _NEXT
-            number = op.attrs.get("exc")
-            if number is not None:
-                out.append(isinstance(number, int) and 0 <= number < len(module.exceptions))
-            if op.name == "call" and (callee := signature(module, str(op.attrs.get("callee")))) is not None:
-                out += *callee.params, _NEXT, *callee.results
+        for v in block.params:
+            out += v, v.owner, v.index, v.type
+        out.append(_NEXT)
+        for op in block.ops:
+            out += op, op.name, op.block, *op.operands, _NEXT
+            if attrs := op.attrs:
+                out += *attrs, _NEXT, *attrs.values(), _NEXT
+                if "exc" in attrs:
+                    out.append(_known(module, attrs["exc"]))
+            for v in op.results:
+                out += v, v.owner, v.index, v.type
+            if op.edges:
+                _edges(out, op)
             out.append(_NEXT)
+        if block.term is not None:
+            _terminator(out, module, block.term)
     return out
 
 
-def _values(out: list[Any], values: list[Value]) -> None:
-    for v in values:
-        out += v, v.owner, v.index, v.type
+def _terminator(out: list[Any], module: Module, op: Op) -> None:
+    out += op, op.name, op.block, *op.operands, _NEXT, *op.attrs, _NEXT, *op.attrs.values(), _NEXT, *op.results, _NEXT
+    _edges(out, op)
+    out.append(_known(module, op.attrs.get("exc")))
+    if op.name == "call" and (callee := signature(module, str(op.attrs.get("callee")))) is not None:
+        out += *callee.params, _NEXT, *callee.results
     out.append(_NEXT)
+
+
+def _edges(out: list[Any], op: Op) -> None:
+    for edge in op.edges:
+        out += edge.block, *edge.args, _NEXT
+
+
+def _known(module: Module, number: Any) -> bool:
+    """True if an exception has this number."""
+    return isinstance(number, int) and 0 <= number < len(module.exceptions)

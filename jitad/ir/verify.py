@@ -29,13 +29,13 @@ Memory (``linear``): see ``linearity.py``.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import CompileError, Loc
 from .aliasing.may_alias import Summaries
-from .dominance import Dominators
+from .dominance import Dominators, dominators
 from .graph import Block, Edge, Function, Module, Op, Rule, Value
 from .linearity import faults
 from .ops import OPS, TERMINATORS, result_types
@@ -240,24 +240,26 @@ class FunctionVerifier:
 
     def place(self, block: Block, owner: Op | Block, index: int, values: Sequence[Value]) -> None:
         """Note where values are defined, and check that they point back there."""
+        defined, at = self.defined, (block, index)
         for i, v in enumerate(values):
-            if v in self.defined or v.owner is not owner or v.index != i:
+            if v in defined or v.owner is not owner or v.index != i:
                 self.fail(f"{v} stands in two places or belongs elsewhere", owner if isinstance(owner, Op) else None)
-            self.defined[v] = block, index
+            defined[v] = at
 
     # --- types ----------------------------------------------------------------------------------------
 
     def op(self, op: Op) -> None:
         """Check the types of an op that is not a terminator."""
-        if any(v not in self.defined for v in op.operands):
-            return                                              # reported by ``dominance``
+        for v in op.operands:
+            if v not in self.defined:
+                return                                          # reported by ``dominance``
         try:
             expected = self.rule(op)
         except (TypeRuleError, TypeError, ValueError, AttributeError) as e:
             self.fail(f"{op.name}: {e}", op)
             return
         types = [r.type for r in op.results]
-        if len(types) != len(expected) or not all(map(self.forgets, expected, types)):
+        if types != expected and (len(types) != len(expected) or not all(map(self.forgets, expected, types))):
             self.fail(f"has type {_list(types)}, its rule says {_list(expected)}", op)
         elif op.name == "const" and not _is_constant(op.attrs["value"], types[0]):
             self.fail(f"{op.attrs['value']!r} is no {types[0]}", op)
@@ -333,25 +335,33 @@ class FunctionVerifier:
 
     def dominance(self) -> None:
         """Check that every value is defined before its use."""
-        tree = Dominators(self.func)
+        tree = dominators(self.func)
         for block in self.func.blocks:
-            for i, op in enumerate(block.all_ops()):
-                for v in op.used():
-                    if v not in self.defined:
-                        self.fail("a value of another function, or of none", op, v)
-                        continue
-                    home, at = self.defined[v]
-                    if home is block:
-                        before = at < i
-                    else:
-                        before = {home, block} <= tree.reachable.keys() and tree.dominates(home, block)
-                    if block in tree.reachable and not before:
-                        self.fail(f"{self.named(v)} is not defined on every path to here", op, v)
+            for i, op in enumerate(block.ops):
+                self._uses(op, op.operands, block, i, tree)
+            if block.term is not None:
+                self._uses(block.term, block.term.used(), block, len(block.ops), tree)
+
+    def _uses(self, op: Op, values: Iterable[Value], block: Block, index: int, tree: Dominators) -> None:
+        """Check the values that an op uses, which stands at ``index`` in ``block``."""
+        for v in values:
+            home, at = self.defined.get(v, _NOWHERE)
+            if home is None:
+                self.fail("a value of another function, or of none", op, v)
+            elif (at >= index if home is block else not _dominates(tree, home, block)) and block in tree.reachable:
+                self.fail(f"{self.named(v)} is not defined on every path to here", op, v)
 
     def named(self, v: Value) -> str:
         """The name of a value in the text."""
         self._printer = self._printer or self.printer(self.func)
         return self._printer.value(v)
+
+
+_NOWHERE = None, 0
+
+
+def _dominates(tree: Dominators, home: Block, block: Block) -> bool:
+    return home in tree.reachable and block in tree.reachable and tree.dominates(home, block)
 
 
 _TAKES: dict[str, tuple[Type, ...]] = {"jump": (), "branch": (BOOL,), "switch": (I64,)}

@@ -144,7 +144,7 @@ Origins = dict[Value, frozenset[Value]]
 
 def memory_faults(module: Module, func: Function) -> Iterator[Fault]:
     """Writes to borrowed memory, and uses of memory after a callee may have taken it."""
-    origins = _origins(func)
+    origins = origins_of(func)
     borrowed = {p for i, p in enumerate(func.params) if is_buffer(p) and i not in func.own}
     for op in (op for block in func.blocks for op in block.nested_ops()):
         for v in written(op):
@@ -169,7 +169,7 @@ def written(op: Op) -> Iterator[Value]:
         yield op.operands[i + skipped]
 
 
-def _origins(func: Function) -> Origins:
+def origins_of(func: Function) -> Origins:
     """The values that may have made the memory of each buffer: parameters, allocations, calls, frames."""
     found: Origins = {v: frozenset({v}) for v in _made(func)}
     changed = True

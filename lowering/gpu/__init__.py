@@ -2,7 +2,10 @@
 
 Files, in reading order::
 
-    image   what is loaded on a device: the text of kernels, and their parameters
-    driver  the interface of a device, and arrays in its memory
-    ptx     images as PTX: functions of the device, kernels, libdevice
+    image    what is loaded on a device: the text of kernels, and their parameters
+    driver   the interface of a device, and arrays in its memory
+    device   device functions and kernels
+    host     the host program
+    program  programs: compiled, run, explained
+    ptx      images as PTX: functions of the device, kernels, libdevice
 """

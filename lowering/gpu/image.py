@@ -29,12 +29,16 @@ WARP = 32
 @dataclass(frozen=True)
 class Kernel:
     """A function that a launch runs: its name (ASCII), the types of its parameters (``ptr``, ``i64``, ``f64``, …), the
-    number of threads in a block, and the user's line."""
+    number of threads in a block, and the user's line.
+
+    ``stack``: bytes of the call stack that each thread may need, where LLVM cannot tell: for recursion.
+    """
 
     name: str
     params: tuple[str, ...]
     block: int
     loc: Loc
+    stack: int = 0
 
 
 @dataclass(frozen=True)

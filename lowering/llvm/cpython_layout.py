@@ -5,7 +5,8 @@ CPython does not guarantee these parts of the layout, so this file probes them w
 
 A dict is a table of *keys* with a head of ``KEYS_HEAD`` bytes and indices, behind which entries stand in the order in
 which they were inserted: pointers to key and value, or hash, key and value.  An entry stays where it is until the
-table is replaced.
+table is replaced.  The interpreter gives a table whose keys are strings a *version* when it specialises a function that
+reads a global variable from it, and takes it away when a key is added or removed.
 
 Attributes of an object are pointers in an array, in the order of the keys that all objects of its class share.  Keys
 are only added to these, and the array of an object has room for all of them.  An object may have a dict in its place:
@@ -28,6 +29,8 @@ from typing import Any
 DICT_USED, DICT_KEYS, DICT_VALUES = 16, 32, 40
 KEYS_FORM = 8                                          # 3 bytes: logarithms of the size and of the indices' bytes, kind
 FORM_MASK = 0xFFFFFF
+KEYS_VERSION = 12                                      # 4 bytes
+VERSIONED_FORM = 0xFFFFFFFF_00FFFFFF                   # of the 8 bytes there: the form, and behind it the version
 KEYS_COUNT = 24                                        # entries in use, deleted ones among them
 KEYS_HEAD = 32
 UNICODE_KIND, SPLIT_KIND = 1, 2                        # kind 0 has hashes in its entries
@@ -80,6 +83,26 @@ def key_in(table: dict[Any, Any], key: Any) -> Any:
     if type(key) is str:
         key = sys.intern(key)
     return key if entry_of(keys_of(table), key) is not None else next((k for k in table if k == key), None)
+
+
+def _global_variable() -> Any:
+    return wanted                                                      # type: ignore[name-defined]  # noqa: F821
+
+
+SPECIALISED = 32                                       # calls after which a function is specialised; 3.11 takes 9
+
+
+def ask_for_version(module: dict[str, Any], name: str) -> None:
+    """Make the interpreter give a module's keys a version, if they have none: it specialises a function."""
+    if u32(keys_of(module) + KEYS_VERSION) or type(module) is not dict:
+        return
+    code = _global_variable.__code__.replace(co_names=(name,))
+    function = types.FunctionType(code, module)
+    try:
+        for _ in range(SPECIALISED):
+            function()
+    except NameError:                                  # another thread has deleted it
+        return
 
 
 _TYPE_SIZE: Any = type.__basicsize__
@@ -143,6 +166,34 @@ def _dicts_are_known() -> bool:
     return u64(id(table) + DICT_USED) == 2 and u64(id(table) + DICT_VALUES) == 0 and form(keys_of(table)) >> 16 == 1
 
 
+_CHANGES: tuple[Any, ...] = (
+    lambda d: d.__setitem__("new", 1), lambda d: d.__delitem__("one"), lambda d: d.pop("one"), lambda d: d.popitem(),
+    lambda d: d.setdefault("new", 1), lambda d: d.update(new=1), lambda d: d.__ior__({"new": 1}),
+    lambda d: d.__setitem__(1, 1), lambda d: exec("new = 1", d), lambda d: exec("del one", d))
+
+
+def _versions_are_known() -> bool:
+    """Try what changes a dict: its keys have no version afterwards, unless only values change."""
+    def versioned() -> dict[str, Any]:
+        table = {"__builtins__": {}, "one": 1, "two": 2, "three": 3}
+        ask_for_version(table, "two")
+        return table
+
+    def version(table: dict[str, Any]) -> int:
+        return u32(keys_of(table) + KEYS_VERSION)
+    first, second = versioned(), versioned()
+    before = version(first), version(second)
+    first["two"], second["one"] = 3, "other"
+    if 0 in before or before[0] == before[1] or (version(first), version(second)) != before:
+        return False
+    for change in _CHANGES:
+        table = versioned()
+        change(table)
+        if version(table):
+            return False
+    return True
+
+
 def values_of(obj: Any, kind: str) -> int:
     """The address of the array in which an object has its attributes; 0 if it has them in a dict."""
     if kind == "apart":
@@ -195,3 +246,4 @@ KNOWN = bool(object.__basicsize__ == HEAD and FUNCTION_CODE and FUNCTION_DEFAULT
 _KIND = {(3, 11): "apart", (3, 12): "tagged"}.get(sys.version_info[:2], "inline")
 ATTRIBUTES = _KIND if KNOWN and _objects_are_known(_KIND) else ""
 SLOTS_KNOWN = KNOWN and _slots_are_known()
+VERSIONS_KNOWN = KNOWN and _versions_are_known()

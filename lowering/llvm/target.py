@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ANY_GPU = "gpu"
+"""The triple of code for no particular GPU, which calls mathematical functions by names such as ``@gpu.sin.f64``."""
 _VECTORS = (("+avx512f", 512), ("+avx2", 256), ("+sse2", 128), ("+neon", 128), ("+simd128", 128))
 BLAS, LIBMVEC = "blas", "libmvec"
 
@@ -23,7 +25,7 @@ class Target:
 
     @property
     def is_gpu(self) -> bool:
-        return self.triple.startswith("nvptx")
+        return self.triple.startswith(("nvptx", ANY_GPU))
 
     @property
     def has_short_pointers(self) -> bool:

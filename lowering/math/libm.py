@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...ir.types import Scalar
 from ..llvm import types
 from ..llvm.emit import Writer
-from ..llvm.target import Target
+from ..llvm.target import ANY_GPU, Target
 from . import libmvec
 
 _CALL = """define internal {of} @{own}({of} %x) noinline {attributes} {{
@@ -18,7 +18,10 @@ _PURE = "memory(none) nounwind willreturn nocallback nosync"
 
 def declare(target: Target, writer: Writer, name: str, t: Scalar, arity: int) -> str:
     """``@name`` of a function, declared free of effects, with its vector versions if the target has any."""
-    full = ("__nv_" if target.is_gpu else "") + name + ("f" if t.name == "f32" else "")
+    if target.triple == ANY_GPU:
+        full = f"gpu.{name}.{t.name}"
+    else:
+        full = ("__nv_" if target.is_gpu else "") + name + ("f" if t.name == "f32" else "")
     own = f"jitad.{full}" if name in libmvec.REPLACED and not target.is_gpu else ""
     vector = "" if target.is_gpu else libmvec.attribute(writer, full, target, own)
     of = types.register(t)

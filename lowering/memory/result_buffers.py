@@ -40,7 +40,8 @@ def rest() -> None:
         at = following
 
 
-# A block with at least %size bytes after its head, or null.  Blocks of twice the size or more are left for others.
+# A block with at least %size bytes after its head, or null.  Blocks of which the result would fill less than half are
+# left for others: ``jitad.wrap`` would not give them to an array.
 _TAKE = """define ptr @jitad.take(ptr %ctx, i64 %size) noinline nounwind {{
 entry:
   %free.at = getelementptr inbounds i8, ptr %ctx, i64 {free}
@@ -54,7 +55,6 @@ begin:
   %upper = add i64 %need, %less
   %rest = xor i64 %less, -1
   %whole = and i64 %upper, %rest
-  %twice = shl i64 %whole, 1
   br label %look
 look:
   %link = phi ptr [ %free.at, %begin ], [ %block, %next ]
@@ -65,7 +65,8 @@ one:
   %size.at = getelementptr inbounds i64, ptr %block, i64 1
   %bytes = load i64, ptr %size.at, align 8
   %enough = icmp uge i64 %bytes, %need
-  %fair = icmp ult i64 %bytes, %twice
+  %half = lshr i64 %bytes, 1
+  %fair = icmp ule i64 %half, %size
   %fits = and i1 %enough, %fair
   br i1 %fits, label %found, label %next
 next:

@@ -147,6 +147,6 @@ def made_in_place(func: Function) -> int:
     return INLINE if sum(isinstance(v.type, Array) for v in func.defined()) <= MANY else 0
 
 
-def is_small(t: object) -> bool:
-    """True if ``t`` is an array type with literal sizes and at most ``LOCAL_LIMIT`` elements."""
-    return isinstance(t, Array) and None not in t.dims and prod(d or 0 for d in t.dims) <= LOCAL_LIMIT
+def is_small(t: object, limit: int = LOCAL_LIMIT) -> bool:
+    """True if ``t`` is an array type with literal sizes and at most ``limit`` elements."""
+    return isinstance(t, Array) and None not in t.dims and prod(d or 0 for d in t.dims) <= limit

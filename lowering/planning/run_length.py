@@ -1,7 +1,8 @@
 """Estimates from a function's code how long it may run, which decides whether its entry releases the GIL.
 
-``short``: no loop, no recursion, no array operation.  ``long``: a loop of unknown trip count, recursion, or a large
-constant amount of work.  ``sizes``: the work grows with the sizes of the arrays and the integers passed.
+``short``: no loop, no recursion, no array operation but reads of single elements.  ``long``: a loop of unknown trip
+count, recursion, or a large constant amount of work.  ``sizes``: the work grows with the sizes of the arrays and the
+integers passed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ...passes.analysis.loops import counted, loop_forest
 
 LARGE = 1000                 # iterations or elements
 FEW = 200                    # ops
+IMMEDIATE = {"get", "dim"}   # ops on arrays that take no longer for large ones
 
 
 def reachable(module: Module, root: str) -> list[Function]:
@@ -68,8 +70,13 @@ def of_function(func: Function) -> str:
         if known is None or (known.trip.const or 0) >= LARGE:
             return "long"
         found = "sizes"
+    passed = set(func.blocks[0].params)
+    if any(isinstance(t, Array) for t in func.result_types) or any(
+            isinstance(v.type, Array) for block in func.blocks for op in block.ops if op.name not in IMMEDIATE
+            for v in op.operands):
+        found = "sizes"
     for v in func.defined():
-        if isinstance(v.type, Array):
+        if isinstance(v.type, Array) and v not in passed:
             found = "sizes"
             if None not in v.type.dims and math.prod(d or 0 for d in v.type.dims) >= LARGE:
                 return "long"

@@ -9,6 +9,7 @@ Files, in reading order::
     unbox_values  numbers and arrays; references that are held during a call
     unbox_list    long lists of numbers among the arguments
     guards        captured state: the guards, and the values that are arguments
+    dict_entries  variables of modules and values of dicts among these
     guard_tables  loops that test many guards
     attributes    attributes of objects among these
     hints         where they were found last

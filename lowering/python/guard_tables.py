@@ -26,11 +26,11 @@ def words_hold(u: Unboxer, hints: Hints, expected: Sequence[tuple[tuple[Any, int
         return
     table = hints.constants([x for row in expected for x in row])
 
-    def difference(code: Code, row: str) -> str:
+    def difference(code: Code, number: str, row: str) -> str:
         address = code.op(f"load ptr, ptr {row}, align 8")
         there = code.op(f"load i64, ptr {address}, align 8")
         return code.op(f"xor i64 {there}, {u.load('i64', row, 8)}")
-    _all_zero(u, table, 16, len(expected), difference)
+    all_zero(u, table, 16, len(expected), difference)
 
 
 def entries_hold(u: Unboxer, keys: str, table: str, count: int) -> None:
@@ -38,17 +38,17 @@ def entries_hold(u: Unboxer, keys: str, table: str, count: int) -> None:
 
     ``keys``: its table of keys; each row of ``table`` is the offset of an entry there, its key and its value.
     """
-    def difference(code: Code, row: str) -> str:
+    def difference(code: Code, number: str, row: str) -> str:
         offset = code.op(f"load i64, ptr {row}, align 8")
         entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
         key = code.op(f"xor i64 {u.load('i64', entry, 0)}, {u.load('i64', row, 8)}")
         value = code.op(f"xor i64 {u.load('i64', entry, 8)}, {u.load('i64', row, 16)}")
         return code.op(f"or i64 {key}, {value}")
-    _all_zero(u, table, 24, count, difference)
+    all_zero(u, table, 24, count, difference)
 
 
-def _all_zero(u: Unboxer, table: str, step: int, count: int, of: Callable[[Code, str], str]) -> None:
-    """Require that ``of(code, row)`` is zero for each row of a table."""
+def all_zero(u: Unboxer, table: str, step: int, count: int, of: Callable[[Code, str, str], str]) -> None:
+    """Require that ``of(code, number, row)`` is zero for each row of a table."""
     code = u.code
     before, loop, done = code.here, code.label("guards"), code.label("held")
     number, found = code.phi("i64", loop, "row"), code.phi("i64", loop, "difference")
@@ -58,7 +58,7 @@ def _all_zero(u: Unboxer, table: str, step: int, count: int, of: Callable[[Code,
     code.start(loop)
     offset = code.op(f"mul nuw nsw i64 {number}, {step}")
     row = code.op(f"getelementptr inbounds i8, ptr {table}, i64 {offset}", "row")
-    total = code.op(f"or i64 {found}, {of(code, row)}")
+    total = code.op(f"or i64 {found}, {of(code, number, row)}")
     following = code.op(f"add nuw nsw i64 {number}, 1")
     code.add_incoming(number, following)
     code.add_incoming(found, total)

@@ -21,7 +21,8 @@ from ..llvm import cpython_layout as layout
 from ..llvm.capi import function, pointer
 from ..llvm.emit import Code
 from .attributes import Attributes
-from .guard_tables import FEW, entries_hold, words_hold
+from .dict_entries import DictEntries
+from .guard_tables import FEW, words_hold
 from .hints import Hints, Unreadable
 from .unbox import Unboxer
 
@@ -82,13 +83,18 @@ class Reads:
         if floats:
             self.unboxer.require_all(*(f"eq ptr {self.unboxer.load('ptr', obj, capi.OB_TYPE)}, {pointer(float)}"
                                        for obj in floats))
+        arrays = [(obj, leaf.type) for obj, (_, leaf) in zip(objects, self.captured) if isinstance(leaf.type, Array)]
+        read = iter(self.unboxer.arrays_together([t for _, t in arrays], [obj for obj, _ in arrays]) if arrays else ())
         parts = []
         for obj, (_, leaf) in zip(objects, self.captured):
-            if leaf == _FLOAT:
+            if isinstance(leaf.type, Array):
+                parts += next(read)
+            elif leaf == _FLOAT:
                 parts.append(self.unboxer.load("double", obj, capi.FLOAT_VALUE))
-                continue
-            parts += self.unboxer.leaf(leaf, obj)
-            if isinstance(leaf.type, Array) and self.keep:
+            else:
+                parts += self.unboxer.leaf(leaf, obj)
+        if self.keep:
+            for obj, _ in arrays:
                 self.unboxer.keep_array(obj)
         return parts
 
@@ -267,54 +273,17 @@ class Reads:
         if name in self.checked:
             return
         self.checked.add(name)
-        u, code, places = self.unboxer, self.code, self.entries[name]
-        absent = {g.place for g in self.guards if g.test == "absent"}
-        present = {key: p for key, p in places.items() if p not in absent}
-        keys = u.load("ptr", table, layout.DICT_KEYS)
-        form = code.op(f"and i32 {u.load('i32', keys, layout.KEYS_FORM)}, {layout.FORM_MASK}")
-        count = u.load("i64", keys, layout.KEYS_COUNT)
-        anything_new = len(present) < len(places)
-        least = self._load(self.hints.word("entries", where, list(present), anything_new, early=anything_new))
-        tests = [f"eq i64 {code.op(f'zext i32 {form} to i64')}, "
-                 f"{self._load(self.hints.word('form', where, early=True))}",
-                 f"{'eq' if anything_new else 'uge'} i64 {count}, {least}"]
-        if anything_new:
-            at = self._load(self.hints.word("keys", where, early=True))
-            tests.append(f"eq i64 {code.op(f'ptrtoint ptr {keys} to i64')}, {at}")
-        u.require_all(*tests)
-        tests = []
-        fixed = self._only_compared(present)
-        if len(fixed) > FEW:
-            table = self._rows(fixed, where)
-            entries_hold(u, keys, table, len(fixed))
-        else:
-            fixed = {}
-        for key, place in present.items():
-            if key in fixed:
-                continue
-            offset = self._load(self.hints.word("entry", where, key))
-            entry = code.op(f"getelementptr inbounds i8, ptr {keys}, i64 {offset}", "entry")
-            expected = code.op(f"inttoptr i64 {self._load(self.hints.address('key', where, key))} to ptr")
-            tests.append(f"eq ptr {u.load('ptr', entry, 0)}, {expected}")
-            self.pointers[place] = u.load("ptr", entry, 8)
-        if tests:
-            u.require_all(*tests)
+        places = self.entries[name]
+        absent = frozenset(g.place for g in self.guards if g.test == "absent")
+        same = self._only_compared({key: p for key, p in places.items() if p not in absent})
+        self.pointers |= DictEntries(self.unboxer, self.hints, table, where, places, absent, same).read()
+        if len(same) > FEW:
+            self.checked.update((g.place, "is") for g in same.values())
 
     def _only_compared(self, present: dict[Any, Place]) -> dict[Any, Guard]:
         """Of the entries of a dict, those of which nothing is asked but whether they are still the same object."""
         free = {key: self.of_place.get(p, []) for key, p in present.items() if p not in self.needed}
         return {key: guards[0] for key, guards in free.items() if [g.test for g in guards] == ["is"]}
-
-    def _rows(self, fixed: dict[Any, Guard], where: Any) -> str:
-        """A table for ``entries_hold``; its address."""
-        first = ""
-        for key, g in fixed.items():
-            offset = self.hints.word("entry", where, key)
-            self.hints.address("key", where, key)
-            self.hints.address("itself", g.expected)
-            self.checked.add((g.place, "is"))
-            first = first or offset
-        return first
 
     # --- objects ----------------------------------------------------------------------------------
 

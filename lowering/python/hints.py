@@ -9,6 +9,8 @@ What a word should hold is data, a tuple ``(kind, …)``, so that the entry poin
                                                             number, and the offset of one in the array of an object
     form d    keys d    entries d names exactly             of a dict: the form and the address of its table of keys,
     entry d key                                             how many entries are needed, the offset of one
+    keyed d names numbers                                   the version of its keys if the entries have these numbers
+    constant n                                              the number itself
     place p    item p i    key d key    itself x            objects: at a place, in a list there, a key of a dict, x
 
 A dict ``d`` is an object, or the place where it is found.
@@ -50,11 +52,11 @@ class Hints:
         self.facts: list[tuple[Word, Any]] = []
         self.kept: list[Any] = []                      # the objects whose addresses are in the words
         self.used = 0
-        self.tables: list[Any] = []                    # constants that code reads
+        self.tables: list[Any] = []                    # other words that code reads
         self.rows: list[Sequence[tuple[Any, int]]] = []          # and what they are made from
 
     def constants(self, words: Sequence[tuple[Any, int]]) -> str:
-        """Words that stay as they are: the addresses of objects, plus an offset.  The address of the first."""
+        """Words that ``refresh`` leaves alone: addresses of objects, plus an offset.  The address of the first."""
         self.rows.append(words)
         self.tables.append((ctypes.c_uint64 * len(words))(*(_address(*word) for word in words)))
         return memory(ctypes.addressof(self.tables[-1]))
@@ -83,22 +85,24 @@ class Hints:
         self.used += 1
         return memory(ctypes.addressof(self.words), 8 * (self.used - 1))
 
-    def refresh(self, leaves: Sequence[Any]) -> None:
-        """Find all words anew, unless something changes meanwhile."""
+    def refresh(self, leaves: Sequence[Any]) -> bool:
+        """Find all words anew, unless something changes meanwhile; true if any of them was out of date."""
         now = Reader(leaves)
         first = [(number, _NUMBERS[kind](now, *what)) for number, (kind, *what) in self.early]
         read = Reader(leaves)
         if not all(guard.holds(read) for guard in self.guards):
-            return
+            return False
         objects = [_OBJECTS[kind](read, *what) for _, (kind, *what) in self.objects]
         found = [(number, _NUMBERS[kind](read, *what)) for number, (kind, *what) in self.late]
         found += [(number, id(obj)) for (number, _), obj in zip(self.objects, objects)]
+        before = list(self.words)
         for number, _ in self.early:
             self.words[number] = NEVER
         old, self.kept = self.kept, objects
         for number, value in (*found, *first):
             self.words[number] = value
         old.clear()                                    # to which nothing refers any more
+        return before != list(self.words)
 
 
 def _address(obj: Any, offset: int) -> int:
@@ -145,6 +149,21 @@ def _entry(table: Any, key: Any) -> int:
     return entry[1] if entry is not None else layout.KEYS_HEAD
 
 
+def numbers(table: Any, keys: Sequence[Any]) -> tuple[int, ...] | None:
+    """The numbers of entries in a table of keys that can have a version; None if it cannot, or has not all of them."""
+    if not layout.VERSIONS_KNOWN or _form(table) >> 16 != layout.UNICODE_KIND:
+        return None
+    found = [layout.entry_of(layout.keys_of(table), layout.key_in(table, key)) for key in keys]
+    return tuple(entry[0] for entry in found if entry is not None) if None not in found else None
+
+
+def _version(table: Any, keys: Sequence[Any], expected: Sequence[int]) -> int:
+    """The version of a module's keys, with the form of their table, while the entries have the expected numbers."""
+    layout.ask_for_version(table, keys[0])
+    state = layout.u64(layout.keys_of(table) + layout.KEYS_FORM) & layout.VERSIONED_FORM
+    return state if state >> 32 and numbers(table, keys) == expected else NEVER
+
+
 def _dict(read: Reader, d: Any) -> Any:
     return read(d) if isinstance(d, Place) else d
 
@@ -157,6 +176,8 @@ _NUMBERS: dict[str, Callable[..., int]] = {
     "keys": lambda read, d: layout.keys_of(_dict(read, d)),
     "entries": lambda read, d, keys, exactly: _entries(_dict(read, d), keys, exactly),
     "entry": lambda read, d, key: _entry(_dict(read, d), key),
+    "keyed": lambda read, d, keys, expected: _version(_dict(read, d), keys, expected),
+    "constant": lambda read, n: n,
 }
 _OBJECTS: dict[str, Callable[..., Any]] = {
     "place": lambda read, place: read(place),

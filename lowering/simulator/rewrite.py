@@ -5,7 +5,7 @@
 * *Polls.*  The head of a loop calls ``@gpu.poll()``, a function that may call itself ``@gpu.check_stack()``.
 * *Checks* (``checked``).  Each access to memory is preceded by ``@gpu.check.read(i32 site, ptr p, i64 bytes)``,
   ``write`` or ``atomic``, unless the address is obviously that of an ``alloca``.
-* *Shared memory.*  Arrays of address space 3 become aliases of parts of one array, ``@gpu.shared``.
+* *Shared memory.*  Arrays of address space 3 become parts of one array, ``@gpu.shared``.
 
 The text has one instruction a line (a ``switch`` may take several), and a label stands alone on its line.  A comment
 ``; FILE:LINE`` at the end of a line is the user's source line.
@@ -84,7 +84,8 @@ class _Rewriter:
         self.result = Prepared()
         self.calls: dict[str, set[str]] = {}
         self.waits: set[str] = set()
-        self.dynamic: tuple[str, str] | None = None
+        self.dynamic = ""
+        self.places: dict[str, str] = {}
 
     def run(self) -> Prepared:
         functions = list(self._functions())
@@ -97,10 +98,14 @@ class _Rewriter:
         for head, body in functions:
             self._function(head, body)
         if self.dynamic:                                         # behind all others
-            self._shared(*self.dynamic, 0)
+            self._shared(self.dynamic, 0)
         self.result.collective = {f for f in self.calls if self.waits & ({f} | self._reached(f))}
-        self.result.text = "\n".join(self.out)
+        self.result.text = self._placed("\n".join(self.out))
         return self.result
+
+    def _placed(self, text: str) -> str:
+        """The text with the shared arrays as parts of one array."""
+        return _REFERENCE.sub(lambda m: self.places.get(m[1], m[0]), text) if self.places else text
 
     def _functions(self) -> Iterator[tuple[str, list[str]]]:
         """The definitions of functions, head and body; what stands outside of them is prepared at once."""
@@ -148,18 +153,17 @@ class _Rewriter:
             raise CompileError("an image has two shared arrays without a size")
         if "external" in m[2]:
             self.result.dynamic = _plain(name)
-            self.dynamic = name, of
+            self.dynamic = name
             return
-        self._shared(name, of, size)
+        self._shared(name, size)
 
-    def _shared(self, name: str, of: str, size: int) -> None:
+    def _shared(self, name: str, size: int) -> None:
         offset = self.result.shared_bytes
         self.result.shared.append((_plain(name), offset, size))
         self.result.shared_bytes = -(-(offset + size) // SHARED_ALIGN) * SHARED_ALIGN
         if self.checked:
             self.result.shared_bytes += SHARED_ALIGN             # distance, so that an index that is too large is found
-        part = f"getelementptr (i8, ptr addrspace(3) @gpu.shared, i64 {offset})"
-        self.out.append(f"@{name} = internal alias {of}, ptr addrspace(3) {part}")
+        self.places[name] = f"getelementptr (i8, ptr addrspace(3) @gpu.shared, i64 {offset})"
 
     # --- functions --------------------------------------------------------------------------------
 

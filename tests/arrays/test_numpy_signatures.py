@@ -11,6 +11,8 @@ import pytest
 from jitad import UnsupportedError, check_grads, interpret, jit
 from tests.alike import assert_alike
 
+pytestmark = pytest.mark.any_level
+
 A = np.arange(6.0).reshape(2, 3) / 4 + 0.25
 B = A[::-1].copy()
 

@@ -10,6 +10,8 @@ import pytest
 
 from jitad import UnsupportedError, jit
 
+pytestmark = pytest.mark.any_level
+
 
 class Key:
     def __init__(self, n: float) -> None:

@@ -19,6 +19,8 @@ from jitad.lowering.llvm import cpython_layout as layout
 
 from jitad import jit
 
+pytestmark = pytest.mark.any_level
+
 NEW = [f"new{i}" for i in range(40)]
 
 

@@ -33,6 +33,8 @@ from jitad import (
 )
 from jitad.ir.types import INSTEAD
 
+pytestmark = pytest.mark.any_level
+
 HEAD = """\
 import math, types
 import numpy as np

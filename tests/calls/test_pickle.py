@@ -18,6 +18,8 @@ from jitad import UnsupportedError, grad, jit
 from jitad.pickling import travel
 from jitad.pickling.reducers import dumps
 
+pytestmark = pytest.mark.any_level
+
 K = 3.0
 
 

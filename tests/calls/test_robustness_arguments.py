@@ -24,6 +24,8 @@ from hypothesis import strategies as st
 import jitad
 from jitad import DifferentiationError, JitadError, TypeInferenceError, jit
 
+pytestmark = pytest.mark.any_level
+
 
 @jit(grad=True)
 def total(x):

@@ -12,6 +12,8 @@ import pytest
 from jitad import UnsupportedError, grad, interpret, jit, vmap
 from tests.calls.raising import FUNCTIONS, Plain, Told, deep, with_a_value
 
+pytestmark = pytest.mark.any_level
+
 
 def raised(fun: Any, *args: Any) -> BaseException:
     try:

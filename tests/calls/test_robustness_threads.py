@@ -20,6 +20,8 @@ import pytest
 
 from jitad import jit, pipeline
 
+pytestmark = pytest.mark.any_level
+
 THREADS = 8
 
 

@@ -15,6 +15,8 @@ import pytest
 
 from jitad import jit
 
+pytestmark = pytest.mark.any_level
+
 
 @dataclasses.dataclass
 class Plain:

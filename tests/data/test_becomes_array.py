@@ -11,6 +11,8 @@ import pytest
 
 from jitad import UnsupportedError, check_grads, jit
 
+pytestmark = pytest.mark.any_level
+
 X = np.arange(1.0, 13.0).reshape(3, 4)
 
 

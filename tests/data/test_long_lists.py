@@ -13,6 +13,8 @@ import pytest
 from jitad import UnsupportedError, check_grads, custom_vjp, grad, interpret, jit, jvp, spec, value_and_grad, vjp, vmap
 from jitad.frontend.columns.list_columns import LONG
 
+pytestmark = pytest.mark.any_level
+
 N = LONG + 8
 FLOATS = [math.sin(i) + 1.5 for i in range(N)]
 INTS = [(7 * i) % 11 - 3 for i in range(N)]

@@ -16,6 +16,8 @@ import jitad
 from jitad import grad, hvp, interpret, jit, jvp, pack, value_and_grad
 from jitad.frontend.columns.pack import Packed
 
+pytestmark = pytest.mark.any_level
+
 
 @dataclass
 class Tree:

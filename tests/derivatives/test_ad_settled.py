@@ -164,8 +164,35 @@ def below(a: Any) -> float:
     return np.sum(x)
 
 
+def state(a: Any) -> float:
+    """Two inner loops read each element of a state, which is then overwritten."""
+    h, new = a[0].copy(), np.zeros(len(a))
+    for _ in range(3):
+        for i in range(len(h)):
+            new[i] = a[1, i]
+            for j in range(len(h)):
+                new[i] += a[i % 2, j] * h[j] * h[j]
+        for i in range(len(h)):
+            h[i] = 0.2 * new[i]
+    return h.sum()
+
+
+def inside(a: Any) -> float:
+    """The same, of the inside of a matrix; some elements are read in some iterations only."""
+    x, total = a.copy(), 0.0
+    for _ in range(3):
+        for k in range(3):
+            for i in range(1, len(x) - 1):
+                for j in range(len(x)):
+                    if k != j:
+                        total += x[i, j] * x[i, j] * a[k, j]
+        x[1, 0] = total
+        x[2] = x[1] * total * 0.01
+    return total
+
+
 ALL = [upwards, recurrence, cholesky, lu, sweeps, same_place, behind, scratch, exchanged, twice, cholesky_by_slices,
-       trajectory, rows_in_use, below]
+       trajectory, rows_in_use, below, state, inside]
 
 
 def matrix(n: int = 5) -> Any:
@@ -184,7 +211,8 @@ def test_gradients(f: Callable[[Any], float]) -> None:
     check_grads(f, (a,), order=2 if f in (cholesky, behind) else 1)
 
 
-@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (lu, 0), (recurrence, 1), (sweeps, 2)],
+@pytest.mark.parametrize("f, kept", [(upwards, 0), (cholesky, 0), (lu, 0), (recurrence, 1), (sweeps, 2), (state, 0),
+                                     (inside, 0)],
                          ids=lambda f: f.__name__ if callable(f) else "")
 def test_what_is_kept_of_inner_iterations(f: Callable[[Any], float], kept: int) -> None:
     """Of the recurrence, the sine is saved; of the sweeps, the elements that they read."""

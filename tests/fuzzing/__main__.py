@@ -22,6 +22,8 @@ def main() -> int:
     parser.add_argument("--nice", type=int, default=0)
     parser.add_argument("--size", type=int, help="constructs of a program (about; default: 1 to 32)")
     parser.add_argument("--focus", action="append", default=[], help="a construct that programs are to have")
+    parser.add_argument("--always", action="append", default=[], choices=sorted(check.CHECKS),
+                        help="a check that all programs get, and not only some")
     parser.add_argument("--findings", type=int, default=20, help="then it stops")
     parser.add_argument("--keep", action="store_true", help="do not make findings small")
     parser.add_argument("--save", action="store_true", help=f"write findings to {REGRESSIONS.name}/")
@@ -36,7 +38,7 @@ def fuzz(options: argparse.Namespace) -> int:
     print(f"seed {seed}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)    # prints the summary if stopped early
     campaign = Campaign(Options(seed, options.seconds, options.count, options.workers, options.nice, options.keep,
-                                options.findings, options.size, tuple(options.focus)),
+                                options.findings, options.size, tuple(options.focus), tuple(options.always)),
                         lambda text: print(text, flush=True))
     findings = campaign.run()
     if options.table:

@@ -55,6 +55,7 @@ class Job:
     checks: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     size: int | None = None
+    always: frozenset[str] = frozenset()        # checks that all programs get
 
 
 def work(job: Job) -> tuple[Program, Verdict, float]:
@@ -63,7 +64,7 @@ def work(job: Job) -> tuple[Program, Verdict, float]:
     if job.source:
         return Program(job.seed, job.source), verdict(job.source, job.checks), 0.0
     program = generate(job.seed, job.features, job.focus, job.size)
-    found = verdict(program.source, check.sample(job.seed))
+    found = verdict(program.source, check.sample(job.seed) | job.always)
     return program, found, time.process_time() - start
 
 
@@ -78,6 +79,7 @@ class Options:
     findings: int = 20                  # then it stops
     size: int | None = None             # constructs of a program; None: log-uniform
     focus: tuple[str, ...] = ()         # each program has one of these constructs; by default a rare one
+    always: tuple[str, ...] = ()        # checks that all programs get
 
 
 class Campaign:
@@ -109,7 +111,7 @@ class Campaign:
         while len(self.findings) < o.findings and (
                 n < o.count if o.count else time.monotonic() - self.start < o.seconds):
             focus = (r.choice(o.focus),) if o.focus else self.coverage.focus(r)
-            yield Job(o.seed + n, focus, features=self.features, size=o.size)
+            yield Job(o.seed + n, focus, features=self.features, size=o.size, always=frozenset(o.always))
             n += 1
 
     def _one(self, job: Job, answer: tuple[Program, Verdict, float] | Verdict) -> None:
@@ -128,7 +130,7 @@ class Campaign:
             found = replace(found, check="generator")
         self.kinds[kind(found)] = self.kinds.get(kind(found), 0) + 1
         if self.kinds[kind(found)] == 1:
-            self._found(program, found, check.sample(job.seed))
+            self._found(program, found, check.sample(job.seed) | job.always)
 
     def _found(self, program: Program, found: Verdict, checks: frozenset[str]) -> None:
         seconds = time.monotonic() - self.start

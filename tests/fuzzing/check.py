@@ -44,13 +44,14 @@ from tests.fuzzing.comparing import LONGEST, Wrong
 from tests.fuzzing.excused import excused
 from tests.fuzzing.otherwise import Otherwise
 from tests.fuzzing.values import fits, flatten, is_float
+from tests.gpu.running import OnDevice
 from tests.loop_level.running import looped
 
 # Checks that run for some programs only, and the fraction of these programs.
 CHECKS = {"value alone": 0.12, "gradient alone": 0.05, "forward": 0.2, "interpreter": 0.1, "interpreted gradient": 0.03,
           "second": 0.03, "vmap": 0.03, "checkpoint": 0.02, "checkpoint=True": 0.02, "checkpoint=2": 0.02,
           "unoptimised": 0.05, "unchecked": 0.05, "parallel": 0.03, "default level": 0.03, "verify": 0.04,
-          "fastmath": 0.03, "method": 0.03, "static": 0.03, "loops": 0.03}
+          "fastmath": 0.03, "method": 0.03, "static": 0.03, "loops": 0.03, "device": 0.03}
 ALL = frozenset(CHECKS)
 NOISE = 1e-9                            # of a derivative by differences
 FIRST = 10.0                            # seconds for the first call of a program that may not end: see ``Pool``'s limit
@@ -283,6 +284,12 @@ class Checker(Otherwise):
                 return False
         return True
 
+    def _device_function(self) -> Function:
+        """The program, or its value and gradient, for the simulated GPU."""
+        fun = jit(self.main, grad=self.floats or False)
+        found: Function = fun.value_and_grad if self.scalar and self.floats else fun
+        return found
+
     def _variants(self, at: tuple[Any, ...], got: Any, value: Any, certain: bool) -> None:
         """Compares with other ways of compiling, including the gradient if it is reliable."""
         both = self.scalar and bool(self.floats)
@@ -305,6 +312,9 @@ class Checker(Otherwise):
             self.doing = "loops"
             with suppress(plain.TooLong), plain.limited(LONGEST):
                 compare(self.once("loops", lambda: AtLoopLevel(jit(self.main, grad=self.floats or False), both)))
+        if "device" in self.checks:
+            self.doing = "device"
+            compare(self.once("device", lambda: OnDevice(self._device_function())))
         if "parallel" in self.checks:
             self.doing = "parallel"
             compare(Several(self._compiled("parallel", parallel=True)))

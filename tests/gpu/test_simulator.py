@@ -68,7 +68,7 @@ def test_programs(checked: bool, order: int | None) -> None:
     np.testing.assert_array_equal(z, x.T)
 
     x, out = random.integers(0, 16, 320, np.int8), np.zeros(16, np.int32)
-    device.run(image(kernels.HISTOGRAM, "ptr x, ptr out", 64, kernels.BINS), 5, x, out)
+    device.run(image(kernels.HISTOGRAM, "ptr x, ptr out", 64, kernels.TILE + kernels.BINS), 5, x, out)
     np.testing.assert_array_equal(out, np.bincount(x, minlength=16))
 
     x, z = random.integers(-9, 9, (3, 40)), np.zeros((3, 40), np.int64)

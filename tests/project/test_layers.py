@@ -92,16 +92,16 @@ def nodes(node: ast.AST, inside: bool = False) -> Iterator[tuple[ast.AST, bool]]
         yield from nodes(child, inside or isinstance(child, (ast.FunctionDef, ast.Lambda)))
 
 
-@pytest.mark.parametrize("prefix, file", FILES, ids=lambda p: str(p.relative_to(ROOT)) if isinstance(p, Path) else "")
-def test_imports_run_one_way(prefix: str, file: Path) -> None:
-    module = module_name(prefix, file)
-    mine = layer(module)
-    for node, inside in nodes(ast.parse(file.read_text(encoding="utf-8"))):
-        for other in imported(node, module):
-            where = f"{file.relative_to(ROOT)}:{node.lineno} imports {other}"           # type: ignore[attr-defined]
-            assert not inside or LEVEL[mine] >= LEVEL["api"], f"{where} inside a function"
-            theirs = layer(other)
-            assert LEVEL[theirs] <= LEVEL[mine], f"{where}, which stands above or beside {mine}"
+def test_imports_run_one_way() -> None:
+    for prefix, file in FILES:
+        module = module_name(prefix, file)
+        mine = layer(module)
+        for node, inside in nodes(ast.parse(file.read_text(encoding="utf-8"))):
+            for other in imported(node, module):
+                where = f"{file.relative_to(ROOT)}:{node.lineno} imports {other}"       # type: ignore[attr-defined]
+                assert not inside or LEVEL[mine] >= LEVEL["api"], f"{where} inside a function"
+                theirs = layer(other)
+                assert LEVEL[theirs] <= LEVEL[mine], f"{where}, which stands above or beside {mine}"
 
 
 def within(tree: str) -> Iterator[tuple[str, str]]:

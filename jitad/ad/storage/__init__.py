@@ -8,6 +8,7 @@ Files, in reading order::
     kept_sizes      arrays of which only the sizes are read
     unmodified      arrays that nothing overwrites before the reverse sweep
     final_loads     loads of elements that have their final value
+    revisited       loads whose array is saved as a whole
     reuse_primals   values that the forward sweep has already computed
     recompute_plan  loops whose iterations are recomputed in the reverse sweep
     recompute_copy  the copy of such an iteration

@@ -6,7 +6,7 @@ The reverse sweep of ``reverse.py`` reads forward values directly.  Here each va
   that is still in a register if the reverse sweep is in the same function (case 1);
 * in the copy of an iteration, if the reverse loop recomputes it (case 2, ``recompute_plan.py``);
 * *recomputed* (``REDONE``): one cheap op on values that are free or saved: indices, casts, one-flop values,
-  reciprocals, and loads from arrays that nothing overwrites;
+  reciprocals, and loads from arrays that nothing overwrites, or that are saved as a whole (``revisited.py``);
 * *saved* (``KEPT``): it is stored at the end of each iteration of its loop, in an array indexed by the iteration if it
   is a scalar and the loop is counted (case 3), otherwise in a frame on a stack (case 4).  The array or stack is then
   itself a value of the enclosing loop, and so on outwards.  At the function's top level, if the two sweeps are two
@@ -34,6 +34,7 @@ from .kept_sizes import Sizes
 from .recompute_copy import Rerun, remove_forward
 from .recompute_plan import Plan, Reverse, candidates, order_free
 from .reuse_primals import compute_there, read_again
+from .revisited import Revisited
 from .unmodified import Unmodified
 
 FREE, REDONE, KEPT = "free", "redone", "kept"
@@ -80,6 +81,7 @@ class Frames:
         self.preds = {b: [(p, e) for p, e in es if p in self.forward] for b, es in sweep.func.predecessors().items()}
         self.sizes = Sizes(self._dominates, sweep.home)
         self.sizes.keep(sweep.func, self.forward, self.bars, self.original)
+        self.revisited: Revisited | None = None
         self._number()
 
     def _run_again(self, rerun: Rerun, plan: Plan) -> None:
@@ -233,11 +235,25 @@ class Frames:
         op = v.op
         if op is None or not _cheap(op):
             return False
-        if OPS[op.name].view and not self.unmodified(v) and not self.finished.array(op):
+        if OPS[op.name].view and not self.unmodified(v) and not self.finished.array(op) \
+                and not self._is_revisited(op, level):
             return False
         if op.name == "dim" and not self._free(op.operands[0]) and not self.sizes.there(op.operands[0], self.wanted_in):
             return False
         return all(self._reachable(u, level, needed, depth) for u in self._reads(op).values())
+
+    def _is_revisited(self, op: Op, level: Loop | None) -> bool:
+        """True if the array of a load should be saved, in place of the elements that the loops at ``level`` load."""
+        outer = self.level(op.operands[0])
+        loops: list[Loop] = []
+        while level is not None and level is not outer:
+            loops.append(level)
+            level = level.parent
+        if level is not outer or op.name != "get" or self.split:
+            return False                                     # of two functions, the first one has no end yet
+        if self.revisited is None:
+            self.revisited = Revisited(self.sweep.func)
+        return self.revisited(op, loops)
 
     def _reads(self, op: Op) -> dict[Value, Value]:
         """For each operand of a recomputed op, the value to read: a final load reads the finished array."""

@@ -12,6 +12,7 @@ Files, in reading order::
     places           access paths of captured values
     guards           the conditions on captured state under which a program is valid
     contents         snapshots of objects, for comparison
+    array_classes    classes of arrays
     user_classes     classes of the user, and those whose objects are read field by field
     attribute_names  the attributes that a function may read
     captures         the captured state that one program has read so far

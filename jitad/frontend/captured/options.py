@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 class Options:
     """The options of ``jit`` that tracing depends on."""
 
+    target: str = "cpu"
     boundscheck: bool = True
     static_shapes: bool = False
     fastmath: bool = False

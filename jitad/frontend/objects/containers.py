@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...pytree import OneOf
+from ..captured.array_classes import ARRAYS
 from ..columns.list_columns import Columns
 from ..columns.pack import Packed
 from ..values.active import Active
@@ -26,7 +27,7 @@ def plain(t: Trace, v: Any) -> Any:
         v = t.settle(v)
     if isinstance(v, ArrayRef):
         return t.read(v)
-    if type(v) is np.ndarray:                    # in a captured list or tuple
+    if type(v) in ARRAYS:                        # in a captured list or tuple
         return t.read(t.lift(v))
     if isinstance(v, (ListObj, list)):
         return [plain(t, x) for x in (t.contents(v) if isinstance(v, ListObj) else v)]

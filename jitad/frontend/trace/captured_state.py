@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import INSTEAD, Array, Type, from_numpy
+from ..captured.array_classes import ARRAYS
 from ..captured.captures import Captures, NeedName
 from ..captured.contents import contents
 from ..captured.guards import constant_number, flat, keys_of, present
@@ -68,7 +69,7 @@ class CapturedState(Trace):
         """The user value of ``v``, which has been read at ``place``."""
         o: Captures = self.session.captures
         cls = type(v)
-        if cls is np.ndarray:
+        if cls in ARRAYS:
             return self._array(place, v)
         if cls in (float, int) or isinstance(v, np.generic) and is_number(v):
             return self._number(place, v)
@@ -130,7 +131,7 @@ class CapturedState(Trace):
         o: Captures = self.session.captures
         if type(v) is Packed:
             return self.imported(Packed(v._root, [self.lift(x) for x in v._leaves]))
-        if type(v) is np.ndarray:
+        if type(v) in ARRAYS:
             return self.open(of_object(v), v)
         return self._structure(o.canonical(of_object(v), v), v) if type(v) in (list, dict) or openable(type(v)) else v
 

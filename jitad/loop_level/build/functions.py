@@ -14,6 +14,7 @@ from ...ir.aliasing.alias_classes import ClassSummary, class_summaries, is_array
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import Array
+from ...lowering.planning.buffer_placement import LOCAL_LIMIT
 from ..types import lowered
 from . import nests, products, reductions, shapes, updates
 from .cleanup import fold_sizes, remove_unused
@@ -42,22 +43,25 @@ class NotCovered(CompileError):
     """An op of the IR that has no form at the loop level."""
 
 
-def to_loops(module: Module) -> Module:
-    """A module of the loop level with the same functions; ``module`` is unchanged.  Raises ``NotCovered``."""
+def to_loops(module: Module, local: int = LOCAL_LIMIT) -> Module:
+    """A module of the loop level with the same functions; ``module`` is unchanged.  Raises ``NotCovered``.
+
+    ``local``: the most elements of a buffer in the stack frame.
+    """
     out = Module()
     out.exceptions = module.exceptions
     summaries = class_summaries(module.functions)
     for func in module.functions.values():
-        out.add(_Function(func, summaries).build())
+        out.add(_Function(func, summaries, local).build())
     return out
 
 
 class _Function:
     """Builds one function."""
 
-    def __init__(self, func: Function, summaries: Mapping[str, ClassSummary]) -> None:
+    def __init__(self, func: Function, summaries: Mapping[str, ClassSummary], local: int) -> None:
         self.func = func
-        self.fn = State(func, summaries)
+        self.fn = State(func, summaries, local)
         self.blocks: dict[Block, Block] = {}
 
     def build(self) -> Function:

@@ -13,7 +13,7 @@ from ...ir.aliasing.alias_classes import ClassSummary, is_array
 from ...ir.graph import Function, Value
 from ...ir.types import I64, Array, Scalar, Type
 from ...lowering.planning import array_plan
-from ...lowering.planning.buffer_placement import is_small
+from ...lowering.planning.buffer_placement import LOCAL_LIMIT, is_small
 from ...passes.analysis.loops import LoopForest, loop_forest
 from ..types import lowered
 from .writer import Writer
@@ -24,8 +24,8 @@ Sizes = tuple[Value, ...]
 class State:
     """``values``: this level's values for scalars and stored arrays; ``sizes``: those of all arrays seen so far."""
 
-    def __init__(self, func: Function, summaries: Mapping[str, ClassSummary]) -> None:
-        self.func = func
+    def __init__(self, func: Function, summaries: Mapping[str, ClassSummary], local: int = LOCAL_LIMIT) -> None:
+        self.func, self.local = func, local
         self.plan = array_plan.plan(func, summaries)
         self.forest: LoopForest = loop_forest(func)
         self.out = Function(func.name)
@@ -86,7 +86,8 @@ class State:
         roots = self.plan.roots
         root, looped = roots.find(v), self.forest.loop_of(v.block) is not None
         returned = roots.is_returned(v)
-        if is_small(v.type) and root not in self._held and not returned and not (looped and root in self._carried):
+        stays = root in self._held or returned or (looped and root in self._carried)
+        if is_small(v.type, self.local) and not stays:
             return "frame"
         return "result" if returned and not looped else "arena"
 

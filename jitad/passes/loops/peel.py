@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from ...ir.builder import Builder
 from ...ir.clone import clone_blocks
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
-from ...ir.types import I64
+from ...ir.types import I64, Array
 from ..analysis.affine import Affine, AffineForms
 from ..analysis.cfg import landing, merge_chains, own_exit, set_term
 from ..analysis.loops import Counted, Loop, counted, loop_forest, raising_blocks
@@ -68,7 +68,7 @@ def peel(module: Module) -> bool:
 
 def _peel(func: Function, loop: Loop) -> bool:
     known = counted(loop) if loop.exit is not None else None
-    if known is None or sum(len(b.ops) for b in loop.blocks) > LARGEST or \
+    if known is None or sum(len(b.ops) for b in loop.blocks) > LARGEST or _computes_arrays(loop) or \
             any(b.term is not None and b.term.name == "call" for b in loop.blocks):
         return False
     if known.trip.const is not None and known.trip.const < SHORTEST:
@@ -80,6 +80,12 @@ def _peel(func: Function, loop: Loop) -> bool:
         return False
     _Peeling(func, loop, known).run(turns)
     return True
+
+
+def _computes_arrays(loop: Loop) -> bool:
+    """True if an iteration computes arrays, or parts of them: relative to that, a decision costs little."""
+    return any(isinstance(v.type, Array) and op.name not in ("set", "add_at")
+               for b in loop.blocks for op in b.ops for v in op.results)
 
 
 class _Borders:

@@ -15,6 +15,9 @@ Attributes of the first call:
   and combine the results (``lowering/threads/parallel_calls.py``);
 * ``uneven``: the iterations probably take different times.
 
+For a GPU (``module.gpu``) there is the first call only, and loops of few iterations stay.  Its attribute ``left`` is
+the number of results at the end that are not carried.
+
 Of nested loops, the outermost independent one is outlined.
 """
 
@@ -34,6 +37,8 @@ ENOUGH = 40_000
 the threads and to wait for them."""
 MOST_ITERATIONS = 1 << 48
 """A bound of the trip count, with which index windows cannot wrap (``independence.LARGEST_STEP``)."""
+FEW = 32
+"""A loop of fewer iterations is no kernel of its own: it would not fill one warp."""
 ADDS_FOR_ELEMENT = 16
 """The cost of one element of an array that each thread has of its own: it is cleared and added once for each thread."""
 
@@ -70,6 +75,8 @@ class _Outliner:
         known = counted(loop)
         if known is None or loop.exit is None:
             raise Dependent("it may end early, or nobody knows before it how long it is", _loc(loop, func))
+        if module.gpu and known.trip.const is not None and known.trip.const < FEW:
+            raise Dependent("it has few iterations", _loc(loop, func))
         self.known: Counted = known
         self.region = loop.region(raising_blocks(forest.dom))
         outside = (op for b in func.blocks if b not in self.region for op in b.all_ops())
@@ -98,7 +105,7 @@ class _Outliner:
         entry, exit_args = list(self.loop.entry_edge().args), list(self.loop.exit_edge().args)
         self.loop.preheader.term = None
         inits = [entry[p.index] for p in self.carried]
-        enough = self._pays(b, inits)
+        enough = None if self.module.gpu else self._pays(b, inits)
         args = [b.const(0), self.known.trip, *inits, *captured]
         results = self._call(b, body, args, enough)
         finals = dict(zip([*(self.loop.back_edge().args[p.index] for p in self.carried), *self.left], results))
@@ -186,10 +193,19 @@ class _Outliner:
         work = b.mul(b.minimum(trip, 1 << 20), iteration_cost(b, self.loop))
         return b.and_(b.ge(work, least), b.and_(b.gt(trip, 1), b.lt(trip, MOST_ITERATIONS)))
 
-    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value) -> list[Value]:
-        """Emit both calls, and place the builder where they join; returns the results."""
+    def _call(self, b: Builder, body: Function, args: list[Value], enough: Value | None) -> list[Value]:
+        """Emit both calls, and place the builder where they join; returns the results.
+
+        Without a condition there is only that on several threads.
+        """
         func = self.func
         roles = (*self.roles.values(), *["last"] * len(self.left))
+        if enough is None:
+            block, results = b.block, b.call_then(body.name, args, body.result_types)
+            assert block is not None and block.term is not None
+            block.term.attrs["threads"] = roles
+            block.term.attrs["left"] = len(self.left)
+            return results
         many, one, after = (func.new_block(n) for n in ("threads", "alone", "together"))
         b.branch(enough, many, [], one, [])
         for block in (many, one):

@@ -8,7 +8,7 @@ iteration makes gets an additional last axis.  What iterations add to a shared a
 
 The loop is strip-mined into chunks of ``LANES`` iterations, followed by the original loop for the remainder::
 
-    ^chunks(c, carried…)    executes LANES iterations, from c * LANES on; at least one iteration remains
+    ^chunks(c, carried…)    executes LANES iterations, from c * LANES on
     rest                    the original loop, for the remainder, or from the first chunk on in which a check fails;
                             its inner loops are marked cold: LLVM would spend a tenth of its time on vectorising them
 
@@ -29,14 +29,14 @@ from ...ir.builder import Builder
 from ...ir.graph import Block, Edge, Function, Module, Op, Value
 from ...ir.ops import OPS
 from ...ir.types import BOOL, I64, Scalar
+from ..analysis.cfg import own_exit
 from ..analysis.lanes import LANES
 from ..analysis.loops import Counted, Loop, LoopForest, counted
 from .lane_kinds import SHARED, STEP, UNIFORM, VARYING, Kinds, NoLanes
 from .lane_rules import Lanes, lanes_type
 
-LEAST = 2 * LANES
-"""The least constant trip count.  If it is not constant, at least one chunk and one more iteration are required at run
-time."""
+LEAST = LANES
+"""The least constant trip count.  If it is not constant, at least one chunk is required at run time."""
 LARGEST = 1024
 """The most elements of an array that each lane has for itself: the arrays of all lanes then stay in the L2 cache."""
 
@@ -144,7 +144,8 @@ class _Chunks:
         assert loop.preheader is not None and loop.preheader.term is not None
         self.entry = func.new_block("preheader")
         before = Builder(self.entry, loop.preheader.term.loc)
-        self.count = before.floordiv(before.sub(known.trip, 1), LANES)
+        self.results = self._results()
+        self.count = before.floordiv(known.trip if self.results is not None else before.sub(known.trip, 1), LANES)
         b = Builder(self.head, loop.preheader.term.loc)
         self.start = b.mul(self.chunk, LANES)
         self.lanes = Lanes(b, kinds, {known.iv: self.start} | dict(zip(loop.head.params[1:], self.carried)))
@@ -260,7 +261,7 @@ class _Chunks:
 
     def _small(self, b: Builder, sizes: list[list[Value]]) -> Value:
         """Emit the test that there are enough iterations, and that the arrays of all lanes stay in the cache."""
-        small = b.gt(self.known.trip, LANES)
+        small = b.ge(self.known.trip, LANES if self.results is not None else LANES + 1)
         for n in dict.fromkeys(n for each in sizes for n in each):
             small = b.and_(small, b.le(n, LARGEST))
         for first, *others in sizes:
@@ -271,7 +272,10 @@ class _Chunks:
         return small
 
     def enter(self, sizes: list[list[Value]]) -> None:
-        """Let the preheader enter the loop over chunks, followed by the original loop; ``sizes`` are tested before."""
+        """Let the preheader enter the loop over chunks, followed by the original loop if iterations are left.
+
+        ``sizes`` are tested before.
+        """
         loop, known = self.loop, self.known
         preheader, latch = loop.preheader, loop.latch
         assert preheader is not None and preheader.term is not None and latch is not None and latch.term is not None
@@ -285,7 +289,7 @@ class _Chunks:
         b.at(self.entry)
         b.jump(self.head, [b.const(0), *args])
         b.at(self.done)
-        b.jump(rest, self.left)
+        self._leave_or_go_on(b, rest)
         b.at(rest)
         left = b.sub(known.trip, first)
         b.jump(loop.head, [b.const(0), *carried])
@@ -293,6 +297,36 @@ class _Chunks:
         for inner in self.kinds.forest.loops:
             if inner.head in loop.blocks - {loop.head} and inner.latch is not None and inner.latch.term is not None:
                 inner.latch.term.attrs["cold"] = True
+
+    def _results(self) -> list[int | Value] | None:
+        """What the loop passes to its exit: positions of ``carried``, or values from outside.
+
+        ``None`` if it passes anything else: then the last iteration is left to the original loop.
+        """
+        loop, back = self.loop, self.loop.back_edge().args
+        found: list[int | Value] = []
+        for v in loop.exit_edge().args:
+            if v in back[1:]:
+                found.append(back.index(v, 1) - 1)
+            elif v.block not in loop.blocks:
+                found.append(v)
+            else:
+                return None
+        return found
+
+    def _leave_or_go_on(self, b: Builder, rest: Block) -> None:
+        """Emit the jump behind the last chunk: to the rest, or past it if no iteration is left."""
+        if self.results is None:
+            b.jump(rest, self.left)
+            return
+        exit, latch = self.loop.exit, self.loop.latch
+        assert exit is not None and latch is not None
+        own_exit(self.func, latch, exit)
+        past = self.func.new_block("past")
+        first, carried = self.left[0], self.left[1:]
+        b.branch(b.lt(first, self.known.trip), rest, self.left, past, [])
+        b.at(past)
+        b.jump(exit, [carried[v] if isinstance(v, int) else v for v in self.results])
 
     def _count_from(self, first: Value, left: Value) -> None:
         """Let the original loop execute ``left`` iterations from ``first`` on.

@@ -1,0 +1,376 @@
+"""Arrays in the memory of a device.
+
+An array is a view of memory that belongs to a ``Memory``, which is freed with the last array that uses it, or to
+another library.  Basic indexing makes views, as in NumPy; arithmetic, comparisons and reductions are compiled functions
+(``operations``), whose results are new arrays.  The elements are changed by ``assign`` only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ..errors import ShapeError, TypeInferenceError
+from ..frontend.captured.array_classes import ARRAYS
+from ..lowering.gpu.driver import DeviceBuffer, Driver
+from . import dlpack, strided
+from .cuda import DEFAULT_STREAM, CudaDriver
+from .dlpack import Foreign
+from .drivers import driver_of, is_host
+
+
+class Memory:
+    """Device memory that is freed with this object."""
+
+    __slots__ = ("driver", "address")
+
+    def __init__(self, driver: Driver, address: int) -> None:
+        self.driver, self.address = driver, address
+
+    def __del__(self) -> None:
+        self.driver.free(self.address)
+
+
+class Adopted:
+    """Memory of another library, which lives as long as this object."""
+
+    __slots__ = ("driver", "address", "owner")
+
+    def __init__(self, driver: Driver, address: int, size: int, owner: Any) -> None:
+        self.driver, self.address, self.owner = driver, address, owner
+        if hasattr(driver, "adopt"):                         # drivers that check addresses
+            driver.adopt(address, size)
+            _adopted[address] += 1
+
+    def __del__(self) -> None:
+        if hasattr(self.driver, "disown"):
+            _adopted[self.address] -= 1
+            if not _adopted[self.address]:
+                del _adopted[self.address]
+                self.driver.disown(self.address)
+
+
+_adopted: Counter[int] = Counter()
+"""The number of ``Adopted`` of the host's memory at an address."""
+
+
+class DeviceArray:
+    """An array in the memory of a device; ``target``: ``"cuda"`` or ``"cuda-sim"``.
+
+    ``strides`` are in bytes.  ``owner`` keeps the memory.
+    """
+
+    __slots__ = ("target", "driver", "address", "shape", "strides", "dtype", "owner", "__weakref__")
+    __array_ufunc__ = None                       # arithmetic with an ndarray on the left comes here
+    __hash__ = None                              # type: ignore[assignment]
+
+    def __init__(self, target: str, driver: Driver, address: int, shape: tuple[int, ...], dtype: np.dtype, owner: Any,
+                 strides: tuple[int, ...] | None = None) -> None:
+        self.target, self.driver, self.address, self.shape, self.dtype = target, driver, address, shape, dtype
+        self.strides = contiguous_strides(shape, dtype.itemsize) if strides is None else strides
+        self.owner = owner
+
+    # --- properties -------------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> DeviceArray:
+        """The view with its axes in reverse order."""
+        return self._view(self.address, self.shape[::-1], self.strides[::-1])
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    @property
+    def is_contiguous(self) -> bool:
+        """True if the elements are in C order, without gaps."""
+        expected = contiguous_strides(self.shape, self.dtype.itemsize)
+        return self.size == 0 or all(n == 1 or s == e for n, s, e in zip(self.shape, self.strides, expected))
+
+    # --- copies -----------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """A copy in NumPy's memory; waits for the device."""
+        source = self.contiguous()
+        out = np.empty(self.shape, self.dtype)
+        self.driver.download(out, source.address)
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("an array on a device has to be copied to become NumPy's")
+        out = self.numpy()
+        return out if dtype is None else out.astype(dtype, copy=False)
+
+    def contiguous(self) -> DeviceArray:
+        """The array itself if its elements are in C order without gaps, else a copy for which that is so."""
+        return self if self.is_contiguous else self.copy()
+
+    def copy(self) -> DeviceArray:
+        """A new array with the same elements."""
+        made = empty(self.shape, self.dtype, self.target)
+        made._write(self)
+        return made
+
+    def assign(self, values: Any) -> None:
+        """Writes an array of the same shape and dtype, or one that broadcasts to it, into this one's memory."""
+        given = as_device(values, self.target) if is_foreign(type(values)) else asarray(
+            np.asarray(values, self.dtype), self.target)
+        if given.dtype != self.dtype:
+            raise TypeInferenceError(f"an array of {given.dtype} is assigned to one of {self.dtype}")
+        strides = _broadcast(given, self.shape)
+        source = given._view(given.address, self.shape, strides)
+        self._write(source.copy() if _overlap(self, source) else source)
+
+    def _write(self, source: DeviceArray) -> None:
+        if self.is_contiguous and source.is_contiguous:
+            self.driver.copy(self.address, source.address, self.nbytes)
+        else:
+            strided.copy(self.driver, self.dtype.itemsize, self.shape, self.address, self.strides, source.address,
+                         source.strides)
+
+    def _view(self, address: int, shape: Sequence[int], strides: Sequence[int]) -> DeviceArray:
+        return DeviceArray(self.target, self.driver, address, tuple(shape), self.dtype, self.owner, tuple(strides))
+
+    def buffer(self) -> DeviceBuffer:
+        """The array as host programs take it; its elements are in C order."""
+        return DeviceBuffer(self.address, self.shape, self.dtype)
+
+    # --- indexing ---------------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        """A view; a number for the index of one element, which waits for the device."""
+        keys = key if isinstance(key, tuple) else (key,)
+        for k in keys:
+            if not (k is None or k is Ellipsis or isinstance(k, (slice, int, np.integer))) or isinstance(k, bool):
+                raise TypeError(f"an array on a device is indexed by integers and slices, not by a {type(k).__name__}: "
+                                "index x.numpy(), or in a compiled function")
+        origin = as_strided(np.empty((), self.dtype), self.shape, self.strides)      # its elements are not read
+        view = origin[(*keys, ...) if Ellipsis not in keys else keys]
+        moved = view.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
+        found = self._view(self.address + (moved if view.size else 0), view.shape, view.strides)
+        return found if found.shape or Ellipsis in keys else found.numpy()[()]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        """The elements in C order with another shape: a view if they are contiguous, else a copy."""
+        sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        whole = self.contiguous()
+        new = as_strided(np.empty((), np.int8), (self.size,), (0,)).reshape(sizes).shape
+        return whole._view(whole.address, new, contiguous_strides(new, self.dtype.itemsize))
+
+    # --- as Python numbers and text ---------------------------------------------------------------
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __repr__(self) -> str:
+        shown = np.array2string(self.numpy(), separator=", ", prefix="DeviceArray(")
+        return f"DeviceArray({shown}, dtype={self.dtype}, target={self.target!r})"
+
+    def __reduce__(self) -> Any:
+        return asarray, (self.numpy(), self.target)
+
+    # --- other libraries --------------------------------------------------------------------------
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if not isinstance(self.driver, CudaDriver):
+            raise AttributeError("__cuda_array_interface__: the array is in the host's memory")
+        return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "data": (self.address, False),
+                "strides": None if self.is_contiguous else self.strides, "stream": int(self.driver.stream)}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (dlpack.CPU, 0) if is_host(self.target) else (dlpack.CUDA, 0)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"DLPack to device {dl_device}: the array is on {self.__dlpack_device__()}")
+        whole = self.copy() if copy else self
+        if isinstance(self.driver, CudaDriver):
+            if stream != -1:                                 # -1: the consumer does not want to wait
+                self.driver.waited_for_by(DEFAULT_STREAM if stream is None else int(stream))
+        else:
+            self.driver.synchronize()
+        found = Foreign(whole.address if whole.size else 0, whole.shape, whole.strides, whole.dtype,
+                        self.__dlpack_device__(), whole.owner)
+        return dlpack.capsule(found, max_version is not None and max_version[0] >= 1)
+
+
+ARRAYS.add(DeviceArray)
+
+
+def contiguous_strides(shape: Sequence[int], size: int) -> tuple[int, ...]:
+    strides = []
+    for n in reversed(shape):
+        strides.append(size)
+        size *= n
+    return tuple(reversed(strides))
+
+
+def _broadcast(x: DeviceArray, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of ``x`` as an array of this shape."""
+    missing = len(shape) - x.ndim
+    if missing < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[missing:])):
+        raise ShapeError(f"an array of shape {x.shape} does not broadcast to {shape}")
+    return (0,) * missing + tuple(0 if n == 1 and m != 1 else s for n, m, s in zip(x.shape, shape[missing:], x.strides))
+
+
+def _overlap(a: DeviceArray, b: DeviceArray) -> bool:
+    """True if two arrays may share elements."""
+    (first, last), (start, end) = _extent(a), _extent(b)
+    return bool(a.size and b.size and first < end and start < last)
+
+
+def _extent(x: DeviceArray) -> tuple[int, int]:
+    """The addresses of the first byte of an array, and behind the last one."""
+    reach = [s * (n - 1) for n, s in zip(x.shape, x.strides)]
+    return x.address + sum(min(r, 0) for r in reach), x.address + sum(max(r, 0) for r in reach) + x.dtype.itemsize
+
+
+# --- making arrays --------------------------------------------------------------------------------
+
+def empty(shape: Sequence[int], dtype: Any = np.float64, target: str = "cuda") -> DeviceArray:
+    """An array whose elements are not set."""
+    driver, kind = driver_of(target), np.dtype(dtype)
+    address = driver.allocate(math.prod(shape) * kind.itemsize)
+    return DeviceArray(target, driver, address, tuple(shape), kind, Memory(driver, address))
+
+
+def asarray(x: Any, target: str = "cuda") -> DeviceArray:
+    """A copy of an array on the device; arrays that are there already are not copied."""
+    if is_foreign(type(x)):
+        found = as_device(x, target)
+        if isinstance(found, DeviceArray):
+            return found
+        x = found
+    source = np.asarray(x, order="C")
+    made = empty(source.shape, source.dtype, target)
+    made.driver.upload(made.address, source)
+    return made
+
+
+def owned(target: str, driver: Driver, result: DeviceBuffer) -> DeviceArray:
+    """The array of a host program's result, which is freed with it."""
+    return DeviceArray(target, driver, result.address, result.shape, result.dtype, Memory(driver, result.address))
+
+
+# --- arrays of other libraries --------------------------------------------------------------------
+
+_foreign: dict[type, bool] = {}
+
+
+def is_foreign(cls: type) -> bool:
+    """True for classes of arrays, other than NumPy's, that other libraries can read without copying."""
+    found = _foreign.get(cls)
+    if found is None:
+        has = hasattr(cls, "__cuda_array_interface__") or hasattr(cls, "__dlpack__")
+        found = _foreign[cls] = has and not issubclass(cls, (np.ndarray, np.generic))
+    return found
+
+
+def as_device(x: Any, target: str) -> Any:
+    """A device array for an array of any library, without copying; an ndarray if it is in the host's memory."""
+    if isinstance(x, DeviceArray):
+        if x.target != target:
+            raise TypeInferenceError(f"an array of target={x.target!r} is given to a function of target={target!r}",
+                                     hint="pass x.numpy()")
+        return x
+    driver = driver_of(target)
+    found = _of_interface(driver, x) if isinstance(driver, CudaDriver) else None
+    found = found or _of_dlpack(driver, x)
+    if found.device[0] in (dlpack.CPU, dlpack.CUDA_HOST) and not is_host(target):
+        return np.from_dlpack(x)
+    if found.device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED) and isinstance(driver, CudaDriver):
+        if found.address and (number := driver.ordinal_of(found.address)) != 0:
+            raise TypeInferenceError(f"an array on device {number} is given to a function that runs on device 0",
+                                     hint="copy it to device 0")
+    elif not is_host(target) or found.device[0] not in (dlpack.CPU, dlpack.CUDA_HOST):
+        raise TypeInferenceError(f"an array on DLPack's device {found.device} is given to a function of "
+                                 f"target={target!r}", hint="convert it to a NumPy array")
+    made = DeviceArray(target, driver, found.address, found.shape, found.dtype, None, found.strides)
+    first, last = _extent(made)
+    made.owner = Adopted(driver, first, last - first if made.size else 0, found.owner)
+    return made
+
+
+def _interface(x: Any) -> dict[str, Any] | None:
+    """``x.__cuda_array_interface__``, or None if the array is elsewhere."""
+    try:
+        found: dict[str, Any] = x.__cuda_array_interface__
+    except AttributeError:
+        return None
+    except Exception as error:                           # PyTorch, for a tensor that requires a gradient
+        raise _refused(x, error) from None
+    return found
+
+
+def _refused(x: Any, error: Exception) -> TypeInferenceError:
+    return TypeInferenceError(f"a {type(x).__module__}.{type(x).__qualname__} is not given away: {error}",
+                              hint="pass x.detach(), if it is a tensor of PyTorch")
+
+
+def _of_interface(driver: CudaDriver, x: Any) -> Foreign | None:
+    """An array through ``__cuda_array_interface__``, or None if it is elsewhere."""
+    interface = _interface(x)
+    if interface is None:
+        return None
+    if interface.get("mask") is not None:
+        raise TypeInferenceError("a masked array means something else than the array it is made of")
+    if interface.get("stream") is not None:
+        driver.wait_for(int(interface["stream"]))
+    strides = interface.get("strides")
+    return Foreign(int(interface["data"][0] or 0), tuple(interface["shape"]),
+                   None if strides is None else tuple(strides), np.dtype(interface["typestr"]), (dlpack.CUDA, 0), x)
+
+
+def _of_dlpack(driver: Driver, x: Any) -> Foreign:
+    """An array through DLPack; the library makes its work come before ours."""
+    try:
+        device = x.__dlpack_device__()
+        on_gpu = isinstance(driver, CudaDriver) and device[0] in (dlpack.CUDA, dlpack.CUDA_MANAGED)
+        options = {"stream": int(driver.stream)} if on_gpu and isinstance(driver, CudaDriver) else {}
+        return dlpack.taken(_capsule(x.__dlpack__, options))
+    except (BufferError, RuntimeError) as error:
+        raise _refused(x, error) from None
+
+
+def _capsule(give: Callable[..., Any], options: dict[str, Any]) -> Any:
+    try:
+        return give(max_version=dlpack.VERSION, **options)
+    except TypeError:                                        # from before DLPack 1.0
+        return give(**options)

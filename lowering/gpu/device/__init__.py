@@ -1,0 +1,17 @@
+"""Device code: functions of the loop level as LLVM IR for one thread, and kernels that call them.
+
+Files, in reading order::
+
+    values           the parts of values: sizes and strides of buffers
+    emitter          the code that is being written: accesses, integers, loops
+    thread           the words of a thread: its status, its memory
+    memory           buffers: allocation, views, additions by several threads
+    stacks           frames of the reverse sweep
+    products         products of matrices within a thread
+    function         functions: blocks, calls, failures
+    reduce           reductions between threads
+    rows             bodies that the lanes of a warp execute together
+    kernels          kernels for loops, and for parts of a program in one thread
+    product_kernels  kernels for products of matrices, an element a thread
+    tiles            the same through shared memory
+"""

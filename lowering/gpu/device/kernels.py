@@ -1,0 +1,342 @@
+"""Kernels: device functions applied to the iterations of a loop, one thread an iteration.
+
+Parameters of every kernel, in order: the status; if it needs them, the *arena*, the memory of all threads, with the
+bytes and the words that each of them has (``thread.py``), and the depth of recursion; what it is given.  A kernel does
+nothing if the status tells of a failure.
+
+``map_kernel`` runs the iterations ``k < count`` of a nest or of an outlined loop, thread t those with the numbers
+t, t + threads, ….  Results by role (``passes/parallel/independence.py``): ``each`` arrays are written in place;
+reductions are combined (``reduce``); of ``last`` the last iteration stores its value.  To arrays of the role ``add``
+
+* all threads add by atomics (``ATOMIC``); or, to an array of few elements,
+* each thread adds in its local memory, a block combines these arrays, and adds the result by atomics (``LOCAL``); or
+* each thread has an array in the device's memory, and ``sum_kernel`` adds them up in order (``APART``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....errors import Loc
+from ....ir.graph import Function
+from ....ir.types import Scalar
+from ...llvm import types
+from ...llvm.emit import global_name
+from ..image import Kernel
+from . import reduce
+from .emitter import Emitter, Shared
+from .function import ADDS, call
+from .thread import STACK, WORDS, Thread
+from .values import Memory, Part, assemble, parts_of
+
+BLOCK = 256
+ATOMIC, LOCAL, APART = "by atomics", "in local memory", "in an array for each thread"
+FEW = 32
+"""Elements of an array that each thread has in its local memory at most."""
+
+
+class KernelWriter(Emitter):
+    """Writes one kernel."""
+
+    def __init__(self, shared: Shared, name: str, loc: Loc, block: int) -> None:
+        super().__init__(shared)
+        self.name, self.loc, self.block, self.stack = name, loc, block, 0
+        self.params: list[tuple[str, str]] = []
+        self.status = self.param("ptr", "status")
+
+    def param(self, type: str, hint: str) -> str:
+        name = f"%{hint}{len(self.params)}"
+        self.params.append((type, name))
+        return name
+
+    def given(self, t: object, hint: str) -> Part:
+        """A parameter for each part of a value; a bool is passed as a byte."""
+        return assemble(t, [self._bool(self.param("i8", hint)) if kind == "i1" else self.param(kind, hint)
+                            for kind in parts_of(t)])
+
+    def _bool(self, byte: str) -> str:
+        return self.code.op(f"icmp ne i8 {byte}, 0", "c")
+
+    def write(self) -> Kernel:
+        self.code.end("ret void")
+        head = ", ".join(f"{kind} {name}" for kind, name in self.params)
+        self.writer.function(self.name, f"define void {global_name(self.name)}({head}) {{\n{self.code.text()}\n}}\n")
+        kinds = {"double": "f64", "float": "f32"}
+        return Kernel(self.name, tuple(kinds.get(kind, kind) for kind, _ in self.params), self.block, self.loc,
+                      self.stack)
+
+    # --- the grid -----------------------------------------------------------------------------------
+
+    def first(self) -> str:
+        """The number of this thread in the grid."""
+        return self.add(self.mul(self.number("block"), str(self.block)), self.number("thread"))
+
+    def threads(self) -> str:
+        return self.mul(self.number("grid_size"), str(self.block))
+
+    def may_fail(self, func: Function) -> bool:
+        """True if a device function uses the words of its thread."""
+        ops = [op.name for b in func.blocks for op in b.nested_ops()]
+        return any(name in ("check", "raise", "call", "push", "pop", "alloc") for name in ops)
+
+    def unless_failed(self, count: str) -> str:
+        """``count``, or 0 if some thread has failed: the same in all threads of a warp matters, of a block does not."""
+        x = self.code.op(f"load atomic i64, ptr {self.status} monotonic, align 8", "status")
+        return self.code.op(f"select i1 {self.code.op(f'icmp eq i64 {x}, 0', 'c')}, i64 {count}, i64 0", "count")
+
+    def context(self, arena: tuple[str, str, str] | None, depth: str, first: str, threads: str) -> str:
+        """The words of the thread; ``arena``: its address, the bytes and the words for each thread."""
+        ctx = self.code.alloca("i64", len(WORDS))
+        thread = Thread(self, ctx)
+        base, strip, words = arena or ("null", "0", "0")
+        frames = self.offset(base, self.mul(strip, threads)) if arena else base
+        top = self.add(self.code.op(f"ptrtoint ptr {base} to i64"), self.mul(first, strip)) if arena else "0"
+        state = {"status": self.status, "top": top, "end": self.add(top, strip), "frame": "1", "limit": words,
+                 "base": self.offset(frames, self.mul(first, "8")) if arena else base,
+                 "stride": self.mul(threads, "8"), "depth": depth}
+        for name, x in state.items():
+            thread.set(name, x)
+        return ctx
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of a loop: its role, its type; of an array of the role ``add``, how threads add to it."""
+
+    role: str
+    type: object
+    adding: str = ""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What device functions need: memory for arrays of a thread, for its frames, a stack for recursion."""
+
+    arrays: bool = False
+    frames: bool = False
+    recursion: bool = False
+
+    @property
+    def arena(self) -> bool:
+        return self.arrays or self.frames
+
+
+@dataclass(frozen=True)
+class MapKernel:
+    """The kernels of one loop: ``finish`` combines the partial results of blocks, if there are any.
+
+    ``threads``: those that run an iteration together.
+    """
+
+    kernel: Kernel
+    finish: Kernel | None
+    needs: Needs
+    results: tuple[Result, ...]
+    threads: int = 1
+
+
+def map_kernel(shared: Shared, name: str, loc: Loc, body: Function, loops: int, results: Sequence[Result],
+               needs: Needs, outlined: bool, threads_each: int = 1, block: int = BLOCK) -> MapKernel:
+    """The kernels that apply ``body`` to a loop, or to ``loops`` loops within one another.
+
+    A nest's body takes the indices, the carried values and what is captured.  That of an outlined loop takes the first
+    iteration and the end.  Parameters: status, [arena, bytes, words], [depth], (lower, count, step) of each loop,
+    [slots, partial], carried, captured.
+    """
+    w = KernelWriter(shared, name, loc, block)
+    memory = (w.param("ptr", "arena"), w.param("i64", "bytes"), w.param("i64", "words")) if needs.arena else None
+    depth = w.param("i64", "depth") if needs.recursion else "0"
+    w.stack = STACK if needs.recursion else 0
+    bounds = [tuple(w.param("i64", h) for h in ("lower", "count", "step")) for _ in range(loops)]
+    scalars = [k for k, r in enumerate(results) if isinstance(r.type, Scalar)]
+    reduced = [k for k in scalars if results[k].role not in ("last", "left")]
+    out = w.param("ptr", "slots") if scalars else ""
+    partial = w.param("ptr", "partial") if reduced else ""
+    carried = [w.given(r.type, "carried") for r in results if r.role != "left"]
+    bytes_of = {k: w.param("i64", "size") for k, r in enumerate(results) if r.adding == APART}
+    captured = [w.given(t, "captured") for t in body.param_types[(2 if outlined else loops) + len(carried):]]
+    first, threads = w.first(), w.threads()
+    if threads_each > 1:
+        first, threads = (w.code.op(f"udiv i64 {x}, {threads_each}") for x in (first, threads))
+    count = w.unless_failed(w.product([n for _, n, _ in bounds]))
+    ctx = w.context(memory, depth, first, threads) if memory or needs.recursion or w.may_fail(body) else "null"
+    shared_arrays = {k: carried[k] for k, r in enumerate(results) if r.adding == LOCAL}
+    for k, b in shared_arrays.items():
+        carried[k] = _local(w, b)
+    for k, size in bytes_of.items():
+        carried[k] = _own(w, carried[k], first, size)
+    suffix = ADDS if any(r.adding == ATOMIC for r in results) else ""
+    kinds = [types.register(_scalar(results[k].type)) for k in reduced]
+    start = [reduce.neutral(results[k].role, _scalar(results[k].type)) for k in reduced]
+
+    def iteration(i: str, accumulated: list[str]) -> list[str]:
+        given = list(carried)
+        for k, x in zip(reduced, accumulated):
+            given[k] = x
+        args: list[Part] = [i, w.add(i, "1")] if outlined else list(indices(w, i, bounds))
+        made, _ = call(w, body, ctx, [*args, *given, *captured], suffix)
+        parts = iter(made())
+        values = [assemble(r.type, [next(parts) for _ in parts_of(r.type)]) for r in results]
+        left = [k for k in scalars if k not in reduced]
+        if left:
+            def store() -> None:
+                for k in left:
+                    _store_slot(w, out, scalars.index(k), _scalar(results[k].type), str(values[k]))
+            w.if_(w.code.op(f"icmp eq i64 {w.add(i, '1')}, {count}", "c"), store)
+        return [str(values[k]) for k in reduced]
+    totals = w.loop(first, count, threads, iteration, list(zip(kinds, start)))
+    for k, b in shared_arrays.items():
+        _add_local(w, carried[k], b, f"{name}.sums{k}")
+    if not reduced:
+        return MapKernel(w.write(), None, needs, tuple(results), threads_each)
+    shown = [(scalars.index(k), results[k].role, _scalar(results[k].type), str(carried[k]), x)
+             for k, x in zip(reduced, totals)]
+    _reduce_block(w, out, partial, shown)
+    return MapKernel(w.write(), _finish(shared, f"{name}_finish", loc, shown, block), needs, tuple(results))
+
+
+def indices(w: Emitter, i: str, bounds: Sequence[tuple[str, ...]]) -> list[str]:
+    """The indices of iteration ``i`` of loops within one another, the last of which runs fastest."""
+    out: list[str] = []
+    for position, (lower, count, step) in enumerate(reversed(bounds)):
+        outermost = position == len(bounds) - 1
+        k = i if outermost else w.code.op(f"urem i64 {i}, {count}", "k")
+        i = i if outermost else w.code.op(f"udiv i64 {i}, {count}", "k")
+        out.insert(0, w.add(lower, w.mul(k, step)))
+    return out
+
+
+def _scalar(t: object) -> Scalar:
+    assert isinstance(t, Scalar)
+    return t
+
+
+def _own(w: Emitter, b: Part, first: str, size: str) -> Part:
+    """The array of one thread, ``size`` bytes from that of the preceding one."""
+    assert isinstance(b, Memory)
+    return Memory(w.offset(b.ptr, w.mul(first, size)), b.sizes, b.strides, b.type)
+
+
+def _local(w: Emitter, b: Part) -> Memory:
+    """An array of zeros in local memory, of the sizes of ``b``."""
+    assert isinstance(b, Memory)
+    own = Memory(w.code.alloca(types.memory(b.dtype), FEW), b.sizes, None, b.type)
+
+    def clear(k: str, _: list[str]) -> list[str]:
+        w.store(b.dtype, types.literal(0, b.dtype), w.offset(own.ptr, k, types.memory(b.dtype)))
+        return []
+    w.loop("0", w.product(b.sizes), "1", clear)
+    return own
+
+
+def _add_local(w: KernelWriter, own: Part, whole: Part, name: str) -> None:
+    """Add the arrays of a block's threads to an array that all blocks share: one atomic operation an element."""
+    assert isinstance(own, Memory) and isinstance(whole, Memory)
+    t, of = own.dtype, types.memory(own.dtype)
+
+    def element(k: str, _: list[str]) -> list[str]:
+        total = reduce.in_block(w, "add", t, w.load(t, w.offset(own.ptr, k, of)), w.block, name)
+        w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"),
+              lambda: w.atomic_add(t, total, w.offset(whole.ptr, k, of)))
+        w.barrier()
+        return []
+    w.loop("0", w.product(own.sizes), "1", element)
+
+
+def _store_slot(w: Emitter, slots: str, k: int, t: Scalar, x: str) -> None:
+    w.store(t, x, w.offset(slots, str(8 * k)))
+
+
+Reduced = tuple[int, str, Scalar, str, str]
+"""A result: the number of its slot, its role and type, its value before the loop, the value of this thread."""
+
+
+def _reduce_block(w: KernelWriter, out: str, partial: str, reduced: Sequence[Reduced]) -> None:
+    """Combine the values of a block: into the slots if it is the only one, otherwise into its partial results."""
+    totals = [reduce.in_block(w, role, t, x, w.block, f"{w.name}.shared{k}") for k, role, t, _, x in reduced]
+
+    def finish() -> None:
+        def alone() -> None:
+            for (k, role, t, start, _), x in zip(reduced, totals):
+                _store_slot(w, out, k, t, reduce.combine(w, role, t, start, x))
+
+        def several() -> None:
+            row = w.mul(w.number("block"), str(8 * len(reduced)))
+            for place, ((_, _, t, _, _), x) in enumerate(zip(reduced, totals)):
+                w.store(t, x, w.offset(w.offset(partial, row), str(8 * place)))
+        yes, no, done = (w.code.label(h) for h in ("alone", "several", "stored"))
+        w.code.branch(w.code.op(f"icmp eq i64 {w.number('grid_size')}, 1", "c"), yes, no)
+        for label, emit in ((yes, alone), (no, several)):
+            w.code.start(label)
+            emit()
+            w.code.jump(done)
+        w.code.start(done)
+    w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), finish)
+
+
+def _finish(shared: Shared, name: str, loc: Loc, reduced: Sequence[Reduced], block: int) -> Kernel:
+    """Of one block: combines the partial results of all blocks with the values before the loop.
+
+    Parameters: status, slots, partial, the number of blocks, the values before the loop.
+    """
+    w = KernelWriter(shared, name, loc, block)
+    out, partial, blocks = w.param("ptr", "slots"), w.param("ptr", "partial"), w.param("i64", "blocks")
+    starts = [str(w.given(t, "start")) for _, _, t, _, _ in reduced]
+    kinds = [types.register(t) for _, _, t, _, _ in reduced]
+
+    def row(i: str, sums: list[str]) -> list[str]:
+        at = w.offset(partial, w.mul(i, str(8 * len(reduced))))
+        return [reduce.combine(w, role, t, x, w.load(t, w.offset(at, str(8 * place))))
+                for place, ((_, role, t, _, _), x) in enumerate(zip(reduced, sums))]
+    neutral = [reduce.neutral(role, t) for _, role, t, _, _ in reduced]
+    sums = w.loop(w.number("thread"), blocks, str(block), row, list(zip(kinds, neutral)))
+    totals = [reduce.in_block(w, role, t, x, block, f"{name}.shared{k}")
+              for (k, role, t, _, _), x in zip(reduced, sums)]
+
+    def store() -> None:
+        for (k, role, t, _, _), start, x in zip(reduced, starts, totals):
+            _store_slot(w, out, k, t, reduce.combine(w, role, t, start, x))
+    w.if_(w.code.op(f"icmp eq i64 {w.number('thread')}, 0", "c"), store)
+    return w.write()
+
+
+def sum_kernel(shared: Shared, name: str, loc: Loc, t: Scalar, block: int = BLOCK) -> Kernel:
+    """Adds arrays of ``size`` elements, one a thread, to one array: (status, size, array, arrays, their number)."""
+    w = KernelWriter(shared, name, loc, block)
+    size, array, arrays, number = (w.param(kind, h) for kind, h in (
+        ("i64", "size"), ("ptr", "array"), ("ptr", "arrays"), ("i64", "number")))
+
+    def element(i: str, _: list[str]) -> list[str]:
+        at = w.offset(array, i, types.memory(t))
+
+        def add(k: str, total: list[str]) -> list[str]:
+            part = w.load(t, w.offset(arrays, w.add(w.mul(k, size), i), types.memory(t)))
+            return [reduce.combine(w, "add", t, total[0], part)]
+        w.store(t, w.loop("0", number, "1", add, [(types.register(t), w.load(t, at))])[0], at)
+        return []
+    w.loop(w.first(), w.unless_failed(size), w.threads(), element)
+    return w.write()
+
+
+def serial_kernel(shared: Shared, name: str, loc: Loc, body: Function, needs: Needs) -> Kernel:
+    """One thread that calls a function: (status, context, slots, arguments).
+
+    Each part of each result goes to a slot.  The thread's words are in memory, so that frames and arrays outlive it.
+    """
+    w = KernelWriter(shared, name, loc, 1)
+    ctx, out = w.param("ptr", "ctx"), w.param("ptr", "slots")
+    w.stack = STACK if needs.recursion else 0
+    given = [w.given(t, "given") for t in body.param_types]
+
+    def run(_: str, __: list[str]) -> list[str]:
+        made, status = call(w, body, ctx, given)
+
+        def store() -> None:
+            kinds = [kind for t in body.result_types for kind in parts_of(t)]
+            for k, (kind, x) in enumerate(zip(kinds, made(), strict=True)):
+                w.store_word(kind, x, w.offset(out, str(8 * k)))
+        w.if_(w.code.op(f"icmp eq i32 {status}, 0", "c"), store)
+        return []
+    w.loop("0", w.unless_failed("1"), "1", run)
+    return w.write()

@@ -1,0 +1,142 @@
+"""Products of large matrices: each block computes a tile of 64 × 64 elements, through shared memory.
+
+For every 16 elements of the axis that is summed over, the 256 threads of the block load a part of 64 × 16 of ``a`` and
+one of 16 × 64 of ``b``, zeros beyond the edges.  Each thread then adds the products for 4 × 4 elements in registers;
+elements of one thread lie 16 apart, so that a warp reads shared memory without conflicts, and stores whole lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....ir.graph import Op
+from ....ir.types import Scalar
+from ....loop_level.types import buffer_type
+from ...llvm import types
+from ...math import ops
+from ..image import Kernel
+from .emitter import Shared
+from .kernels import BLOCK, KernelWriter
+from .values import Memory
+
+TILE, DEPTH, EACH = 64, 16, 4
+STEP = TILE // EACH
+PADDED = TILE + 1
+"""Elements between rows of a tile in shared memory: an odd number, against conflicts of banks."""
+
+
+def tile_kernel(shared: Shared, name: str, op: Op) -> Kernel:
+    """``out = a @ b``, or ``out += a @ b`` under ``add``, of matrices or stacks of them; parameters: the three."""
+    return _Tiles(shared, name, op).write()
+
+
+class _Tiles(KernelWriter):
+    def __init__(self, shared: Shared, name: str, op: Op) -> None:
+        super().__init__(shared, name, op.loc, BLOCK)
+        found = [self.given(buffer_type(v), h) for v, h in zip(op.operands, ("out", "a", "b"))]
+        self.out, self.a, self.b = (x for x in found if isinstance(x, Memory))
+        self.adds, self.t = bool(op.attrs.get("add")), self.out.dtype
+        self.of = types.register(self.t)
+        self.steps = [self._matrix(x, bool(op.attrs.get(k))) for x, k in ((self.out, ""), (self.a, "ta"),
+                                                                             (self.b, "tb"))]
+        self.m, self.n = self.out.sizes[-2:]
+        self.k = self.a.sizes[-2 if op.attrs.get("ta") else -1]
+        self.tiles = [self._array(h) for h in ("a", "b")]
+        self._run()
+
+    def _array(self, hint: str) -> str:
+        size = DEPTH * PADDED
+        return self.writer.global_(f"{self.name}.{hint}", f"internal addrspace(3) global [{size} x {self.of}] undef")
+
+    def _matrix(self, b: Memory, turned: bool) -> tuple[str, str, str]:
+        """The strides from a matrix to the next, along its rows' axis, and along its columns' axis."""
+        *batch, row, col = self.strides(b)
+        return (batch[0] if batch else "0", *((col, row) if turned else (row, col)))
+
+    def _run(self) -> None:
+        rows, cols = (self._tiles_along(n) for n in (self.m, self.n))
+        batch = self.out.sizes[0] if self.out.type.rank == 3 else "1"
+        count = self.unless_failed(self.product([batch, rows, cols]))
+        thread = self.number("thread")
+        self.x = self.code.op(f"and i64 {thread}, {STEP - 1}", "x")
+        self.y = self.code.op(f"lshr i64 {thread}, 4", "y")
+        self.thread = thread
+
+        def tile(number: str, _: list[str]) -> list[str]:
+            column = self.code.op(f"urem i64 {number}, {cols}")
+            rest = self.code.op(f"udiv i64 {number}, {cols}")
+            row, group = self.code.op(f"urem i64 {rest}, {rows}"), self.code.op(f"udiv i64 {rest}, {rows}")
+            self._tile(group, self.mul(row, str(TILE)), self.mul(column, str(TILE)))
+            return []
+        self.loop(self.number("block"), count, self.number("grid_size"), tile)
+
+    def _tiles_along(self, n: str) -> str:
+        return self.code.op(f"lshr i64 {self.add(n, str(TILE - 1))}, 6")
+
+    def _tile(self, group: str, row: str, col: str) -> None:
+        zero = types.literal(0, self.t)
+
+        def depth(k: str, sums: list[str]) -> list[str]:
+            self.barrier()
+            self._fetch(0, group, row, k)
+            self._fetch(1, group, col, k)
+            self.barrier()
+            return self.loop("0", str(DEPTH), "1", self._products, [(self.of, x) for x in sums])
+        sums = self.loop("0", self.k, str(DEPTH), depth, [(self.of, zero)] * EACH * EACH)
+        for i in range(EACH):
+            for j in range(EACH):
+                self._finish(group, self._shifted(row, self.y, i), self._shifted(col, self.x, j), sums[i * EACH + j])
+
+    def _shifted(self, first: str, place: str, number: int) -> str:
+        return self.add(self.add(first, place), str(number * STEP))
+
+    def _fetch(self, which: int, group: str, first: str, k: str) -> None:
+        """Load a part of ``a`` (0), rows from ``first`` on, or of ``b`` (1), columns from ``first`` on."""
+        source, (batch, down, right) = (self.a, self.b)[which], self.steps[1 + which]
+        edge = self.m if which == 0 else self.n
+        for part in range(TILE * DEPTH // BLOCK):
+            number = self.add(self.thread, str(part * BLOCK))
+            place, deep = ((self.code.op(f"lshr i64 {number}, 4"), self.code.op(f"and i64 {number}, 15")) if which == 0
+                           else (self.code.op(f"and i64 {number}, 63"), self.code.op(f"lshr i64 {number}, 6")))
+            at, along = self.add(first, place), self.add(k, deep)
+            inside = [self.code.op(f"icmp slt i64 {x}, {n}", "c") for x, n in ((at, edge), (along, self.k))]
+            row, col = (at, along) if which == 0 else (along, at)
+            index = self.add(self.mul(group, batch), self.add(self.mul(row, down), self.mul(col, right)))
+            x = self._load_if(self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c"), source, index)
+            self.store(self.t, x, self._shared(which, deep, place), 3)
+
+    def _load_if(self, inside: str, source: Memory, index: str) -> str:
+        code = self.code
+        yes, after, before = code.label("inside"), code.label("loaded"), code.here
+        x = code.phi(self.of, after)
+        code.add_incoming(x, types.literal(0, self.t), before)
+        code.branch(inside, yes, after)
+        code.start(yes)
+        code.add_incoming(x, self.load(self.t, self.offset(source.ptr, index, self.of)))
+        code.jump(after)
+        code.start(after)
+        return x
+
+    def _shared(self, which: int, deep: str, place: str) -> str:
+        index = self.add(self.mul(deep, str(PADDED)), place)
+        return self.code.op(f"getelementptr inbounds {self.of}, ptr addrspace(3) {self.tiles[which]}, i64 {index}")
+
+    def _products(self, deep: str, sums: Sequence[str]) -> list[str]:
+        column, row = ([self.load(self.t, self._shared(which, deep, self.add(place, str(i * STEP))), 3)
+                        for i in range(EACH)] for which, place in ((0, self.y), (1, self.x)))
+        return [self._combine("add", sums[i * EACH + j], self._combine("mul", column[i], row[j]))
+                for i in range(EACH) for j in range(EACH)]
+
+    def _combine(self, name: str, x: str, y: str) -> str:
+        t: Scalar = self.t
+        return ops.apply(self, name, t, [x, y], {"acc": True}, t)
+
+    def _finish(self, group: str, row: str, col: str, x: str) -> None:
+        inside = [self.code.op(f"icmp slt i64 {i}, {n}", "c") for i, n in ((row, self.m), (col, self.n))]
+        batch, down, right = self.steps[0]
+
+        def store() -> None:
+            index = self.add(self.mul(group, batch), self.add(self.mul(row, down), self.mul(col, right)))
+            at = self.offset(self.out.ptr, index, self.of)
+            self.store(self.t, self._combine("add", self.load(self.t, at), x) if self.adds else x, at)
+        self.if_(self.code.op(f"and i1 {inside[0]}, {inside[1]}", "c"), store)

@@ -1,0 +1,12 @@
+"""The host's part of a program: what it does itself, what it launches.
+
+Files, in reading order::
+
+    partition       decides where each part of a program runs
+    nests           bodies of loops as functions
+    plan            the printed plan
+    runtime         arrays of the device, the status, scalars
+    launches        how kernels are launched
+    launch_builder  writes the kernels of each launch
+    host_code       the Python source of the host program
+"""

@@ -1,0 +1,314 @@
+"""The host program: Python source code for the functions of the host.
+
+A function is ``def f(rt, …)``, whose blocks are the cases of a loop over ``at``, the number of the next block; a
+function of one block has no loop.  Scalars are Python numbers (``runtime.as_host``), buffers ``DeviceArray``, stacks
+tuples that end in the stack below.  ``L[3]`` is a launch, ``D[0]`` a dtype, ``F[2]`` the meaning of an op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....errors import UnsupportedError
+from ....ir.dominance import Dominators
+from ....ir.graph import Block, Edge, Function, Op, Value
+from ....ir.ops import OPS as IR_OPS
+from ....ir.types import BOOL, F64, I64, Scalar, Stack, dtype_of
+from ....loop_level.types import buffer_type, type_of
+from ...llvm.emit import symbol
+from . import runtime
+from .launch_builder import LaunchBuilder
+from .partition import is_parallel
+from .plan import Plan
+
+_INTEGERS = {"add": "+", "sub": "-", "mul": "*"}
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+class HostCode:
+    """The source of a program; ``space`` is what it refers to."""
+
+    def __init__(self, launches: LaunchBuilder, host: set[str], plan: Plan) -> None:
+        self.launches, self.host, self.plan = launches, host, plan
+        self.lines: list[str] = []
+        self.dtypes: list[Any] = []
+        self.meanings: list[Any] = []
+        self.attrs: list[Any] = []
+        self.space: dict[str, Any] = {
+            "L": launches.launches, "D": self.dtypes, "F": self.meanings, "A": self.attrs, "wrap": runtime.wrap,
+            "view": runtime.view, "reshape": runtime.reshape}
+
+    def name(self, func: str) -> str:
+        return f"f{sorted(self.host).index(func)}"
+
+    def source(self) -> str:
+        return "\n".join(self.lines) + "\n"
+
+    def entry(self, table: list[Any], x: Any) -> int:
+        """The index of ``x`` in a table."""
+        table.append(x)
+        return len(table) - 1
+
+
+class HostFunction:
+    """Writes one function."""
+
+    def __init__(self, code: HostCode, func: Function) -> None:
+        self.code, self.func = code, func
+        self.names: dict[Value, str] = {}
+        self.margin = "    "
+        self.order = list(Dominators(func).preorder())
+        self.numbers = {block: k for k, block in enumerate(self.order)}
+
+    def write(self) -> None:
+        params = ", ".join(["rt", *map(self.define, self.func.params)])
+        self.code.lines.append(f"def {self.code.name(self.func.name)}({params}):  # {symbol(self.func.name)}")
+        for block in self.order[1:]:
+            for p in block.params:
+                self.define(p)
+        if len(self.order) == 1:
+            self.block(self.order[0])
+            return
+        self.line("at = 0")
+        self.line("while True:")
+        for k, block in enumerate(self.order):
+            self.margin = " " * 8
+            self.line(f"{'if' if k == 0 else 'elif'} at == {k}:")
+            self.margin = " " * 12
+            self.block(block)
+
+    def line(self, text: str) -> None:
+        self.code.lines.append(self.margin + text)
+
+    def define(self, v: Value) -> str:
+        self.names[v] = f"v{len(self.names)}"
+        return self.names[v]
+
+    def use(self, v: Value) -> str:
+        if v.const is not None:
+            return self.constant(v.const, dtype_of(v.type))
+        return self.names[v]
+
+    def uses(self, vs: Sequence[Value]) -> str:
+        return ", ".join(map(self.use, vs))
+
+    def constant(self, x: Any, t: Scalar) -> str:
+        if t is I64:
+            return f"({int(x)})" if x < 0 else str(int(x))
+        if t is BOOL:
+            return str(bool(x))
+        value = runtime.as_host(t.np.type(x))
+        if t is F64 and value == value and abs(value) != float("inf"):
+            return f"({value!r})"
+        return f"A[{self.code.entry(self.code.attrs, value)}]"
+
+    def assign(self, vs: Sequence[Value], text: str) -> None:
+        """Assign a list of results."""
+        names = "".join(f"{self.define(v)}, " for v in vs)
+        self.line(f"{names}= {text}" if names else text)
+
+    # --- ops ----------------------------------------------------------------------------------------
+
+    def block(self, block: Block) -> None:
+        for op in block.ops:
+            self.op(op)
+        term = block.term
+        assert term is not None
+        getattr(self, f"_{term.name}")(term)
+
+    def op(self, op: Op) -> None:
+        if op.name == "const":
+            return
+        if op.name in IR_OPS and IR_OPS[op.name].elementwise:
+            text = self._arithmetic(op)
+            self.line(f"{self.define(op.result)} = {text}")
+        elif op.name == "for" and not is_parallel(op):
+            self._for(op)
+        else:
+            rule = getattr(self, f"_op_{op.name}", None)
+            if rule is None:
+                raise UnsupportedError(f"target=\"cuda\": {op.name} in the host's part of a program", op.loc)
+            rule(op)
+
+    def _arithmetic(self, op: Op) -> str:
+        xs, t = [self.use(v) for v in op.operands], dtype_of(op.operands[-1].type)
+        if op.name == "stop":
+            return xs[0]
+        if op.name == "select":
+            return f"{xs[1]} if {xs[0]} else {xs[2]}"
+        if op.name in _COMPARISONS and t in (I64, F64):
+            return f"{xs[0]} {_COMPARISONS[op.name]} {xs[1]}"
+        if t is I64 and op.name in _INTEGERS:
+            return f"wrap({xs[0]} {_INTEGERS[op.name]} {xs[1]})"
+        if t is I64 and op.name in ("minimum", "maximum"):
+            return f"{op.name[:3]}({xs[0]}, {xs[1]})"
+        if t is F64 and op.name in _INTEGERS:
+            return f"{xs[0]} {_INTEGERS[op.name]} {xs[1]}"
+        if t is BOOL and op.name in ("and", "or"):
+            return f"{xs[0]} {op.name} {xs[1]}"
+        if t is BOOL and op.name == "not":
+            return f"not {xs[0]}"
+        types = [dtype_of(v.type) for v in op.operands]
+        k = self.code.entry(self.code.meanings, runtime.meaning(op.name, op.attrs, types))
+        return f"F[{k}]({', '.join(xs)})"
+
+    def _for(self, op: Op) -> None:
+        """A loop of the host."""
+        body = op.regions[0]
+        term = body.term
+        assert term is not None
+        self.code.plan.host(op.loc, "a loop whose iterations launch kernels, in order")
+        carried = [self.define(p) for p in body.params[1:]]
+        if carried:
+            self.line(f"{', '.join(carried)}, = {self.uses(op.operands[3:])},")
+        lower, upper, step = map(self.use, op.operands[:3])
+        self.line(f"for {self.define(body.params[0])} in range({lower}, {upper}, {step}):")
+        margin, self.margin = self.margin, self.margin + "    "
+        for inner in body.ops:
+            self.op(inner)
+        self.line(f"{', '.join(carried)}, = {self.uses(term.operands)}," if carried else "pass")
+        self.margin = margin
+        for r, c in zip(op.results, carried):
+            self.names[r] = c
+
+    def _dtype(self, t: Scalar) -> str:
+        return f"D[{self.code.entry(self.code.dtypes, t.np)}]"
+
+    def _op_undef(self, op: Op) -> None:
+        t = type_of(op.result)
+        if isinstance(t, Scalar):
+            text = self.constant(0, t)
+        elif isinstance(t, Stack):
+            text = "()"
+        else:
+            b = buffer_type(op.result)
+            text = f"rt.empty({', '.join([self._dtype(b.dtype), *(str(d or 0) for d in b.dims)])})"
+        self.line(f"{self.define(op.result)} = {text}")
+
+    def _op_alloc(self, op: Op) -> None:
+        t = buffer_type(op.result)
+        self.line(f"{self.define(op.result)} = rt.empty({self._dtype(t.dtype)}, {self.uses(op.operands)})")
+
+    def _op_dim(self, op: Op) -> None:
+        self.line(f"{self.define(op.result)} = {self.use(op.operands[0])}.shape[{op.attrs['axis']}]")
+
+    def _op_load(self, op: Op) -> None:
+        self.code.plan.host(op.loc, "reads an element")
+        self.line(f"{self.define(op.result)} = rt.load({self.uses(op.operands)})")
+
+    def _op_store(self, op: Op) -> None:
+        self.code.plan.host(op.loc, "writes an element")
+        self.line(f"rt.store({self.uses(op.operands)})")
+
+    def _op_view(self, op: Op) -> None:
+        attrs = {k: op.attrs[k] for k in ("drop", "perm", "contiguous") if k in op.attrs}
+        k = self.code.entry(self.code.attrs, attrs)
+        self.line(f"{self.define(op.result)} = view(A[{k}], {self.uses(op.operands)})")
+
+    def _op_reshape(self, op: Op) -> None:
+        self.line(f"{self.define(op.result)} = reshape({self.uses(op.operands)})")
+
+    def _op_retype(self, op: Op) -> None:
+        self.line(f"{self.define(op.result)} = {self.use(op.operands[0])}")
+
+    def _op_check(self, op: Op) -> None:
+        condition, *rest = op.operands
+        self.line(f"if not {self.use(condition)}: rt.fail({', '.join([str(op.attrs['exc']), *map(self.use, rest)])})")
+
+    def _op_stack_empty(self, op: Op) -> None:
+        self.line(f"{self.define(op.result)} = ()")
+
+    def _op_push(self, op: Op) -> None:
+        stack, *values = op.operands
+        self.line(f"{self.define(op.result)} = ({', '.join([*map(self.use, values), self.use(stack)])},)")
+
+    def _op_pop(self, op: Op) -> None:
+        below, *values = op.results
+        stack = self.use(op.operands[0])
+        targets = ", ".join([*map(self.define, values), self.define(below)])
+        if not op.attrs.get("zeros"):
+            self.line(f"{targets}, = {stack}")
+            return
+        sizes = iter(map(self.use, op.operands[1:]))
+        zeros = [self._zero(v, sizes) for v in values]
+        self.line(f"{targets}, = {stack} or ({', '.join([*zeros, '()'])},)")
+
+    def _zero(self, v: Value, sizes: Any) -> str:
+        t = type_of(v)
+        if isinstance(t, (Scalar, Stack)):
+            return self.constant(0, t) if isinstance(t, Scalar) else "()"
+        b = buffer_type(v)
+        shape = [next(sizes) if d is None else str(d) for d in b.dims]
+        return f"rt.zeros({', '.join([self._dtype(b.dtype), *shape])})"
+
+    def _op_for(self, op: Op) -> None:
+        launch, nest = self.code.launches.nest(op, self.func)
+        bounds = ", ".join(self.use(v) for loop in nest.loops for v in loop.operands[:3])
+        self.assign(nest.results, f"L[{launch}](rt, ({bounds}), [{self.uses(nest.carried)}], "
+                                  f"[{self.uses(nest.captured)}])")
+
+    def _op_serial(self, op: Op) -> None:
+        launch = self.code.launches.serial(op.attrs["callee"], op.loc)
+        given = "".join(f", {self.use(v)}" for v in op.operands)
+        self.assign(op.attrs.get("results", op.results), f"L[{launch}](rt{given})")
+
+    def _op_matmul(self, op: Op) -> None:
+        launch = self.code.launches.product(op, self.func)
+        self.line(f"L[{launch}](rt, {self.uses(op.operands)})")
+
+    # --- terminators --------------------------------------------------------------------------------
+
+    def _goto(self, edge: Edge, results: Sequence[str] = (), margin: str = "") -> None:
+        params = [self.names[p] for p in edge.block.params]
+        given = [*results, *map(self.use, edge.args)]
+        if params and params != given:
+            self.line(f"{margin}{', '.join(params)}, = {', '.join(given)},")
+        self.line(f"{margin}at = {self.numbers[edge.block]}")
+
+    def _jump(self, op: Op) -> None:
+        self._goto(op.edges[0])
+
+    def _branch(self, op: Op) -> None:
+        self.line(f"if {self.use(op.operands[0])}:")
+        self._goto(op.edges[0], margin="    ")
+        self.line("else:")
+        self._goto(op.edges[1], margin="    ")
+
+    def _switch(self, op: Op) -> None:
+        *cases, default = op.edges
+        for k, edge in enumerate(cases):
+            self.line(f"{'if' if k == 0 else 'elif'} {self.use(op.operands[0])} == {k}:")
+            self._goto(edge, margin="    ")
+        self.line("else:" if cases else "if True:")
+        self._goto(default, margin="    ")
+
+    def _call(self, op: Op) -> None:
+        name, edge = op.attrs["callee"], op.edges[0]
+        results = [f"r{k}" for k in range(edge.offset)]
+        if "threads" in op.attrs:
+            text = self._outlined(op)
+        elif name in self.code.host:
+            text = f"{self.code.name(name)}(rt{''.join(f', {self.use(v)}' for v in op.operands)})"
+        else:
+            launch = self.code.launches.serial(name, op.loc)
+            text = f"L[{launch}](rt{''.join(f', {self.use(v)}' for v in op.operands)})"
+        self.line(f"{', '.join(results)}, = {text}" if results else text)
+        self._goto(edge, results)
+
+    def _outlined(self, op: Op) -> str:
+        """The call of a loop that was made a function."""
+        launch, carried = self.code.launches.outlined(op)
+        if carried < 0:                              # one thread
+            return f"L[{launch}](rt, {self.uses(op.operands)})"
+        first, end, *rest = op.operands
+        return (f"L[{launch}](rt, ({self.use(first)}, {self.use(end)}, 1), [{self.uses(rest[:carried])}], "
+                f"[{self.uses(rest[carried:])}])")
+
+    def _return(self, op: Op) -> None:
+        self.line(f"return [{self.uses(op.operands)}]")
+
+    def _raise(self, op: Op) -> None:
+        self.line(f"rt.fail({', '.join([str(op.attrs['exc']), *map(self.use, op.operands)])})")
+
+

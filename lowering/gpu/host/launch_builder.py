@@ -1,0 +1,197 @@
+"""Builds the launches of a program: writes kernels and the device functions that they call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+from ....errors import Loc
+from ....ir.graph import Function, Module, Op
+from ....ir.types import Scalar
+from ....loop_level.types import Buffer, buffer_type
+from ....loop_level.verify import origins_of
+from ..device import kernels, memory, product_kernels
+from ..device.emitter import Shared
+from ..device.function import write_function
+from ..device.kernels import Needs, Result
+from ..device.reduce import ROLES
+from ..device.rows import RowFunction, is_row
+from ..device.tiles import tile_kernel
+from ..device.values import parts_of
+from ..image import WARP, Kernel
+from .launches import Launch, MapLaunch, ProductLaunch, SerialLaunch
+from .nests import Nest, nest
+from .partition import callees, reached
+from .plan import Plan
+
+LEAST_ATOMIC = 32
+"""Bits of the numbers that can be added atomically."""
+
+
+class LaunchBuilder:
+    """``launches`` of the host program, by number; ``kernels`` of the image; ``slots``: the results of one at most."""
+
+    def __init__(self, shared: Shared, plan: Plan, deterministic: bool = False) -> None:
+        self.shared, self.plan, self.deterministic = shared, plan, deterministic
+        self.launches: list[Launch] = []
+        self.slots = 0
+        self.kernels: list[Kernel] = []
+        self._written: set[tuple[str, frozenset[int]]] = set()
+        self._serial: dict[str, int] = {}
+        self._names: set[str] = set()
+
+    @property
+    def module(self) -> Module:
+        return self.shared.module
+
+    def _add(self, launch: Launch, *made: Kernel | None) -> int:
+        self.kernels += [k for k in made if k is not None]
+        self.launches.append(launch)
+        return len(self.launches) - 1
+
+    def _name(self, stem: str) -> str:
+        """A new name for a kernel, in ASCII, without dots."""
+        stem = name = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        numbers = count(2)
+        while name in self._names:
+            name = f"{stem}_{next(numbers)}"
+        self._names |= {name, f"{name}_finish", f"{name}_tiles"}
+        return name
+
+    def _write(self, name: str, adding: frozenset[int] = frozenset()) -> None:
+        """Write a device function and those that it calls."""
+        if (name, adding) in self._written:
+            return
+        self._written.add((name, adding))
+        func = self.module.functions[name]
+        write_function(self.shared, func, adding)
+        for callee in callees(func):
+            self._write(callee)
+
+    # --- loops --------------------------------------------------------------------------------------
+
+    def nest(self, op: Op, func: Function) -> tuple[int, Nest]:
+        """The launch of an independent nest of loops."""
+        found = nest(self.module, op, func)
+        rows = not found.kinds and is_row(found.body, len(found.loops))
+        if rows:
+            RowFunction(self.shared, found.body).write()
+        else:
+            self._write(found.body.name)
+        results = [Result(ROLES[kind], v.type) for kind, v in zip(found.kinds, found.carried)]
+        made = kernels.map_kernel(self.shared, self._name(found.body.name), found.body.loc, found.body,
+                                  len(found.loops), results, self._needs(found.body), outlined=False,
+                                  threads_each=WARP if rows else 1)
+        title = f"{len(found.loops)} loops" if len(found.loops) > 1 else "a loop"
+        self._tell(made, title + (", a warp for each iteration" if rows else ""))
+        return self._add(MapLaunch(made, len(found.loops), {}), made.kernel, made.finish), found
+
+    def outlined(self, op: Op) -> tuple[int, int]:
+        """The launch of a loop that was outlined, and how many of its arguments it carries; −1: one thread runs it."""
+        callee, roles = self.module.functions[op.attrs["callee"]], list(op.attrs["threads"])
+        carried = len(roles) - op.attrs["left"]
+        roles[carried:] = ["left"] * op.attrs["left"]
+        if not _is_in_place(callee, carried):
+            return self.serial(callee.name, op.loc, "results that are not updated in place"), -1
+        sums = [k for k in range(carried) if isinstance(callee.result_types[k], Buffer) and roles[k] != "each"]
+        ways = [kernels.APART] if sums else [""]
+        if self._can_add(callee, sums):
+            ways = [kernels.ATOMIC, kernels.LOCAL]
+        made = [self._outlined_by(callee, roles, sums, way) for way in ways]
+        adders = {}
+        if ways == [kernels.APART]:
+            for k in sums:
+                dtype = buffer_type(callee.params[2 + k]).dtype
+                adders[k] = kernels.sum_kernel(self.shared, self._name(f"{callee.name}_sum"), callee.loc, dtype)
+                self.plan.kernel(adders[k], "an element a thread", "adds the arrays of the threads")
+        every = [k for m in made for k in (m.kernel, m.finish)]
+        few = made[1] if len(made) > 1 else None
+        return self._add(MapLaunch(made[0], 1, adders, few), *every, *adders.values()), carried
+
+    def _outlined_by(self, callee: Function, roles: Sequence[str], sums: Sequence[int], way: str) -> kernels.MapKernel:
+        """The kernels of an outlined loop whose threads add to arrays in this way."""
+        self._write(callee.name, frozenset(2 + k for k in sums) if way == kernels.ATOMIC else frozenset())
+        results = [Result(role, t, way if k in sums else "")
+                   for k, (role, t) in enumerate(zip(roles, _types(callee.result_types)))]
+        made = kernels.map_kernel(self.shared, self._name(callee.name), callee.loc, callee, 1, results,
+                                  self._needs(callee), outlined=True)
+        shown = ", ".join(f"{p.hint or 'value'}: {r.role}{r.adding and ' ' + r.adding}"
+                          for p, r in zip(callee.params[2:], results))
+        small = f", if the arrays have {kernels.FEW} elements at most" if way == kernels.LOCAL else ""
+        self._tell(made, f"a thread for each iteration{f' ({shown})' if shown else ''}{small}")
+        return made
+
+    def _needs(self, func: Function) -> Needs:
+        return needs(self.module, func, self.shared.recursive)
+
+    def _can_add(self, callee: Function, sums: Sequence[int]) -> bool:
+        """True if threads add to the shared arrays by atomics."""
+        if not sums or self.deterministic or any(
+                buffer_type(callee.params[2 + k]).dtype.bits < LEAST_ATOMIC for k in sums):
+            return False
+        try:
+            memory.additions(callee, frozenset(2 + k for k in sums))
+        except memory.NotAdded:
+            return False
+        return True
+
+    def _tell(self, made: kernels.MapKernel, does: str) -> None:
+        self.slots = max(self.slots, len(made.results))
+        reduced = [r.role for r in made.results if isinstance(r.type, Scalar) and r.role not in ("last", "left")]
+        grid = "an iteration a thread" if made.threads == 1 else f"an iteration for {made.threads} threads"
+        grid += ", as far as their memory allows" if made.needs.arena else ""
+        self.plan.kernel(made.kernel, grid, does + (f", reduced by {', '.join(reduced)}" if reduced else ""))
+        if made.finish is not None:
+            self.plan.kernel(made.finish, "one block", "combines the results of blocks")
+
+    # --- other ----------------------------------------------------------------------------------------
+
+    def serial(self, name: str, loc: Loc, why: str = "it has nothing for several threads") -> int:
+        """The launch of a function that one thread runs."""
+        if name not in self._serial:
+            func = self.module.functions[name]
+            self._write(name)
+            where = func.loc if func.loc.line else loc
+            stem = name if name.endswith(".serial") else f"{name}.serial"
+            kernel = kernels.serial_kernel(self.shared, self._name(stem), where, func, self._needs(func))
+            self.plan.kernel(kernel, "one thread", f"part of the program that runs in order: {why}")
+            self.slots = max(self.slots, sum(len(parts_of(t)) for t in func.result_types))
+            self._serial[name] = self._add(SerialLaunch(kernel, tuple(func.result_types)), kernel)
+        return self._serial[name]
+
+    def product(self, op: Op, func: Function) -> int:
+        """The launch of a product of matrices."""
+        kernel = product_kernels.product_kernel(self.shared, self._name(f"{func.name}_matmul"), op)
+        out = buffer_type(op.operands[0])
+        tiles = tile_kernel(self.shared, f"{kernel.name}_tiles", op) if out.dtype.is_float and out.rank > 1 else None
+        self.plan.kernel(kernel, "an element a thread", "a product of small matrices" if tiles else "a product")
+        if tiles is not None:
+            self.plan.kernel(tiles, "a tile of 64 × 64 elements a block", "the same for large ones")
+        return self._add(ProductLaunch(kernel, tiles), kernel, tiles)
+
+
+def _types(ts: Sequence[Any]) -> list[Any]:
+    return list(ts)
+
+
+def _is_in_place(callee: Function, carried: int) -> bool:
+    """True if each array that a loop carries is its parameter, updated."""
+    origins = origins_of(callee)
+    returns = [b.term for b in callee.blocks if b.term is not None and b.term.name == "return"]
+    arrays = [k for k in range(carried) if isinstance(_types(callee.result_types)[k], Buffer)]
+    return all(origins[op.operands[k]] == {callee.params[2 + k]} for op in returns for k in arrays)
+
+
+def needs(module: Module, func: Function, recursive: frozenset[str]) -> Needs:
+    """What a function needs, and those that it calls."""
+    names = reached(module, func)
+    functions = [func, *(module.functions[name] for name in sorted(names))]
+    arrays = frames = False
+    for f in functions:
+        inside = memory.interleaved(f)
+        for op in (op for b in f.blocks for op in b.nested_ops()):
+            frames |= op.name == "push" or op in inside
+            arrays |= op.name == "alloc" and op.attrs["kind"] != "frame" and op not in inside or "zeros" in op.attrs
+    return Needs(bool(arrays), bool(frames), bool(recursive & (names | {func.name})))

@@ -1,0 +1,110 @@
+"""Parts of a host function that become device functions: bodies of loops.
+
+The body of a ``for``, or of several within one another, becomes a function of the induction variables, the carried
+values, and what it reads from outside::
+
+    for %i = 0 to %n { for %j = 0 to %m { store (load %a, %i, %j), %b, %j, %i } }
+    ⟶ @f.nest(%i, %j, %a, %b) { store (load %a, %i, %j), %b, %j, %i }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ....ir.graph import Block, Function, Module, Op, Value
+from ....loop_level.types import as_types, type_of
+
+
+@dataclass(frozen=True)
+class Nest:
+    """An independent nest.
+
+    ``loops``: the ``for`` ops, the outermost first.  ``carried``: the initial values of its reductions, ``kinds`` their
+    names, ``results`` the values after it.  ``captured``: what the body reads from outside.
+    """
+
+    body: Function
+    loops: tuple[Op, ...]
+    kinds: tuple[str, ...]
+    carried: tuple[Value, ...]
+    results: tuple[Value, ...]
+    captured: tuple[Value, ...]
+
+
+def nest(module: Module, op: Op, func: Function) -> Nest:
+    """The nest that begins with an independent ``for``."""
+    loops = [op]
+    while (inner := _only_loop(loops)) is not None:
+        loops.append(inner)
+    innermost = loops[-1].regions[0]
+    assert innermost.term is not None
+    ivs = [x.regions[0].params[0] for x in loops]
+    carried = innermost.params[1:]
+    captured = _read_from_outside(innermost.all_ops(), {*ivs, *carried})
+    body = function(module, f"{func.name}.nest", [*ivs, *carried, *captured], innermost.ops, innermost.term.operands)
+    body.loc = next((x.loc for x in innermost.all_ops() if x.loc.line), op.loc)
+    kinds = tuple(op.attrs.get("reductions", ()))
+    return Nest(body, tuple(loops), kinds, tuple(op.operands[3:]), tuple(op.results), tuple(captured))
+
+
+def _only_loop(loops: list[Op]) -> Op | None:
+    """The loop that is all of the last one's body, if it is independent, and carries the same reductions.
+
+    Its bounds must be known outside of all of them.
+    """
+    op, ivs = loops[-1], [x.regions[0].params[0] for x in loops]
+    region = op.regions[0]
+    (*before, inner) = region.ops or (None,)
+    if before or inner is None or inner.name != "for" or not inner.attrs.get("independent"):
+        return None
+    assert region.term is not None
+    same = inner.operands[3:] == region.params[1:] and region.term.operands == inner.results
+    same = same and inner.attrs.get("reductions", ()) == op.attrs.get("reductions", ())
+    return inner if same and not any(v in ivs for v in inner.operands[:3]) else None
+
+
+def function(module: Module, name: str, params: Sequence[Value], ops: Iterable[Op], results: Sequence[Value]
+             ) -> Function:
+    """A function of these ops, which are then in two functions; its parameters are values of the other one."""
+    func = Function(module.unique_name(name), (), as_types([type_of(v) for v in results]))
+    func.blocks[0].params = list(params)
+    func.blocks[0].ops = list(ops)
+    func.blocks[0].term = Op("return", results)
+    module.add(func)
+    return func
+
+
+def defined(ops: Iterable[Op]) -> Iterator[Value]:
+    for op in ops:
+        yield from op.results
+        for region in op.regions:
+            yield from region.params
+            yield from defined(region.all_ops())
+
+
+def read(ops: Iterable[Op]) -> Iterator[Value]:
+    for op in ops:
+        yield from op.used()
+        for region in op.regions:
+            yield from read(region.all_ops())
+
+
+def _read_from_outside(ops: Iterable[Op], inside: set[Value]) -> list[Value]:
+    every = list(ops)
+    inside |= set(defined(every))
+    return [v for v in dict.fromkeys(read(every)) if v not in inside and v.const is None]
+
+
+def captured_by(func_ops: Iterable[Op], params: Iterable[Value]) -> list[Value]:
+    """The values that ops read and that neither they nor ``params`` define."""
+    return _read_from_outside(func_ops, set(params))
+
+
+def blocks_function(module: Module, name: str, params: Sequence[Value], blocks: Sequence[Block],
+                    results: Sequence[Value]) -> Function:
+    """A function of these blocks, the first of which is its entry."""
+    func = Function(module.unique_name(name), (), as_types([type_of(v) for v in results]))
+    func.blocks = list(blocks)
+    module.add(func)
+    return func

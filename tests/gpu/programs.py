@@ -1,0 +1,70 @@
+"""Programs compiled for a device: their kernels, and their results compared with the interpreter of the IR."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jitad.lowering.gpu.driver import DeviceBuffer, Driver
+from jitad.lowering.gpu.program import DeviceProgram, compile_program
+from jitad.lowering.math.ops import Options
+
+from jitad import pipeline
+from jitad.big_stack import with_room
+from jitad.ir.evaluate.interp import Interpreter
+from jitad.ir.graph import Module
+from jitad.reference import program_for
+from tests.loop_level.running import outcome, same
+
+
+@dataclass
+class Case:
+    """A function for a device: its optimized IR, its arguments, its program."""
+
+    module: Module
+    root: str
+    given: Sequence[Any]
+    program: DeviceProgram
+
+
+def compiled(fun: Callable[..., Any], *args: Any, **options: Any) -> Case:
+    """The case of a Python function, jitted or not."""
+    def made() -> Case:
+        traced, given = program_for(fun, args, {})
+        pipeline.run(traced.module, [traced.root], gpu=True)
+        program = compile_program(traced.module, traced.root, Options(), instrumented=True, **options)
+        return Case(traced.module, traced.root, given, program)
+    return with_room(made)
+
+
+def compare(case: Case, driver: Driver, rtol: float = 1e-9) -> None:
+    """Asserts that a device gives what the interpreter of the IR gives, and leaves the arguments as they were."""
+    want = outcome(lambda: Interpreter(case.module, in_place=True).run(case.root, copy.deepcopy(case.given)))
+    given = [uploaded(driver, x) for x in case.given]
+    got = outcome(lambda: [downloaded(driver, x) for x in with_room(lambda: case.program.run(driver, given))])
+    assert same(got, want, rtol), f"the device gives {got!r}, the IR {want!r}"
+    for on_device, x in zip(given, case.given):
+        if isinstance(on_device, DeviceBuffer):
+            assert np.array_equal(downloaded(driver, on_device), x, equal_nan=x.dtype.kind == "f")
+
+
+def uploaded(driver: Driver, x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return x
+    address = driver.allocate(max(x.nbytes, 1))
+    if x.nbytes:
+        driver.upload(address, np.ascontiguousarray(x))
+    return DeviceBuffer(address, x.shape, x.dtype)
+
+
+def downloaded(driver: Driver, x: Any) -> Any:
+    if not isinstance(x, DeviceBuffer):
+        return np.asarray(x)[()]
+    out = np.empty(x.shape, x.dtype)
+    if out.nbytes:
+        driver.download(out, x.address)
+    driver.free(x.address)
+    return out

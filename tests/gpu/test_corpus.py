@@ -1,0 +1,59 @@
+"""Programs and their gradients on the simulated device, with each access checked: small programs that need different
+kinds of kernels, the ordinary programs of the benchmarks, the examples.  ``tests/fuzzing`` runs random programs there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.ordinary import FIELDS
+from examples import char_rnn, gmm, treelstm
+from jitad import value_and_grad
+from jitad.gpu.simulated import SimulatedDriver
+from tests.gpu.programs import compare, compiled
+from tests.gpu.small import PROGRAMS
+from tests.loop_level.test_programs import programs, smaller
+
+
+def on_device(fun: Any, *args: Any) -> None:
+    """Asserts that a function on the device gives what the interpreter gives, and that there is no race."""
+    compare(compiled(fun, *args), SimulatedDriver(checked=True), 1e-8)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_small_programs(name: str) -> None:
+    fun, args = PROGRAMS[name]
+    on_device(fun, *args)
+
+
+@pytest.mark.parametrize("name", ["shared array", "softmax", "layer", "scatter"])
+def test_other_orders_of_threads(name: str) -> None:
+    fun, args = PROGRAMS[name]
+    case = compiled(fun, *args)
+    for checked, order in ((True, 1), (False, None), (False, 2)):
+        compare(case, SimulatedDriver(checked, order))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FIELDS)
+def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for p in programs(name, monkeypatch):
+        for label, f in {"": p.function, **p.formulations}.items():
+            args = [smaller(a) for a in p.others.get(label, p.args)]
+            on_device(value_and_grad(f, p.grad) if p.grad else f, *args)
+
+
+@pytest.mark.slow
+def test_examples() -> None:
+    rng = np.random.default_rng(0)
+    mixture = gmm.Mixture(rng.normal(size=3), rng.normal(size=(3, 4)), rng.normal(size=(3, 10)))
+    on_device(value_and_grad(gmm.gmm_objective), mixture, rng.normal(size=(5, 4)), gmm.Prior(1.3, 1))
+    text = np.arange(12).reshape(4, 3) % 5
+    for kind, loss in ((char_rnn.RNN, char_rnn.rnn_loss), (char_rnn.LSTM, char_rnn.lstm_loss)):
+        on_device(value_and_grad(loss), char_rnn.make_net(kind, 5, hidden=4, dtype=np.float64), text)
+    trees, vocabulary = treelstm.standard_library(most=2)
+    net = treelstm.make_net(3, 4, 5, vocabulary, dtype=np.float64)
+    on_device(value_and_grad(treelstm.tree_and_words_loss), net, min(trees, key=lambda t: len(t.words)))

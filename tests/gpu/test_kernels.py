@@ -1,0 +1,93 @@
+"""Kernels of programs: accepted by LLVM and by ``ptxas``, with the numbers that the interpreter gives."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jitad.lowering.gpu.ptx import to_ptx
+
+from bench.ordinary import FIELDS
+from jitad import grad, value_and_grad, vmap
+from jitad.gpu import assembling
+from jitad.gpu.simulated import SimulatedDriver
+from tests.gpu.programs import Case, compare, compiled, uploaded
+from tests.gpu.small import PROGRAMS, RNG, shared_array
+from tests.gpu.test_ptx import needs_libdevice, needs_ptxas
+from tests.loop_level.test_programs import programs, smaller
+
+
+@cache
+def case(name: str) -> Case:
+    fun, args = PROGRAMS[name]
+    return compiled(fun, *args)
+
+
+@needs_libdevice
+@needs_ptxas
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kernels_assemble(name: str, tmp_path: Path) -> None:
+    image = case(name).program.image
+    if image.kernels:
+        code, report = assembling.assembled(to_ptx(image, "sm_90"), "sm_90", tmp_path)
+        assert code.stat().st_size
+        assert report.count("Compiling entry function") == len(image.kernels)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numbers(name: str) -> None:
+    """Blocks and threads in any order; no access is out of bounds or races, and nothing leaks."""
+    driver = SimulatedDriver(checked=True, order=None if name == "out of bounds" else 1)
+    compare(case(name), driver)
+    assert driver.memory.count == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", FIELDS)
+def test_ordinary_programs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = SimulatedDriver()
+    for p in programs(name, monkeypatch):
+        args = [smaller(a) for a in p.args]
+        for f in [p.function, *([value_and_grad(p.function, p.grad)] if p.grad else [])]:
+            compare(compiled(f, *args), driver, rtol=1e-6 if "float32" in p.name else 1e-9)
+
+
+def test_products_in_tiles() -> None:
+    driver = SimulatedDriver(checked=True, order=2)
+    products = compiled(lambda a, b, c: (a @ b, a.T @ c, c @ b.T, np.stack((a, c)) @ np.stack((b, b))),
+                        RNG.normal(size=(65, 70)), RNG.normal(size=(70, 70)), RNG.normal(size=(65, 70)))
+    compare(products, driver)
+    product = compiled(lambda a, b: a @ b, np.ones((20, 3)), np.ones((3, 20)))
+    for m, k, n in ((16, 0, 16), (64, 16, 64), (130, 5, 17)):
+        compare(dataclasses.replace(product, given=(RNG.normal(size=(m, k)), RNG.normal(size=(k, n)))), driver)
+    assert "a tile of 64 × 64 elements a block" in products.program.plan()
+
+
+def test_where_arrays_of_gradients_are_added() -> None:
+    """Of few elements in local memory, of many by atomics; deterministic programs keep an array for each thread."""
+    w, a = RNG.normal(size=40), RNG.normal(size=300)
+    for deterministic, shown in ((False, "add in local memory"), (True, "adds the arrays of the threads")):
+        made = compiled(lambda w, a: grad(shared_array)(w, a), w, a, deterministic=deterministic)
+        assert shown in made.program.plan()
+        for x in (w, w[:7]):
+            compare(dataclasses.replace(made, given=[x, *made.given[1:]]), SimulatedDriver(checked=True))
+
+
+def test_memory_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little memory fewer threads run; with too little for one of them the program raises ``MemoryError``."""
+    def descent(x: float, most: int) -> float:
+        n = 0
+        while n < most and x < 1e9:
+            x = x + 0.1 * np.sin(x)
+            n += 1
+        return x
+    monkeypatch.setenv("JITAD_GPU_ARENA", "8")
+    made = compiled(lambda x, n: vmap(grad(lambda x: descent(x, n)))(x), RNG.normal(size=600), 20)
+    assert "as far as their memory allows" in made.program.plan()
+    driver = SimulatedDriver()
+    compare(made, driver)
+    with pytest.raises(MemoryError):
+        made.program.run(driver, [uploaded(driver, made.given[0]), 5000])
