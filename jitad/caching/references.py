@@ -16,8 +16,10 @@ Each has a digest of what it refers to, which must be the same.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -103,6 +105,12 @@ def _trusted_function(fun: types.FunctionType) -> str:
 def _described(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return joined([type(value).__name__, *map(_described, value)])
+    if isinstance(value, Structure):
+        kind = "" if value.type is None else of_class(value.type)
+        return joined([kind, _described(value.static), *map(_described, value.children)])
+    if dataclasses.is_dataclass(value) and type(value).__module__.startswith("jitad."):
+        return joined([type(value).__qualname__,
+                       *(_described(getattr(value, field.name)) for field in dataclasses.fields(value))])
     try:
         return constant(value)
     except Undigestible:
@@ -114,7 +122,6 @@ def _file_of(module: str | None) -> str:
     file = getattr(sys.modules.get(module or ""), "__file__", None)
     if file is None or trusted(module):
         return ""
-    import os
     try:
         facts = os.stat(file)
     except OSError:
