@@ -283,13 +283,16 @@ def _signatures(self: Any) -> list[str]:
 
 
 def _stats(self: Any) -> dict[str, Any]:
-    """The number of compilations, and the seconds that each part of them took; how much code came from the disk.
+    """The number of compilations, and the seconds that each part of them took.
 
-    ``uncached``: why code that was to be kept on disk is not.
+    ``linked``: the compiled functions whose separate code this one calls.  ``cached``: how much code came from the
+    disk; ``uncached``: why code that was to be kept there is not.
     """
     d = dispatcher(self)
-    return {"compilations": d.compilations, "seconds": sum(d.seconds.values()), "parts": dict(d.seconds),
-            "cached": d.loaded, "uncached": sorted(d.unstorable)}
+    linked = {name for versions in d.table.values() for compiled in versions for name in compiled.linked}
+    parts = {**d.seconds, **({"separate": d.shared.seconds} if d.shared.compilations else {})}
+    return {"compilations": d.compilations + d.shared.compilations, "seconds": sum(parts.values()), "parts": parts,
+            "linked": sorted(linked), "cached": d.loaded, "uncached": sorted(d.unstorable)}
 
 
 def _recompile(self: Any) -> None:

@@ -36,6 +36,7 @@ from .lowering.planning import run_length
 from .lowering.python import entry_point
 from .lowering.python.entry import Entry
 from .lowering.python.exceptions import Failures
+from .separate import extract, units
 
 IR_STAGES = ("ir", "cps", "adjoint", "optimized")
 COMPILED_STAGES = (*IR_STAGES, "llvm", "asm")
@@ -64,11 +65,12 @@ def traced(fun: Callable[..., Any], signature: Signature, options: Options, leav
 
 
 def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape, names: Sequence[str],
-                     options: Options, leaves: Sequence[Any], widened: frozenset[Place], portable: bool = False
-                     ) -> Compiled:
+                     options: Options, leaves: Sequence[Any], widened: frozenset[Place],
+                     written: Callable[..., Any] | None = None, portable: bool = False) -> Compiled:
     """Machine code for ``fun`` at this signature, with an entry point for calls of this shape.
 
-    ``portable``: what other processes need is kept too (``Compiled.portable``).
+    ``written``: the user's function, of which ``fun`` may be a derivative.  ``portable``: what other processes need is
+    kept too (``Compiled.portable``).
     """
     clock = _Clock()
     if options.parallel:
@@ -78,13 +80,32 @@ def compile_function(fun: Callable[..., Any], signature: Signature, shape: Shape
         _refuse_arrays_elsewhere(program)
         clock("trace")
         observe = dumper()
+        parts = _taken_out(program, options, written)
         pipeline.run(program.module, [program.root], observe)
         clock("passes")
         compiled = _prepare(program, signature, options)
+        if parts:
+            _link(compiled, program.module, parts, options)
+            clock("linked functions")
         _lower(compiled, program.module, program.root, shape, names, portable)
         clock("machine code")
     compiled.seconds = clock.seconds
     return compiled
+
+
+def _taken_out(program: trace_program.Traced, options: Options, written: Any) -> dict[str, extract.Part]:
+    """The functions that are compiled separately, which are external in the module from now on."""
+    if options.parallel or options.checkpoint is not None or pipeline.SEPARATE in pipeline.left_out():
+        return {}
+    return extract.extract(program.module, [program.root], program.shared, written)
+
+
+def _link(compiled: Compiled, module: Module, parts: dict[str, extract.Part], options: Options) -> None:
+    """Compile the functions that were taken out, and declare in the module what it calls of them."""
+    operands = units.link(module, parts, lowering_options(options, compiled.flush))
+    compiled.failures = Failures(module)
+    compiled.failures.operands |= operands
+    compiled.linked = [part.owner.__qualname__ for part in parts.values()]
 
 
 def _refuse_arrays_elsewhere(program: trace_program.Traced) -> None:

@@ -107,6 +107,7 @@ class Compiled:
     entries: dict[Shape, Entry] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)    # what machine code refers to
     seconds: dict[str, float] = field(default_factory=dict)
+    linked: list[str] = field(default_factory=list)       # the user's functions whose separate code it calls
 
     # --- entry points -----------------------------------------------------------------------------
 

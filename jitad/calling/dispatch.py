@@ -26,6 +26,7 @@ from ..frontend.captured.options import Options
 from ..frontend.captured.places import Place
 from ..frontend.columns.pack import returned
 from ..lowering.python import callable as native_callable
+from ..separate.store import Shared
 from .compiled import Compiled, Shape, lock
 from .entry_chain import EntryChain, all_diverted
 from .parameters import Parameters, name_of
@@ -61,6 +62,7 @@ class Dispatcher:
         self.compilations = self.loaded = 0          # the second: from the disk
         self.unstorable: set[str] = set()            # why code is not on disk
         self._fresh = False                          # True if what is on disk is not used
+        self.shared = Shared()                       # code of the function for programs that call it
         self.seconds: Counter[str] = Counter()
         self._widened: dict[Signature, set[Place]] = {}      # captured values that became parameters by changing
         self._constant: dict[Signature, set[Place]] = {}     # captured values that changed but cannot be parameters
@@ -260,7 +262,7 @@ class Dispatcher:
                   ) -> Compiled:
         """New code for a signature."""
         made: Compiled = _compiler().compile_function(self.fun, sig, shape, self.parameters.names, options, leaves,
-                                                       widened, self.cached)
+                                                       widened, self.written, self.cached)
         return made
 
     def _retire(self, sig: Signature) -> None:
@@ -344,6 +346,7 @@ class Dispatcher:
         self.entries.clear()
         self.retired += [compiled for versions in self.table.values() for compiled in versions]
         self.table.clear()
+        self.shared.units.clear()
         self._shapes.clear()
         self._apart.clear()
 

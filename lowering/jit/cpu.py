@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, cached_property, partial
 from typing import Any
@@ -111,15 +111,17 @@ class Native:
 
     ``finished`` is LLVM IR that belongs to ``source`` and needs no passes.  ``times`` are seconds by phase.  With
     ``keep`` the code is stored on disk too, which requires symbols that mean the same in all processes.  With
-    ``portable`` the object file is kept, for ``unit``.
+    ``portable`` the object file is kept, for ``unit``.  ``outside`` has for each symbol of other modules the code that
+    defines it, which is kept alive.
     """
 
     def __init__(self, source: str, options: Options, names: Sequence[str], times: dict[str, float],
-                 finished: str = "", keep: bool = False, portable: bool = False) -> None:
+                 finished: str = "", keep: bool = False, outside: Mapping[str, Native] | None = None,
+                 portable: bool = False) -> None:
         self.source, self.options, self.names, self.times = source, options, list(names), times
-        self.finished, self.keep, self.portable = finished, keep, portable
-        self.calls: dict[str, Native] = {}           # routines in other modules
-        self.object_file = b""
+        self.finished, self.keep, self.outside = finished, keep, dict(outside or {})
+        self.portable, self.object_file = portable, b""
+        self.calls: dict[str, Native] = {}           # shared routines
         with lock:
             _unused.clear()
             self._code = self._link()
@@ -139,6 +141,8 @@ class Native:
         builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in self.names:
             builder.export_symbol(name)
+        for name, other in self.outside.items():
+            builder.import_symbol(name, other.address(name))
         outside = self.source.partition("\n\n")[0]             # the module's declarations
         for name in symbols(outside):
             builder.import_symbol(name, resolve(name))
@@ -173,7 +177,7 @@ class Native:
     def unit(self) -> Unit:
         """The object file, with those of the routines that it calls, to be linked for other processes."""
         assert self.portable, "the object file has not been kept"
-        return Unit(self.object_file, {name: home.unit for name, home in self.calls.items()})
+        return Unit(self.object_file, {name: home.unit for name, home in (self.calls | self.outside).items()})
 
     def address(self, name: str) -> int:
         """The address of one of the external functions."""
@@ -297,4 +301,6 @@ def compile_module(module: Module, roots: Sequence[str], options: Options | None
     lowering.lower()
     names = extend(lowering) if extend else []
     source, finished = lowering.writer.text(), lowering.writer.finished_text()
-    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, portable=portable)
+    outside = {e.symbol: e.code for e in module.external.values() if e.code is not None}
+    return Native(source, options, names, {"lower": time.perf_counter() - start}, finished, outside=outside,
+                  portable=portable)
