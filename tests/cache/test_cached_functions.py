@@ -144,6 +144,12 @@ PROGRAMS = {
         @jit(cache=True)
         def f(a, b): return np.linalg.solve(a @ b, b.sum(axis=0)) @ np.tanh(a)[0]
         """, "f(np.eye(9) * 3.0, np.eye(9) + 1.0)", None),
+    "compiled function": ("""
+        @jit
+        def fib(n: int) -> float: return 1.0 * n if n < 2 else fib(n - 1) + fib(n - 2) * 1.0
+        @jit(cache=True)
+        def f(n): return fib(n) + 0.5
+        """, "f(10)", 55.5),
     "many threads": ("""
         @jit(cache=True, parallel=True)
         def f(x):
