@@ -34,6 +34,8 @@ def jit(fun: Callable[..., Any] | None = None, /, *, grad: Grad = False, target:
 
     Can be used as a decorator with or without options, or called.  ``grad`` selects the arguments to differentiate with
     respect to (``True``: the first one; a position; a name; a tuple) and adds ``.grad(…)`` and ``.value_and_grad(…)``.
+    ``target``: ``"cuda"`` runs the function on a GPU of NVIDIA, and ``"cuda-sim"`` runs the same kernels on the CPU;
+    their results are arrays on the device.
     ``static`` names arguments that are compile-time constants.  ``fastmath`` allows floating-point arithmetic to be
     reordered, and terms to cancel as on paper; it assumes that there are no NaNs or infinities.  ``boundscheck=False``
     omits the checks of indices; ``static_shapes`` compiles the sizes of arrays in.  ``parallel`` runs loops whose
